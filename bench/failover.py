@@ -1,0 +1,75 @@
+"""Fail-over: SIGKILL of a group's coordinator until librdkafka's first good commit, with the client's default settings.
+
+A consumer commits one offset after the other; the replica that coordinates its group is killed, later started again,
+and killed again. A sample is the time from the signal to the end of the first commit that succeeded after it.
+"""
+
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from bench.figures import Figure
+from tests.cluster import MusterCluster, wait_until
+from tests.raw_group import find_coordinator
+
+TITLE = "Fail-over: SIGKILL of the coordinator to librdkafka's first good commit (its default settings)"
+KILLS = 10
+SETTLE_S = 2.0
+POLL_S = 0.01
+GROUP, TOPIC = "bench", "bench"
+
+
+class Committer(threading.Thread):
+    """Commits 1, 2, 3, ... one at a time, polling all the while; remembers when each success came."""
+
+    def __init__(self, bootstrap: str) -> None:
+        super().__init__(name="committer", daemon=True)
+        settings = {"bootstrap.servers": bootstrap, "group.id": GROUP, "enable.auto.commit": False}
+        self.consumer = Consumer({**settings, "on_commit": self.on_commit})
+        self.ended = threading.Event()
+        self.good_s: list[float] = []
+        self.outstanding = False
+
+    def on_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+        self.outstanding = False
+        if error is None and not any(partition.error for partition in partitions):
+            self.good_s.append(time.monotonic())
+
+    def run(self) -> None:
+        offset = 0
+        self.consumer.subscribe([TOPIC])
+        while not self.ended.is_set():
+            self.consumer.poll(POLL_S)
+            if not self.outstanding and self.consumer.assignment():
+                offset += 1
+                self.outstanding = True
+                self.consumer.commit(offsets=[TopicPartition(TOPIC, 0, offset)], asynchronous=True)
+        self.consumer.close()
+
+    def first_after(self, moment_s: float) -> float | None:
+        return next((good for good in self.good_s if good > moment_s), None)
+
+
+def run() -> list[Figure]:
+    samples = []
+    with tempfile.TemporaryDirectory() as folder, MusterCluster(Path(folder) / "data") as cluster:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        admin.create_topics([NewTopic(TOPIC, 1, -1)])[TOPIC].result(20)
+        committer = Committer(cluster.bootstrap)
+        committer.start()
+        wait_until("commits flow", lambda: committer.good_s, 30)
+        for _ in range(KILLS):
+            time.sleep(SETTLE_S)
+            broker, _, _ = find_coordinator(cluster.bootstrap, GROUP)
+            killed = time.monotonic()
+            cluster.kill(broker)
+            good = wait_until("a good commit", lambda killed=killed: committer.first_after(killed), 30, 0.01)
+            samples.append(good - killed)
+            cluster.start_replica(broker)
+        committer.ended.set()
+        committer.join(30)
+    return [Figure(name="first good commit", unit="s", samples=samples, median_max=1.2, worst_max=3.0)]

@@ -1,0 +1,1 @@
+"""Consumer-group coordination over Raft, spoken in Kafka's wire protocol."""

@@ -1,0 +1,226 @@
+"""The admin API: `/v1/...` with a bearer token (decision 37; contract in docs/admin-api.md and its JSON schema).
+
+Handlers translate between HTTP and the replica's surface and hold no state of their own but the drain. A question
+about a group that is led elsewhere is answered 421 with the coordinator's id and admin address; the caller asks there.
+503 means "cannot know now, ask again", never "there is none".
+"""
+
+import json
+import logging
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+
+from muster_coordinator.admin.auth import TokenFile
+from muster_coordinator.admin.calls import CALL_MS_MAX, admin_context, answer_of, until
+from muster_coordinator.admin.drain import Drain
+from muster_coordinator.admin.status import (
+    Json,
+    group_document,
+    names_of_groups,
+    partition_documents,
+    status_document,
+)
+from muster_coordinator.admin.view import AdminReplica
+from muster_coordinator.controller.commands import CommandResult
+from muster_coordinator.controller.image import OFFSETS_TOPIC, ClusterImage
+from muster_coordinator.errors import Code
+from muster_coordinator.groups.requests import (
+    DescribeGroup,
+    DescribeGroupAnswer,
+    GroupAnswer,
+    OffsetFetch,
+    OffsetFetchAnswer,
+)
+from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.limits import COORDINATOR_LOOKUP_WAIT_MS
+from muster_coordinator.replica.surface import partition_of
+
+BODY_BYTES_MAX = 64 * 1024
+TRANSFER_MS_MAX = 5_000
+TRANSFER_LOOK_MS = 10
+_DESCRIBE_GROUPS_KEY, _OFFSET_FETCH_KEY = 15, 9
+
+_log = logging.getLogger(__name__)
+
+
+class AdminApi:
+    """Handlers over one replica. `application()` gives the aiohttp application."""
+
+    def __init__(self, replica: AdminReplica, drain: Drain, token: TokenFile, *, version: str) -> None:
+        self._replica = replica
+        self._drain = drain
+        self._token = token
+        self._version = version
+        self._started_ms = replica.loop.monotonic_ms()
+
+    def application(self) -> web.Application:
+        app = web.Application(middlewares=[self._guard], client_max_size=BODY_BYTES_MAX)
+        app.router.add_get("/v1/status", self.status)
+        app.router.add_get("/v1/partitions", self.partitions)
+        app.router.add_get("/v1/groups/{group:.+}", self.group)
+        app.router.add_post("/v1/drain", self.drain)
+        app.router.add_post("/v1/undrain", self.undrain)
+        app.router.add_post("/v1/transfer", self.transfer)
+        return app
+
+    @web.middleware
+    async def _guard(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """The token comes first, also for paths that do not exist. A bug in a handler costs one answer, and is
+        logged."""
+        if not self._token.allows(request.headers.get("Authorization")):
+            return _error(401, "unauthorized", "a bearer token is needed", headers={"WWW-Authenticate": "Bearer"})
+        try:
+            return await handler(request)
+        except web.HTTPException as error:
+            return _error(error.status, "http", error.reason)
+        except Exception:  # noqa: BLE001  # outermost: aiohttp would only write it to its own log
+            _log.exception("admin request failed", extra={"path": request.path})
+            return _error(500, "bug", "see the log")
+
+    async def status(self, request: web.Request) -> web.StreamResponse:
+        now_ms = self._replica.loop.monotonic_ms()
+        document = status_document(
+            self._replica, self._drain, version=self._version, uptime_ms=now_ms - self._started_ms
+        )
+        return web.json_response(document)
+
+    async def partitions(self, request: web.Request) -> web.StreamResponse:
+        """All Raft groups with a replica here, by number."""
+        documents = partition_documents(self._replica.local_groups(), names_of_groups(self._replica.image()))
+        return web.json_response({"broker": self._replica.broker, "partitions": documents})
+
+    async def group(self, request: web.Request) -> web.StreamResponse:
+        name = request.match_info["group"]
+        image = self._replica.image()
+        if image is None:
+            return _error(503, "not_formed", "this replica knows no cluster yet")
+        partition = dict(image.routing.overrides).get(name, partition_of(name, image.routing.offsets_partitions))
+        raft_group = image.topics[OFFSETS_TOPIC].partitions[partition].group
+        elsewhere = await self._elsewhere(image, raft_group)
+        if elsewhere is not None:
+            return elsewhere
+        description = await self._ask(partition, DescribeGroup(name), _DESCRIBE_GROUPS_KEY)
+        assert isinstance(description, DescribeGroupAnswer)
+        if description.error not in (Code.NONE, Code.GROUP_ID_NOT_FOUND):
+            return await self._refused(image, raft_group, description.error)
+        offsets = await self._ask(partition, OffsetFetch(name, None, require_stable=False), _OFFSET_FETCH_KEY)
+        assert isinstance(offsets, OffsetFetchAnswer)
+        if offsets.error not in (Code.NONE, Code.GROUP_ID_NOT_FOUND):
+            return await self._refused(image, raft_group, offsets.error)
+        if not description.known:
+            return _error(404, "no_such_group", f"no group {name}")
+        return web.json_response(
+            group_document(description, offsets, partition=partition, coordinator=self._replica.broker)
+        )
+
+    async def drain(self, request: web.Request) -> web.StreamResponse:
+        """Start, or join, the drain; answers at once. Progress is in /v1/status."""
+        self._drain.start()
+        return web.json_response({"phase": str(self._drain.phase), "left": self._drain.left()}, status=202)
+
+    async def undrain(self, request: web.Request) -> web.StreamResponse:
+        result: CommandResult = await answer_of(self._drain.undo)
+        if result.error != Code.NONE:
+            return _error(503, "not_replicated", f"the mark is not cleared yet: {_name(result.error)}")
+        return web.json_response({"phase": str(self._drain.phase), "left": self._drain.left()})
+
+    async def transfer(self, request: web.Request) -> web.StreamResponse:
+        """Hand one Raft group's leadership to another voter; answers when it has moved, or 503 after some seconds."""
+        try:
+            body: object = await request.json()
+            group_no, target = self._transfer_of(body)
+        except ValueError as error:
+            return _error(400, "bad_request", str(error))
+        groups = {group.group: group for group in self._replica.local_groups()}
+        group = groups.get(group_no)
+        if group is None:
+            return _error(404, "no_such_partition", f"no Raft group {group_no} here")
+        image = self._replica.image()
+        if group.role != "leader":
+            return self._misdirected(image, group.leader, group_no)
+        takers = [voter for voter in group.voters if voter != self._replica.broker and self._replica.alive(voter)]
+        takers.sort(key=lambda voter: -group.match.get(voter, 0))
+        if target is not None:
+            takers = [voter for voter in takers if voter == target]
+        if not any(self._replica.transfer(group_no, taker) for taker in takers):
+            return _error(409, "nobody_can_take_it", "no other voter is reachable, or a transfer is under way")
+        me = self._replica.broker
+        moved = await until(
+            self._replica.loop,
+            lambda: self._replica.leadership(group_no).leader not in (None, me),
+            every_ms=TRANSFER_LOOK_MS,
+            within_ms=TRANSFER_MS_MAX,
+        )
+        if not moved:
+            return _error(503, "not_moved", "the transfer did not finish in time; the old leader goes on")
+        now = self._replica.leadership(group_no)
+        return web.json_response({"group": group_no, "leader": now.leader, "term": now.term})
+
+    # -- small parts -----------------------------------------------------------------------------------------------
+
+    def _transfer_of(self, body: object) -> tuple[GroupNo, BrokerId | None]:
+        """(Raft group, target) of `{"group": n}` or `{"topic": t, "partition": p}`, with an optional `target`."""
+        if not isinstance(body, dict) or not body.keys() <= {"group", "topic", "partition", "target"}:
+            raise ValueError("expected an object with group, or topic and partition, and target")
+        target = body.get("target")
+        if target is not None and type(target) is not int:
+            raise ValueError("target is a broker id")
+        broker = None if target is None else BrokerId(target)
+        group = body.get("group")
+        if group is not None:
+            if type(group) is not int:
+                raise ValueError("group is a number")
+            return GroupNo(group), broker
+        image = self._replica.image()
+        topic = image.topics.get(body.get("topic", OFFSETS_TOPIC)) if image is not None else None
+        index = body.get("partition")
+        if topic is None or type(index) is not int or not 0 <= index < len(topic.partitions):
+            raise ValueError("no such topic or partition")
+        return topic.partitions[index].group, broker
+
+    async def _ask(self, partition: int, request: DescribeGroup | OffsetFetch, api_key: int) -> GroupAnswer:
+        context = admin_context(self._replica.loop, api_key)
+        return await answer_of(lambda done: self._replica.group_request(partition, request, context, done))
+
+    async def _elsewhere(self, image: ClusterImage, group: GroupNo) -> web.Response | None:
+        """None when this replica leads `group`; the answer to give otherwise."""
+
+        def ask(done: Callable[[None], None]) -> None:
+            self._replica.when_leader_known(group, COORDINATOR_LOOKUP_WAIT_MS, lambda: done(None))
+
+        await answer_of(ask)
+        leader = self._replica.leadership(group).leader
+        return None if leader == self._replica.broker else self._misdirected(image, leader, group)
+
+    async def _refused(self, image: ClusterImage, group: GroupNo, code: int) -> web.Response:
+        """Leadership moved under the question, or the replica cannot answer now."""
+        if code == Code.NOT_COORDINATOR:
+            elsewhere = await self._elsewhere(image, group)
+            if elsewhere is not None:
+                return elsewhere
+        return _error(503, "not_available", _name(code))
+
+    def _misdirected(self, image: ClusterImage | None, leader: BrokerId | None, group: GroupNo) -> web.Response:
+        broker = image.brokers.get(leader) if image is not None and leader is not None else None
+        if broker is None:
+            return _error(503, "no_leader", f"no leader of Raft group {group} is known")
+        return _error(421, "misdirected", "led elsewhere", coordinator=broker.broker, admin=broker.admin)
+
+
+def _name(code: int) -> str:
+    return Code(code).name if code in Code._value2member_map_ else str(code)
+
+
+def _error(
+    status: int, error: str, message: str, *, headers: dict[str, str] | None = None, **more: object
+) -> web.Response:
+    document: Json = {"error": error, "message": message, **more}
+    return web.Response(
+        status=status, text=json.dumps(document), content_type="application/json", headers=headers or {}
+    )
+
+
+assert TRANSFER_MS_MAX < CALL_MS_MAX

@@ -1,0 +1,67 @@
+"""Awaiting the replica's callback-style calls from an aiohttp handler.
+
+Every call here ends: the surface answers each request by its deadline, and a call whose handler was cancelled (the
+HTTP client went away) is answered into a future that nobody reads.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from muster_coordinator.context import RequestContext
+from muster_coordinator.ports import Loop
+
+T = TypeVar("T")
+CALL_MS_MAX = 10_000
+"""Deadline of an admin request."""
+
+
+async def answer_of(ask: Callable[[Callable[[T], None]], None]) -> T:
+    """Await what `ask(done)` passes to `done`."""
+    future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+    def done(value: T) -> None:
+        if not future.done():
+            future.set_result(value)
+
+    ask(done)
+    return await future
+
+
+async def until(loop: Loop, check: Callable[[], bool], *, every_ms: int, within_ms: int) -> bool:
+    """Poll `check` on the loop's own clock; False when it was never true in time."""
+    deadline_ms = loop.monotonic_ms() + within_ms
+    while not check():
+        now_ms = loop.monotonic_ms()
+        if now_ms >= deadline_ms:
+            return False
+        await _wake_at(loop, min(now_ms + every_ms, deadline_ms))
+    return True
+
+
+async def _wake_at(loop: Loop, monotonic_ms: int) -> None:
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def wake() -> None:
+        if not future.done():
+            future.set_result(None)
+
+    timer = loop.call_at(monotonic_ms, wake)
+    try:
+        await future
+    finally:
+        timer.cancel()
+
+
+def admin_context(loop: Loop, api_key: int) -> RequestContext:
+    """The envelope of an operator's question: authenticated by the bearer token, bound to no Kafka listener."""
+    return RequestContext(
+        principal="User:admin",
+        listener="",
+        connection_id=0,
+        client_id="muster-admin",
+        client_host="/admin",
+        api_key=api_key,
+        api_version=0,
+        deadline_ms=loop.monotonic_ms() + CALL_MS_MAX,
+    )

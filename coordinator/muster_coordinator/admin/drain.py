@@ -1,0 +1,175 @@
+"""Handing away everything this replica leads, before it stops or while it is kept from leading (architecture "Drain").
+
+Steps 1-3: mark draining in the controller log (without a controller quorum go on after `MARK_MS`), then transfer
+leaderships, `limits.DRAIN_TRANSFERS_AT_ONCE` at a time, each to the best-matched live voter that is not draining
+itself; the controller group's comes last. A group that nobody can take now is tried again until the caller's patience
+ends: a replica that is waiting for a follower to catch up still serves. Skipped: groups whose voters are all draining,
+or that have no other.
+
+The state of a drain is asked for, never pushed: `phase`, `left()`, and `finished` once.
+"""
+
+from collections.abc import Callable
+from enum import StrEnum
+
+from muster_coordinator import limits
+from muster_coordinator.admin.view import AdminReplica
+from muster_coordinator.controller.commands import CommandResult, SetDraining
+from muster_coordinator.errors import Code
+from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo
+from muster_coordinator.ports import Timer
+from muster_coordinator.replica.status import GroupStatus
+
+MARK_MS = 2_000
+"""Without a controller quorum the mark is given up after this time."""
+MARK_RETRY_MS = 200
+LOOK_MS = 20
+"""How often progress is looked at while transfers are under way."""
+DRAINED_LOOK_MS = 100
+"""A drained replica may still win an election that was under way: how often it looks for that, and hands it on."""
+TRANSFER_PATIENCE_MS = 2_500
+"""A transfer that moved nothing for so long is forgotten (Raft aborts it after an election timeout) and tried again."""
+
+
+class DrainPhase(StrEnum):
+    IDLE = "idle"
+    MARKING = "marking"
+    TRANSFERRING = "transferring"
+    DRAINED = "drained"
+
+
+class Drain:
+    """One replica's drain. `start` and `undo` may be called in any phase."""
+
+    def __init__(self, replica: AdminReplica) -> None:
+        self._replica = replica
+        self._loop = replica.loop
+        self.phase = DrainPhase.IDLE
+        self._waiting: list[Callable[[], None]] = []
+        self._moving: dict[GroupNo, int] = {}
+        """Group -> monotonic ms at which its transfer is given up."""
+        self._timer: Timer | None = None
+        self._round = 0
+
+    def start(self, finished: Callable[[], None] = lambda: None) -> None:
+        """Begin, or join, the drain; `finished` is called once when it has nothing left to hand away."""
+        if self.phase == DrainPhase.DRAINED:
+            self._loop.call_soon(finished)
+            return
+        self._waiting.append(finished)
+        if self.phase != DrainPhase.IDLE:
+            return
+        self.phase = DrainPhase.MARKING
+        self._round += 1
+        until_ms = self._loop.monotonic_ms() + MARK_MS
+        self._mark(self._round, until_ms)
+        self._look_for_mark(self._round, until_ms)
+
+    def undo(self, done: Callable[[CommandResult], None]) -> None:
+        """Clear the mark; leaderships come back as their terms' rules say (decision 18).
+
+        `done` comes when the mark is gone here too, or with the command's error.
+        """
+        self.phase = DrainPhase.IDLE
+        self._round += 1
+        self._waiting.clear()
+        self._moving.clear()
+        self._stop_timer()
+        deadline_ms = self._loop.monotonic_ms() + limits.PROPOSAL_TIMEOUT_MS
+
+        def cleared(result: CommandResult) -> None:
+            if result.error != Code.NONE or not self._is_marked() or self._loop.monotonic_ms() >= deadline_ms:
+                done(result)
+            else:
+                self._loop.call_at(self._loop.monotonic_ms() + LOOK_MS, lambda: cleared(result))
+
+        mark = SetDraining(broker=self._replica.broker, draining=False)
+        self._replica.submit(mark, deadline_ms=deadline_ms, done=cleared)
+
+    def left(self) -> int:
+        """Raft groups still led here."""
+        return sum(1 for group in self._replica.local_groups() if group.role == "leader")
+
+    def _mark(self, this_round: int, until_ms: int) -> None:
+        """Propose the mark, again while the controller group has no leader, until `until_ms`."""
+
+        def done(result: CommandResult) -> None:
+            again_ms = self._loop.monotonic_ms() + MARK_RETRY_MS
+            if result.error != Code.NONE and self._is_marking(this_round) and again_ms < until_ms:
+                self._loop.call_at(again_ms, lambda: self._mark(this_round, until_ms))
+
+        if self._is_marking(this_round):
+            mark = SetDraining(broker=self._replica.broker, draining=True)
+            self._replica.submit(mark, deadline_ms=until_ms, done=done)
+
+    def _look_for_mark(self, this_round: int, until_ms: int) -> None:
+        """Go on when the mark is applied here (it may have been made elsewhere a moment ago), or at `until_ms`."""
+        if not self._is_marking(this_round):
+            return
+        now_ms = self._loop.monotonic_ms()
+        if self._is_marked() or now_ms >= until_ms:
+            self.phase = DrainPhase.TRANSFERRING
+            self._look()
+        else:
+            next_ms = min(now_ms + LOOK_MS, until_ms)
+            self._timer = self._loop.call_at(next_ms, lambda: self._look_for_mark(this_round, until_ms))
+
+    def _is_marking(self, this_round: int) -> bool:
+        return self._round == this_round and self.phase == DrainPhase.MARKING
+
+    def _is_marked(self) -> bool:
+        image = self._replica.image()
+        own = image.brokers.get(self._replica.broker) if image is not None else None
+        return own is not None and own.draining
+
+    def _look(self) -> None:
+        """Count what moved, start what can be started, and finish when nothing is left to wait for."""
+        self._timer = None
+        if self.phase == DrainPhase.IDLE:
+            return
+        now_ms = self._loop.monotonic_ms()
+        led = [group for group in self._replica.local_groups() if group.role == "leader"]
+        still = {group.group for group in led}
+        self._moving = {
+            group: deadline_ms for group, deadline_ms in self._moving.items() if group in still and deadline_ms > now_ms
+        }
+        wanted = [group for group in led if group.group not in self._moving and self._takers(group)]
+        others = [group for group in wanted if group.group != CONTROLLER_GROUP]
+        for group in others if others or self._moving else wanted:
+            if len(self._moving) >= limits.DRAIN_TRANSFERS_AT_ONCE:
+                break
+            self._transfer(group, now_ms)
+        if not self._moving and not wanted:
+            self._finish()
+        else:
+            self._timer = self._loop.call_at(now_ms + LOOK_MS, self._look)
+
+    def _transfer(self, group: GroupStatus, now_ms: int) -> None:
+        for target in self._takers(group):
+            if self._replica.alive(target) and self._replica.transfer(group.group, target):
+                self._moving[group.group] = now_ms + TRANSFER_PATIENCE_MS
+                return
+
+    def _takers(self, group: GroupStatus) -> list[BrokerId]:
+        """Voters that may lead instead, best-matched first; those that are down now may come back."""
+        image = self._replica.image()
+        brokers = image.brokers if image is not None else {}
+        takers = [
+            voter
+            for voter in group.voters
+            if voter != self._replica.broker and not (voter in brokers and brokers[voter].draining)
+        ]
+        takers.sort(key=lambda voter: (-group.match.get(voter, 0), voter))
+        return takers
+
+    def _finish(self) -> None:
+        self.phase = DrainPhase.DRAINED
+        self._timer = self._loop.call_at(self._loop.monotonic_ms() + DRAINED_LOOK_MS, self._look)
+        waiting, self._waiting = self._waiting, []
+        for finished in waiting:
+            finished()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,132 @@
+"""Samples of the groups coordinated here for `/metrics`, gathered in slices so that no turn walks all groups.
+
+Problem: members, state and lag of thousands of groups, without O(groups) in one turn (decision 21) and without a
+series for each of them (decision 39). Mechanism: every `SWEEP_MS` a sweep goes over the led offsets partitions, in
+slices of at most `SLICE_STEPS` steps and one tick of the millisecond clock, and then publishes all samples at once:
+the `limits.METRIC_GROUPS_MAX` with the largest lag one by one, the rest summed. A scrape between sweeps shows the last
+one.
+
+What it does not do: decide anything, or confirm leadership: a replica that has just been replaced shows its groups
+until its next sweep.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+from muster_coordinator import limits
+from muster_coordinator.ports import Loop, Timer
+
+SWEEP_MS = 5_000
+SLICE_STEPS = 100
+OTHER_GROUPS = "(other)"
+
+
+class GroupSample(NamedTuple):
+    """One group, or the sum of many."""
+
+    group: str
+    state: str
+    members: int
+    generation: int
+    lag: int | None
+    """None: not known here (topics.mode none, or no commit of a partition that is here)."""
+
+
+class GroupSource(Protocol):
+    """The led shards of a replica."""
+
+    def led_partitions(self) -> tuple[int, ...]: ...
+    def samples_of(self, partition: int) -> Iterator[GroupSample | None]:
+        """Lazily; None where a group is so large that it takes several steps. Ends early when no longer led."""
+        ...
+
+    def rebalance_time(self) -> tuple[int, int]:
+        """(completed rebalances, their time in ms) of all shards led now or before, since the start."""
+        ...
+
+
+class GroupMeter:
+    """`start` begins sweeping; everything else reads the last whole sweep."""
+
+    def __init__(self, loop: Loop, source: GroupSource) -> None:
+        self._loop = loop
+        self._source = source
+        self._samples: tuple[GroupSample, ...] = ()
+        self._rest: GroupSample | None = None
+        self._states: Counter[str] = Counter()
+        self._timer: Timer | None = None
+
+    def start(self) -> None:
+        self._again()
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def samples(self) -> tuple[GroupSample, ...]:
+        """Largest lag first."""
+        return self._samples
+
+    def rest(self) -> GroupSample | None:
+        """The sum of the groups without a series; None when every group has one."""
+        return self._rest
+
+    def states(self) -> Counter[str]:
+        """Groups by state."""
+        return self._states
+
+    def rebalance_time(self) -> tuple[int, int]:
+        return self._source.rebalance_time()
+
+    def _again(self) -> None:
+        self._timer = self._loop.call_at(self._loop.monotonic_ms() + SWEEP_MS, self._sweep)
+
+    def _sweep(self) -> None:
+        found: list[GroupSample] = []
+        walk = self._walk()
+
+        def slice_() -> None:
+            began_ms = self._loop.monotonic_ms()
+            for _ in range(SLICE_STEPS):
+                try:
+                    sample = next(walk)
+                except StopIteration:
+                    self._publish(found)
+                    self._again()
+                    return
+                if sample is not None:
+                    found.append(sample)
+                if self._loop.monotonic_ms() != began_ms:
+                    break
+            self._timer = self._loop.call_at(began_ms + limits.SLICE_MS_MAX + 1, slice_)
+
+        slice_()
+
+    def _walk(self) -> Iterator[GroupSample | None]:
+        for partition in self._source.led_partitions():
+            yield from self._source.samples_of(partition)
+
+    def _publish(self, found: list[GroupSample]) -> None:
+        self._states = Counter(sample.state for sample in found)
+        most = limits.METRIC_GROUPS_MAX
+        if len(found) <= most:
+            self._samples = tuple(sorted(found, key=_urgency))
+            self._rest = None
+            return
+        self._samples = tuple(heapq.nsmallest(most, found, key=_urgency))
+        shown = {sample.group for sample in self._samples}
+        rest = [sample for sample in found if sample.group not in shown]
+        lags = [sample.lag for sample in rest if sample.lag is not None]
+        self._rest = GroupSample(
+            OTHER_GROUPS,
+            "",
+            sum(sample.members for sample in rest),
+            sum(sample.generation for sample in rest),
+            sum(lags) if lags else None,
+        )
+
+
+def _urgency(sample: GroupSample) -> tuple[int, str]:
+    return 1 if sample.lag is None else -sample.lag, sample.group

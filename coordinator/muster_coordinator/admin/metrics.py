@@ -1,0 +1,162 @@
+"""What `/metrics` shows, read from the replica at scrape time (names: docs/admin-api.md).
+
+One collector for everything: values live where they arise and are only looked at here, so nothing is counted twice and
+the request path pays for nothing but its histogram. Series per group come from `GroupMeter`, which bounds them
+(decision 39). A scrape walks the Raft groups once (at most 2,000) and the metered groups (at most 1,000).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
+from prometheus_client.registry import Collector
+from typing_extensions import override
+
+from muster_coordinator.admin.group_meter import OTHER_GROUPS, GroupMeter
+from muster_coordinator.admin.status import names_of_groups
+from muster_coordinator.admin.view import AdminReplica
+from muster_coordinator.histogram import Histogram
+
+
+class ProcessView(Protocol):
+    """What the process around the replica knows."""
+
+    def longest_turn_ms(self) -> int: ...
+    def full_collections(self) -> tuple[int, int]:
+        """(how many, longest in ms)"""
+        ...
+
+    def log_records_dropped(self) -> int: ...
+    def storage_jobs(self) -> Mapping[str, Histogram]:
+        """By I/O lane."""
+        ...
+
+    def connections(self) -> Mapping[str, Mapping[str, int]]:
+        """Listener -> name of a counter or gauge -> value."""
+        ...
+
+    def requests(self) -> Mapping[str, int]:
+        """Name of an API -> requests served."""
+        ...
+
+
+class ReplicaCollector(Collector):
+    """Register with a `CollectorRegistry`."""
+
+    def __init__(
+        self, replica: AdminReplica, process: ProcessView, meter: GroupMeter, commit_latency: Histogram
+    ) -> None:
+        self._replica = replica
+        self._process = process
+        self._meter = meter
+        self._commit_latency = commit_latency
+
+    @override
+    def collect(self) -> Iterable[Metric]:
+        yield from self._replica_metrics()
+        yield from self._partition_metrics()
+        yield from self._group_metrics()
+        yield from self._process_metrics()
+
+    def _replica_metrics(self) -> Iterator[Metric]:
+        replica = self._replica
+        image = replica.image()
+        own = image.brokers.get(replica.broker) if image is not None else None
+        yield _gauge("muster_ready", "1 when ready.", 0 if replica.not_ready() else 1)
+        yield _gauge("muster_draining", "1 when marked as draining.", 1 if own is not None and own.draining else 0)
+        peers = GaugeMetricFamily("muster_peer_up", "1 when the link to this peer is up.", labels=["peer"])
+        for voter in image.voters if image is not None else ():
+            if voter != replica.broker:
+                peers.add_metric([str(voter)], 1 if replica.alive(voter) else 0)
+        yield peers
+
+    def _partition_metrics(self) -> Iterator[Metric]:
+        labels = ["topic", "partition"]
+        leader = GaugeMetricFamily("muster_partition_leader", "Broker id of the leader; -1: unknown.", labels=labels)
+        term = GaugeMetricFamily("muster_partition_term", "Raft term.", labels=labels)
+        commit = GaugeMetricFamily("muster_partition_commit_index", "Raft commit index known here.", labels=labels)
+        applied = GaugeMetricFamily("muster_partition_applied_index", "Raft index applied here.", labels=labels)
+        names = names_of_groups(self._replica.image())
+        led = 0
+        for group in self._replica.local_groups():
+            topic, partition = names.get(group.group, ("(controller)", group.group))
+            values = [topic, str(partition)]
+            leader.add_metric(values, -1 if group.leader is None else group.leader)
+            term.add_metric(values, group.term)
+            commit.add_metric(values, group.commit)
+            applied.add_metric(values, group.applied)
+            led += group.role == "leader"
+        yield from (leader, term, commit, applied)
+        yield _gauge("muster_leaderships", "Raft groups led here.", led)
+
+    def _group_metrics(self) -> Iterator[Metric]:
+        meter = self._meter
+        members = GaugeMetricFamily("muster_consumer_group_members", "Members.", labels=["group", "state"])
+        lag = GaugeMetricFamily("muster_consumer_group_lag", "Records behind the log end.", labels=["group"])
+        rebalances = CounterMetricFamily("muster_consumer_group_rebalances", "Generations.", labels=["group"])
+        for sample in meter.samples():
+            members.add_metric([sample.group, sample.state], sample.members)
+            rebalances.add_metric([sample.group], sample.generation)
+            if sample.lag is not None:
+                lag.add_metric([sample.group], sample.lag)
+        rest = meter.rest()
+        if rest is not None:
+            members.add_metric([OTHER_GROUPS, ""], rest.members)
+            rebalances.add_metric([OTHER_GROUPS], rest.generation)
+            if rest.lag is not None:
+                lag.add_metric([OTHER_GROUPS], rest.lag)
+        yield from (members, lag, rebalances)
+        states = GaugeMetricFamily("muster_consumer_groups", "Groups coordinated here.", labels=["state"])
+        for state, count in sorted(meter.states().items()):
+            states.add_metric([state], count)
+        yield states
+        count, total_ms = meter.rebalance_time()
+        yield SummaryMetricFamily(
+            "muster_consumer_group_rebalance_duration_seconds",
+            "From the start of the join phase to Stable.",
+            count_value=count,
+            sum_value=total_ms / 1_000,
+        )
+        yield _histogram(
+            "muster_consumer_commit_latency_seconds", "OffsetCommit, decoded to answered.", self._commit_latency
+        )
+
+    def _process_metrics(self) -> Iterator[Metric]:
+        process = self._process
+        yield _gauge(
+            "muster_loop_longest_turn_seconds",
+            "Longest turn of the event loop in the last one to two minutes.",
+            process.longest_turn_ms() / 1_000,
+        )
+        collections, longest_ms = process.full_collections()
+        yield CounterMetricFamily("muster_gc_full_collections", "Full garbage collections.", value=collections)
+        yield _gauge("muster_gc_longest_pause_seconds", "Longest of them.", longest_ms / 1_000)
+        dropped = process.log_records_dropped()
+        yield CounterMetricFamily("muster_log_records_dropped", "Log lines lost to a full queue.", value=dropped)
+        jobs = HistogramMetricFamily("muster_storage_job_seconds", "Blocking I/O jobs.", labels=["lane"])
+        for lane, histogram in process.storage_jobs().items():
+            jobs.add_metric([lane], histogram.buckets(), histogram.total)
+        yield jobs
+        clients = GaugeMetricFamily("muster_client", "Client listener counters.", labels=["listener", "what"])
+        for listener, values in process.connections().items():
+            for what, value in values.items():
+                clients.add_metric([listener, what], value)
+        yield clients
+        requests = CounterMetricFamily("muster_requests", "Requests of clients by API.", labels=["api"])
+        for api, count in process.requests().items():
+            requests.add_metric([api], count)
+        yield requests
+
+
+def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, text, value=value)
+
+
+def _histogram(name: str, text: str, histogram: Histogram) -> HistogramMetricFamily:
+    return HistogramMetricFamily(name, text, buckets=histogram.buckets(), sum_value=histogram.total)

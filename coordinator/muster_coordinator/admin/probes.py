@@ -1,0 +1,43 @@
+"""`/livez`, `/readyz` and `/metrics`: read-only and without a token, on a port of their own (decision 28).
+
+Live: the loop answers at all. Ready (decision 30): joined, a controller leader known, every local replica caught up
+once since the start, and not draining; a partition without quorum takes no replica out of a Service.
+"""
+
+from collections.abc import Callable
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from muster_coordinator.admin.view import AdminReplica
+
+
+class Probes:
+    """Handlers over one replica. `stopping()` takes it out of Services while it still serves."""
+
+    def __init__(self, replica: AdminReplica, registry: CollectorRegistry, *, stopping: Callable[[], bool]) -> None:
+        self._replica = replica
+        self._registry = registry
+        self._stopping = stopping
+
+    def application(self) -> web.Application:
+        app = web.Application()
+        app.router.add_get("/livez", self.live)
+        app.router.add_get("/readyz", self.ready)
+        app.router.add_get("/metrics", self.metrics)
+        return app
+
+    async def live(self, request: web.Request) -> web.StreamResponse:
+        return web.Response(text="ok\n")
+
+    async def ready(self, request: web.Request) -> web.StreamResponse:
+        reasons = self._replica.not_ready()
+        if self._stopping():
+            reasons = (*reasons, "stopping")
+        if reasons:
+            return web.Response(status=503, text="".join(f"{reason}\n" for reason in reasons))
+        return web.Response(text="ok\n")
+
+    async def metrics(self, request: web.Request) -> web.StreamResponse:
+        return web.Response(body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -1,0 +1,142 @@
+"""JSON documents of the admin API, built from one replica's own view. Shapes: docs/admin-api.schema.json.
+
+Plain functions from values to dictionaries, so that the schema test needs no server.
+"""
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+from muster_coordinator.admin.drain import Drain
+from muster_coordinator.admin.view import AdminReplica
+from muster_coordinator.controller.image import OFFSETS_TOPIC, Broker, ClusterImage
+from muster_coordinator.errors import MusterError
+from muster_coordinator.groups.assignors.consumer_protocol import decode_assignment
+from muster_coordinator.groups.requests import DescribedMember, DescribeGroupAnswer, OffsetFetchAnswer
+from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo
+from muster_coordinator.replica.status import GroupStatus
+
+Json = dict[str, Any]
+
+
+def status_document(replica: AdminReplica, drain: Drain, *, version: str, uptime_ms: int) -> Json:
+    """`GET /v1/status`, without the partitions: what fits a screen."""
+    image = replica.image()
+    controller = replica.leadership(CONTROLLER_GROUP)
+    reasons = replica.not_ready()
+    broker = image.brokers.get(replica.broker) if image is not None else None
+    return {
+        "version": version,
+        "broker": replica.broker,
+        "cluster_id": image.cluster_id if image is not None else None,
+        "incarnation": broker.incarnation if broker is not None else None,
+        "uptime_ms": uptime_ms,
+        "ready": not reasons,
+        "not_ready": list(reasons),
+        "draining": broker.draining if broker is not None else False,
+        "drain": {"phase": str(drain.phase), "left": drain.left()},
+        "leaderships": drain.left(),
+        "controller": {"leader": controller.leader, "term": controller.term},
+        "voters": list(image.voters) if image is not None else [],
+        "brokers": [broker_document(replica, image.brokers[key]) for key in sorted(image.brokers)] if image else [],
+        "offsets_partitions": image.routing.offsets_partitions if image is not None else None,
+        "feature_level": image.feature_level if image is not None else None,
+    }
+
+
+def broker_document(replica: AdminReplica, broker: Broker) -> Json:
+    """One broker, and whether this replica reaches it."""
+    return {
+        "broker": broker.broker,
+        "alive": replica.alive(broker.broker),
+        "draining": broker.draining,
+        "incarnation": broker.incarnation,
+        "admin": broker.admin,
+        "endpoints": [{"listener": e.listener, "host": e.host, "port": e.port} for e in broker.endpoints],
+    }
+
+
+def names_of_groups(image: ClusterImage | None) -> dict[GroupNo, tuple[str, int]]:
+    """Raft group -> (topic, partition), for a whole document at once."""
+    if image is None:
+        return {}
+    return {
+        partition.group: (topic.name, index)
+        for topic in image.topics.values()
+        for index, partition in enumerate(topic.partitions)
+    }
+
+
+def partition_documents(groups: Sequence[GroupStatus], names: dict[GroupNo, tuple[str, int]]) -> list[Json]:
+    """Raft groups with a replica here; topic and partition are null for the controller group."""
+    return [_partition_document(group, *names.get(group.group, (None, None))) for group in groups]
+
+
+def _partition_document(group: GroupStatus, topic: str | None, partition: int | None) -> Json:
+    return {
+        "group": group.group,
+        "topic": topic,
+        "partition": partition,
+        "role": group.role,
+        "term": group.term,
+        "leader": group.leader,
+        "commit": group.commit,
+        "applied": group.applied,
+        "last_index": group.last_index,
+        "voters": list(group.voters),
+        "match": {str(voter): index for voter, index in group.match.items()},
+    }
+
+
+def group_document(
+    description: DescribeGroupAnswer, offsets: OffsetFetchAnswer, *, partition: int, coordinator: BrokerId
+) -> Json:
+    """`GET /v1/groups/{id}`: the group and its committed offsets, both after a ReadIndex round."""
+    return {
+        "group": description.group,
+        "coordinator": coordinator,
+        "offsets_topic": OFFSETS_TOPIC,
+        "offsets_partition": partition,
+        "state": description.state,
+        "generation": description.generation,
+        "protocol_type": description.protocol_type,
+        "protocol": description.protocol,
+        "members": [_member_document(member, description.protocol_type) for member in description.members],
+        "offsets": [
+            {
+                "topic": topic,
+                "partition": offset.partition,
+                "offset": offset.offset,
+                "leader_epoch": offset.leader_epoch,
+                "metadata": offset.metadata,
+            }
+            for topic, partitions in offsets.topics
+            for offset in partitions
+            if offset.offset >= 0
+        ],
+    }
+
+
+def _member_document(member: DescribedMember, protocol_type: str) -> Json:
+    return {
+        "member": member.member,
+        "instance": member.instance,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "assignment": _assigned(member.assignment) if protocol_type == "consumer" else None,
+        "assignment_base64": base64.b64encode(member.assignment).decode(),
+    }
+
+
+def _assigned(assignment: bytes) -> list[Json] | None:
+    """Decoded consumer assignment; None where it is not one (members may send any bytes)."""
+    if not assignment:
+        return []
+    try:
+        decoded = decode_assignment(assignment)
+    except MusterError:
+        return None
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in decoded.partitions:
+        by_topic.setdefault(topic, []).append(partition)
+    return [{"topic": topic, "partitions": partitions} for topic, partitions in by_topic.items()]

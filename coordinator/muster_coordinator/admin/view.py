@@ -1,0 +1,27 @@
+"""What the admin room asks of a replica beyond `replica.surface.Surface`: its Raft groups, readiness, transfers.
+
+Implemented by `replica.node.Node`; tests give a fake.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.replica.status import GroupStatus
+from muster_coordinator.replica.surface import Surface
+
+
+class AdminReplica(Surface, Protocol):
+    """A replica as operators see it."""
+
+    def not_ready(self) -> tuple[str, ...]:
+        """Reasons against readiness (decision 30); empty when ready."""
+        ...
+
+    def local_groups(self) -> Sequence[GroupStatus]:
+        """Raft groups with a voter here, by number."""
+        ...
+
+    def transfer(self, group: GroupNo, target: BrokerId) -> bool:
+        """Start handing leadership of `group` to `target`. False: not leader here, or the target cannot have it."""
+        ...

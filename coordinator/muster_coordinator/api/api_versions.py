@@ -1,0 +1,29 @@
+"""ApiVersions: the version table, and a check of the caller's name (protocol.md 1.2). No features until transactions
+exist."""
+
+import re
+
+from muster_coordinator.context import RequestContext
+from muster_coordinator.errors import Code
+from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.schema import Value
+from muster_coordinator.wire.versions import VERSIONS
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
+_SOFTWARE_SINCE = 3
+_TABLE = tuple(
+    {"api_key": int(api), "min_version": versions.advertised_min, "max_version": versions.max}
+    for api, versions in sorted(VERSIONS.items())
+)
+
+
+class ApiVersions:
+    """Handler of ApiVersions v0-4; needs no right and no state. Versions above are answered in `wire.connection`."""
+
+    def handle(self, _context: RequestContext, version: int, request: Value, reply: Exchange) -> None:
+        """The table, or 42 with none for a software name that is no name."""
+        named = (request.client_software_name, request.client_software_version)
+        if version >= _SOFTWARE_SINCE and not all(_SOFTWARE.match(text) for text in named):
+            reply({"error_code": Code.INVALID_REQUEST, "api_keys": ()})
+            return
+        reply({"error_code": Code.NONE, "api_keys": _TABLE})

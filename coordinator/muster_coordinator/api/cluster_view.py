@@ -1,0 +1,121 @@
+"""The cluster as one listener's clients may see it: live brokers, leaders, addresses (data_plane.md 1.2, 1.3).
+
+Problem: clients break in four different ways when a leader, a coordinator or the controller is not in the broker list
+of the same answer. Mechanism: only registered brokers that are alive and have an endpoint on the listener that asked
+are named, and a leader that is not among them counts as none (decisions 12, 18).
+"""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from muster_coordinator.controller.image import ClusterImage, Partition, Topic
+from muster_coordinator.errors import Code
+from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo
+from muster_coordinator.replica.surface import LocalLog, Surface, partition_of
+
+NO_LEADER = -1
+_CACHED_CHARS_MAX = 128
+"""Longer group ids are hashed anew each time, so that the cache stays small whatever clients send."""
+
+
+class Node(NamedTuple):
+    """A broker's address on the listener that asked."""
+
+    node_id: int
+    host: str
+    port: int
+
+
+class Leader(NamedTuple):
+    """Leader of a Raft group as far as this client can use it."""
+
+    code: Code
+    """NONE; LEADER_NOT_AVAILABLE; LISTENER_NOT_FOUND when it lives but not on this listener."""
+    leader_id: int
+    epoch: int
+    """Raft term of the leadership; -1 before the first."""
+    node: Node | None
+
+
+class ClusterView:
+    """One request's look at the cluster; made from one image and used to its end."""
+
+    __slots__ = ("_listener", "_surface", "image")
+
+    def __init__(self, surface: Surface, image: ClusterImage, listener: str) -> None:
+        self._surface = surface
+        self._listener = listener
+        self.image = image
+
+    def node(self, broker: BrokerId) -> Node | None:
+        """Address of a live broker; None when it is dead, unknown, or has no such listener."""
+        registered = self.image.brokers.get(broker)
+        if registered is None or not self._surface.alive(broker):
+            return None
+        for endpoint in registered.endpoints:
+            if endpoint.listener == self._listener:
+                return Node(broker, endpoint.host, endpoint.port)
+        return None
+
+    def nodes(self) -> list[Node]:
+        """All brokers that this listener's clients may be sent to, by id."""
+        found = (self.node(broker) for broker in sorted(self.image.brokers))
+        return [node for node in found if node is not None]
+
+    def alive(self, broker: BrokerId) -> bool:
+        """Whether a replica counts as online."""
+        return broker in self.image.brokers and self._surface.alive(broker)
+
+    def controller_id(self) -> int:
+        """Any broker forwards to the controller; its leader when listed, else this broker, else any listed one."""
+        leader = self._surface.leadership(CONTROLLER_GROUP).leader
+        for broker in (leader, self._surface.broker):
+            if broker is not None and self.node(broker) is not None:
+                return broker
+        nodes = self.nodes()
+        return nodes[0].node_id if nodes else NO_LEADER
+
+    def leader(self, group: GroupNo) -> Leader:
+        """Who serves a partition."""
+        leader, term = self._surface.leadership(group)
+        epoch = term if term > 0 else -1
+        if leader is None or not self.alive(leader):
+            return Leader(Code.LEADER_NOT_AVAILABLE, NO_LEADER, epoch, None)
+        node = self.node(leader)
+        if node is None:
+            return Leader(Code.LISTENER_NOT_FOUND, NO_LEADER, epoch, None)
+        return Leader(Code.NONE, leader, epoch, node)
+
+    def topic_by_id(self, topic_id: bytes) -> Topic | None:
+        """The topic of an id; None for unknown and deleted ones."""
+        name = self.image.names_by_id.get(topic_id)
+        return None if name is None else self.image.topics.get(name)
+
+    def partition(self, topic: Topic, index: int) -> Partition | None:
+        """One partition of a topic; None when there is none of that number."""
+        return topic.partitions[index] if 0 <= index < len(topic.partitions) else None
+
+    def local_log(self, partition: Partition) -> LocalLog | None:
+        """The replica of a partition that is hosted here."""
+        return self._surface.local_log(partition.group)
+
+
+@lru_cache(maxsize=16_384)
+def _hashed(group_id: str, offsets_partitions: int) -> int:
+    """Java's hash walks every character; a group asks several times a second."""
+    return partition_of(group_id, offsets_partitions)
+
+
+def offsets_partition(image: ClusterImage, group_id: str) -> int:
+    """The offsets partition of a consumer group, moves included (decision 13)."""
+    for moved, partition in image.routing.overrides:
+        if moved == group_id:
+            return partition
+    if len(group_id) > _CACHED_CHARS_MAX:
+        return partition_of(group_id, image.routing.offsets_partitions)
+    return _hashed(group_id, image.routing.offsets_partitions)
+
+
+def offsets_group(partition: int) -> GroupNo:
+    """Raft group of an offsets partition."""
+    return GroupNo(FIRST_OFFSETS_GROUP + partition)

@@ -1,0 +1,274 @@
+"""OffsetCommit, OffsetFetch, OffsetDelete: topics are checked here, groups and offsets by the shard (protocol.md 4.1).
+
+A commit carries the topic's id from the image (decision 27), so that a later deletion of that very topic, and nothing
+else, expires it. With topics.mode none every name is accepted and carries no id. Parts that are refused here never
+reach the shard; the answer puts both kinds back into the order of the request.
+"""
+
+from collections.abc import Callable, Sequence
+
+from muster_coordinator.api.authorize import Operation
+from muster_coordinator.api.cluster_view import offsets_partition
+from muster_coordinator.api.gather import Gather
+from muster_coordinator.api.services import Services, TopicsMode
+from muster_coordinator.context import RequestContext
+from muster_coordinator.controller.image import EMPTY_ID, ClusterImage
+from muster_coordinator.errors import Code
+from muster_coordinator.groups.requests import (
+    FetchedOffset,
+    GroupAnswer,
+    OffsetCommit,
+    OffsetCommitAnswer,
+    OffsetDelete,
+    OffsetDeleteAnswer,
+    OffsetFetch,
+    OffsetFetchAnswer,
+    PartitionCommit,
+    TopicCommit,
+)
+from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.hot.offset_fetch import Asked, GroupOffsets, Topic
+from muster_coordinator.wire.schema import Value
+
+_COMMIT_IDS_SINCE, _FETCH_IDS_SINCE, _FETCH_GROUP_ERROR_SINCE = 10, 10, 2
+
+Errors = dict[tuple[str | bytes, int], int]
+
+
+class Commits:
+    """Handlers of committed offsets."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    # -- OffsetCommit
+
+    def commit(self, context: RequestContext, version: int, request: OffsetCommit, reply: Exchange) -> None:
+        """OffsetCommit v2-10."""
+        services = self._services
+        if not services.may_group(context, Operation.READ, request.group):
+            reply(_commit_refused(request, version, Code.GROUP_AUTHORIZATION_FAILED))
+            return
+        image = services.surface.image()
+        if image is None:
+            reply(_commit_refused(request, version, Code.COORDINATOR_NOT_AVAILABLE))
+            return
+        topics, errors = self._known(context, version, request, image)
+        if not topics:
+            reply(_in_request_order(request, version, errors))
+            return
+
+        def answered(answer: GroupAnswer) -> None:
+            assert isinstance(answer, OffsetCommitAnswer)
+            if not errors and version < _COMMIT_IDS_SINCE:
+                reply(answer.topics)
+                return
+            ids = {t.topic: t.topic_id for t in topics}
+            for topic, partitions in answer.topics:
+                key = ids[topic] if version >= _COMMIT_IDS_SINCE else topic
+                errors.update({(key, partition): error for partition, error in partitions})
+            reply(_in_request_order(request, version, errors))
+
+        accepted = OffsetCommit(
+            group=request.group,
+            generation=request.generation,
+            member=request.member,
+            instance=request.instance,
+            topics=tuple(topics),
+            retention_ms=request.retention_ms,
+            commit_timestamp_ms=request.commit_timestamp_ms,
+            unknown_group_is_69=request.unknown_group_is_69,
+        )
+        services.surface.group_request(offsets_partition(image, request.group), accepted, context, answered)
+
+    def _known(
+        self, context: RequestContext, version: int, request: OffsetCommit, image: ClusterImage
+    ) -> tuple[list[TopicCommit], Errors]:
+        """Topics that go to the shard, ids attached, and the errors of all others."""
+        kept: list[TopicCommit] = []
+        errors: Errors = {}
+        by_id = version >= _COMMIT_IDS_SINCE
+        for topic in request.topics:
+            key = topic.topic_id if by_id else topic.topic
+            name = image.names_by_id.get(topic.topic_id, "") if by_id else topic.topic
+            if by_id and not name:
+                code = Code.UNKNOWN_TOPIC_ID
+            elif not self._services.may_topic(context, Operation.READ, name):
+                code = Code.TOPIC_AUTHORIZATION_FAILED
+            else:
+                known, unknown = self._split(name, topic, image)
+                if known.partitions:
+                    kept.append(known)
+                errors.update({(key, p.partition): Code.UNKNOWN_TOPIC_OR_PARTITION for p in unknown})
+                continue
+            errors.update({(key, p.partition): code for p in topic.partitions})
+        return kept, errors
+
+    def _split(
+        self, name: str, topic: TopicCommit, image: ClusterImage
+    ) -> tuple[TopicCommit, Sequence[PartitionCommit]]:
+        described = image.topics.get(name)
+        if described is None:
+            if self._services.settings.topics_mode is TopicsMode.NONE:
+                return TopicCommit(name, EMPTY_ID, topic.partitions), ()
+            return TopicCommit(name, EMPTY_ID, ()), topic.partitions
+        count = len(described.partitions)
+        unknown = [p for p in topic.partitions if not 0 <= p.partition < count]
+        known = topic.partitions
+        if unknown:
+            known = tuple(p for p in topic.partitions if 0 <= p.partition < count)
+        return TopicCommit(name, described.topic_id, known), unknown
+
+    # -- OffsetFetch
+
+    def fetch(self, context: RequestContext, version: int, request: tuple[Asked, ...], reply: Exchange) -> None:
+        """OffsetFetch v1-10: several groups since v8, each answered on its own."""
+        gather: Gather[GroupOffsets] = Gather(len(request), reply)
+        for index, asked in enumerate(request):
+            self._fetch_group(context, version, asked, gather.part(index))
+
+    def _fetch_group(
+        self, context: RequestContext, version: int, asked: Asked, done: Callable[[GroupOffsets], None]
+    ) -> None:
+        services = self._services
+        if not services.may_group(context, Operation.DESCRIBE, asked.group):
+            done(_fetch_refused(asked, version, Code.GROUP_AUTHORIZATION_FAILED))
+            return
+        image = services.surface.image()
+        if image is None:
+            done(_fetch_refused(asked, version, Code.COORDINATOR_NOT_AVAILABLE))
+            return
+        names: dict[str, Topic] = {}
+        refused: list[tuple[Topic, Sequence[FetchedOffset]]] = []
+        wanted: list[tuple[str, tuple[int, ...]]] = []
+        for topic, partitions in asked.topics or ():
+            name = image.names_by_id.get(topic) if isinstance(topic, bytes) else topic
+            if name is None:
+                refused.append((topic, _offsets(partitions, Code.UNKNOWN_TOPIC_ID)))
+            elif not services.may_topic(context, Operation.DESCRIBE, name):
+                refused.append((topic, _offsets(partitions, Code.TOPIC_AUTHORIZATION_FAILED)))
+            else:
+                names[name] = topic
+                wanted.append((name, partitions))
+
+        def answered(answer: GroupAnswer) -> None:
+            assert isinstance(answer, OffsetFetchAnswer)
+            if answer.error:
+                done(_fetch_refused(asked, version, answer.error))
+                return
+            found = [*self._fetched(context, version, asked, answer, names, image), *refused]
+            done(GroupOffsets(asked.group, 0, found))
+
+        request = OffsetFetch(asked.group, None if asked.topics is None else tuple(wanted), asked.require_stable)
+        services.surface.group_request(offsets_partition(image, asked.group), request, context, answered)
+
+    def _fetched(
+        self,
+        context: RequestContext,
+        version: int,
+        asked: Asked,
+        answer: OffsetFetchAnswer,
+        names: dict[str, Topic],
+        image: ClusterImage,
+    ) -> list[tuple[Topic, Sequence[FetchedOffset]]]:
+        """The shard's topics as the request names them. Asked for all: only those the caller may see, and by id only
+        those that exist."""
+        if asked.topics is not None:
+            return [(names[name], offsets) for name, offsets in answer.topics]
+        found: list[tuple[Topic, Sequence[FetchedOffset]]] = []
+        for name, offsets in answer.topics:
+            if not self._services.may_topic(context, Operation.DESCRIBE, name):
+                continue
+            topic = image.topics.get(name)
+            if version < _FETCH_IDS_SINCE:
+                found.append((name, offsets))
+            elif topic is not None:
+                found.append((topic.topic_id, offsets))
+        return found
+
+    # -- OffsetDelete
+
+    def delete(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
+        """OffsetDelete v0."""
+        services = self._services
+        if not services.may_group(context, Operation.DELETE, request.group_id):
+            reply({"error_code": Code.GROUP_AUTHORIZATION_FAILED, "topics": ()})
+            return
+        image = services.surface.image()
+        if image is None:
+            reply({"error_code": Code.COORDINATOR_NOT_AVAILABLE, "topics": ()})
+            return
+        errors: Errors = {}
+        wanted: list[tuple[str, tuple[int, ...]]] = []
+        for topic in request.topics:
+            partitions = tuple(p.partition_index for p in topic.partitions)
+            if not services.may_topic(context, Operation.READ, topic.name):
+                errors.update({(topic.name, p): Code.TOPIC_AUTHORIZATION_FAILED for p in partitions})
+                continue
+            known = self._known_partitions(topic.name, partitions, image)
+            errors.update({(topic.name, p): Code.UNKNOWN_TOPIC_OR_PARTITION for p in partitions if p not in known})
+            if known:
+                wanted.append((topic.name, tuple(p for p in partitions if p in known)))
+
+        def answered(answer: GroupAnswer) -> None:
+            assert isinstance(answer, OffsetDeleteAnswer)
+            if answer.error:
+                reply({"error_code": answer.error, "topics": ()})
+                return
+            for name, partitions in answer.topics:
+                errors.update({(name, partition): error for partition, error in partitions})
+            reply({"error_code": 0, "topics": _deleted(request, errors)})
+
+        # Asked even with nothing left to delete: the group's own error comes first.
+        services.surface.group_request(
+            offsets_partition(image, request.group_id),
+            OffsetDelete(request.group_id, tuple(wanted)),
+            context,
+            answered,
+        )
+
+    def _known_partitions(self, name: str, partitions: tuple[int, ...], image: ClusterImage) -> frozenset[int]:
+        described = image.topics.get(name)
+        if described is None:
+            return frozenset(partitions if self._services.settings.topics_mode is TopicsMode.NONE else ())
+        return frozenset(p for p in partitions if 0 <= p < len(described.partitions))
+
+
+def _commit_refused(request: OffsetCommit, version: int, code: Code) -> Value:
+    by_id = version >= _COMMIT_IDS_SINCE
+    return [
+        (t.topic_id if by_id else t.topic, [(p.partition, int(code)) for p in t.partitions]) for t in request.topics
+    ]
+
+
+def _in_request_order(request: OffsetCommit, version: int, errors: Errors) -> Value:
+    by_id = version >= _COMMIT_IDS_SINCE
+    answer = []
+    for topic in request.topics:
+        key = topic.topic_id if by_id else topic.topic
+        answer.append((key, [(p.partition, int(errors[key, p.partition])) for p in topic.partitions]))
+    return answer
+
+
+def _offsets(partitions: tuple[int, ...], code: int) -> tuple[FetchedOffset, ...]:
+    return tuple(FetchedOffset(p, -1, -1, "", code) for p in partitions)
+
+
+def _fetch_refused(asked: Asked, version: int, code: int) -> GroupOffsets:
+    """v1 has no field for the group's error: it goes to every partition (KAFKA-19246)."""
+    if version >= _FETCH_GROUP_ERROR_SINCE:
+        return GroupOffsets(asked.group, code, ())
+    return GroupOffsets(asked.group, code, [(t, _offsets(partitions, code)) for t, partitions in asked.topics or ()])
+
+
+def _deleted(request: Value, errors: Errors) -> Value:
+    return [
+        {
+            "name": topic.name,
+            "partitions": [
+                {"partition_index": p.partition_index, "error_code": errors[topic.name, p.partition_index]}
+                for p in topic.partitions
+            ],
+        }
+        for topic in request.topics
+    ]

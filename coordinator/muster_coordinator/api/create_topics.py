@@ -1,0 +1,167 @@
+"""CreateTopics: everything that can be judged from the request and the image, in Kafka's order; the controller log
+decides the rest.
+
+A topic's replicas are all voters of the cluster until placement exists. So a replication factor between 1 and the
+number of brokers is taken and the answer says how many replicas there really are; a manual assignment is refused (39).
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+
+from muster_coordinator import limits
+from muster_coordinator.api.authorize import Operation
+from muster_coordinator.api.gather import Gather
+from muster_coordinator.api.services import Services, TopicsMode
+from muster_coordinator.api.topic_entries import created_entries
+from muster_coordinator.context import RequestContext
+from muster_coordinator.controller.commands import CommandResult, CreateTopic
+from muster_coordinator.controller.image import EMPTY_ID, ClusterImage
+from muster_coordinator.controller.topic_configs import validate_all
+from muster_coordinator.controller.topic_names import colliding_name, name_error
+from muster_coordinator.errors import ApiError, Code
+from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.schema import Value
+
+_CLUSTER_METADATA = "__cluster_metadata"
+_DEFAULT = -1
+
+
+class Created(NamedTuple):
+    """One topic's answer."""
+
+    code: Code
+    message: str | None = None
+    command: CreateTopic | None = None
+    """What was, or would have been, created."""
+
+
+class CreateTopics:
+    """Handler of CreateTopics v2-7."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def handle(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
+        """Each topic on its own; good ones of a half-bad request are created."""
+        image = self._services.surface.image()
+        times = Counter(topic.name for topic in request.topics)
+        wanted = sum(max(0, topic.num_partitions) for topic in request.topics)
+        topics = list({topic.name: topic for topic in request.topics}.values())
+
+        def answered(created: list[Created]) -> None:
+            entries = [_entry(topic.name, one, image) for topic, one in zip(topics, created, strict=True)]
+            reply({"topics": entries})
+
+        gather: Gather[Created] = Gather(len(topics), answered)
+        for index, topic in enumerate(topics):
+            try:
+                if times[topic.name] > 1:
+                    raise ApiError(Code.INVALID_REQUEST, "the topic is named twice")
+                command = self._judge(context, topic, image, wanted)
+            except ApiError as error:
+                gather.part(index)(Created(error.code, error.message))
+                continue
+            self._create(command, request, gather.part(index))
+
+    def _judge(self, context: RequestContext, topic: Value, image: ClusterImage | None, wanted: int) -> CreateTopic:
+        """The command for one topic, or ApiError with the first thing that is wrong."""
+        if not self._services.may_topic(context, Operation.CREATE, topic.name):
+            raise ApiError(Code.TOPIC_AUTHORIZATION_FAILED)
+        if image is None:
+            raise ApiError(Code.NOT_CONTROLLER, "the cluster is not formed yet")
+        if self._services.settings.topics_mode is TopicsMode.NONE:
+            raise ApiError(Code.POLICY_VIOLATION, "topics.mode is none: this cluster keeps no topics")
+        self._judge_name(topic.name, image)
+        configs = self._judge_configs(topic, image)
+        _judge_assignments(topic, image)
+        if topic.replication_factor != _DEFAULT and not 1 <= topic.replication_factor <= len(image.brokers):
+            raise ApiError(
+                Code.INVALID_REPLICATION_FACTOR,
+                f"replication factor {topic.replication_factor} with {len(image.brokers)} brokers",
+            )
+        partitions = topic.num_partitions
+        if partitions == _DEFAULT:
+            partitions = self._services.settings.num_partitions
+        if partitions < 1:
+            raise ApiError(Code.INVALID_PARTITIONS, f"{partitions} partitions cannot be")
+        if wanted > limits.PARTITIONS_PER_REQUEST_MAX:
+            raise ApiError(Code.POLICY_VIOLATION, f"more than {limits.PARTITIONS_PER_REQUEST_MAX} partitions")
+        return CreateTopic(name=topic.name, topic_id=self._fresh_id(image), partitions=partitions, configs=configs)
+
+    @staticmethod
+    def _judge_name(name: str, image: ClusterImage) -> None:
+        error = name_error(name)
+        if error is not None:
+            raise ApiError(Code.INVALID_TOPIC_EXCEPTION, error)
+        if name == _CLUSTER_METADATA:
+            raise ApiError(Code.INVALID_REQUEST, "this name is reserved")
+        if name in image.topics:
+            raise ApiError(Code.TOPIC_ALREADY_EXISTS, f"topic {name} exists")
+        other = colliding_name(name, image.topics)
+        if other is not None:
+            raise ApiError(Code.INVALID_TOPIC_EXCEPTION, f"topic {name} collides with {other} in metric names")
+
+    @staticmethod
+    def _judge_configs(topic: Value, image: ClusterImage) -> tuple[tuple[str, str], ...]:
+        overrides: dict[str, str] = {}
+        for config in topic.configs:
+            if config.value is None:
+                raise ApiError(Code.INVALID_CONFIG, f"{config.name}: null value")
+            overrides[config.name] = config.value
+        error = validate_all(overrides, voters=len(image.voters))
+        if error is not None:
+            raise ApiError(Code.INVALID_CONFIG, error)
+        return tuple(sorted(overrides.items()))
+
+    def _fresh_id(self, image: ClusterImage) -> bytes:
+        """Random, never zero, never one that was used (trap T2)."""
+        while True:
+            topic_id = self._services.surface.rand.randbytes(16)
+            if topic_id != EMPTY_ID and topic_id not in image.names_by_id and topic_id not in image.deleted_topic_ids:
+                return topic_id
+
+    def _create(self, command: CreateTopic, request: Value, done: Callable[[Created], None]) -> None:
+        if request.validate_only:
+            done(Created(Code.NONE, None, command))
+            return
+        if request.timeout_ms <= 0:
+            done(Created(Code.REQUEST_TIMED_OUT, "timeoutMs leaves no time"))
+            return
+
+        def decided(result: CommandResult) -> None:
+            code = Code(result.error)
+            done(Created(code, result.message or None, command if code is Code.NONE else None))
+
+        surface = self._services.surface
+        wait_ms = min(request.timeout_ms, limits.ADMIN_TIMEOUT_MS_MAX)
+        surface.submit(command, deadline_ms=surface.loop.monotonic_ms() + wait_ms, done=decided)
+
+
+def _judge_assignments(topic: Value, image: ClusterImage) -> None:
+    if not topic.assignments:
+        return
+    if topic.num_partitions != _DEFAULT or topic.replication_factor != _DEFAULT:
+        raise ApiError(Code.INVALID_REQUEST, "assignments exclude a number of partitions and a replication factor")
+    indexes = sorted(a.partition_index for a in topic.assignments)
+    if indexes != list(range(len(indexes))):
+        raise ApiError(Code.INVALID_REPLICA_ASSIGNMENT, "assignments must number the partitions from 0 without a gap")
+    for assignment in topic.assignments:
+        brokers = assignment.broker_ids
+        if not brokers or len(set(brokers)) < len(brokers) or not set(brokers) <= set(image.brokers):
+            raise ApiError(Code.INVALID_REPLICA_ASSIGNMENT, f"no valid replicas: {list(brokers)}")
+    raise ApiError(Code.INVALID_REPLICA_ASSIGNMENT, "replicas cannot be chosen: every broker holds every partition")
+
+
+def _entry(name: str, one: Created, image: ClusterImage | None) -> Value:
+    if one.command is None or image is None:
+        return {"name": name, "error_code": one.code, "error_message": one.message, "configs": ()}
+    return {
+        "name": name,
+        "error_code": one.code,
+        "error_message": one.message,
+        "topic_id": one.command.topic_id,
+        "num_partitions": one.command.partitions,
+        "replication_factor": len(image.voters),
+        "configs": created_entries(dict(one.command.configs)),
+    }

@@ -1,0 +1,148 @@
+"""DescribeCluster, DescribeTopicPartitions, ListPartitionReassignments: the cluster for administrators (data_plane.md
+5)."""
+
+from muster_coordinator import limits
+from muster_coordinator.api.authorize import CLUSTER, Operation, Resource, ResourceType
+from muster_coordinator.api.cluster_view import ClusterView
+from muster_coordinator.api.services import Services
+from muster_coordinator.context import RequestContext
+from muster_coordinator.controller.image import EMPTY_ID, ClusterImage, Partition
+from muster_coordinator.controller.topic_names import name_error
+from muster_coordinator.errors import Code
+from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.schema import Value
+
+_BROKERS, _CONTROLLERS = 1, 2
+
+
+class DescribeCluster:
+    """Handlers of the cluster's description."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    # -- DescribeCluster
+
+    def cluster(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
+        """DescribeCluster v0-2. There are no controllers to be described on a broker's listener (114)."""
+        code = self._services.cluster_code(context, Operation.DESCRIBE)
+        if code is Code.NONE and request.endpoint_type != _BROKERS:
+            mismatched = request.endpoint_type == _CONTROLLERS
+            code = Code.MISMATCHED_ENDPOINT_TYPE if mismatched else Code.UNSUPPORTED_ENDPOINT_TYPE
+        image = self._services.surface.image() if code is Code.NONE else None
+        if code is Code.NONE and image is None:
+            code = Code.LEADER_NOT_AVAILABLE
+        if image is None:
+            message = f"refused: {code.name}"
+            reply({"error_code": code, "error_message": message, "cluster_id": "", "brokers": ()})
+            return
+        view = ClusterView(self._services.surface, image, context.listener)
+        answer: dict[str, Value] = {
+            "error_code": Code.NONE,
+            "error_message": None,
+            "endpoint_type": request.endpoint_type,
+            "cluster_id": image.cluster_id,
+            "controller_id": view.controller_id(),
+            "brokers": self._brokers(context, request, view),
+        }
+        if request.include_cluster_authorized_operations:
+            answer["cluster_authorized_operations"] = self._services.operations(context, CLUSTER)
+        reply(answer)
+
+    @staticmethod
+    def _brokers(context: RequestContext, request: Value, view: ClusterView) -> list[Value]:
+        brokers = [{"broker_id": n.node_id, "host": n.host, "port": n.port, "is_fenced": False} for n in view.nodes()]
+        if not request.include_fenced_brokers:
+            return brokers
+        listed = {broker["broker_id"] for broker in brokers}
+        for broker in view.image.brokers.values():
+            for endpoint in broker.endpoints:
+                if endpoint.listener == context.listener and broker.broker not in listed:
+                    brokers.append(
+                        {"broker_id": broker.broker, "host": endpoint.host, "port": endpoint.port, "is_fenced": True}
+                    )
+        return brokers
+
+    # -- DescribeTopicPartitions
+
+    def topic_partitions(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
+        """DescribeTopicPartitions v0: topics by name, cut after a number of partitions, with a cursor to go on from."""
+        image = self._services.surface.image()
+        names = self._names(context, request, image)
+        cursor = request.cursor
+        if cursor is not None:
+            names = [name for name in names if name >= cursor.topic_name]
+        left = max(1, min(request.response_partition_limit, limits.DESCRIBED_PARTITIONS_MAX))
+        topics: list[Value] = []
+        next_cursor = None
+        for name in names:
+            if left == 0:
+                next_cursor = {"topic_name": name, "partition_index": 0}
+                break
+            first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
+            topic = self._topic(context, name, max(0, first), left, image)
+            topics.append(topic)
+            described = len(topic["partitions"])
+            left -= described
+            if topic.pop("more"):
+                next_cursor = {"topic_name": name, "partition_index": max(0, first) + described}
+                break
+        if cursor is not None and cursor.topic_name not in {topic["name"] for topic in topics}:
+            topics.insert(0, _no_topic(Code.INVALID_REQUEST, cursor.topic_name))
+        for topic in topics:
+            topic.pop("more", None)
+        reply({"topics": topics, "next_cursor": next_cursor})
+
+    def _names(self, context: RequestContext, request: Value, image: ClusterImage | None) -> list[str]:
+        if request.topics:
+            return sorted({topic.name for topic in request.topics})
+        names = () if image is None else image.topics
+        return sorted(name for name in names if self._services.may_topic(context, Operation.DESCRIBE, name))
+
+    def _topic(
+        self, context: RequestContext, name: str, first: int, left: int, image: ClusterImage | None
+    ) -> dict[str, Value]:
+        if not self._services.may_topic(context, Operation.DESCRIBE, name):
+            return _no_topic(Code.TOPIC_AUTHORIZATION_FAILED, name)
+        topic = None if image is None else image.topics.get(name)
+        if topic is None or image is None:
+            invalid = name_error(name) is not None
+            return _no_topic(Code.INVALID_TOPIC_EXCEPTION if invalid else Code.UNKNOWN_TOPIC_OR_PARTITION, name)
+        view = ClusterView(self._services.surface, image, context.listener)
+        indexes = range(first, min(len(topic.partitions), first + left))
+        return {
+            "error_code": Code.NONE,
+            "name": name,
+            "topic_id": topic.topic_id,
+            "is_internal": topic.internal,
+            "partitions": [_partition(i, topic.partitions[i], view) for i in indexes],
+            "topic_authorized_operations": self._services.operations(context, Resource(ResourceType.TOPIC, name)),
+            "more": first + left < len(topic.partitions),
+        }
+
+    # -- ListPartitionReassignments
+
+    def reassignments(self, context: RequestContext, _version: int, _request: Value, reply: Exchange) -> None:
+        """ListPartitionReassignments v0: replicas do not move yet, so none is ever going on."""
+        code = self._services.cluster_code(context, Operation.DESCRIBE)
+        reply({"error_code": code, "error_message": None, "topics": ()})
+
+
+def _no_topic(code: Code, name: str) -> dict[str, Value]:
+    return {"error_code": code, "name": name, "topic_id": EMPTY_ID, "partitions": (), "more": False}
+
+
+def _partition(index: int, partition: Partition, view: ClusterView) -> Value:
+    leader = view.leader(partition.group)
+    live = [voter for voter in partition.voters if view.alive(voter)]
+    return {
+        "error_code": leader.code,
+        "partition_index": index,
+        "leader_id": leader.leader_id,
+        "leader_epoch": leader.epoch,
+        "replica_nodes": partition.voters,
+        "isr_nodes": live,
+        "eligible_leader_replicas": [],
+        "last_known_elr": [],
+        "offline_replicas": [voter for voter in partition.voters if voter not in live],
+    }

@@ -1,0 +1,95 @@
+"""From API key to handler: the one table of this room, and the room's surface.
+
+    dispatcher = Dispatcher(surface, ApiSettings(...), authorize=allow_all)
+    connection = wire.connection.Connection(..., handle=dispatcher.handle)
+
+`handle(context, request, reply)` never blocks and never raises for what a client can cause; `reply` is called once,
+now or later, on the same thread, with the answer in the shape that the API's encoder takes. Every handler has the form
+`(context, version, request, reply)`; `request` has one shape for all versions of its API (`wire.schema`, `wire.hot`).
+"""
+
+from collections.abc import Callable, Mapping
+
+from muster_coordinator.api.api_versions import ApiVersions
+from muster_coordinator.api.authorize import Authorize, allow_all
+from muster_coordinator.api.commits import Commits
+from muster_coordinator.api.configs import Configs
+from muster_coordinator.api.coordinator import FindCoordinator
+from muster_coordinator.api.create_topics import CreateTopics
+from muster_coordinator.api.delete_records import DeleteRecords
+from muster_coordinator.api.describe_cluster import DescribeCluster
+from muster_coordinator.api.describe_list_delete import DescribeListDelete
+from muster_coordinator.api.fetch import Fetch
+from muster_coordinator.api.heartbeat_leave import HeartbeatLeave
+from muster_coordinator.api.join_sync import JoinSync
+from muster_coordinator.api.leader_epochs import LeaderEpochs
+from muster_coordinator.api.list_offsets import ListOffsets
+from muster_coordinator.api.metadata import Metadata
+from muster_coordinator.api.produce import Produce
+from muster_coordinator.api.producer_ids import ProducerIds
+from muster_coordinator.api.services import ApiSettings, Services
+from muster_coordinator.api.topics_admin import TopicsAdmin
+from muster_coordinator.context import RequestContext
+from muster_coordinator.replica.surface import Surface
+from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.schema import Value
+from muster_coordinator.wire.versions import VERSIONS, Api
+
+Handler = Callable[[RequestContext, int, Value, Exchange], None]
+
+
+class Dispatcher:
+    """All handlers over one replica."""
+
+    def __init__(self, surface: Surface, settings: ApiSettings, authorize: Authorize = allow_all) -> None:
+        services = Services(surface, settings, authorize)
+        self.services = services
+        self.fetch = Fetch(services)
+        self._handlers = _table(services, self.fetch)
+        assert self._handlers.keys() == VERSIONS.keys(), "advertised = implemented"
+        self.served = dict.fromkeys(VERSIONS, 0)
+        """Requests handed to each API's handler so far."""
+
+    def handle(self, context: RequestContext, request: Value, reply: Exchange) -> None:
+        """One decoded request; see the module."""
+        self.served[context.api_key] += 1
+        self._handlers[context.api_key](context, context.api_version, request, reply)
+
+
+def _table(services: Services, fetch: Fetch) -> Mapping[int, Handler]:
+    join_sync = JoinSync(services)
+    heartbeat_leave = HeartbeatLeave(services)
+    commits = Commits(services)
+    groups = DescribeListDelete(services)
+    topics = TopicsAdmin(services)
+    cluster = DescribeCluster(services)
+    configs = Configs(services)
+    return {
+        Api.PRODUCE: Produce(services).handle,
+        Api.FETCH: fetch.handle,
+        Api.LIST_OFFSETS: ListOffsets(services).handle,
+        Api.METADATA: Metadata(services).handle,
+        Api.OFFSET_COMMIT: commits.commit,
+        Api.OFFSET_FETCH: commits.fetch,
+        Api.FIND_COORDINATOR: FindCoordinator(services).handle,
+        Api.JOIN_GROUP: join_sync.join,
+        Api.HEARTBEAT: heartbeat_leave.heartbeat,
+        Api.LEAVE_GROUP: heartbeat_leave.leave,
+        Api.SYNC_GROUP: join_sync.sync,
+        Api.DESCRIBE_GROUPS: groups.describe,
+        Api.LIST_GROUPS: groups.list,
+        Api.API_VERSIONS: ApiVersions().handle,
+        Api.CREATE_TOPICS: CreateTopics(services).handle,
+        Api.DELETE_TOPICS: topics.delete,
+        Api.DELETE_RECORDS: DeleteRecords(services).handle,
+        Api.INIT_PRODUCER_ID: ProducerIds(services).handle,
+        Api.OFFSET_FOR_LEADER_EPOCH: LeaderEpochs(services).handle,
+        Api.DESCRIBE_CONFIGS: configs.describe,
+        Api.CREATE_PARTITIONS: topics.create_partitions,
+        Api.DELETE_GROUPS: groups.delete,
+        Api.INCREMENTAL_ALTER_CONFIGS: configs.alter,
+        Api.LIST_PARTITION_REASSIGNMENTS: cluster.reassignments,
+        Api.OFFSET_DELETE: commits.delete,
+        Api.DESCRIBE_CLUSTER: cluster.cluster,
+        Api.DESCRIBE_TOPIC_PARTITIONS: cluster.topic_partitions,
+    }

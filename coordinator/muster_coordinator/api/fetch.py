@@ -1,0 +1,295 @@
+"""Fetch: long polls over the logs led here (data_plane.md 3). No sessions: every request is full, sessionId is always
+0.
+
+Mechanism: `handle` reads once; when that is not enough to answer, a `Waiter` watches the logs it read and reads again
+from the start when one of them moves, until there are enough bytes, any error, or max_wait has passed. So an idle
+consumer costs two reads per max_wait. The number of waiters is bounded (`limits.FETCH_WAITERS_MAX`); beyond it nobody
+waits. While a new leader has not applied its term's no-op the request waits, then says 6, never 1 (decision 5).
+"""
+
+import struct
+from collections.abc import Callable
+from typing import NamedTuple
+
+from muster_coordinator import limits
+from muster_coordinator.api.authorize import Operation
+from muster_coordinator.api.cluster_view import ClusterView
+from muster_coordinator.api.services import Services
+from muster_coordinator.context import RequestContext
+from muster_coordinator.controller.image import EMPTY_ID, ClusterImage, Topic
+from muster_coordinator.errors import Code
+from muster_coordinator.ids import GroupNo
+from muster_coordinator.ports import Timer
+from muster_coordinator.replica.surface import LocalLog, ReadResult
+from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.schema import Value
+
+_BY_ID_SINCE, _LEADER_TAG_SINCE = 13, 16
+_READ_COMMITTED = 1
+_UNPACK_FRAME = struct.Struct(">qi").unpack_from
+_FRAME_BYTES = 12
+"""baseOffset and batchLength of a batch."""
+_LEADER_ELSEWHERE = (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
+
+
+class Wanted(NamedTuple):
+    """One partition of the request; of one that is named twice the last counts."""
+
+    key: str | bytes
+    """Topic as the request names it."""
+    asked: Value
+
+
+class Reading(NamedTuple):
+    """What one pass over all partitions gave."""
+
+    results: list[tuple[Wanted, ReadResult, GroupNo | None]]
+    bytes: int
+    urgent: bool
+    """An error or a diverging epoch: answered at once."""
+    logs: list[LocalLog]
+
+
+def _wanted(request: Value, version: int) -> list[Wanted]:
+    found: dict[tuple[str | bytes, int], Wanted] = {}
+    for topic in request.topics:
+        key = topic.topic_id if version >= _BY_ID_SINCE else topic.topic
+        for one in topic.partitions:
+            found[key, one.partition] = Wanted(key, one)
+    return list(found.values())
+
+
+class Fetch:
+    """Handler of Fetch v4-18."""
+
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        self.waiting = 0
+
+    def handle(self, context: RequestContext, version: int, request: Value, reply: Exchange) -> None:
+        """Answer now, or park until the logs move."""
+        if request.session_epoch > 0:
+            reply(_refused(Code.FETCH_SESSION_ID_NOT_FOUND))
+            return
+        if request.isolation_level not in (0, _READ_COMMITTED):
+            reply(_refused(Code.INVALID_REQUEST))
+            return
+        wanted = _wanted(request, version)
+        reading = self.read(context, request, wanted)
+        enough = reading.bytes >= min(request.min_bytes, request.max_bytes)
+        if not wanted or request.max_wait_ms <= 0 or enough or reading.urgent or not reading.logs:
+            reply(self.answer(context, version, request, reading))
+            return
+        if self.waiting >= limits.FETCH_WAITERS_MAX:
+            reply(self.answer(context, version, request, reading))
+            return
+        Waiter(self, context, version, request, wanted, reply).start(reading.logs)
+
+    def read(self, context: RequestContext, request: Value, wanted: list[Wanted]) -> Reading:
+        """One pass in request order; the first partition with data gives a whole batch whatever the limits (KIP-74)."""
+        image = self.services.surface.image()
+        results: list[tuple[Wanted, ReadResult, GroupNo | None]] = []
+        logs: list[LocalLog] = []
+        left = max(0, min(request.max_bytes, limits.FETCH_BYTES_MAX))
+        got, urgent = 0, False
+        topics: dict[str | bytes, Topic | Code] = {}
+        for one in wanted:
+            topic = topics.get(one.key)
+            if topic is None:
+                topic = topics[one.key] = self._topic(context, one.key, image)
+            code, group = _partition(topic, one.asked)
+            if group is not None:
+                log = self.services.surface.local_log(group)
+                result = ReadResult(Code.NOT_LEADER_OR_FOLLOWER)
+                if log is not None:
+                    logs.append(log)
+                    result = _read_one(log, one.asked, left, first=got == 0)
+                    if request.isolation_level == _READ_COMMITTED and result.last_stable_offset < result.high_watermark:
+                        result = result._replace(records=_stable(result.records, result.last_stable_offset))
+            else:
+                result = ReadResult(code)
+            got += len(result.records)
+            left = max(0, left - len(result.records))
+            waits = result.code in (Code.NONE, Code.OFFSET_NOT_AVAILABLE)
+            urgent = urgent or not waits or result.diverging_epoch >= 0
+            results.append((one, result, group))
+        return Reading(results, got, urgent, logs)
+
+    def _topic(self, context: RequestContext, key: str | bytes, image: ClusterImage | None) -> Topic | Code:
+        """Rows 3 and 4 of data_plane.md 3.1 for a topic."""
+        name = key
+        if isinstance(name, bytes):
+            found = None if image is None or name == EMPTY_ID else image.names_by_id.get(name)
+            if found is None:
+                return Code.UNKNOWN_TOPIC_ID
+            name = found
+        if not self.services.may_topic(context, Operation.READ, name):
+            return Code.TOPIC_AUTHORIZATION_FAILED
+        topic = None if image is None else image.topics.get(name)
+        return Code.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic
+
+    def answer(self, context: RequestContext, version: int, request: Value, reading: Reading) -> Value:
+        """The response; partitions grouped by topic in request order."""
+        topics: dict[str | bytes, list[Value]] = {}
+        endpoints: dict[int, Value] = {}
+        aborted = () if request.isolation_level == _READ_COMMITTED else None
+        for one, result, group in reading.results:
+            code = result.code
+            if code is Code.OFFSET_NOT_AVAILABLE:
+                code = Code.NOT_LEADER_OR_FOLLOWER
+            entry: dict[str, Value] = {
+                "partition_index": one.asked.partition,
+                "error_code": code,
+                "high_watermark": -1,
+                "last_stable_offset": -1,
+                "log_start_offset": -1,
+                "aborted_transactions": aborted,
+                "preferred_read_replica": -1,
+                "records": b"",
+            }
+            if code is Code.NONE:
+                entry["high_watermark"] = result.high_watermark
+                entry["last_stable_offset"] = result.last_stable_offset
+                entry["log_start_offset"] = result.log_start_offset
+                entry["records"] = result.records
+                if result.diverging_epoch >= 0:
+                    diverging = {"epoch": result.diverging_epoch, "end_offset": result.diverging_end_offset}
+                    entry["diverging_epoch"] = diverging
+            elif code in _LEADER_ELSEWHERE and version >= _LEADER_TAG_SINCE and group is not None:
+                self._point_to_leader(context, group, entry, endpoints)
+            topics.setdefault(one.key, []).append(entry)
+        responses = [
+            {"partitions": entries, ("topic_id" if isinstance(key, bytes) else "topic"): key}
+            for key, entries in topics.items()
+        ]
+        return {"error_code": 0, "responses": responses, "node_endpoints": list(endpoints.values()) or None}
+
+    def _point_to_leader(
+        self, context: RequestContext, group: GroupNo, entry: dict[str, Value], endpoints: dict[int, Value]
+    ) -> None:
+        """KIP-951: who to ask instead, when known."""
+        image = self.services.surface.image()
+        if image is None:
+            return
+        leader = ClusterView(self.services.surface, image, context.listener).leader(group)
+        if leader.node is not None:
+            entry["current_leader"] = {"leader_id": leader.leader_id, "leader_epoch": leader.epoch}
+            endpoints[leader.leader_id] = leader.node._asdict()
+
+
+def _partition(topic: Topic | Code, asked: Value) -> tuple[Code, GroupNo | None]:
+    """The partition's Raft group, or why there is none."""
+    if isinstance(topic, Code):
+        return topic, None
+    if not 0 <= asked.partition < len(topic.partitions):
+        return Code.UNKNOWN_TOPIC_OR_PARTITION, None
+    if asked.partition_max_bytes < 0:
+        return Code.INVALID_REQUEST, None
+    return Code.NONE, topic.partitions[asked.partition].group
+
+
+def _read_one(log: LocalLog, asked: Value, left: int, *, first: bool) -> ReadResult:
+    code = log.serving(asked.current_leader_epoch)
+    if code is not Code.NONE:
+        return ReadResult(code)
+    if asked.last_fetched_epoch != -1:
+        end = log.epoch_end(asked.last_fetched_epoch)
+        if end.epoch < 0:
+            return ReadResult(Code.OFFSET_OUT_OF_RANGE)
+        if end.epoch < asked.last_fetched_epoch or end.end_offset < asked.fetch_offset:
+            here = log.read(asked.fetch_offset, 0, whole_first_batch=False)
+            if here.code is Code.NONE or here.code is Code.OFFSET_OUT_OF_RANGE:
+                return here._replace(
+                    code=Code.NONE, records=b"", diverging_epoch=end.epoch, diverging_end_offset=end.end_offset
+                )
+            return here
+    return log.read(asked.fetch_offset, min(asked.partition_max_bytes, left), whole_first_batch=first)
+
+
+def _stable(records: bytes, last_stable_offset: int) -> bytes:
+    """The whole batches below an open transaction: read_committed goes no further, and waits there."""
+    pos = 0
+    while pos < len(records):
+        base_offset, length = _UNPACK_FRAME(records, pos)
+        if base_offset >= last_stable_offset:
+            break
+        pos += _FRAME_BYTES + length
+    return records[:pos]
+
+
+class Waiter:
+    """One parked Fetch. Ends exactly once: enough, an error, max_wait, or the connection's end."""
+
+    __slots__ = (
+        "_context", "_fetch", "_last_ms", "_queued", "_reply", "_request", "_timer", "_unwatch", "_version", "_wanted",
+    )  # fmt: skip
+
+    def __init__(
+        self, fetch: Fetch, context: RequestContext, version: int, request: Value, wanted: list[Wanted], reply: Exchange
+    ) -> None:
+        self._fetch = fetch
+        self._context = context
+        self._version = version
+        self._request = request
+        self._wanted = wanted
+        self._reply: Exchange | None = reply
+        self._queued: Timer | None = None
+        self._timer: Timer | None = None
+        self._unwatch: list[Callable[[], None]] = []
+        self._last_ms = 0
+
+    def start(self, logs: list[LocalLog]) -> None:
+        """Watch, and set the clock."""
+        loop = self._fetch.services.surface.loop
+        assert self._reply is not None
+        self._fetch.waiting += 1
+        self._last_ms = loop.monotonic_ms()
+        wait_ms = min(self._request.max_wait_ms, limits.FETCH_WAIT_MS_MAX)
+        self._timer = loop.call_at(self._last_ms + wait_ms, self._time_out)
+        self._reply.on_close(self._end)
+        self._unwatch = [log.watch(self._moved) for log in logs]
+
+    def _moved(self) -> None:
+        """A log moved: look again, once for all that move in this turn; rarely while min_bytes wants more than one."""
+        if self._queued is not None or self._reply is None:
+            return
+        loop = self._fetch.services.surface.loop
+        pause_ms = limits.FETCH_RECHECK_MS if self._request.min_bytes > 1 else 0
+        self._queued = loop.call_at(self._last_ms + pause_ms, self._look)
+
+    def _look(self) -> None:
+        self._queued = None
+        if self._reply is None:
+            return
+        self._last_ms = self._fetch.services.surface.loop.monotonic_ms()
+        reading = self._fetch.read(self._context, self._request, self._wanted)
+        if reading.urgent or reading.bytes >= min(self._request.min_bytes, self._request.max_bytes):
+            self._finish(reading)
+
+    def _time_out(self) -> None:
+        self._timer = None
+        if self._reply is not None:
+            self._finish(self._fetch.read(self._context, self._request, self._wanted))
+
+    def _finish(self, reading: Reading) -> None:
+        reply = self._reply
+        assert reply is not None
+        self._end()
+        reply(self._fetch.answer(self._context, self._version, self._request, reading))
+
+    def _end(self) -> None:
+        """Forget everything; also called when the connection is gone."""
+        if self._reply is None:
+            return
+        self._reply = None
+        self._fetch.waiting -= 1
+        for timer in (self._timer, self._queued):
+            if timer is not None:
+                timer.cancel()
+        for unwatch in self._unwatch:
+            unwatch()
+        self._unwatch = []
+
+
+def _refused(code: Code) -> Value:
+    return {"error_code": code, "responses": ()}

@@ -1,0 +1,69 @@
+"""Heartbeat and LeaveGroup. Before v3 a LeaveGroup names one member, whose error is the answer's own error."""
+
+from muster_coordinator.api.authorize import Operation
+from muster_coordinator.api.cluster_view import offsets_partition
+from muster_coordinator.api.services import Services
+from muster_coordinator.context import RequestContext
+from muster_coordinator.errors import Code
+from muster_coordinator.groups.requests import (
+    GroupAnswer,
+    Heartbeat,
+    HeartbeatAnswer,
+    LeaveGroup,
+    LeaveGroupAnswer,
+    Leaver,
+)
+from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.schema import Value
+
+_MEMBERS_SINCE = 3
+
+
+class HeartbeatLeave:
+    """Handlers of staying and going."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def heartbeat(self, context: RequestContext, _version: int, request: Heartbeat, reply: Exchange) -> None:
+        """Heartbeat v0-4: the hot path, no object but the context and the answer."""
+        services = self._services
+        if not services.may_group(context, Operation.READ, request.group):
+            reply(HeartbeatAnswer(Code.GROUP_AUTHORIZATION_FAILED))
+            return
+        image = services.surface.image()
+        if image is None:
+            reply(HeartbeatAnswer(Code.COORDINATOR_NOT_AVAILABLE))
+            return
+        services.surface.group_request(offsets_partition(image, request.group), request, context, reply)
+
+    def leave(self, context: RequestContext, version: int, request: Value, reply: Exchange) -> None:
+        """LeaveGroup v0-5."""
+        services = self._services
+        if not services.may_group(context, Operation.READ, request.group_id):
+            reply({"error_code": Code.GROUP_AUTHORIZATION_FAILED, "members": ()})
+            return
+        image = services.surface.image()
+        if image is None:
+            reply({"error_code": Code.COORDINATOR_NOT_AVAILABLE, "members": ()})
+            return
+        if version >= _MEMBERS_SINCE:
+            leavers = tuple(Leaver(m.member_id, m.group_instance_id, m.reason or "") for m in request.members)
+        else:
+            leavers = (Leaver(request.member_id, None, ""),)
+
+        def answered(answer: GroupAnswer) -> None:
+            assert isinstance(answer, LeaveGroupAnswer)
+            reply(_leave_answer(answer, version))
+
+        services.surface.group_request(
+            offsets_partition(image, request.group_id), LeaveGroup(request.group_id, leavers), context, answered
+        )
+
+
+def _leave_answer(answer: LeaveGroupAnswer, version: int) -> Value:
+    error = answer.error
+    if version < _MEMBERS_SINCE and not error and answer.leavers:
+        error = answer.leavers[0][2]
+    members = [{"member_id": m, "group_instance_id": i, "error_code": e} for m, i, e in answer.leavers]
+    return {"error_code": error, "members": members}

@@ -1,0 +1,178 @@
+"""Metadata: brokers, topics and leaders as the listener that asked may see them (data_plane.md 1.2, 1.3).
+
+leaderEpoch is the Raft term of the leadership, so it never goes back under one topic id (KIP-320). Topics are never
+created here: a typo must not make one. An answer that names a partition without leader waits up to
+`limits.METADATA_LEADERLESS_WAIT_MS` for one, since aiokafka asks again without any pause (about 1,500 times a second).
+"""
+
+from collections.abc import Callable
+
+from muster_coordinator import limits
+from muster_coordinator.api.authorize import CLUSTER, Operation, Resource, ResourceType
+from muster_coordinator.api.cluster_view import ClusterView
+from muster_coordinator.api.services import Services
+from muster_coordinator.context import RequestContext
+from muster_coordinator.controller.image import EMPTY_ID, Partition, Topic
+from muster_coordinator.controller.topic_names import name_error
+from muster_coordinator.errors import Code
+from muster_coordinator.ids import CONTROLLER_GROUP, GroupNo
+from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.schema import Value
+
+_NULL_IS_ALL_SINCE, _LISTENER_ERROR_SINCE, _OFFLINE_SINCE, _BY_ID_SINCE = 1, 6, 5, 12
+_IDS = range(10, 12)
+"""Versions that have the field but must not use it."""
+
+
+class _Answer:
+    """One answer being made; remembers the first partition without leader."""
+
+    __slots__ = ("leaderless", "value")
+
+    def __init__(self) -> None:
+        self.leaderless: GroupNo | None = None
+        self.value: dict[str, Value] = {}
+
+
+class Metadata:
+    """Handler of Metadata v0-13."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def handle(self, context: RequestContext, version: int, request: Value, reply: Exchange) -> None:
+        """At once when every partition asked for has a leader; else again when one is known, or after the wait."""
+        answer = self._make(context, version, request)
+        if answer.leaderless is None:
+            reply(answer.value)
+            return
+        surface = self._services.surface
+        until_ms = surface.loop.monotonic_ms() + limits.METADATA_LEADERLESS_WAIT_MS
+
+        def last() -> None:
+            reply(self._make(context, version, request).value)
+
+        def again() -> None:
+            second = self._make(context, version, request)
+            if second.leaderless is None:
+                reply(second.value)
+            else:
+                surface.loop.call_at(until_ms, last)
+
+        self._when_known(answer.leaderless, again)
+
+    def _when_known(self, group: GroupNo, call: Callable[[], None]) -> None:
+        self._services.surface.when_leader_known(group, limits.METADATA_LEADERLESS_WAIT_MS, call)
+
+    def _make(self, context: RequestContext, version: int, request: Value) -> _Answer:
+        answer = _Answer()
+        image = self._services.surface.image()
+        if image is None:
+            answer.leaderless = CONTROLLER_GROUP
+            asked = request.topics or ()
+            codes = [_topic(Code.LEADER_NOT_AVAILABLE, t.name or "", t.topic_id) for t in asked]
+            answer.value = {"error_code": 0, "brokers": (), "topics": codes, "cluster_id": None, "controller_id": -1}
+            return answer
+        view = ClusterView(self._services.surface, image, context.listener)
+        asked = request.topics
+        if asked is not None and version in _IDS and any(t.name is None or t.topic_id != EMPTY_ID for t in asked):
+            topics = [_topic(Code.INVALID_REQUEST, t.name or "", t.topic_id) for t in asked]
+            answer.value = {"brokers": (), "topics": topics, "cluster_id": image.cluster_id, "controller_id": -1}
+            return answer
+        answer.value = {
+            "error_code": 0,
+            "brokers": [{"node_id": n.node_id, "host": n.host, "port": n.port} for n in view.nodes()],
+            "cluster_id": image.cluster_id,
+            "controller_id": view.controller_id(),
+            "topics": self._topics(context, version, request, view, answer),
+        }
+        if request.include_cluster_authorized_operations:
+            answer.value["cluster_authorized_operations"] = self._services.operations(context, CLUSTER)
+        return answer
+
+    def _topics(
+        self, context: RequestContext, version: int, request: Value, view: ClusterView, answer: _Answer
+    ) -> list[Value]:
+        asked = request.topics
+        everything = asked is None or (version < _NULL_IS_ALL_SINCE and not asked)
+        if everything:
+            seen = [t for name, t in view.image.topics.items() if self._may(context, name)]
+            topics = [self._described(version, topic, view, answer) for topic in seen]
+        elif version >= _BY_ID_SINCE and any(t.topic_id != EMPTY_ID for t in asked):
+            ids = dict.fromkeys(t.topic_id for t in asked if t.topic_id != EMPTY_ID)
+            topics = [self._by_id(context, version, topic_id, view, answer) for topic_id in ids]
+        else:
+            names = dict.fromkeys(t.name for t in asked)
+            topics = [self._by_name(context, version, name, view, answer) for name in names]
+        if request.include_topic_authorized_operations:
+            for topic in topics:
+                if topic["error_code"] == Code.NONE:
+                    resource = Resource(ResourceType.TOPIC, topic["name"])
+                    topic["topic_authorized_operations"] = self._services.operations(context, resource)
+        return topics
+
+    def _may(self, context: RequestContext, name: str) -> bool:
+        return self._services.may_topic(context, Operation.DESCRIBE, name)
+
+    def _by_name(
+        self, context: RequestContext, version: int, name: str | None, view: ClusterView, answer: _Answer
+    ) -> dict[str, Value]:
+        if name is None:
+            return _topic(Code.INVALID_REQUEST, None, EMPTY_ID)
+        if not self._may(context, name):
+            return _topic(Code.TOPIC_AUTHORIZATION_FAILED, name, EMPTY_ID)
+        topic = view.image.topics.get(name)
+        if topic is None:
+            invalid = name_error(name) is not None
+            code = Code.INVALID_TOPIC_EXCEPTION if invalid else Code.UNKNOWN_TOPIC_OR_PARTITION
+            return _topic(code, name, EMPTY_ID)
+        return self._described(version, topic, view, answer)
+
+    def _by_id(
+        self, context: RequestContext, version: int, topic_id: bytes, view: ClusterView, answer: _Answer
+    ) -> dict[str, Value]:
+        topic = view.topic_by_id(topic_id)
+        if topic is None:
+            return _topic(Code.UNKNOWN_TOPIC_ID, None, topic_id)
+        if not self._may(context, topic.name):
+            return _topic(Code.TOPIC_AUTHORIZATION_FAILED, None, topic_id)
+        return self._described(version, topic, view, answer)
+
+    def _described(self, version: int, topic: Topic, view: ClusterView, answer: _Answer) -> dict[str, Value]:
+        partitions = [self._partition(version, i, p, view, answer) for i, p in enumerate(topic.partitions)]
+        return {
+            "error_code": Code.NONE,
+            "name": topic.name,
+            "topic_id": topic.topic_id,
+            "is_internal": topic.internal,
+            "partitions": partitions,
+        }
+
+    def _partition(
+        self, version: int, index: int, partition: Partition, view: ClusterView, answer: _Answer
+    ) -> dict[str, Value]:
+        leader = view.leader(partition.group)
+        code = leader.code
+        if code is not Code.NONE and answer.leaderless is None:
+            answer.leaderless = partition.group
+        if code is Code.LISTENER_NOT_FOUND and version < _LISTENER_ERROR_SINCE:
+            code = Code.LEADER_NOT_AVAILABLE
+        live = [voter for voter in partition.voters if view.alive(voter)]
+        replicas: list[int] = list(partition.voters)
+        if version == 0 and len(live) < len(replicas):
+            # v0 has no offline list: dead ids are left out and the error says that some are.
+            replicas = list(live)
+            code = code if code is not Code.NONE else Code.REPLICA_NOT_AVAILABLE
+        return {
+            "error_code": code,
+            "partition_index": index,
+            "leader_id": leader.leader_id,
+            "leader_epoch": leader.epoch,
+            "replica_nodes": replicas,
+            "isr_nodes": live,
+            "offline_replicas": [voter for voter in partition.voters if voter not in live],
+        }
+
+
+def _topic(code: Code, name: str | None, topic_id: bytes) -> dict[str, Value]:
+    return {"error_code": code, "name": name, "topic_id": topic_id, "partitions": ()}

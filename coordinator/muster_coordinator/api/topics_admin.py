@@ -1,0 +1,159 @@
+"""DeleteTopics and CreatePartitions. The offsets topic is not for administrators here: 44."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+
+from muster_coordinator import limits
+from muster_coordinator.api.authorize import Operation
+from muster_coordinator.api.gather import Gather
+from muster_coordinator.api.services import Services
+from muster_coordinator.context import RequestContext
+from muster_coordinator.controller.commands import AddPartitions, Command, CommandResult, DeleteTopic
+from muster_coordinator.controller.image import EMPTY_ID, ClusterImage, Topic
+from muster_coordinator.errors import ApiError, Code
+from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.schema import Value
+
+_BY_ID_SINCE, _DISABLED_SINCE = 6, 3
+
+
+class Outcome(NamedTuple):
+    """One topic's answer."""
+
+    code: Code
+    message: str | None = None
+    name: str | None = None
+    topic_id: bytes = EMPTY_ID
+
+
+class Doomed(NamedTuple):
+    """A topic to delete as the request names it: by name, by id, both or neither."""
+
+    name: str | None
+    topic_id: bytes
+
+
+class TopicsAdmin:
+    """Handlers of what changes existing topics."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    # -- DeleteTopics
+
+    def delete(self, context: RequestContext, version: int, request: Value, reply: Exchange) -> None:
+        """DeleteTopics v1-6: by name, since v6 by id too."""
+        if version >= _BY_ID_SINCE:
+            doomed = [Doomed(topic.name, topic.topic_id) for topic in request.topics]
+        else:
+            doomed = [Doomed(name, EMPTY_ID) for name in request.topic_names]
+        times = Counter(doomed)
+        once = list(times)
+        image = self._services.surface.image()
+
+        def answered(outcomes: list[Outcome]) -> None:
+            reply({"responses": [_deleted(outcome) for outcome in outcomes]})
+
+        gather: Gather[Outcome] = Gather(len(once), answered)
+        for index, one in enumerate(once):
+            done = gather.part(index)
+            try:
+                if times[one] > 1:
+                    raise ApiError(Code.INVALID_REQUEST, "the topic is named twice")
+                topic = self._judge_doomed(context, version, one, image)
+            except ApiError as error:
+                done(Outcome(error.code, error.message, one.name, one.topic_id))
+                continue
+            outcome = Outcome(Code.NONE, None, topic.name, topic.topic_id)
+            self._submit(DeleteTopic(topic_id=topic.topic_id), request.timeout_ms, outcome, done)
+
+    def _judge_doomed(self, context: RequestContext, version: int, one: Doomed, image: ClusterImage | None) -> Topic:
+        if (one.name is None) == (one.topic_id == EMPTY_ID):
+            raise ApiError(Code.INVALID_REQUEST, "a topic is named by its name or by its id")
+        if not self._services.settings.delete_topic_enable:
+            code = Code.TOPIC_DELETION_DISABLED if version >= _DISABLED_SINCE else Code.INVALID_REQUEST
+            raise ApiError(code, "delete.topic.enable is false")
+        name = one.name
+        if name is None:
+            name = None if image is None else image.names_by_id.get(one.topic_id)
+            if name is None:
+                raise ApiError(Code.UNKNOWN_TOPIC_ID)
+        return self._existing(context, Operation.DELETE, name, image)
+
+    def _existing(self, context: RequestContext, operation: Operation, name: str, image: ClusterImage | None) -> Topic:
+        if not self._services.may_topic(context, operation, name):
+            raise ApiError(Code.TOPIC_AUTHORIZATION_FAILED)
+        topic = None if image is None else image.topics.get(name)
+        if topic is None:
+            raise ApiError(Code.UNKNOWN_TOPIC_OR_PARTITION)
+        if topic.internal:
+            raise ApiError(Code.POLICY_VIOLATION, f"{name} belongs to the coordinator")
+        return topic
+
+    # -- CreatePartitions
+
+    def create_partitions(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
+        """CreatePartitions v0-3."""
+        times = Counter(topic.name for topic in request.topics)
+        once = list({topic.name: topic for topic in request.topics}.values())
+        image = self._services.surface.image()
+
+        def answered(outcomes: list[Outcome]) -> None:
+            results = [{"name": o.name, "error_code": o.code, "error_message": o.message} for o in outcomes]
+            reply({"results": results})
+
+        gather: Gather[Outcome] = Gather(len(once), answered)
+        for index, one in enumerate(once):
+            done = gather.part(index)
+            try:
+                if times[one.name] > 1:
+                    raise ApiError(Code.INVALID_REQUEST, "the topic is named twice")
+                topic = self._existing(context, Operation.ALTER, one.name, image)
+                self._judge_growth(topic, one)
+            except ApiError as error:
+                done(Outcome(error.code, error.message, one.name))
+                continue
+            outcome = Outcome(Code.NONE, None, one.name)
+            if request.validate_only:
+                done(outcome)
+            else:
+                command = AddPartitions(topic_id=topic.topic_id, total=one.count)
+                self._submit(command, request.timeout_ms, outcome, done)
+
+    @staticmethod
+    def _judge_growth(topic: Topic, one: Value) -> None:
+        have = len(topic.partitions)
+        if one.count <= have:
+            raise ApiError(
+                Code.INVALID_PARTITIONS, f"topic {topic.name} has {have} partitions, {one.count} are no more"
+            )
+        if one.count - have > limits.PARTITIONS_PER_REQUEST_MAX:
+            raise ApiError(Code.POLICY_VIOLATION, f"more than {limits.PARTITIONS_PER_REQUEST_MAX} partitions")
+        if one.assignments is not None:
+            raise ApiError(
+                Code.INVALID_REPLICA_ASSIGNMENT, "replicas cannot be chosen: every broker holds every partition"
+            )
+
+    # -- both
+
+    def _submit(self, command: Command, timeout_ms: int, outcome: Outcome, done: Callable[[Outcome], None]) -> None:
+        if timeout_ms <= 0:
+            done(outcome._replace(code=Code.REQUEST_TIMED_OUT, message="timeoutMs leaves no time"))
+            return
+
+        def decided(result: CommandResult) -> None:
+            done(outcome._replace(code=Code(result.error), message=result.message or None))
+
+        surface = self._services.surface
+        wait_ms = min(timeout_ms, limits.ADMIN_TIMEOUT_MS_MAX)
+        surface.submit(command, deadline_ms=surface.loop.monotonic_ms() + wait_ms, done=decided)
+
+
+def _deleted(outcome: Outcome) -> Value:
+    return {
+        "name": outcome.name,
+        "topic_id": outcome.topic_id,
+        "error_code": outcome.code,
+        "error_message": outcome.message,
+    }

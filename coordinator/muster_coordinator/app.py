@@ -1,0 +1,308 @@
+"""The composition root: one replica as a process, from settings to exit code.
+
+Everything is made here and handed to whoever needs it; no other module reaches for a clock, a socket or a setting.
+Life:
+
+    lock the folder, open it (blocking, before anything listens)  ->  peers  ->  node  ->  probes, admin  ->  clients
+    SIGTERM: not ready; drain; clients closed over two seconds; peers, disk, end.  A second SIGTERM: the end at once.
+
+Failures end the process, never half of it: a broken invariant with a traceback (`exits.BUG`), a failed write or fsync
+with `exits.STORAGE`, unreadable data with `exits.CORRUPTION`. A supervisor starts it again; the log is what counts.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import random
+import resource
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import asdict
+from importlib.metadata import version
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, ProcessCollector
+
+from muster_coordinator import exits
+from muster_coordinator.admin.api import AdminApi
+from muster_coordinator.admin.auth import TokenFile
+from muster_coordinator.admin.commit_timer import timed_commits
+from muster_coordinator.admin.drain import Drain
+from muster_coordinator.admin.group_meter import GroupMeter
+from muster_coordinator.admin.metrics import ReplicaCollector
+from muster_coordinator.admin.node_groups import NodeGroups
+from muster_coordinator.admin.probes import Probes
+from muster_coordinator.api.dispatch import Dispatcher
+from muster_coordinator.errors import Corruption, EnvironmentFault, StorageFailed, UnsupportedFormat
+from muster_coordinator.histogram import Histogram
+from muster_coordinator.ids import BrokerId
+from muster_coordinator.links.mesh import Mesh
+from muster_coordinator.node_settings import api_settings, client_limits, node_settings
+from muster_coordinator.replica.identity import StartRefused
+from muster_coordinator.replica.node import Node
+from muster_coordinator.runtime.clients import ClientListener
+from muster_coordinator.runtime.disk import OsDisk
+from muster_coordinator.runtime.folder import FolderLock, PidFile
+from muster_coordinator.runtime.gc_policy import GcPolicy
+from muster_coordinator.runtime.logs import LogPipeline, start_logging
+from muster_coordinator.runtime.loop import AsyncLoop, new_event_loop
+from muster_coordinator.runtime.peers import TcpPeers
+from muster_coordinator.runtime.watchdog import Watchdog
+from muster_coordinator.settings import Settings
+from muster_coordinator.wire.versions import Api
+
+DRAIN_MARGIN_MS = 10_000
+"""Kept of the grace for closing connections; draining gives up before."""
+READINESS_LOOK_MS = 100
+_log = logging.getLogger(__name__)
+
+
+def run_replica(settings: Settings, *, supervised: bool) -> int:
+    """Run until told to stop. Returns the exit code; failures of a running replica exit from within."""
+    logs = start_logging(settings.log_level, broker=settings.node_id)
+    _raise_descriptor_limit()
+    loop = new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        return loop.run_until_complete(Replica(settings, loop, logs, supervised=supervised).run())
+    except (Corruption, StartRefused, UnsupportedFormat) as error:
+        return _refuse(str(error), exits.CORRUPTION)
+    except StorageFailed as error:
+        return _refuse(str(error), exits.STORAGE)
+    except (EnvironmentFault, OSError) as error:
+        return _refuse(str(error), exits.UNAVAILABLE)
+    finally:
+        logs.stop()
+        loop.close()
+
+
+def _raise_descriptor_limit() -> None:
+    """Ten thousand clients and the segment files of two thousand groups need more than the usual 1,024 descriptors."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _refuse(why: str, code: int) -> int:
+    _log.error("cannot run: %s", why)
+    return code
+
+
+class Replica:
+    """Everything of one process; also `admin.metrics.ProcessView`."""
+
+    def __init__(
+        self, settings: Settings, loop: asyncio.AbstractEventLoop, logs: LogPipeline, *, supervised: bool
+    ) -> None:
+        self._settings = settings
+        self._logs = logs
+        self._supervised = supervised
+        self._loop = AsyncLoop(loop, on_fatal=self._fatal)
+        self._stop_asked = asyncio.Event()
+        self._stop_now = asyncio.Event()
+        self._stopping = False
+        self._runners: list[web.AppRunner] = []
+        self._listeners: list[ClientListener] = []
+
+    async def run(self) -> int:
+        """From the folder to the exit code."""
+        settings = self._settings
+        lock = FolderLock(settings.data_dir)
+        pid_file = PidFile(settings.pid_file) if settings.pid_file is not None else None
+        self._watch_signals()
+        try:
+            self._make()
+            await self._listen()
+            _log.info("started", extra={"pid": os.getpid(), "version": version("muster")})
+            await self._stop_asked.wait()
+            return await self._stop()
+        finally:
+            await self._end()
+            if pid_file is not None:
+                pid_file.remove()
+            lock.release()
+
+    # -- making ----------------------------------------------------------------------------------------------------
+
+    def _make(self) -> None:
+        settings, loop = self._settings, self._loop
+        rand = random.Random(random.SystemRandom().getrandbits(128))
+        broker = BrokerId(settings.node_id)
+        self._tcp = TcpPeers(loop.asyncio_loop, settings.peers)
+        self._mesh = Mesh(
+            broker, settings.peers, run=rand.getrandbits(64), loop=loop, rand=rand, dialler=self._tcp, notice=_notice
+        )
+        self._tcp.attach(self._mesh)
+        self._node = Node(node_settings(settings), loop, OsDisk(str(settings.data_dir)), self._mesh, rand)
+        self._drain = Drain(self._node)
+        self._commit_latency = Histogram()
+        self._dispatcher = Dispatcher(
+            timed_commits(self._node, self._commit_latency, time.monotonic_ns), api_settings(settings)
+        )
+        self._watchdog = Watchdog(loop)
+        self._gc = GcPolicy(loop, leads_nothing=lambda: self._drain.left() == 0)
+        self._meter = GroupMeter(loop, NodeGroups(self._node))
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        self._registry.register(ReplicaCollector(self._node, self, self._meter, self._commit_latency))
+
+    async def _listen(self) -> None:
+        """Peers first, clients last: who can reach this replica finds it whole."""
+        settings, loop = self._settings, self._loop
+        if len(settings.peers) > 1:
+            await self._tcp.listen(*settings.peer_bind)
+        probes = Probes(self._node, self._registry, stopping=lambda: self._stopping)
+        await self._serve(probes.application(), settings.probe_listener, "probes")
+        self._node.start()
+        if settings.admin_token_file is not None:
+            token = TokenFile(settings.admin_token_file, loop)
+            admin = AdminApi(self._node, self._drain, token, version=version("muster"))
+            await self._serve(admin.application(), settings.admin_listener, "the admin API")
+        for listener in settings.listeners:
+            clients = ClientListener(
+                loop.asyncio_loop,
+                loop,
+                name=listener.name,
+                handle=self._dispatcher.handle,
+                client_limits=client_limits(settings),
+            )
+            self._listeners.append(clients)
+            await clients.listen(listener.host, listener.port)
+        self._watchdog.start()
+        self._watch_readiness(("starting",))
+        self._meter.start()
+        self._gc.start()
+
+    def _watch_readiness(self, before: tuple[str, ...]) -> None:
+        """Say in the log what this replica waits for, and when it is over."""
+        reasons = self._node.not_ready()
+        if reasons != before:
+            _log.info("not ready: %s" if reasons else "ready%s", "; ".join(reasons))
+        wait_ms = READINESS_LOOK_MS if reasons else 10 * READINESS_LOOK_MS
+        self._loop.call_at(self._loop.monotonic_ms() + wait_ms, lambda: self._watch_readiness(reasons))
+
+    async def _serve(self, application: web.Application, address: tuple[str, int], what: str) -> None:
+        runner = web.AppRunner(application, access_log=None, handle_signals=False)
+        await runner.setup()
+        self._runners.append(runner)
+        try:
+            await web.TCPSite(runner, *address, shutdown_timeout=1.0).start()
+        except OSError as error:
+            raise EnvironmentFault(f"cannot listen for {what} on {address[0]}:{address[1]}: {error}") from error
+
+    # -- stopping --------------------------------------------------------------------------------------------------
+
+    def _watch_signals(self) -> None:
+        loop = self._loop.asyncio_loop
+        loop.add_signal_handler(signal.SIGTERM, self._ask_to_stop)
+        if self._supervised:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            loop.add_reader(sys.stdin.fileno(), self._supervisor_spoke)
+        else:
+            loop.add_signal_handler(signal.SIGINT, self._ask_to_stop)
+
+    def _supervisor_spoke(self) -> None:
+        """Standard input of a supervised replica says nothing; its end means that the supervisor is gone."""
+        if not os.read(sys.stdin.fileno(), 4_096):
+            self._loop.asyncio_loop.remove_reader(sys.stdin.fileno())
+            self._ask_to_stop()
+
+    def _ask_to_stop(self) -> None:
+        if self._stop_asked.is_set():
+            self._stop_now.set()
+        self._stop_asked.set()
+
+    async def _stop(self) -> int:
+        """Drain within the grace (architecture "Drain"), unless a second signal comes."""
+        self._stopping = True
+        _log.info("stopping")
+        work = asyncio.ensure_future(self._drain_and_close())
+        now = asyncio.ensure_future(self._stop_now.wait())
+        await asyncio.wait((work, now), return_when=asyncio.FIRST_COMPLETED)
+        now.cancel()
+        if work.done():
+            return work.result()
+        work.cancel()
+        _log.warning("stopped at once")
+        return exits.OK
+
+    async def _drain_and_close(self) -> int:
+        code = exits.OK
+        if len(self._settings.peers) > 1:
+            drained = self._loop.asyncio_loop.create_future()
+
+            def finished() -> None:
+                if not drained.done():
+                    drained.set_result(None)
+
+            grace_ms = self._settings.shutdown_grace_ms
+            self._drain.start(finished)
+            try:
+                await asyncio.wait_for(drained, max(grace_ms - DRAIN_MARGIN_MS, grace_ms // 2) / 1_000)
+            except TimeoutError:
+                code = exits.DEADLINE
+                _log.warning("not drained in time", extra={"left": self._drain.left()})
+        await asyncio.gather(*(listener.close() for listener in self._listeners))
+        return code
+
+    async def _end(self) -> None:
+        """Whatever was made, in reverse; also after a failed start."""
+        for runner in reversed(self._runners):
+            await runner.cleanup()
+        for name in ("_meter", "_gc", "_watchdog"):
+            part = getattr(self, name, None)
+            if part is not None:
+                part.stop()
+        if hasattr(self, "_mesh"):
+            self._mesh.stop()
+            self._tcp.close()
+        self._loop.close()
+
+    def _fatal(self, error: BaseException, where: str) -> None:
+        """The process must not survive this: no clean-up, nothing written that might build on it."""
+        code = fatal_exit_code(error)
+        with contextlib.suppress(Exception):
+            _log.critical("fatal: %s", where, exc_info=error)
+            self._logs.stop()
+        if code == exits.BUG:
+            traceback.print_exception(error)
+            sys.stderr.flush()
+        os._exit(code)
+
+    # -- admin.metrics.ProcessView ---------------------------------------------------------------------------------
+
+    def longest_turn_ms(self) -> int:
+        return self._watchdog.longest_turn_ms()
+
+    def full_collections(self) -> tuple[int, int]:
+        return self._gc.collections, self._gc.longest_ms
+
+    def log_records_dropped(self) -> int:
+        return self._logs.dropped
+
+    def storage_jobs(self) -> Mapping[str, Histogram]:
+        return self._loop.lane_seconds()
+
+    def connections(self) -> Mapping[str, Mapping[str, int]]:
+        return {listener.name: asdict(listener.stats) for listener in self._listeners}
+
+    def requests(self) -> Mapping[str, int]:
+        return {Api(key).name: count for key, count in self._dispatcher.served.items()}
+
+
+def fatal_exit_code(error: BaseException) -> int:
+    """What a failure of a running replica says to its supervisor."""
+    if isinstance(error, StorageFailed | OSError):
+        return exits.STORAGE
+    if isinstance(error, Corruption | StartRefused | UnsupportedFormat):
+        return exits.CORRUPTION
+    return exits.BUG
+
+
+def _notice(event: str, peer: BrokerId | None, detail: str) -> None:
+    _log.info(event, extra={"peer": peer, "detail": detail})

@@ -1,0 +1,180 @@
+"""`muster cluster status`: replicas, and of every partition its leader, term, progress and followers.
+
+Each replica tells only its own view, so all of them are asked; of those that do not answer the table shows `unknown`.
+The leader of the highest term among the answers counts, as everywhere in Raft.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from muster_coordinator.cli.admin_client import Json, ask_admin, dev_access, read_token
+from muster_coordinator.cli.exits import CliError, Exit
+from muster_coordinator.cli.options import Output
+from muster_coordinator.cli.output import UNKNOWN, Column, Format, Unknown, emit_value, note, table
+
+app = typer.Typer(help="Look into the cluster itself.", no_args_is_help=True)
+
+DEFAULT_ADMIN = "127.0.0.1:8081"
+DEFAULT_ADMIN_TIMEOUT_S = 5.0
+
+_REPLICAS = (
+    Column("broker", "BROKER", numeric=True),
+    Column("state", "STATE"),
+    Column("leaderships", "LEADS", numeric=True),
+    Column("version", "VERSION"),
+    Column("admin", "ADMIN"),
+    Column("remarks", "REMARKS"),
+)
+_PARTITIONS = (
+    Column("topic", "TOPIC"),
+    Column("partition", "PARTITION", numeric=True),
+    Column("leader", "LEADER", numeric=True),
+    Column("term", "TERM", numeric=True),
+    Column("commit", "COMMIT", numeric=True),
+    Column("applied", "APPLIED", numeric=True),
+    Column("follower_lag", "FOLLOWER-LAG"),
+)
+
+
+@app.command("status")
+def status(
+    admin: Annotated[
+        str,
+        typer.Option("--admin", envvar="MUSTER_ADMIN", help="host:port of any replica's admin API; several: commas."),
+    ] = DEFAULT_ADMIN,
+    token_file: Annotated[
+        Path | None, typer.Option("--token-file", envvar="MUSTER_ADMIN_TOKEN_FILE", help="File with the bearer token.")
+    ] = None,
+    dev: Annotated[Path | None, typer.Option("--dev", help="Folder of muster dev; finds addresses and token.")] = None,
+    problems: Annotated[bool, typer.Option("--problems", help="Only partitions that lag or lack a leader.")] = False,
+    output: Output = Format.TABLE,
+    timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait for a replica.")] = (
+        DEFAULT_ADMIN_TIMEOUT_S
+    ),
+) -> None:
+    """Show replicas and partitions as the replicas see them."""
+    addresses, token_path = dev_access(dev) if dev is not None else (admin.split(","), token_file)
+    if token_path is None:
+        raise CliError(Exit.USAGE, "name the token with --token-file (muster dev writes DIR/admin-token)")
+    token = read_token(token_path)
+    first = _first_status(addresses, token, timeout)
+    views = _ask_all(first, token, timeout)
+    partitions = partition_rows({broker: view["partitions"] for broker, view in views.items() if view is not None})
+    if problems:
+        partitions = [row for row in partitions if _is_problem(row)]
+    document = {
+        "cluster_id": first["cluster_id"],
+        "controller": first["controller"],
+        "feature_level": first["feature_level"],
+        "replicas": [_replica_row(broker, views[broker["broker"]]) for broker in first["brokers"]],
+        "partitions": partitions,
+    }
+    if output is Format.TABLE:
+        _print_tables(document)
+    else:
+        emit_value(document, output)
+    if any(view is None for view in views.values()):
+        raise typer.Exit(int(Exit.INCOMPLETE))
+
+
+def _first_status(addresses: Sequence[str], token: str, timeout_s: float) -> Json:
+    """Of the first replica that answers and knows its cluster."""
+    failure: CliError | None = None
+    for address in addresses:
+        try:
+            document = ask_admin(address.strip(), "/v1/status", token, timeout_s)
+        except CliError as error:
+            failure = failure or error
+            continue
+        if document["cluster_id"] is not None:
+            return document
+        failure = failure or CliError(Exit.UNREACHABLE, f"{address} knows no cluster yet")
+    assert failure is not None
+    raise failure
+
+
+def _ask_all(first: Json, token: str, timeout_s: float) -> dict[int, Json | None]:
+    """Status and partitions of every broker; None of one that does not answer."""
+    views: dict[int, Json | None] = {}
+    for broker in first["brokers"]:
+        number, address = broker["broker"], broker["admin"]
+        try:
+            if not address:
+                raise CliError(Exit.UNREACHABLE, "it has registered no admin address")
+            own = ask_admin(address, "/v1/status", token, timeout_s)
+            views[number] = {**own, "partitions": ask_admin(address, "/v1/partitions", token, timeout_s)["partitions"]}
+        except CliError as error:
+            note(f"replica {number} is unknown: {error}")
+            views[number] = None
+    return views
+
+
+def partition_rows(views: Mapping[int, Sequence[Json]]) -> list[Json]:
+    """One row a partition from the partition lists of all brokers that answered."""
+    by_group: dict[int, dict[int, Json]] = {}
+    for broker, partitions in views.items():
+        for one in partitions:
+            by_group.setdefault(one["group"], {})[broker] = one
+    return [_partition_row(seen) for _group, seen in sorted(by_group.items())]
+
+
+def _partition_row(seen: Mapping[int, Json]) -> Json:
+    """Of the views of one partition, by broker."""
+    newest = max(seen.values(), key=lambda one: (one["term"], one["role"] == "leader"))
+    leader = newest["leader"]
+    led = seen.get(leader) if leader is not None else None
+    known = led is not None and led["role"] == "leader" and led["term"] == newest["term"]
+    row: Json = {
+        "group": newest["group"],
+        "topic": newest["topic"] if newest["topic"] is not None else "(controller)",
+        "partition": newest["partition"],
+        "leader": leader,
+        "term": newest["term"],
+        "commit": UNKNOWN,
+        "applied": UNKNOWN,
+        "followers": [],
+        "follower_lag": UNKNOWN,
+    }
+    if led is not None and known:
+        followers = {v: _lag(led["commit"], seen.get(v)) for v in sorted(led["voters"]) if v != leader}
+        row["commit"], row["applied"] = led["commit"], led["applied"]
+        row["followers"] = [{"broker": voter, "lag": lag} for voter, lag in followers.items()]
+        row["follower_lag"] = [f"{v}:{lag.value if isinstance(lag, Unknown) else lag}" for v, lag in followers.items()]
+    return row
+
+
+def _lag(commit: int, follower: Json | None) -> int | Unknown:
+    """Committed entries that the follower has yet to apply; asked a moment later it may even be ahead."""
+    return UNKNOWN if follower is None else max(0, commit - follower["applied"])
+
+
+def _is_problem(row: Json) -> bool:
+    return row["leader"] is None or row["commit"] is UNKNOWN or any(one["lag"] != 0 for one in row["followers"])
+
+
+def _replica_row(broker: Json, view: Json | None) -> Json:
+    row: Json = {"broker": broker["broker"], "admin": broker["admin"], "endpoints": broker["endpoints"]}
+    if view is None:
+        # Two opinions at most: this one's silence, and whether the replica that answered first reaches it.
+        state = "unknown" if broker["alive"] else "down"
+        return {**row, "state": state, "leaderships": UNKNOWN, "version": UNKNOWN, "remarks": []}
+    state = "ready" if view["ready"] else "not ready"
+    return {
+        **row,
+        "state": "draining" if view["draining"] else state,
+        "leaderships": view["leaderships"],
+        "version": view["version"],
+        "remarks": view["not_ready"],
+    }
+
+
+def _print_tables(document: Mapping[str, Any]) -> None:
+    controller = document["controller"]
+    leader = "unknown" if controller["leader"] is None else controller["leader"]
+    print(f"cluster {document['cluster_id']}, controller {leader} in term {controller['term']}\n")
+    print(table(document["replicas"], _REPLICAS))
+    if document["partitions"]:
+        print(f"\n{table(document['partitions'], _PARTITIONS)}")

@@ -1,0 +1,22 @@
+"""The coordinator's sub-commands, for the entry-point group `muster.commands`."""
+
+import typer
+
+from muster_coordinator.cli import cluster, groups, topics
+from muster_coordinator.cli.consume import consume
+from muster_coordinator.cli.demo import demo
+from muster_coordinator.cli.dev import dev
+from muster_coordinator.cli.produce import produce
+from muster_coordinator.cli.server import server
+
+
+def register(app: typer.Typer) -> None:
+    """Add them to `app`."""
+    app.add_typer(topics.app, name="topic")
+    app.add_typer(groups.app, name="group")
+    app.add_typer(cluster.app, name="cluster")
+    app.command("produce")(produce)
+    app.command("consume")(consume)
+    app.command("demo")(demo)
+    app.command("dev")(dev)
+    app.command("server")(server)

@@ -1,0 +1,162 @@
+"""The demo's cluster: three replicas as processes on loopback, driven as a person would.
+
+`muster dev` starts them; the process to kill is found by its pid file; a dead replica is started again with
+`muster server`. Questions go to the admin ports with the token that `muster dev` wrote.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from muster_coordinator.cli.admin_client import Json, get_json, read_token
+from muster_coordinator.cli.dev_layout import ADMIN_PORTS, HOST, DevLayout
+from muster_coordinator.cli.exits import CliError, Exit
+
+REPLICAS = 3
+START_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 25.0
+ADMIN_TIMEOUT_S = 1.0
+_POLL_S = 0.05
+_MODULE = "muster_coordinator.cli.main"
+
+
+class GroupSight(NamedTuple):
+    """A group as its coordinator tells it, and which replica that is."""
+
+    replica: int
+    document: Json
+
+
+class DemoCluster:
+    """Use as a context manager: started on entry, ended on exit whatever happened."""
+
+    def __init__(self, folder: Path, offsets_partitions: int) -> None:
+        self.layout = DevLayout(folder, REPLICAS, _free_port_base(REPLICAS))
+        self._offsets_partitions = offsets_partitions
+        self._log = folder / "dev.log"
+        self._supervisor: subprocess.Popen[bytes] | None = None
+        self._restarted: dict[int, subprocess.Popen[bytes]] = {}
+        self._dead: set[int] = set()
+        self._token = ""
+
+    @property
+    def bootstrap(self) -> str:
+        """All replicas."""
+        return self.layout.bootstrap
+
+    def __enter__(self) -> Self:
+        layout = self.layout
+        layout.folder.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-m", _MODULE, "dev", "--data", str(layout.folder), "--fresh"]
+        command += ["--replicas", str(REPLICAS), "--port", str(layout.port)]
+        command += ["--partitions", str(self._offsets_partitions)]
+        with self._log.open("wb") as log:
+            self._supervisor = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        try:
+            self._wait_until_ready()
+        except BaseException:
+            self._stop()
+            raise
+        self._token = read_token(layout.token_file)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._stop()
+
+    def group(self, name: str) -> GroupSight | None:
+        """The group as its coordinator tells it; None while nobody can (it moves, or does not exist yet)."""
+        asked: list[str] = []
+        waiting = [self._admin(replica) for replica in range(REPLICAS) if replica not in self._dead]
+        while waiting and len(asked) <= REPLICAS:
+            address = waiting.pop(0)
+            if address in asked:
+                continue
+            asked.append(address)
+            try:
+                status, document = get_json(address, f"/v1/groups/{name}", self._token, ADMIN_TIMEOUT_S)
+            except CliError:
+                continue
+            if status == 200:
+                return GroupSight(int(address.rpartition(":")[2]) - self.layout.port - ADMIN_PORTS, document)
+            if status == 421:
+                waiting.insert(0, document["admin"])
+        return None
+
+    def kill(self, replica: int) -> int:
+        """SIGKILL; returns the process id that is no more."""
+        pid = int(self.layout.pid_file(replica).read_text())
+        self._dead.add(replica)
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
+    def restart(self, replica: int) -> None:
+        """Start a killed replica again; returns at once."""
+        command = [sys.executable, "-m", _MODULE, "server", "--config", str(self.layout.config_file(replica))]
+        with self.layout.log_file(replica).open("ab") as log:
+            self._restarted[replica] = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+
+    def is_ready(self, replica: int) -> bool:
+        """Whether the replica says so itself."""
+        try:
+            status, document = get_json(self._admin(replica), "/v1/status", self._token, ADMIN_TIMEOUT_S)
+        except CliError:
+            return False
+        if status != 200 or not document["ready"]:
+            return False
+        self._dead.discard(replica)
+        return True
+
+    def _admin(self, replica: int) -> str:
+        return f"{HOST}:{self.layout.ports(replica)[3]}"
+
+    def _wait_until_ready(self) -> None:
+        assert self._supervisor is not None
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while b"ready bootstrap=" not in self._log.read_bytes():
+            ended = self._supervisor.poll() is not None
+            if ended or time.monotonic() > deadline:
+                why = "ended" if ended else f"was not ready within {START_TIMEOUT_S:.0f} s"
+                tail = self._log.read_text(errors="replace")[-2_000:].strip()
+                raise CliError(Exit.REFUSED, f"the cluster {why}:\n{tail}")
+            time.sleep(_POLL_S)
+
+    def _stop(self) -> None:
+        """Ctrl-C for the supervisor, which also ends replicas started by hand; SIGKILL for what stays."""
+        if self._supervisor is None:
+            return
+        if self._supervisor.poll() is None:
+            self._supervisor.send_signal(signal.SIGINT)
+        for process in (self._supervisor, *self._restarted.values()):
+            try:
+                process.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        self._supervisor = None
+
+
+def _free_port_base(replicas: int) -> int:
+    """A port P with P, P+100, P+200, P+300 and the next ones free; below the range of outgoing connections."""
+    for base in range(19_000 + os.getpid() % 500 * 10, 32_000, 10):
+        if _all_free([port for n in range(replicas) for port in DevLayout(Path(), replicas, base).ports(n)]):
+            return base
+    raise CliError(Exit.REFUSED, "no free ports for the demo's cluster")
+
+
+def _all_free(ports: Sequence[int]) -> bool:
+    for port in ports:
+        with socket.socket() as probe:
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                return False
+    return True

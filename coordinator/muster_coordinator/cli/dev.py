@@ -1,0 +1,251 @@
+"""`muster dev`: a cluster of 1, 3 or 5 replicas on this machine, each a process of its own, and their supervisor.
+
+A replica that dies is reported and, with `--restart`, started again after a second. Without it a person (or a test)
+starts it with `muster server --config DIR/replica-N/server.properties`. Ctrl-C drains and ends all of them, also those
+started by hand; a second Ctrl-C ends them at once. A replica whose supervisor vanished drains and ends by itself.
+"""
+
+import http.client
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from muster_coordinator import exits
+from muster_coordinator.cli.dev_layout import HOST, PROBE_PORTS, DevLayout
+from muster_coordinator.settings import ConfigError, load_settings
+
+RESTART_SECONDS = 1.0
+POLL_SECONDS = 0.1
+DRAIN_SECONDS = 4.0
+STOP_MARGIN_SECONDS = 5.0
+LOG_LINES_SHOWN = 8
+
+
+def dev(
+    data: Annotated[Path, typer.Option("--data", help="Folder of the cluster.")] = Path("muster-dev"),
+    *,
+    replicas: Annotated[int, typer.Option("--replicas", help="1, 3 or 5.")] = 3,
+    port: Annotated[int, typer.Option("--port", help="First client port; peers +100, probes +200, admin +300.")] = 9092,
+    partitions: Annotated[
+        int, typer.Option("--partitions", help="Of the offsets topic; fixed at the first start.")
+    ] = 50,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Forget an earlier cluster in the folder.")] = False,
+    restart: Annotated[bool, typer.Option("--restart", help="Start a replica again that died.")] = False,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting for every replica; repeatable.")
+    ] = None,
+) -> None:
+    """Run a local cluster until Ctrl-C."""
+    if replicas not in (1, 3, 5):
+        raise typer.BadParameter("1, 3 or 5", param_hint="--replicas")
+    layout = DevLayout(data.resolve(), replicas, port)
+    try:
+        extra = dict(_split_setting(text) for text in settings or [])
+        _refuse_when_running(layout)
+        if fresh:
+            layout.remove()
+        layout.write(partitions, extra)
+        grace_ms = load_settings(layout.config_file(0)).shutdown_grace_ms
+    except (ConfigError, OSError) as error:
+        typer.echo(f"muster dev: {error}", err=True)
+        raise typer.Exit(exits.CONFIG if isinstance(error, ConfigError) else exits.UNAVAILABLE) from None
+    raise typer.Exit(Supervisor(layout, restart=restart, grace_ms=grace_ms).run())
+
+
+def _split_setting(text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not separator:
+        raise ConfigError(f"--set {text}: write KEY=VALUE")
+    return key, value
+
+
+def _refuse_when_running(layout: DevLayout) -> None:
+    """Raise OSError when a port is taken: most likely by an earlier `muster dev`."""
+    for replica in range(layout.replicas):
+        for port in layout.ports(replica):
+            with socket.socket() as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    probe.bind((HOST, port))
+                except (OSError, OverflowError) as error:
+                    raise OSError(f"port {port} cannot be used: {error}") from error
+
+
+class Supervisor:
+    """Starts, watches and ends the replicas. One thread; signals arrive as bytes of a socket pair."""
+
+    def __init__(self, layout: DevLayout, *, restart: bool, grace_ms: int) -> None:
+        self._layout = layout
+        self._restart = restart
+        self._grace_seconds = grace_ms / 1_000
+        self._children: dict[int, subprocess.Popen[bytes]] = {}
+        self._restart_at: dict[int, float] = {}
+        self._ready = False
+        self._stops = 0
+        """Stop signals received."""
+        self._wake, self._wake_sender = socket.socketpair()
+
+    def run(self) -> int:
+        """Until stopped; returns the exit code."""
+        self._wake.setblocking(False)
+        self._wake_sender.setblocking(False)
+        signal.set_wakeup_fd(self._wake_sender.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._on_stop)
+        for replica in range(self._layout.replicas):
+            self._start(replica)
+        code = exits.OK
+        while not self._stops:
+            code = self._reap()
+            if code != exits.OK:
+                break
+            self._start_again()
+            if not self._ready and self._all_ready():
+                self._ready = True
+                _say(f"ready bootstrap={self._layout.bootstrap}")
+            self._wait(POLL_SECONDS if not self._ready or self._restart_at else None)
+        return max(code, self._stop_all())
+
+    # -- life of the replicas --------------------------------------------------------------------------------------
+
+    def _start(self, replica: int) -> None:
+        layout = self._layout
+        command = [sys.executable, "-m", "muster_coordinator.cli.main", "server"]
+        command += ["--config", str(layout.config_file(replica)), "--supervised"]
+        with layout.log_file(replica).open("ab") as log:
+            child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log)
+        self._children[replica] = child
+        _say(f"replica {replica} pid={child.pid} clients={HOST}:{layout.port + replica} log={layout.log_file(replica)}")
+
+    def _reap(self) -> int:
+        """Report the dead. Before the cluster was ready the first death ends the whole start, with its code."""
+        for replica, child in list(self._children.items()):
+            code = child.poll()
+            if code is None:
+                continue
+            del self._children[replica]
+            how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+            _say(f"replica {replica} ended {how}; its log: {self._layout.log_file(replica)}")
+            if self._restart:
+                self._restart_at[replica] = time.monotonic() + RESTART_SECONDS
+            elif self._ready:
+                _say(f"start it again: muster server --config {self._layout.config_file(replica)}")
+            else:
+                _say(_last_lines(self._layout.log_file(replica)))
+                return code if code > 0 else exits.BUG
+        return exits.OK
+
+    def _start_again(self) -> None:
+        now = time.monotonic()
+        for replica in [replica for replica, due in self._restart_at.items() if due <= now]:
+            del self._restart_at[replica]
+            self._start(replica)
+
+    def _all_ready(self) -> bool:
+        ports = (self._layout.port + PROBE_PORTS + replica for replica in range(self._layout.replicas))
+        return all(_is_ready(port) for port in ports)
+
+    # -- stopping --------------------------------------------------------------------------------------------------
+
+    def _stop_all(self) -> int:
+        """SIGTERM, again at a second Ctrl-C or after a while, SIGKILL after the grace. Returns the worst exit code.
+
+        All are going, so what could not be drained soon has nobody to go to (a third replica is dead, say).
+        """
+        told = max(self._stops, 1)
+        self._signal_all(signal.SIGTERM)
+        began = time.monotonic()
+        deadline = began + self._grace_seconds + STOP_MARGIN_SECONDS
+        hurry = began + DRAIN_SECONDS
+        worst = exits.OK
+        while self._children or self._by_hand():
+            for replica, child in list(self._children.items()):
+                code = child.poll()
+                if code is not None:
+                    del self._children[replica]
+                    worst = max(worst, code)
+            if self._stops > told or time.monotonic() > hurry:
+                told, hurry = self._stops, deadline
+                self._signal_all(signal.SIGTERM)
+            if time.monotonic() > deadline:
+                self._signal_all(signal.SIGKILL)
+                deadline += STOP_MARGIN_SECONDS
+            self._wait(POLL_SECONDS)
+        _say("stopped")
+        return worst
+
+    def _signal_all(self, number: signal.Signals) -> None:
+        for child in self._children.values():
+            child.send_signal(number)
+        for pid in self._by_hand():
+            os.kill(pid, number)
+
+    def _by_hand(self) -> list[int]:
+        """Live replicas of this folder that someone else started."""
+        found = []
+        for replica in range(self._layout.replicas):
+            if replica in self._children:
+                continue
+            pid = read_pid(self._layout.pid_file(replica))
+            if pid is not None and _is_replica(pid, self._layout.config_file(replica)):
+                found.append(pid)
+        return found
+
+    # -- waiting ---------------------------------------------------------------------------------------------------
+
+    def _on_stop(self, number: int, frame: FrameType | None) -> None:
+        self._stops += 1
+
+    def _wait(self, seconds: float | None) -> None:
+        """Until a signal comes or the time is over."""
+        readable, _, _ = select.select([self._wake], [], [], seconds)
+        if readable:
+            self._wake.recv(4_096)
+
+
+def read_pid(path: Path) -> int | None:
+    """The number in a pid file; None when there is none."""
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _is_replica(pid: int, config: Path) -> bool:
+    """Whether `pid` runs with this configuration: a number may have been given to another program since."""
+    try:
+        return os.fsencode(str(config)) in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def _is_ready(port: int) -> bool:
+    connection = http.client.HTTPConnection(HOST, port, timeout=1.0)
+    try:
+        connection.request("GET", "/readyz")
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _last_lines(path: Path) -> str:
+    try:
+        return "\n".join(path.read_text("utf-8", "replace").splitlines()[-LOG_LINES_SHOWN:])
+    except OSError:
+        return ""
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)

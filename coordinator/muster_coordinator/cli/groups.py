@@ -1,0 +1,276 @@
+"""`muster group`: list, describe, lag, delete, remove members."""
+
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated, Any
+
+import typer
+
+from muster_coordinator.cli.exits import CliError, Exit
+from muster_coordinator.cli.group_view import GroupView, PartitionLag, describe_group, group_lags
+from muster_coordinator.cli.kafka_client import DEFAULT_TIMEOUT_S, KafkaSide, Untyped, read_client_properties
+from muster_coordinator.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, ClientConfig, Output, Timeout
+from muster_coordinator.cli.output import UNKNOWN, Column, Format, emit, note, table
+from muster_coordinator.cli.reset_offsets import reset_offsets
+
+app = typer.Typer(help="Look into consumer groups and change them.", no_args_is_help=True)
+app.command("reset-offsets")(reset_offsets)
+
+GroupArgument = Annotated[str, typer.Argument(help="The group's id.")]
+
+_LISTED = (
+    Column("group", "GROUP"),
+    Column("type", "TYPE"),
+    Column("protocol_type", "PROTOCOL"),
+    Column("state", "STATE"),
+    Column("coordinator", "COORDINATOR"),
+)
+_LAGS = (
+    Column("topic", "TOPIC"),
+    Column("partition", "PARTITION", numeric=True),
+    Column("current_offset", "CURRENT-OFFSET", numeric=True),
+    Column("log_end_offset", "LOG-END-OFFSET", numeric=True),
+    Column("lag", "LAG", numeric=True),
+    Column("owner", "OWNER"),
+)
+_OFFSETS = (
+    *_LAGS[:-1],
+    Column("consumer_id", "CONSUMER-ID"),
+    Column("host", "HOST"),
+    Column("client_id", "CLIENT-ID"),
+    Column("instance_id", "INSTANCE-ID"),
+)
+_STATE = (
+    Column("group", "GROUP"),
+    Column("coordinator", "COORDINATOR (ID)"),
+    Column("assignor", "ASSIGNOR"),
+    Column("state", "STATE"),
+    Column("members", "#MEMBERS", numeric=True),
+)
+_MEMBERS = (
+    Column("consumer_id", "CONSUMER-ID"),
+    Column("instance_id", "INSTANCE-ID"),
+    Column("host", "HOST"),
+    Column("client_id", "CLIENT-ID"),
+    Column("partitions", "#PARTITIONS", numeric=True),
+)
+_MEMBERS_VERBOSE = (*_MEMBERS, Column("assignment", "ASSIGNMENT"), Column("topics", "TOPICS"))
+
+
+@app.command("list")
+def list_groups(
+    states: Annotated[list[str] | None, typer.Option("--state", help="Only these states; may be repeated.")] = None,
+    output: Output = Format.TABLE,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    config: ClientConfig = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+) -> None:
+    """List groups of all brokers."""
+    wanted = {state.lower() for state in states or ()}
+    silent: list[str] = []
+    rows: list[dict[str, Any]] = []
+    with KafkaSide(bootstrap, read_client_properties(config), timeout) as side:
+        brokers = side.ask(lambda admin: admin.describe_cluster()["brokers"], "cannot list brokers")
+        for broker in brokers:
+            try:
+                found = _groups_of(side, broker["broker_id"])
+            except CliError as error:
+                why = "is down" if broker.get("is_fenced") else f"does not answer ({error})"
+                silent.append(
+                    f"broker {broker['broker_id']} {why}; groups without another coordinator are missing here"
+                )
+                continue
+            rows += [
+                {
+                    "group": one["group_id"],
+                    "type": one.get("group_type"),
+                    "protocol_type": one["protocol_type"],
+                    "state": one.get("group_state"),
+                    "coordinator": broker["broker_id"],
+                }
+                for one in found
+                if not wanted or str(one.get("group_state")).lower() in wanted
+            ]
+    emit(sorted(rows, key=lambda row: str(row["group"])), _LISTED, output)
+    for sentence in silent:
+        note(sentence)
+    if silent:
+        raise typer.Exit(int(Exit.INCOMPLETE))
+
+
+def _groups_of(side: KafkaSide, broker_id: int) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = side.ask(
+        lambda admin: admin.list_groups(broker_ids=[broker_id]), "cannot list groups"
+    )
+    return found
+
+
+@app.command("describe")
+def describe(
+    groups: Annotated[list[str], typer.Argument(help="Group ids.")],
+    offsets: Annotated[bool, typer.Option("--offsets", help="Offsets, lag and owners (the default).")] = False,
+    members: Annotated[bool, typer.Option("--members", help="The members.")] = False,
+    state: Annotated[bool, typer.Option("--state", help="State, coordinator and assignor.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="With --members: what each one reads.")] = False,
+    output: Output = Format.TABLE,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    config: ClientConfig = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+) -> None:
+    """Show groups: their offsets, members or state."""
+    if offsets + members + state > 1:
+        raise CliError(Exit.USAGE, "choose one of --offsets, --members and --state")
+    with KafkaSide(bootstrap, read_client_properties(config), timeout) as side:
+        views = [describe_group(side, group) for group in groups]
+        if state:
+            emit([_state_row(view) for view in views], _STATE, output)
+        elif members:
+            rows = [row for view in views for row in _member_rows(view)]
+            emit(rows, _MEMBERS_VERBOSE if verbose else _MEMBERS, output)
+            _say_empty(views)
+        else:
+            lags = [(view, group_lags(side, view)) for view in views]
+            named = (Column("group", "GROUP"), *_OFFSETS)
+            emit([_lag_row(view, one) for view, some in lags for one in some], named, output)
+            _say_empty(views)
+            _exit_incomplete([one for _view, some in lags for one in some])
+
+
+@app.command("lag")
+def lag(
+    group: GroupArgument,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Again and again until interrupted.")] = False,
+    interval: Annotated[float, typer.Option("--interval", min=0.2, help="Seconds between two looks.")] = 2.0,
+    output: Output = Format.TABLE,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    config: ClientConfig = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+) -> None:
+    """Show how far a group is behind, partition by partition."""
+    with KafkaSide(bootstrap, read_client_properties(config), timeout) as side:
+        if watch:
+            _watch(side, group, interval, output)
+        view = describe_group(side, group)
+        lags = group_lags(side, view)
+        emit([_lag_row(view, one) for one in lags], _LAGS, output)
+        _exit_incomplete(lags)
+
+
+def _watch(side: KafkaSide, group: str, interval_s: float, output: Format) -> None:
+    """Until Ctrl-C. An unanswered look is reported and the next one tried: a moving coordinator is worth watching."""
+    clear = "\x1b[H\x1b[2J" if sys.stdout.isatty() and output is Format.TABLE else ""
+    while True:
+        try:
+            view = describe_group(side, group)
+            rows = [_lag_row(view, one) for one in group_lags(side, view)]
+        except CliError as error:
+            note(str(error))
+        else:
+            if output is Format.TABLE:
+                known = [row["lag"] for row in rows if isinstance(row["lag"], int)]
+                whole = "" if len(known) == len(rows) else " (of the known ones)"
+                head = f"{group}: {view.state}, coordinator {view.coordinator.address}, lag {sum(known)}{whole}"
+                print(f"{clear}{time.strftime('%H:%M:%S')} {head}\n{table(rows, _LAGS)}", flush=True)
+            else:
+                emit(rows, _LAGS, output)
+        time.sleep(interval_s)
+
+
+@app.command("delete")
+def delete(
+    groups: Annotated[list[str], typer.Argument(help="Group ids; groups with members are refused.")],
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    config: ClientConfig = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+) -> None:
+    """Delete groups with all their offsets."""
+    with KafkaSide(bootstrap, read_client_properties(config), timeout) as side:
+        for group in groups:
+            result = side.change(partial(_delete, group), f"group {group} was not deleted")
+            if result != "OK":
+                error = getattr(side.kafka.errors, result)()
+                raise side.sentence(error, f"group {group} was not deleted")
+            note(f"group {group} deleted")
+
+
+def _delete(group: str, admin: Untyped) -> str:
+    return str(admin.delete_groups([group])[group])
+
+
+@app.command("remove-member")
+def remove_member(
+    group: GroupArgument,
+    instance_id: Annotated[str, typer.Option("--instance-id", help="The static member that will not come back.")],
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    config: ClientConfig = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+) -> None:
+    """Free the partitions of a static member at once instead of after its session timeout."""
+    with KafkaSide(bootstrap, read_client_properties(config), timeout) as side:
+        from kafka.admin import MemberToRemove
+
+        member = MemberToRemove(group_instance_id=instance_id, reason="removed by muster group remove-member")
+        what = f"member {instance_id} of group {group} was not removed"
+        results = side.change(lambda admin: admin.remove_group_members(group, [member]), what)
+        for error in results.values():
+            if error is not side.kafka.errors.NoError:
+                raise side.sentence(error(), what)
+    note(f"member {instance_id} removed from group {group}")
+
+
+def _state_row(view: GroupView) -> dict[str, Any]:
+    return {
+        "group": view.group,
+        "coordinator": view.coordinator.address,
+        "coordinator_id": view.coordinator.broker_id,
+        "assignor": view.assignor or None,
+        "protocol_type": view.protocol_type or None,
+        "state": view.state,
+        "members": len(view.members),
+    }
+
+
+def _member_rows(view: GroupView) -> list[dict[str, Any]]:
+    return [
+        {
+            "group": view.group,
+            "consumer_id": member.member_id,
+            "instance_id": member.instance_id,
+            "host": member.host,
+            "client_id": member.client_id,
+            "partitions": UNKNOWN if member.assigned is None else len(member.assigned),
+            "assignment": UNKNOWN if member.assigned is None else [f"{t}-{p}" for t, p in member.assigned],
+            "topics": list(member.topics),
+        }
+        for member in view.members
+    ]
+
+
+def _lag_row(view: GroupView, one: PartitionLag) -> dict[str, Any]:
+    owner = one.owner
+    return {
+        "group": view.group,
+        "topic": one.partition.topic,
+        "partition": one.partition.partition,
+        "current_offset": one.committed,
+        "log_end_offset": one.end,
+        "lag": one.lag,
+        "owner": (owner.instance_id or owner.member_id) if owner else None,
+        "consumer_id": owner.member_id if owner else None,
+        "host": owner.host if owner else None,
+        "client_id": owner.client_id if owner else None,
+        "instance_id": owner.instance_id if owner else None,
+    }
+
+
+def _say_empty(views: Sequence[GroupView]) -> None:
+    for view in views:
+        if not view.members:
+            note(f"group {view.group} has no members ({view.state})")
+
+
+def _exit_incomplete(lags: Sequence[PartitionLag]) -> None:
+    if any(one.lag is UNKNOWN for one in lags):
+        raise typer.Exit(int(Exit.INCOMPLETE))

@@ -1,0 +1,185 @@
+"""The Kafka side of the commands: kafka-python's clients, made from options, with errors turned into sentences.
+
+Questions are repeated until they are answered or the time is up, each time with a fresh client: while a coordinator
+moves, answers are "not coordinator" or a closed connection, and a client's cache of coordinators only leads back there.
+Changes are not repeated here; a time-out of one means that its fate is unknown, and the sentence says so.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from muster_coordinator.cli.exits import CliError, Exit
+from muster_coordinator.properties import PropertiesError, parse_properties
+
+DEFAULT_TIMEOUT_S = 15.0
+RETRY_PAUSE_S = 0.2
+REQUEST_TIMEOUT_MIN_MS = 1_000
+
+_NOT_FOUND = {
+    "UnknownTopicOrPartitionError": "no such topic or partition",
+    "UnknownTopicIdError": "no such topic",
+    "GroupIdNotFoundError": "no such group",
+    "UnknownMemberIdError": "no such member",
+}
+
+Answer = TypeVar("Answer")
+Untyped = Any
+"""An object of kafka-python, which ships no types."""
+
+
+def load_kafka() -> Untyped:
+    """The kafka-python package; its own log lines stay silent (errors reach the user as sentences)."""
+    try:
+        import kafka
+    except ImportError as error:
+        raise CliError(Exit.USAGE, "this command needs kafka-python: pip install 'muster[cli]'") from error
+    logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)
+    return kafka
+
+
+def bootstrap_list(bootstrap: str) -> list[str]:
+    """`host:port,host:port` as a list. Raises CliError."""
+    found = [one.strip() for one in bootstrap.split(",") if one.strip()]
+    if not found:
+        raise CliError(Exit.USAGE, "no bootstrap server given")
+    return found
+
+
+def read_client_properties(path: Path | None) -> dict[str, str]:
+    """Settings of a client properties file; none without a path. Raises CliError."""
+    if path is None:
+        return {}
+    try:
+        return parse_properties(path.read_text())
+    except (OSError, UnicodeDecodeError, PropertiesError) as error:
+        raise CliError(Exit.USAGE, f"cannot use {path}: {error}") from error
+
+
+def client_settings(properties: Mapping[str, str], defaults: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Kafka's names (`session.timeout.ms`) as kafka-python's (`session_timeout_ms`), typed like its defaults.
+
+    Raises CliError for a name that the client does not know: a setting that is silently ignored is worse than none.
+    """
+    settings: dict[str, Any] = {}
+    for key, text in properties.items():
+        name = key.replace(".", "_")
+        if name not in defaults:
+            raise CliError(Exit.USAGE, f"{source}: unknown client setting {key!r}")
+        settings[name] = _typed(text, defaults[name], key, source)
+    return settings
+
+
+def _typed(text: str, default: object, key: str, source: str) -> bool | int | str:
+    if isinstance(default, bool):
+        if text.lower() not in ("true", "false"):
+            raise CliError(Exit.USAGE, f"{source}: {key} must be true or false, not {text!r}")
+        return text.lower() == "true"
+    if isinstance(default, int | float):
+        try:
+            return int(text)
+        except ValueError as error:
+            raise CliError(Exit.USAGE, f"{source}: {key} must be a whole number, not {text!r}") from error
+    return text
+
+
+class KafkaSide:
+    """One cluster, asked through an admin client that is made when first needed."""
+
+    def __init__(
+        self, bootstrap: str, properties: Mapping[str, str] | None = None, timeout_s: float = DEFAULT_TIMEOUT_S
+    ) -> None:
+        self.kafka = load_kafka()
+        self.bootstrap = bootstrap
+        self.timeout_s = timeout_s
+        self._properties = dict(properties or {})
+        self._admin: Untyped = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._drop()
+
+    def ask(self, question: Callable[[Untyped], Answer], what: str) -> Answer:
+        """The answer to `question(admin)`, which must be free of side effects. Raises CliError."""
+        errors = self.kafka.errors
+        deadline = time.monotonic() + self.timeout_s
+        while True:
+            try:
+                return question(self._client(deadline))
+            except errors.KafkaError as error:
+                self._drop()
+                if not error.retriable or type(error).__name__ in _NOT_FOUND or time.monotonic() >= deadline:
+                    raise self.sentence(error, what) from error
+            time.sleep(RETRY_PAUSE_S)
+
+    def change(self, command: Callable[[Untyped], Answer], what: str) -> Answer:
+        """Run `command(admin)` once. Raises CliError."""
+        try:
+            return command(self._client(time.monotonic() + self.timeout_s))
+        except self.kafka.errors.KafkaError as error:
+            self._drop()
+            raise self.sentence(error, what) from error
+
+    def sentence(self, error: Untyped, what: str) -> CliError:
+        """A kafka-python error as one for the user."""
+        errors = self.kafka.errors
+        name = type(error).__name__
+        if name in _NOT_FOUND:
+            return CliError(Exit.NOT_FOUND, f"{what}: {_NOT_FOUND[name]}")
+        if isinstance(error, errors.BrokerResponseError) and not error.retriable:
+            return CliError(Exit.REFUSED, f"{what}: {error_text(error)}")
+        if error.retriable:
+            return CliError(
+                Exit.UNREACHABLE,
+                f"{what}: no usable answer from {self.bootstrap} within {self.timeout_s:g} s ({error_text(error)})",
+            )
+        return CliError(Exit.REFUSED, f"{what}: {error_text(error)}")
+
+    def _client(self, deadline: float) -> Untyped:
+        if self._admin is None:
+            left_ms = max(REQUEST_TIMEOUT_MIN_MS, int((deadline - time.monotonic()) * 1000))
+            defaults = self.kafka.KafkaAdminClient.DEFAULT_CONFIG
+            settings = client_settings(self._properties, defaults, "client settings")
+            settings.setdefault("client_id", "muster-cli")
+            settings["bootstrap_servers"] = bootstrap_list(self.bootstrap)
+            settings["bootstrap_timeout_ms"] = left_ms
+            settings.setdefault("request_timeout_ms", max(REQUEST_TIMEOUT_MIN_MS, int(self.timeout_s * 1000)))
+            self._admin = self._made(self.kafka.KafkaAdminClient, settings)
+        return self._admin
+
+    def _made(self, kind: Untyped, settings: dict[str, Any]) -> Untyped:
+        """A client. One that finds no broker raises in its constructor and leaves its thread behind; end that."""
+        networks: list[Untyped] = []
+
+        def network(**config: Untyped) -> Untyped:
+            networks.append(kind.DEFAULT_CONFIG["kafka_client"](**config))
+            return networks[-1]
+
+        try:
+            return kind(**settings, kafka_client=network)
+        except self.kafka.errors.KafkaError:
+            for one in networks:
+                one.close()
+                one._net.stop()
+            raise
+
+    def _drop(self) -> None:
+        if self._admin is not None:
+            with suppress(self.kafka.errors.KafkaError):
+                self._admin.close()
+            self._admin = None
+
+
+def error_text(error: Untyped) -> str:
+    """What went wrong, without the dump of request and answer that kafka-python puts into its messages."""
+    description = getattr(error, "description", None)
+    if description:
+        return " ".join(str(description).split()).rstrip(".")
+    text = str(error.args[0]) if error.args else ""
+    return f"{type(error).__name__}: {text}".rstrip(": ")

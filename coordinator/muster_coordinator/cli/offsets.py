@@ -1,0 +1,60 @@
+"""Log ends, log starts and times of partitions, where one partition without an answer does not hide the others."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from muster_coordinator.cli.exits import CliError
+from muster_coordinator.cli.kafka_client import KafkaSide
+from muster_coordinator.cli.output import UNKNOWN, Unknown, note
+from muster_coordinator.groups.assignors.membership import TopicPartition
+
+OffsetOrUnknown = int | Unknown
+_EARLIEST, _LATEST = -2, -1
+_PARTITION_TIMEOUT_MS = 2_000
+
+
+def end_offsets(side: KafkaSide, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetOrUnknown]:
+    """Offset after the last record of each partition."""
+    return offsets_at(side, dict.fromkeys(partitions, _LATEST))
+
+
+def start_offsets(side: KafkaSide, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetOrUnknown]:
+    """Offset of the oldest record kept of each partition."""
+    return offsets_at(side, dict.fromkeys(partitions, _EARLIEST))
+
+
+def offsets_at(side: KafkaSide, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetOrUnknown]:
+    """First offset at or after a time (ms since 1970; -1 latest, -2 earliest) of each partition.
+
+    -1 when no record is that new. UNKNOWN where nobody could tell; a note says why.
+    """
+    if not wanted:
+        return {}
+    try:
+        return _answers(side.ask(_question(side, wanted), "cannot look up offsets"))
+    except CliError:
+        # One deleted topic or leaderless partition fails the whole question; ask one by one, and once each.
+        found: dict[TopicPartition, OffsetOrUnknown] = dict.fromkeys(wanted, UNKNOWN)
+        reasons: dict[str, int] = {}
+        deadline = time.monotonic() + side.timeout_s
+        for partition, at in wanted.items():
+            if time.monotonic() > deadline:
+                reasons[f"no time left after {side.timeout_s:g} s"] = sum(one is UNKNOWN for one in found.values())
+                break
+            try:
+                found.update(_answers(side.change(_question(side, {partition: at}), partition.topic)))
+            except CliError as error:
+                reasons[str(error)] = reasons.get(str(error), 0) + 1
+        for reason, count in reasons.items():
+            note(f"offsets of {count} partitions are unknown: {reason}")
+        return found
+
+
+def _question(side: KafkaSide, wanted: Mapping[TopicPartition, int]) -> Callable[[Any], Any]:
+    specs = {side.kafka.TopicPartition(*partition): at for partition, at in wanted.items()}
+    return lambda admin: admin.list_partition_offsets(specs, timeout_ms=_PARTITION_TIMEOUT_MS)
+
+
+def _answers(answers: Mapping[Any, Any]) -> dict[TopicPartition, OffsetOrUnknown]:
+    return {TopicPartition(*partition): int(answer.offset) for partition, answer in answers.items()}

@@ -1,0 +1,21 @@
+"""Options that many commands share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from muster_coordinator.cli.output import Format
+
+DEFAULT_BOOTSTRAP = "localhost:9092"
+
+Bootstrap = Annotated[
+    str,
+    typer.Option("--bootstrap-server", "-b", envvar="MUSTER_BOOTSTRAP", help="host:port of brokers, comma-separated."),
+]
+ClientConfig = Annotated[
+    Path | None,
+    typer.Option("--config", help="A properties file with client settings, by Kafka's names.", dir_okay=False),
+]
+Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait for the cluster's answer.")]
+Output = Annotated[Format, typer.Option("--output", "-o", help="How to print the answer.")]

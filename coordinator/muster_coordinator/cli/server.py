@@ -1,0 +1,27 @@
+"""`muster server`: one replica in this process, until it is told to stop."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from muster_coordinator import exits
+from muster_coordinator.settings import ConfigError, load_settings
+
+
+def server(
+    config: Annotated[Path, typer.Option("--config", "-c", help="Properties file; keys in docs/configuration.md.")],
+    *,
+    supervised: Annotated[
+        bool, typer.Option("--supervised", hidden=True, help="Ignore Ctrl-C; drain when standard input closes.")
+    ] = False,
+) -> None:
+    """Run one replica. SIGTERM or Ctrl-C drains and stops it; a second one stops it at once."""
+    try:
+        settings = load_settings(config)
+    except ConfigError as error:
+        typer.echo(f"muster server: {error}", err=True)
+        raise typer.Exit(exits.CONFIG) from None
+    from muster_coordinator.app import run_replica
+
+    raise typer.Exit(run_replica(settings, supervised=supervised))

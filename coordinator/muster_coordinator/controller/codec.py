@@ -1,0 +1,170 @@
+"""Versioned bytes of controller commands and their results (COMMAND entries of Raft group 0, peer forwarding).
+
+Problem: the same bytes are proposed by one binary, applied by another and replayed years later. Mechanism: two leading
+bytes, layout version and kind, then the fields of `commands.py` in a fixed order; equal values give equal bytes. An
+unknown version or kind raises `UnsupportedFormat` (a replica must not skip a state change it cannot read, decision
+16), malformed bytes raise `Corruption`. What it does not do: judge a command; `transitions` does, at apply.
+"""
+
+from collections.abc import Callable
+from typing import assert_never
+
+from muster_coordinator.controller.commands import (
+    AddPartitions,
+    AllocateProducerIds,
+    AlterTopicConfigs,
+    Command,
+    CommandResult,
+    CreateTopic,
+    DeleteTopic,
+    FinalizeFeatures,
+    FormCluster,
+    RegisterBroker,
+    SetDraining,
+)
+from muster_coordinator.controller.packing import Packer, Unpacker
+from muster_coordinator.errors import Corruption, UnsupportedFormat
+from muster_coordinator.ids import BrokerId
+
+COMMAND_VERSION = 1
+RESULT_VERSION = 1
+
+# Kinds are part of docs/format.md: never renumber, never reuse.
+FORM_CLUSTER = 1
+REGISTER_BROKER = 2
+SET_DRAINING = 3
+CREATE_TOPIC = 4
+DELETE_TOPIC = 5
+ADD_PARTITIONS = 6
+ALTER_TOPIC_CONFIGS = 7
+ALLOCATE_PRODUCER_IDS = 8
+FINALIZE_FEATURES = 9
+
+
+def encode_command(command: Command) -> bytes:
+    """The bytes of a COMMAND entry."""
+    match command:
+        case FormCluster():
+            p = Packer(COMMAND_VERSION, FORM_CLUSTER)
+            p.text(command.cluster_id)
+            p.i32s(command.voters)
+            p.i32(command.offsets_partitions)
+            p.blob(command.offsets_topic_id)
+            p.i32(command.feature_level)
+        case RegisterBroker():
+            p = Packer(COMMAND_VERSION, REGISTER_BROKER)
+            p.i32(command.broker)
+            p.blob(command.replica_uuid)
+            p.i64(command.incarnation)
+            p.many(command.endpoints, p.endpoint)
+            p.text(command.admin)
+            p.i32(command.feature_max)
+        case SetDraining():
+            p = Packer(COMMAND_VERSION, SET_DRAINING)
+            p.i32(command.broker)
+            p.u8(command.draining)
+        case CreateTopic():
+            p = Packer(COMMAND_VERSION, CREATE_TOPIC)
+            p.text(command.name)
+            p.blob(command.topic_id)
+            p.i32(command.partitions)
+            p.configs(command.configs)
+        case DeleteTopic():
+            p = Packer(COMMAND_VERSION, DELETE_TOPIC)
+            p.blob(command.topic_id)
+        case AddPartitions():
+            p = Packer(COMMAND_VERSION, ADD_PARTITIONS)
+            p.blob(command.topic_id)
+            p.i32(command.total)
+        case AlterTopicConfigs():
+            p = Packer(COMMAND_VERSION, ALTER_TOPIC_CONFIGS)
+            p.blob(command.topic_id)
+            p.configs(command.expected)
+            p.configs(command.configs)
+        case AllocateProducerIds():
+            p = Packer(COMMAND_VERSION, ALLOCATE_PRODUCER_IDS)
+            p.i32(command.broker)
+        case FinalizeFeatures():
+            p = Packer(COMMAND_VERSION, FINALIZE_FEATURES)
+            p.i32(command.feature_level)
+        case _:
+            assert_never(command)
+    return p.done()
+
+
+def _form_cluster(u: Unpacker) -> Command:
+    return FormCluster(
+        cluster_id=u.text(),
+        voters=u.many(lambda: BrokerId(u.i32())),
+        offsets_partitions=u.i32(),
+        offsets_topic_id=u.blob(),
+        feature_level=u.i32(),
+    )
+
+
+def _register_broker(u: Unpacker) -> Command:
+    return RegisterBroker(
+        broker=BrokerId(u.i32()),
+        replica_uuid=u.blob(),
+        incarnation=u.i64(),
+        endpoints=u.many(u.endpoint),
+        admin=u.text(),
+        feature_max=u.i32(),
+    )
+
+
+def _alter_topic_configs(u: Unpacker) -> Command:
+    return AlterTopicConfigs(topic_id=u.blob(), expected=u.configs(), configs=u.configs())
+
+
+def _create_topic(u: Unpacker) -> Command:
+    return CreateTopic(name=u.text(), topic_id=u.blob(), partitions=u.i32(), configs=u.configs())
+
+
+_DECODERS: dict[int, Callable[[Unpacker], Command]] = {
+    FORM_CLUSTER: _form_cluster,
+    REGISTER_BROKER: _register_broker,
+    SET_DRAINING: lambda u: SetDraining(broker=BrokerId(u.i32()), draining=u.flag()),
+    CREATE_TOPIC: _create_topic,
+    DELETE_TOPIC: lambda u: DeleteTopic(topic_id=u.blob()),
+    ADD_PARTITIONS: lambda u: AddPartitions(topic_id=u.blob(), total=u.i32()),
+    ALTER_TOPIC_CONFIGS: _alter_topic_configs,
+    ALLOCATE_PRODUCER_IDS: lambda u: AllocateProducerIds(broker=BrokerId(u.i32())),
+    FINALIZE_FEATURES: lambda u: FinalizeFeatures(feature_level=u.i32()),
+}
+
+
+def decode_command(data: bytes) -> Command:
+    """The command in `data`; `UnsupportedFormat` for another version or kind, `Corruption` for malformed bytes."""
+    if len(data) < 2:
+        raise Corruption(f"a controller command of {len(data)} bytes")
+    if data[0] != COMMAND_VERSION:
+        raise UnsupportedFormat(f"controller command version {data[0]}; this binary knows {COMMAND_VERSION}")
+    decode = _DECODERS.get(data[1])
+    if decode is None:
+        raise UnsupportedFormat(f"controller command kind {data[1]} is unknown to this binary")
+    unpacker = Unpacker(data, 2)
+    command = decode(unpacker)
+    unpacker.end()
+    return command
+
+
+def encode_result(result: CommandResult) -> bytes:
+    """The bytes of a forwarded command's answer."""
+    p = Packer(RESULT_VERSION)
+    p.i32(result.error)
+    p.text(result.message)
+    p.i64(result.value)
+    return p.done()
+
+
+def decode_result(data: bytes) -> CommandResult:
+    """The result in `data`; errors as `decode_command`."""
+    if not data:
+        raise Corruption("an empty controller result")
+    if data[0] != RESULT_VERSION:
+        raise UnsupportedFormat(f"controller result version {data[0]}; this binary knows {RESULT_VERSION}")
+    u = Unpacker(data, 1)
+    result = CommandResult(error=u.i32(), message=u.text(), value=u.i64())
+    u.end()
+    return result

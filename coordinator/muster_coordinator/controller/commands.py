@@ -1,0 +1,93 @@
+"""Commands of the controller log and their results. One frozen dataclass a command; `codec.py` gives the versioned
+bytes.
+
+Random and clock values (ids, timestamps) are chosen by the proposer and carried in the command: apply is a function.
+A command that no longer fits at apply (name taken meanwhile) changes nothing and its result says why.
+"""
+
+from dataclasses import dataclass
+
+from muster_coordinator.controller.image import Endpoint
+from muster_coordinator.ids import BrokerId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormCluster:
+    """First command of a cluster, from the formed record (decision 15): voters, N, the offsets topic's id."""
+
+    cluster_id: str
+    voters: tuple[BrokerId, ...]
+    offsets_partitions: int
+    offsets_topic_id: bytes
+    feature_level: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterBroker:
+    broker: BrokerId
+    replica_uuid: bytes
+    incarnation: int
+    endpoints: tuple[Endpoint, ...]
+    admin: str
+    feature_max: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetDraining:
+    broker: BrokerId
+    draining: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopic:
+    name: str
+    topic_id: bytes
+    partitions: int
+    """The voters of each are all voters of the cluster, rotated by partition, until placement exists."""
+    configs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteTopic:
+    topic_id: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddPartitions:
+    topic_id: bytes
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterTopicConfigs:
+    """The complete new set of overrides, as computed from the image of `expected`; refused when they changed since."""
+
+    topic_id: bytes
+    expected: tuple[tuple[str, str], ...]
+    configs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocateProducerIds:
+    broker: BrokerId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinalizeFeatures:
+    feature_level: int
+
+
+Command = (
+    FormCluster | RegisterBroker | SetDraining | CreateTopic | DeleteTopic | AddPartitions | AlterTopicConfigs
+    | AllocateProducerIds | FinalizeFeatures
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """What apply said; the same on every replica, sent back to the proposer."""
+
+    error: int
+    message: str = ""
+    value: int = 0
+    """AllocateProducerIds: first id of the block. CreateTopic, AddPartitions: number of partitions."""

@@ -1,0 +1,108 @@
+"""The cluster as the controller log says it: brokers, topics, routing, feature level. Immutable; replaced at apply.
+
+Every replica holds a copy (it is a voter of the controller group), so Metadata and FindCoordinator need no hop.
+`machine.ControllerMachine` owns the transitions (COMMAND entries of Raft group 0, `commands.py`); readers take one
+image at the start of a request and use it to the end.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from muster_coordinator.ids import BrokerId, GroupNo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Advertised address of one listener of one broker."""
+
+    listener: str
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broker:
+    """A registered replica. Registered again at each start, which clears `draining` (architecture "Drain")."""
+
+    broker: BrokerId
+    replica_uuid: bytes
+    """16 bytes, born with the data folder (decision 14)."""
+    incarnation: int
+    """Counts the starts of that data folder."""
+    endpoints: tuple[Endpoint, ...]
+    admin: str
+    """host:port of the admin listener, for 421 answers (decision 37)."""
+    draining: bool
+    feature_max: int
+    """Highest feature level this binary can do (decision 16)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """One partition of a topic: a Raft group and its voters."""
+
+    group: GroupNo
+    voters: tuple[BrokerId, ...]
+    """All voters of the cluster, rotated by the partition's index."""
+
+    @property
+    def preferred(self) -> BrokerId:
+        """Who takes leadership back when caught up (decision 18): `voters[group mod n]`."""
+        return self.voters[self.group % len(self.voters)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """A topic. A re-created one has another id and other Raft groups (never reused)."""
+
+    name: str
+    topic_id: bytes
+    """16 bytes, random, never zero, never reused."""
+    partitions: tuple[Partition, ...]
+    configs: tuple[tuple[str, str], ...]
+    """Overrides only, sorted by name."""
+    internal: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Routing:
+    """Where a group lives (decision 13). Overrides and epoch are for live moves, a later issue."""
+
+    offsets_partitions: int
+    epoch: int = 0
+    overrides: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterImage:
+    """The whole controller state at one applied index."""
+
+    applied: int
+    cluster_id: str
+    """22 characters of url-safe base64 uuid, as Kafka's."""
+    voters: tuple[BrokerId, ...]
+    brokers: Mapping[BrokerId, Broker]
+    topics: Mapping[str, Topic]
+    names_by_id: Mapping[bytes, str]
+    deleted_topic_ids: frozenset[bytes]
+    """Positive evidence for decision 27."""
+    routing: Routing
+    feature_level: int
+    next_group: GroupNo
+    next_producer_id: int
+    """First id of the next block of `limits.PRODUCER_ID_BLOCK`."""
+
+    def topic_of_group(self, group: GroupNo) -> tuple[Topic, int] | None:
+        """The topic and partition index that a Raft group serves; None for the controller and deleted ones.
+
+        O(topics); hot paths keep their own map.
+        """
+        for topic in self.topics.values():
+            for index, partition in enumerate(topic.partitions):
+                if partition.group == group:
+                    return topic, index
+        return None
+
+
+OFFSETS_TOPIC = "__consumer_offsets"
+EMPTY_ID = bytes(16)

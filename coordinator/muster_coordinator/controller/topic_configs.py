@@ -1,0 +1,268 @@
+"""The 33 topic configs of Kafka 4.3: names, types, defaults, bounds, and what Muster makes of each.
+
+Problem: tools set configs by Kafka's names and read all of them back (data_plane.md section 5), but not all of them
+can mean something here. Mechanism: one table. `supported` says that the value changes what Muster does; the others are
+kept and shown, and have no effect. A value that would promise behaviour Muster does not have (compaction,
+recompression, remote storage) is refused with a sentence that says so (answer 40). What it does not do: read the image
+or apply anything.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+from muster_coordinator import limits
+
+LONG_MAX = 2**63 - 1
+INT_MAX = 2**31 - 1
+
+
+class ConfigType(IntEnum):
+    """Numbers of DescribeConfigs v3+ `configType`."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+
+
+Validator = Callable[[str], str | None]
+
+
+class ConfigDef(NamedTuple):
+    """One topic config."""
+
+    name: str
+    type: ConfigType
+    default: str
+    validator: Validator
+    """The text of an error, or None."""
+    documentation: str
+    supported: bool
+    """Whether Muster acts on the value; False: stored and shown only."""
+
+
+def _integer(low: int, high: int) -> Validator:
+    def check(value: str) -> str | None:
+        digits = value[1:] if value[:1] in ("-", "+") else value
+        if not (digits.isascii() and digits.isdigit()) or len(digits) > 19:
+            return f"{value!r} is no integer"
+        if not low <= int(value) <= high:
+            return f"must be between {low} and {high}" if high < LONG_MAX else f"must be at least {low}"
+        return None
+
+    return check
+
+
+def _long(low: int) -> Validator:
+    return _integer(low, LONG_MAX)
+
+
+def _int(low: int, high: int = INT_MAX) -> Validator:
+    return _integer(low, high)
+
+
+def _one_of(*names: str) -> Validator:
+    def check(value: str) -> str | None:
+        return None if value in names else f"must be one of {', '.join(names)}"
+
+    return check
+
+
+_boolean = _one_of("true", "false")
+
+
+def _ratio(value: str) -> str | None:
+    try:
+        number = float(value)
+    except ValueError:
+        return f"{value!r} is no number"
+    return None if 0.0 <= number <= 1.0 else "must be between 0 and 1"
+
+
+def _any(_value: str) -> str | None:
+    return None
+
+
+def _cleanup_policy(value: str) -> str | None:
+    policies = split_list(value)
+    if not policies or not set(policies) <= {"delete", "compact"}:
+        return "must be delete; compact is not supported yet"
+    if "compact" in policies:
+        return "compact is not supported yet: Muster does not compact topics, only cleanup.policy=delete can be had"
+    return None
+
+
+def _compression_type(value: str) -> str | None:
+    if value == "producer":
+        return None
+    if value in ("uncompressed", "zstd", "lz4", "snappy", "gzip"):
+        return "only producer is supported: Muster stores batches as the producer compressed them"
+    return "must be producer"
+
+
+def _remote(value: str) -> str | None:
+    return _boolean(value) or ("remote storage is not supported" if value == "true" else None)
+
+
+def _gzip_level(value: str) -> str | None:
+    return _int(-1, 9)(value) or ("must be between 1 and 9, or -1" if int(value) == 0 else None)
+
+
+_KEPT, _ACTS = False, True
+_BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
+_LONG, _DOUBLE, _LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST
+_LONGEST = str(LONG_MAX)
+_UNCOMPACTED = "Kept for tools; Muster does not compact topics yet."
+_UNTIERED = "Kept for tools; Muster has no remote storage."
+_UNTHROTTLED = "Kept for tools; replication is not throttled by topic."
+_DEFS = (
+    ConfigDef(
+        "cleanup.policy", _LIST, "delete", _cleanup_policy,
+        "What happens to old segments. Only delete is supported.", _ACTS,
+    ),
+    ConfigDef("compression.gzip.level", _INT, "-1", _gzip_level, "Kept for tools; nothing is recompressed.", _KEPT),
+    ConfigDef("compression.lz4.level", _INT, "9", _int(1, 17), "Kept for tools; nothing is recompressed.", _KEPT),
+    ConfigDef(
+        "compression.type", _STRING, "producer", _compression_type,
+        "Batches stay as the producer compressed them; nothing but producer is supported.", _ACTS,
+    ),
+    ConfigDef(
+        "compression.zstd.level", _INT, "3", _int(-131072, 22), "Kept for tools; nothing is recompressed.", _KEPT
+    ),
+    ConfigDef("delete.retention.ms", _LONG, "86400000", _long(0), _UNCOMPACTED, _KEPT),
+    ConfigDef(
+        "file.delete.delay.ms", _LONG, "60000", _long(0), "Kept for tools; files go when no reader holds them.", _KEPT
+    ),
+    ConfigDef(
+        "flush.messages", _LONG, _LONGEST, _long(1), "Kept for tools; every batch is durable on a quorum first.", _KEPT
+    ),
+    ConfigDef(
+        "flush.ms", _LONG, _LONGEST, _long(0), "Kept for tools; every batch is durable on a quorum first.", _KEPT
+    ),
+    ConfigDef("follower.replication.throttled.replicas", _LIST, "", _any, _UNTHROTTLED, _KEPT),
+    ConfigDef(
+        "index.interval.bytes", _INT, "4096", _int(0), "Kept for tools; the index interval is fixed.", _KEPT
+    ),
+    ConfigDef("leader.replication.throttled.replicas", _LIST, "", _any, _UNTHROTTLED, _KEPT),
+    ConfigDef("local.retention.bytes", _LONG, "-2", _long(-2), _UNTIERED, _KEPT),
+    ConfigDef("local.retention.ms", _LONG, "-2", _long(-2), _UNTIERED, _KEPT),
+    ConfigDef("max.compaction.lag.ms", _LONG, _LONGEST, _long(1), _UNCOMPACTED, _KEPT),
+    ConfigDef(
+        "max.message.bytes", _INT, str(limits.BATCH_BYTES_MAX_DEFAULT), _int(0, limits.BATCH_BYTES_MAX),
+        "Largest record batch as sent, compressed or not, in bytes.", _ACTS,
+    ),
+    ConfigDef(
+        "message.timestamp.after.max.ms", _LONG, "3600000", _long(0),
+        "How far a CreateTime timestamp may lie in the future of the leader's clock.", _ACTS,
+    ),
+    ConfigDef(
+        "message.timestamp.before.max.ms", _LONG, _LONGEST, _long(0),
+        "How far a CreateTime timestamp may lie in the past of the leader's clock.", _ACTS,
+    ),
+    ConfigDef(
+        "message.timestamp.type", _STRING, "CreateTime", _one_of("CreateTime", "LogAppendTime"),
+        "Whose clock a record's timestamp is: the producer's or the leader's.", _ACTS,
+    ),
+    ConfigDef("min.cleanable.dirty.ratio", _DOUBLE, "0.5", _ratio, _UNCOMPACTED, _KEPT),
+    ConfigDef("min.compaction.lag.ms", _LONG, "0", _long(0), _UNCOMPACTED, _KEPT),
+    ConfigDef(
+        "min.insync.replicas", _INT, "1", _int(1),
+        "Replicas that hold a batch before it is acknowledged. A Raft majority always does; more is refused.", _ACTS,
+    ),
+    ConfigDef("preallocate", _BOOLEAN, "false", _boolean, "Kept for tools; files are not preallocated.", _KEPT),
+    ConfigDef("remote.log.copy.disable", _BOOLEAN, "false", _boolean, _UNTIERED, _KEPT),
+    ConfigDef("remote.log.delete.on.disable", _BOOLEAN, "false", _boolean, _UNTIERED, _KEPT),
+    ConfigDef("remote.storage.enable", _BOOLEAN, "false", _remote, _UNTIERED, _ACTS),
+    ConfigDef(
+        "retention.bytes", _LONG, "-1", _long(-1),
+        "Oldest segments go while the partition is larger than this; -1 is no bound.", _ACTS,
+    ),
+    ConfigDef(
+        "retention.ms", _LONG, "604800000", _long(-1),
+        "Segments go when their newest record is older than this; -1 keeps them for ever.", _ACTS,
+    ),
+    ConfigDef(
+        "segment.bytes", _INT, "1073741824", _int(limits.MIB), "Size at which a segment file is closed.", _ACTS
+    ),
+    ConfigDef(
+        "segment.index.bytes", _INT, "10485760", _int(4), "Kept for tools; the index is as large as needed.", _KEPT
+    ),
+    ConfigDef("segment.jitter.ms", _LONG, "0", _long(0), "Kept for tools; segments roll by record time.", _KEPT),
+    ConfigDef(
+        "segment.ms", _LONG, "604800000", _long(1),
+        "Span of record time after which a segment file is closed.", _ACTS,
+    ),
+    ConfigDef(
+        "unclean.leader.election.enable", _BOOLEAN, "false", _boolean,
+        "Kept for tools; Raft never elects a leader that lacks acknowledged records.", _KEPT,
+    ),
+)  # fmt: skip
+
+CONFIGS: dict[str, ConfigDef] = {definition.name: definition for definition in _DEFS}
+"""By name, in alphabetical order."""
+DEFAULTS: dict[str, str] = {definition.name: definition.default for definition in CONFIGS.values()}
+
+assert len(CONFIGS) == 33
+assert list(CONFIGS) == sorted(CONFIGS)
+
+
+def validate(name: str, value: str) -> str | None:
+    """Why `value` cannot be the override `name` (answer 40), or None."""
+    definition = CONFIGS.get(name)
+    if definition is None:
+        return f"unknown topic config {name}"
+    if len(value) > limits.CONFIG_VALUE_CHARS_MAX:
+        return f"{name}: a value has at most {limits.CONFIG_VALUE_CHARS_MAX} characters"
+    error = definition.validator(value)
+    return None if error is None else f"{name}: {error}"
+
+
+def validate_all(overrides: Mapping[str, str], *, voters: int) -> str | None:
+    """Why these overrides together cannot be a topic's, with that many voters a partition, or None."""
+    for name, text in overrides.items():
+        error = validate(name, text)
+        if error is not None:
+            return error
+    majority = voters // 2 + 1
+    if integer(overrides, "min.insync.replicas") > majority:
+        return f"min.insync.replicas: a batch is acknowledged by a majority, which is {majority} of {voters} replicas"
+    return None
+
+
+def value(overrides: Mapping[str, str], name: str) -> str:
+    """The value in force: the override, else the default. KeyError for an unknown name."""
+    default = DEFAULTS[name]
+    return overrides.get(name, default)
+
+
+def integer(overrides: Mapping[str, str], name: str) -> int:
+    """An INT or LONG config in force."""
+    return int(value(overrides, name))
+
+
+def boolean(overrides: Mapping[str, str], name: str) -> bool:
+    """A BOOLEAN config in force."""
+    return value(overrides, name) == "true"
+
+
+def number(overrides: Mapping[str, str], name: str) -> float:
+    """A DOUBLE config in force."""
+    return float(value(overrides, name))
+
+
+def items(overrides: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """A LIST config in force."""
+    return split_list(value(overrides, name))
+
+
+def effective(overrides: Mapping[str, str]) -> dict[str, str]:
+    """All 33 values in force."""
+    return {**DEFAULTS, **overrides}
+
+
+def split_list(text: str) -> tuple[str, ...]:
+    """The items of a LIST value: comma-separated, blanks around them ignored, none for an empty text."""
+    return tuple(item for item in (part.strip() for part in text.split(",")) if item)

@@ -1,0 +1,361 @@
+"""What each controller command does to the cluster image. Pure: (image, command) -> (image, result).
+
+Problem: every replica must reach the same image and the same answer from the same log, whatever binary it runs.
+Mechanism: `transition` looks at nothing but the image and the command; a command that does not fit changes nothing and
+its result carries a Kafka error code and one sentence. The rules here are those of feature level 1; a changed rule
+needs a higher finalised level (decision 16), or old and new replicas would part. What it does not do: judge config
+*values*, replication factors or time-outs; the API does that before it proposes (`topic_configs`), for those rules may
+change between binaries.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TypeVar, assert_never
+
+from muster_coordinator import limits
+from muster_coordinator.controller.commands import (
+    AddPartitions,
+    AllocateProducerIds,
+    AlterTopicConfigs,
+    Command,
+    CommandResult,
+    CreateTopic,
+    DeleteTopic,
+    FinalizeFeatures,
+    FormCluster,
+    RegisterBroker,
+    SetDraining,
+)
+from muster_coordinator.controller.image import (
+    EMPTY_ID,
+    OFFSETS_TOPIC,
+    Broker,
+    ClusterImage,
+    Partition,
+    Routing,
+    Topic,
+)
+from muster_coordinator.controller.topic_names import colliding_name, name_error
+from muster_coordinator.errors import Code
+from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_Change = (
+    RegisterBroker | SetDraining | CreateTopic | DeleteTopic | AddPartitions | AlterTopicConfigs | AllocateProducerIds
+    | FinalizeFeatures
+)  # fmt: skip
+
+DONE = CommandResult(Code.NONE)
+GROUP_NUMBER_MAX = 2**32 - 1
+PRODUCER_ID_MAX = 2**63 - 1
+CLUSTER_ID_CHARS = 22
+UUID_BYTES = 16
+
+OFFSETS_TOPIC_CONFIGS = (("cleanup.policy", "compact"), ("segment.bytes", str(limits.SEGMENT_BYTES)))
+"""What DescribeConfigs says of the offsets topic; Kafka's clean-up policy for it, applied by decision 3."""
+
+
+class _MisfitError(Exception):
+    """The command does not fit; carried up to `transition` only."""
+
+    def __init__(self, code: Code, message: str) -> None:
+        super().__init__(message)
+        self.result = CommandResult(code, message)
+
+
+def transition(cluster: ClusterImage | None, command: Command) -> tuple[ClusterImage | None, CommandResult]:
+    """The next image and what the proposer is told. The same image object comes back when nothing changed."""
+    try:
+        if isinstance(command, FormCluster):
+            return _form(cluster, command)
+        if cluster is None:
+            raise _MisfitError(Code.NOT_CONTROLLER, "the cluster is not formed yet")
+        return _change(cluster, command)
+    except _MisfitError as misfit:
+        return cluster, misfit.result
+
+
+def raft_groups(cluster: ClusterImage) -> int:
+    """Live Raft groups: the controller's and one per partition. O(topics)."""
+    return 1 + sum(len(topic.partitions) for topic in cluster.topics.values())
+
+
+def rotated(voters: tuple[BrokerId, ...], index: int) -> tuple[BrokerId, ...]:
+    """All voters, beginning with a different one for each partition."""
+    start = index % len(voters)
+    return voters[start:] + voters[:start]
+
+
+def _change(cluster: ClusterImage, command: _Change) -> tuple[ClusterImage, CommandResult]:
+    match command:
+        case RegisterBroker():
+            return _register(cluster, command)
+        case SetDraining():
+            return _set_draining(cluster, command)
+        case CreateTopic():
+            return _create_topic(cluster, command)
+        case DeleteTopic():
+            return _delete_topic(cluster, command)
+        case AddPartitions():
+            return _add_partitions(cluster, command)
+        case AlterTopicConfigs():
+            return _alter_configs(cluster, command)
+        case AllocateProducerIds():
+            return _allocate_producer_ids(cluster, command)
+        case FinalizeFeatures():
+            return _finalize(cluster, command)
+        case _:
+            assert_never(command)
+
+
+def _require(condition: bool, code: Code, message: str) -> None:
+    if not condition:
+        raise _MisfitError(code, message)
+
+
+def _with(mapping: Mapping[K, V], key: K, value: V) -> Mapping[K, V]:
+    return MappingProxyType({**mapping, key: value})
+
+
+def _without(mapping: Mapping[K, V], key: K) -> Mapping[K, V]:
+    rest = dict(mapping)
+    del rest[key]
+    return MappingProxyType(rest)
+
+
+# The cluster.
+
+
+def _form(cluster: ClusterImage | None, command: FormCluster) -> tuple[ClusterImage | None, CommandResult]:
+    if cluster is not None:
+        same = (
+            cluster.cluster_id == command.cluster_id
+            and cluster.voters == command.voters
+            and cluster.routing.offsets_partitions == command.offsets_partitions
+            and cluster.topics[OFFSETS_TOPIC].topic_id == command.offsets_topic_id
+        )
+        # A second leader may propose what the first one already did: harmless. Anything else is another cluster.
+        _require(same, Code.INVALID_REQUEST, f"this is cluster {cluster.cluster_id}, formed with other terms")
+        return cluster, DONE
+    voters, partitions = command.voters, command.offsets_partitions
+    _require(len(command.cluster_id) == CLUSTER_ID_CHARS, Code.INVALID_REQUEST, "a cluster id has 22 characters")
+    _require(0 < len(voters) == len(set(voters)), Code.INVALID_REQUEST, "voters must be distinct, at least one")
+    _require(min(voters) >= 0, Code.INVALID_REQUEST, "a broker id is not negative")
+    _require(
+        0 < partitions < limits.RAFT_GROUPS_MAX, Code.INVALID_PARTITIONS, f"{partitions} offsets partitions cannot be"
+    )
+    _require_fresh_id(command.offsets_topic_id)
+    _require(command.feature_level >= 1, Code.INVALID_REQUEST, "feature levels begin at 1")
+    offsets_topic = Topic(
+        name=OFFSETS_TOPIC,
+        topic_id=command.offsets_topic_id,
+        partitions=_partitions(voters, 0, partitions, FIRST_OFFSETS_GROUP),
+        configs=OFFSETS_TOPIC_CONFIGS,
+        internal=True,
+    )
+    formed = ClusterImage(
+        applied=0,
+        cluster_id=command.cluster_id,
+        voters=voters,
+        brokers=MappingProxyType({}),
+        topics=MappingProxyType({OFFSETS_TOPIC: offsets_topic}),
+        names_by_id=MappingProxyType({offsets_topic.topic_id: OFFSETS_TOPIC}),
+        deleted_topic_ids=frozenset(),
+        routing=Routing(offsets_partitions=partitions),
+        feature_level=command.feature_level,
+        next_group=GroupNo(FIRST_OFFSETS_GROUP + partitions),
+        next_producer_id=0,
+    )
+    return formed, DONE
+
+
+def _finalize(cluster: ClusterImage, command: FinalizeFeatures) -> tuple[ClusterImage, CommandResult]:
+    level = command.feature_level
+    if level == cluster.feature_level:
+        return cluster, DONE
+    _require(level > cluster.feature_level, Code.INVALID_REQUEST, f"feature level {cluster.feature_level} is final")
+    for voter in cluster.voters:
+        broker = cluster.brokers.get(voter)
+        _require(broker is not None, Code.INVALID_REQUEST, f"broker {voter} has never registered")
+        assert broker is not None
+        _require(
+            broker.feature_max >= level,
+            Code.UNSUPPORTED_VERSION,
+            f"broker {voter} can do feature level {broker.feature_max} only",
+        )
+    return replace(cluster, feature_level=level), DONE
+
+
+# Brokers.
+
+
+def _register(cluster: ClusterImage, command: RegisterBroker) -> tuple[ClusterImage, CommandResult]:
+    broker = command.broker
+    _require(broker in cluster.voters, Code.INVALID_REQUEST, f"broker {broker} is no voter of this cluster")
+    _require(len(command.replica_uuid) == UUID_BYTES, Code.INVALID_REQUEST, "a replica uuid has 16 bytes")
+    _require(
+        command.feature_max >= cluster.feature_level,
+        Code.UNSUPPORTED_VERSION,
+        f"the cluster is at feature level {cluster.feature_level}, broker {broker} can do {command.feature_max} only",
+    )
+    fresh = Broker(
+        broker=broker,
+        replica_uuid=command.replica_uuid,
+        incarnation=command.incarnation,
+        endpoints=command.endpoints,
+        admin=command.admin,
+        draining=False,
+        feature_max=command.feature_max,
+    )
+    known = cluster.brokers.get(broker)
+    if known is not None:
+        _require(
+            known.replica_uuid == command.replica_uuid,
+            Code.DUPLICATE_BROKER_REGISTRATION,
+            f"broker {broker} is registered with another data folder",
+        )
+        # The same start, proposed twice because its first answer was lost: keep a drain mark that came in between.
+        if replace(known, draining=False) == fresh:
+            return cluster, DONE
+        _require(
+            command.incarnation > known.incarnation,
+            Code.STALE_BROKER_EPOCH,
+            f"broker {broker} is registered with incarnation {known.incarnation}",
+        )
+    return replace(cluster, brokers=_with(cluster.brokers, broker, fresh)), DONE
+
+
+def _set_draining(cluster: ClusterImage, command: SetDraining) -> tuple[ClusterImage, CommandResult]:
+    known = _registered(cluster, command.broker)
+    if known.draining == command.draining:
+        return cluster, DONE
+    changed = replace(known, draining=command.draining)
+    return replace(cluster, brokers=_with(cluster.brokers, command.broker, changed)), DONE
+
+
+def _allocate_producer_ids(cluster: ClusterImage, command: AllocateProducerIds) -> tuple[ClusterImage, CommandResult]:
+    _registered(cluster, command.broker)
+    first = cluster.next_producer_id
+    _require(
+        first <= PRODUCER_ID_MAX - limits.PRODUCER_ID_BLOCK, Code.POLICY_VIOLATION, "all producer ids are given away"
+    )
+    return replace(cluster, next_producer_id=first + limits.PRODUCER_ID_BLOCK), CommandResult(Code.NONE, "", first)
+
+
+def _registered(cluster: ClusterImage, broker: BrokerId) -> Broker:
+    known = cluster.brokers.get(broker)
+    if known is None:
+        raise _MisfitError(Code.BROKER_ID_NOT_REGISTERED, f"broker {broker} is not registered")
+    return known
+
+
+# Topics.
+
+
+def _create_topic(cluster: ClusterImage, command: CreateTopic) -> tuple[ClusterImage, CommandResult]:
+    name, topic_id, count = command.name, command.topic_id, command.partitions
+    error = name_error(name)
+    _require(error is None, Code.INVALID_TOPIC_EXCEPTION, error or "")
+    _require(name not in cluster.topics, Code.TOPIC_ALREADY_EXISTS, f"topic {name} exists")
+    other = colliding_name(name, cluster.topics)
+    _require(other is None, Code.INVALID_TOPIC_EXCEPTION, f"topic {name} collides with {other} in metric names")
+    _require(count > 0, Code.INVALID_PARTITIONS, f"{count} partitions cannot be")
+    _require_fresh_id(topic_id)
+    unused = topic_id not in cluster.names_by_id and topic_id not in cluster.deleted_topic_ids
+    _require(unused, Code.INVALID_REQUEST, "a topic id is never used twice")
+    _require_room(cluster, count)
+    topic = Topic(
+        name=name,
+        topic_id=topic_id,
+        partitions=_partitions(cluster.voters, 0, count, cluster.next_group),
+        configs=_canonical(command.configs),
+        internal=False,
+    )
+    created = replace(
+        cluster,
+        topics=_with(cluster.topics, name, topic),
+        names_by_id=_with(cluster.names_by_id, topic_id, name),
+        next_group=GroupNo(cluster.next_group + count),
+    )
+    return created, CommandResult(Code.NONE, "", count)
+
+
+def _delete_topic(cluster: ClusterImage, command: DeleteTopic) -> tuple[ClusterImage, CommandResult]:
+    topic = _user_topic(cluster, command.topic_id)
+    deleted = replace(
+        cluster,
+        topics=_without(cluster.topics, topic.name),
+        names_by_id=_without(cluster.names_by_id, topic.topic_id),
+        deleted_topic_ids=cluster.deleted_topic_ids | {topic.topic_id},
+    )
+    return deleted, DONE
+
+
+def _add_partitions(cluster: ClusterImage, command: AddPartitions) -> tuple[ClusterImage, CommandResult]:
+    topic = _user_topic(cluster, command.topic_id)
+    have, total = len(topic.partitions), command.total
+    _require(total > have, Code.INVALID_PARTITIONS, f"topic {topic.name} has {have} partitions, {total} are no more")
+    _require_room(cluster, total - have)
+    grown = replace(
+        topic,
+        partitions=topic.partitions + _partitions(cluster.voters, have, total, cluster.next_group),
+    )
+    image = replace(
+        cluster,
+        topics=_with(cluster.topics, topic.name, grown),
+        next_group=GroupNo(cluster.next_group + total - have),
+    )
+    return image, CommandResult(Code.NONE, "", total)
+
+
+def _alter_configs(cluster: ClusterImage, command: AlterTopicConfigs) -> tuple[ClusterImage, CommandResult]:
+    topic = _user_topic(cluster, command.topic_id)
+    configs = _canonical(command.configs)
+    _require(
+        topic.configs == _canonical(command.expected),
+        Code.INVALID_REQUEST,
+        f"the configs of topic {topic.name} were changed by someone else meanwhile",
+    )
+    if configs == topic.configs:
+        return cluster, DONE
+    return replace(cluster, topics=_with(cluster.topics, topic.name, replace(topic, configs=configs))), DONE
+
+
+def _user_topic(cluster: ClusterImage, topic_id: bytes) -> Topic:
+    name = cluster.names_by_id.get(topic_id)
+    if name is None:
+        raise _MisfitError(Code.UNKNOWN_TOPIC_ID, "no topic has this id")
+    topic = cluster.topics[name]
+    _require(not topic.internal, Code.POLICY_VIOLATION, f"{name} is managed by the cluster itself")
+    return topic
+
+
+def _require_fresh_id(topic_id: bytes) -> None:
+    legal = len(topic_id) == UUID_BYTES and topic_id != EMPTY_ID
+    _require(legal, Code.INVALID_REQUEST, "a topic id has 16 bytes that are not all zero")
+
+
+def _require_room(cluster: ClusterImage, more: int) -> None:
+    groups = raft_groups(cluster)
+    _require(
+        groups + more <= limits.RAFT_GROUPS_MAX,
+        Code.POLICY_VIOLATION,
+        f"{more} more partitions exceed {limits.RAFT_GROUPS_MAX} Raft groups a replica, {groups} are in use",
+    )
+    fits = cluster.next_group + more <= GROUP_NUMBER_MAX
+    _require(fits, Code.POLICY_VIOLATION, "all Raft group numbers are given away")
+
+
+def _partitions(voters: tuple[BrokerId, ...], first: int, end: int, group: int) -> tuple[Partition, ...]:
+    return tuple(
+        Partition(group=GroupNo(group + index - first), voters=rotated(voters, index)) for index in range(first, end)
+    )
+
+
+def _canonical(configs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    names = {name for name, _ in configs}
+    _require(len(names) == len(configs), Code.INVALID_CONFIG, "a config is given twice")
+    return tuple(sorted(configs))

@@ -1,0 +1,135 @@
+"""Sticky assignment where all members subscribe to the same topics: as even as can be, then as few moves as can be.
+
+With P partitions and C members every member gets floor(P/C), and P mod C of them one more (the quota). In order:
+
+1. Members keep what they owned, at most the smaller quota, or one more for as many members as may have one more.
+   With racks, a partition without replica in the owner's rack is not kept.
+2. With racks: unassigned partitions go to near members within the quotas.
+3. The rest is dealt in a circle to the members below the smaller quota, in order of id, then one each to those at it.
+
+Also tells which partitions change owner, which the cooperative assignor needs. O(P log P + C log C) without racks.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+from muster_coordinator.groups.assignors.sticky_input import Key, StickyInput
+
+
+class EqualAssignment:
+    """Runs the steps above once. `assigned` per member; `moving`: partition → new owner, where the owner changes."""
+
+    __slots__ = (
+        "_above",
+        "_above_max",
+        "_at_quota",
+        "_below_quota",
+        "_given_up",
+        "_problem",
+        "_quota",
+        "assigned",
+        "moving",
+    )
+
+    def __init__(self, problem: StickyInput) -> None:
+        self._problem = problem
+        members = len(problem.member_ids)
+        self._quota, self._above_max = divmod(sum(problem.partition_counts), members)
+        self._above = 0
+        """Members that hold one more than the quota; at most `_above_max`."""
+        self._below_quota: list[int] = []
+        self._at_quota: deque[int] = deque()
+        """Members at the quota that may still get one more; empty once `_above` is at its maximum."""
+        self._given_up: dict[Key, int] = {}
+        """Partition → member that owned it and may have to give it up."""
+        self.assigned: list[list[Key]] = [[] for _ in range(members)]
+        self.moving: dict[Key, int] = {}
+        for member in problem.order:
+            self._keep_owned(member)
+        self._below_quota.sort()
+        self._at_quota = deque(sorted(self._at_quota))
+        waiting = problem.racks.fewest_nearby_first(self._unassigned())
+        if problem.racks.usable:
+            waiting = self._deal_near(waiting)
+        self._deal(waiting)
+        assert all(len(self.assigned[member]) == self._quota for member in self._below_quota)
+
+    def _keep_owned(self, member: int) -> None:
+        racks = self._problem.racks
+        keep = []
+        for key in sorted(self._problem.owned[member], key=lambda key: (key.partition, key.topic)):
+            if racks.mismatch(member, key):
+                self._given_up[key] = member
+            elif key not in self._problem.contested:
+                keep.append(key)
+        kept = min(len(keep), self._quota)
+        if len(keep) < self._quota:
+            self._below_quota.append(member)
+        elif self._above < self._above_max:
+            if len(keep) > self._quota:
+                kept += 1
+                self._one_more_above()
+            else:
+                self._at_quota.append(member)
+        self.assigned[member] = keep[:kept]
+        for key in keep[kept:]:
+            self._given_up[key] = member
+
+    def _one_more_above(self) -> None:
+        self._above += 1
+        if self._above == self._above_max:
+            self._at_quota.clear()
+
+    def _unassigned(self) -> list[Key]:
+        taken = {key for keys in self.assigned for key in keys}
+        every = self._problem.all_partitions(range(len(self._problem.topics)))
+        return [key for key in every if key not in taken]
+
+    def _deal_near(self, waiting: Sequence[Key]) -> list[Key]:
+        """Step 2; returns what could not be placed."""
+        racks, turn, left = self._problem.racks, 0, []
+        for key in waiting:
+            index = racks.next_near(key, self._below_quota, turn)
+            if index >= 0:
+                member = self._below_quota[index]
+                self._give(key, member)
+                if len(self.assigned[member]) >= self._quota:
+                    del self._below_quota[index]
+                    if self._above < self._above_max:
+                        self._at_quota.append(member)
+                else:
+                    index += 1
+                turn = index % len(self._below_quota) if self._below_quota else 0
+                continue
+            index = racks.next_near(key, self._at_quota, 0)
+            if index < 0:
+                left.append(key)
+                continue
+            member = self._at_quota[index]
+            self._give(key, member)
+            del self._at_quota[index]
+            self._one_more_above()
+        return left
+
+    def _deal(self, waiting: Sequence[Key]) -> None:
+        """Step 3."""
+        turn = 0
+        for key in waiting:
+            if not self._below_quota:
+                member = self._at_quota.popleft()
+                self._give(key, member)
+                self._above += 1
+                continue
+            turn = turn if turn < len(self._below_quota) else 0
+            member = self._below_quota[turn]
+            self._give(key, member)
+            if len(self.assigned[member]) == self._quota:
+                del self._below_quota[turn]
+                self._at_quota.append(member)
+            else:
+                turn += 1
+
+    def _give(self, key: Key, member: int) -> None:
+        self.assigned[member].append(key)
+        if self._given_up.get(key, member) != member or key in self._problem.contested:
+            self.moving[key] = member

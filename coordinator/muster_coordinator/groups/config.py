@@ -1,0 +1,43 @@
+"""Settings of a group shard under Kafka's names, with Muster's defaults (decision 24, protocol.md 9.1).
+
+Frozen: a shard never sees a setting change under a request. Validation of what users wrote is the settings file's
+business; here only relations that the state machine relies on are asserted.
+"""
+
+from dataclasses import dataclass
+
+from muster_coordinator import limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardConfig:
+    """What an operator may change; each docstring names Kafka's key."""
+
+    session_timeout_min_ms: int = limits.SESSION_TIMEOUT_MIN_MS
+    """`group.min.session.timeout.ms`, inclusive."""
+    session_timeout_max_ms: int = limits.SESSION_TIMEOUT_MAX_MS
+    """`group.max.session.timeout.ms`, inclusive."""
+    initial_rebalance_delay_ms: int = limits.INITIAL_REBALANCE_DELAY_MS
+    """`group.initial.rebalance.delay.ms`."""
+    group_max_size: int = limits.GROUP_SIZE_MAX
+    """`group.max.size`."""
+    group_stored_bytes_max: int = limits.GROUP_STORED_BYTES_MAX
+    """Metadata plus assignments of one generation; not a setting of Kafka's."""
+    pending_members_max: int = limits.PENDING_MEMBERS_MAX
+    """Member ids handed out and not yet joined (KIP-394), a group; not a setting of Kafka's."""
+    waiting_requests_max: int = limits.GROUP_WAITING_REQUESTS_MAX
+    """Requests of one group that wait for its in-flight record; not a setting of Kafka's."""
+    offset_metadata_chars_max: int = limits.OFFSET_METADATA_CHARS_MAX
+    """`offset.metadata.max.bytes`; Kafka counts UTF-16 units, whatever the name says."""
+    offsets_retention_ms: int = limits.OFFSETS_RETENTION_MS
+    """`offsets.retention.minutes`, in milliseconds."""
+    offsets_retention_check_ms: int = limits.OFFSETS_RETENTION_CHECK_MS
+    """`offsets.retention.check.interval.ms`."""
+
+    def __post_init__(self) -> None:
+        assert 0 < self.session_timeout_min_ms <= self.session_timeout_max_ms
+        assert self.initial_rebalance_delay_ms >= 0
+        assert self.group_max_size >= 1
+        assert 0 < self.group_stored_bytes_max < limits.OFFSETS_BATCH_BYTES_MAX
+        assert self.offsets_retention_ms > 0
+        assert self.offsets_retention_check_ms > 0

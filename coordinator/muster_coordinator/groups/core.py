@@ -1,0 +1,213 @@
+"""The leader's desk: what every request handler needs, and nothing that knows any rule of the protocol.
+
+Handlers are functions `(core, now, ticket, request)` in one file a request kind; they read `core.state` (durable,
+changed only by apply), keep their volatile part in `core.lives`, and act through `answer` and `append`. Effects
+collect in order of happening and leave with the call that caused them.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from typing import Protocol as Interface
+
+from muster_coordinator import limits
+from muster_coordinator.errors import Code
+from muster_coordinator.groups.append_errors import client_code
+from muster_coordinator.groups.config import ShardConfig
+from muster_coordinator.groups.deadlines import Deadlines, Timer
+from muster_coordinator.groups.effects import Answer, Append, Effect, Now
+from muster_coordinator.groups.flights import Flight, Gate, Lane, Waiting, gate_of
+from muster_coordinator.groups.live_group import LiveGroup
+from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, refusal
+from muster_coordinator.groups.state import ShardState
+from muster_coordinator.groups.stats import ShardStats
+from muster_coordinator.ports import Rand
+
+Record = tuple[bytes | None, bytes | None]
+
+
+class Step(Enum):
+    """What a background job did with its slice."""
+
+    DONE = 0
+    MORE = 1
+    WAITS = 2
+    """For a record in flight; it queues itself again."""
+
+
+class Job(Interface):
+    """Work that must not take a turn for itself (decision 21): done in slices of `limits.GROUP_SLICE_WORK`."""
+
+    def step(self, core: "Core", now: Now) -> Step: ...
+
+
+class Core:
+    """State of one shard on its leader. `term` is None while not leading."""
+
+    def __init__(self, config: ShardConfig, rand: Rand, handle: Callable[[Now, int, GroupRequest], None]) -> None:
+        self.config = config
+        self.rand = rand
+        self.state = ShardState()
+        self.stats = ShardStats()
+        self.deadlines = Deadlines()
+        self.lives: dict[str, LiveGroup] = {}
+        self.lanes: dict[str, Lane] = {}
+        self.jobs: deque[Job] = deque()
+        self.listings: dict[int, GroupRequest] = {}
+        """Tickets of ListGroups that are being answered in slices."""
+        self.clock_base_ms = 0
+        """Wall minus monotonic clock when last checked: expiry does not trust a clock that jumped."""
+        self.term: int | None = None
+        self._handle = handle
+        self._flights: dict[int, Flight] = {}
+        self._last_token = 0
+        self._effects: list[Effect] = []
+
+    def take_effects(self) -> list[Effect]:
+        effects, self._effects = self._effects, []
+        return effects
+
+    def answer(self, ticket: int, answer: GroupAnswer) -> None:
+        self._effects.append(Answer(ticket, answer))
+
+    def append(self, now: Now, flight: Flight, records: tuple[Record, ...]) -> None:
+        """Propose one batch; `flight` says what follows."""
+        assert records, "an empty batch"
+        lane = self.lane(flight.group)
+        if flight.exclusive:
+            assert not lane.exclusive, "two membership records of one group in flight"
+            lane.exclusive = self._last_token + 1
+        else:
+            lane.shared += 1
+        self._last_token += 1
+        self._flights[self._last_token] = flight
+        self._effects.append(Append(self._last_token, records, now.wall_ms))
+
+    def lane(self, group: str) -> Lane:
+        lane = self.lanes.get(group)
+        if lane is None:
+            lane = self.lanes[group] = Lane(group)
+        return lane
+
+    def admitted(self, ticket: int, request: GroupRequest, group: str) -> bool:
+        """True: judge it now. Otherwise it waits behind its group's record, or was answered 15 (too many wait)."""
+        lane = self.lanes.get(group)
+        if lane is None:
+            return True
+        gate = gate_of(request)
+        if gate is Gate.NONE or (lane.admits(gate) and not lane.waiting):
+            return True
+        if len(lane.waiting) >= self.config.waiting_requests_max:
+            self.stats.requests_refused_waiting += 1
+            self.answer(ticket, refusal(request, Code.COORDINATOR_NOT_AVAILABLE))
+        else:
+            lane.waiting.append(Waiting(gate, ticket, request, None))
+        return False
+
+    def when_quiet(self, now: Now, group: str, call: Callable[[Now], None]) -> None:
+        """Make `call` once no record of the group is in flight; requests that come later wait behind it."""
+        lane = self.lanes.get(group)
+        if lane is None:
+            call(now)
+        else:
+            lane.waiting.append(Waiting(Gate.QUIET, -1, None, call))
+
+    def applied(self, now: Now, token: int) -> None:
+        """A proposed batch was applied. Unknown tokens belong to an earlier leadership."""
+        flight = self._land(token)
+        if flight is not None:
+            flight.on_applied(now)
+            self.drain(now, flight.group)
+
+    def dropped(self, now: Now, token: int, code: Code) -> None:
+        """A proposed batch did not get in."""
+        flight = self._land(token)
+        if flight is not None:
+            flight.on_dropped(now, client_code(code))
+            self.drain(now, flight.group)
+
+    def drain(self, now: Now, group: str) -> None:
+        """Judge what waited for the group's record, in order; at most a slice in one turn."""
+        lane = self.lanes.get(group)
+        if lane is None:
+            return
+        budget = limits.GROUP_WAITING_PER_TURN
+        while lane.waiting and lane.admits(lane.waiting[0].gate):
+            if not budget:
+                self.deadlines.arm(lane.timer, now.monotonic_ms)
+                break
+            budget -= 1
+            head = lane.waiting.popleft()
+            if head.request is not None:
+                self._handle(now, head.ticket, head.request)
+            elif head.call is not None:
+                head.call(now)
+        if not lane.exclusive:
+            deferred, lane.deferred = lane.deferred, []
+            for timer in deferred:
+                if timer.at_ms is not None:
+                    self.deadlines.arm(timer, timer.at_ms)
+        if lane.free():
+            self.deadlines.cancel(lane.timer)
+            del self.lanes[group]
+
+    def defers(self, timer: Timer) -> bool:
+        """True: the group has a membership record in flight, and the timer comes back after it."""
+        lane = self.lanes.get(timer.group)
+        if lane is None or not lane.exclusive:
+            return False
+        timer.at_ms = timer.due_ms
+        lane.deferred.append(timer)
+        return True
+
+    def retire(self, live: LiveGroup) -> None:
+        """Forget the volatile part of a group that has none any more."""
+        if live.idle() and self.lives.get(live.id) is live:
+            self.forget(live)
+
+    def forget(self, live: LiveGroup) -> None:
+        """Drop a group's volatile part with all its timers."""
+        del self.lives[live.id]
+        for timer in (*live.sessions.values(), *live.pending.values()):
+            self.deadlines.cancel(timer)
+        for timer in (live.join_timer, live.sync_timer, live.owed_timer):
+            self.deadlines.cancel(timer)
+
+    def abandon(self) -> None:
+        """Leadership is over: answer everybody who still waits with 16 and forget everything volatile."""
+        code = Code.NOT_COORDINATOR
+        for flight in self._flights.values():
+            for ticket, request in flight.asked:
+                self.answer(ticket, refusal(request, code))
+        for live in self.lives.values():
+            if live.phase is not None:
+                for parked in live.phase.parked.values():
+                    self.answer(parked.ticket, refusal(parked.request, code))
+            for ticket, sync in live.syncs.values():
+                self.answer(ticket, refusal(sync, code))
+        for lane in self.lanes.values():
+            for waiting in lane.waiting:
+                if waiting.request is not None:
+                    self.answer(waiting.ticket, refusal(waiting.request, code))
+        for ticket, listing in self.listings.items():
+            self.answer(ticket, refusal(listing, code))
+        self._flights.clear()
+        self.lives.clear()
+        self.lanes.clear()
+        self.listings.clear()
+        self.jobs.clear()
+        self.deadlines = Deadlines()
+        self.term = None
+
+    def _land(self, token: int) -> Flight | None:
+        flight = self._flights.pop(token, None)
+        if flight is None:
+            return None
+        lane = self.lanes[flight.group]
+        if flight.exclusive:
+            assert lane.exclusive == token
+            lane.exclusive = 0
+        else:
+            assert lane.shared > 0
+            lane.shared -= 1
+        return flight

@@ -1,0 +1,136 @@
+"""Every deadline of a shard in one heap, where moving a deadline later costs nothing.
+
+A heartbeat moves its member's session deadline 3 times a session and more; pushing into a heap each time would make
+the commonest request O(log n) and leave dead entries behind. So a `Timer` remembers when it is due (`at_ms`) and
+the time of its one live heap entry (`queued_ms <= at_ms`). When that entry comes up early, the timer is queued
+again for its real time. Cancelling only forgets `at_ms`. Dead entries are swept whenever the heap has doubled since
+the last sweep.
+
+Times are monotonic milliseconds of the leader; nothing here is ever stored.
+"""
+
+import heapq
+from collections.abc import Iterator
+from enum import IntEnum
+
+
+class TimerKind(IntEnum):
+    """What to do when a timer fires; the shard dispatches on it."""
+
+    SESSION = 0
+    """A member's session."""
+    PENDING = 1
+    """A member id that was handed out and has not joined yet (KIP-394)."""
+    JOIN = 2
+    """End of a join phase, or of one window of an initial one."""
+    SYNC = 3
+    """Members that never sent SyncGroup are removed."""
+    OWED = 4
+    """A rebalance that could not be started when it was due."""
+    EXPIRY = 5
+    """The next sweep for expired offsets."""
+    WAITING = 6
+    """More requests of a group are waiting than one turn may handle."""
+
+
+class Timer:
+    """One re-armable deadline. `group` and `member` are empty where they mean nothing."""
+
+    __slots__ = ("at_ms", "due_ms", "group", "kind", "member", "queued_ms")
+
+    def __init__(self, kind: TimerKind, group: str = "", member: str = "") -> None:
+        self.kind = kind
+        self.group = group
+        self.member = member
+        self.at_ms: int | None = None
+        """None while not armed."""
+        self.queued_ms: int | None = None
+        self.due_ms = 0
+        """When it should have fired, once it did."""
+
+
+_SWEEP_MIN = 64
+
+
+class Deadlines:
+    """The heap. All operations are O(log n) or better, amortised."""
+
+    __slots__ = ("_heap", "_sequence", "_sweep_at")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Timer]] = []
+        self._sequence = 0
+        self._sweep_at = _SWEEP_MIN
+
+    def arm(self, timer: Timer, at_ms: int) -> None:
+        """(Re-)arm. Later than before: a field is written. Earlier, or new: one push."""
+        timer.at_ms = at_ms
+        if timer.queued_ms is None or at_ms < timer.queued_ms:
+            self._push(timer, at_ms)
+
+    def cancel(self, timer: Timer) -> None:
+        """Never fires until armed again."""
+        timer.at_ms = None
+
+    def clear(self) -> None:
+        """Forget every timer; they must not be used again."""
+        self._heap.clear()
+        self._sweep_at = _SWEEP_MIN
+
+    def next_ms(self) -> int | None:
+        """A time not later than the next deadline, or None. May be early: `due` then finds nothing."""
+        heap = self._heap
+        while heap:
+            at_ms, _, timer = heap[0]
+            if timer.queued_ms == at_ms and timer.at_ms is not None:
+                return at_ms
+            self._drop_head()
+        return None
+
+    def due(self, now_ms: int, limit: int) -> Iterator[Timer]:
+        """Timers that are due, disarmed one by one (`due_ms` tells when each was). Moves at most `limit` heap entries.
+
+        What one timer's handler arms or cancels holds for those behind it.
+        """
+        for _ in range(limit):
+            if not self._heap or self._heap[0][0] > now_ms:
+                return
+            timer = self._drop_head()
+            if timer is None or timer.at_ms is None:
+                continue
+            if timer.at_ms > now_ms:
+                self._push(timer, timer.at_ms)
+                continue
+            timer.due_ms = timer.at_ms
+            timer.at_ms = None
+            yield timer
+
+    def _push(self, timer: Timer, at_ms: int) -> None:
+        timer.queued_ms = at_ms
+        self._sequence += 1
+        heapq.heappush(self._heap, (at_ms, self._sequence, timer))
+        if len(self._heap) > self._sweep_at:
+            self._sweep()
+
+    def _drop_head(self) -> Timer | None:
+        """Take the head off; its timer if the entry was the live one."""
+        at_ms, _, timer = heapq.heappop(self._heap)
+        if timer.queued_ms != at_ms:
+            return None
+        timer.queued_ms = None
+        return timer
+
+    def _sweep(self) -> None:
+        """Drop entries that cannot fire. Amortised O(1) a push: it runs once per doubling."""
+        kept = []
+        for entry in self._heap:
+            at_ms, _, timer = entry
+            if timer.queued_ms != at_ms:
+                continue
+            if timer.at_ms is None:
+                timer.queued_ms = None
+                continue
+            kept.append(entry)
+        heapq.heapify(kept)
+        self._heap = kept
+        self._sweep_at = max(_SWEEP_MIN, 2 * len(kept))

@@ -1,0 +1,55 @@
+"""DescribeGroups (protocol.md 3.13). The host has made sure that this replica still leads."""
+
+from muster_coordinator.errors import Code
+from muster_coordinator.groups import waking
+from muster_coordinator.groups.classic_group import ClassicGroup, State
+from muster_coordinator.groups.core import Core
+from muster_coordinator.groups.effects import Now
+from muster_coordinator.groups.requests import DescribedMember, DescribeGroup, DescribeGroupAnswer
+
+
+def describe(core: Core, now: Now, ticket: int, request: DescribeGroup) -> None:
+    """Metadata and assignments only while Stable; Dead when there is no such group."""
+    live = waking.find(core, now, request.group)
+    if live is None:
+        return core.answer(ticket, _without_members(core, request.group))
+    stable = live.state is State.STABLE
+    protocol = live.group.protocol if stable else None
+    members = tuple(
+        DescribedMember(
+            m.id,
+            m.instance,
+            m.client_id,
+            m.client_host,
+            m.metadata(protocol) if stable else b"",
+            m.assignment if stable else b"",
+        )
+        for m in live.roster.members.values()
+    )
+    return core.answer(
+        ticket,
+        DescribeGroupAnswer(
+            error=Code.NONE,
+            group=request.group,
+            state=live.state.value,
+            generation=live.group.generation,
+            protocol_type=live.roster.protocol_type or "",
+            protocol=protocol or "",
+            members=members,
+        ),
+    )
+
+
+def _without_members(core: Core, group_id: str) -> DescribeGroupAnswer:
+    group = core.state.group(group_id)
+    if group is None:
+        return DescribeGroupAnswer(error=Code.NONE, group=group_id, state=State.DEAD.value, known=False)
+    if not isinstance(group, ClassicGroup):
+        return DescribeGroupAnswer(error=Code.NONE, group=group_id, state=State.EMPTY.value)
+    return DescribeGroupAnswer(
+        error=Code.NONE,
+        group=group_id,
+        state=State.EMPTY.value,
+        generation=group.generation,
+        protocol_type=group.protocol_type or "",
+    )

@@ -1,0 +1,105 @@
+"""What a group shard asks its host to do, and the shard's whole surface.
+
+A shard is one offsets partition's groups: a pure state machine. `handle`, `lead`, `resign`, `on_timer`, `applied` and
+`dropped` return effects; `apply` is the only call that changes durable state, on leader and followers alike
+(architecture "State changes only by apply"). Time comes in as `Now`; ids as a `Rand`. The host (`replica.shards`) owns
+ordering:
+
+* `Append` is proposed at once, in the same synchronous turn and term as the `handle` that returned it (decision 8).
+  When the entry is applied here in the same term, `applied(now, token)` follows `apply` at once; when it certainly was
+  not appended, or when its fate is unknown because leadership was lost, `dropped(now, token, code)`.
+* `Answer` may leave at once: the shard returns it only when what it promises is already applied.
+* Every ticket passed to `handle` gets exactly one `Answer`, also on `resign`.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from muster_coordinator.errors import Code
+from muster_coordinator.groups.requests import GroupAnswer, GroupRequest
+
+
+class Now(NamedTuple):
+    """Both clocks at one instant."""
+
+    monotonic_ms: int
+    wall_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Send this to whoever holds `ticket`."""
+
+    ticket: int
+    answer: GroupAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Propose these records as one RecordBatch. `token` comes back in `applied` or `dropped`."""
+
+    token: int
+    records: tuple[tuple[bytes | None, bytes | None], ...]
+    """(key, value); value None is a tombstone."""
+    timestamp_ms: int
+    producer_id: int = -1
+    producer_epoch: int = -1
+    transactional: bool = False
+    control: bool = False
+
+
+Effect = Answer | Append
+
+
+class AppliedBatch(NamedTuple):
+    """One NORMAL entry as apply sees it."""
+
+    term: int
+    base_offset: int
+    batch: bytes
+    """The whole RecordBatch v2, base offset and epoch stamped."""
+
+
+class CheckpointImage(Protocol):
+    """An immutable picture of one state machine, taken in one turn; encoding it may run on an I/O thread."""
+
+    def encode(self) -> "CheckpointBody":
+        """Deterministic: equal state gives equal bytes on every replica."""
+        ...
+
+
+class CheckpointBody(NamedTuple):
+    """`head` is read at start; `blobs` are read when touched (decision 20). Keys are unique, e.g. group ids."""
+
+    head: bytes
+    blobs: tuple[tuple[bytes, bytes], ...]
+
+
+class Shard(Protocol):
+    """Implemented by `groups.shard.GroupShard`."""
+
+    def handle(self, now: Now, ticket: int, request: GroupRequest) -> list[Effect]: ...
+    def apply(self, now: Now, entry: AppliedBatch) -> None:
+        """Durable change; must not depend on `now` (it only arms volatile timers on a leader)."""
+
+    def applied(self, now: Now, token: int) -> list[Effect]: ...
+    def dropped(self, now: Now, token: int, code: Code) -> list[Effect]: ...
+    def on_timer(self, now: Now) -> list[Effect]: ...
+    def next_deadline_ms(self) -> int | None: ...
+    def lead(self, now: Now, term: int) -> list[Effect]:
+        """The no-op of `term` is applied here: arm every session anew from this clock (decision 7)."""
+        ...
+
+    def resign(self, now: Now) -> list[Effect]:
+        """Leadership is gone: answer every parked request with 16, forget all volatile state."""
+        ...
+
+    def topic_deleted(self, now: Now, topic_id: bytes) -> list[Effect]:
+        """Positive evidence from the controller log (decision 27): tombstone the offsets committed under this id."""
+        ...
+
+    def image(self) -> CheckpointImage: ...
+    def restore(self, body: CheckpointBody) -> None: ...
+    def state_hash(self) -> str:
+        """Hex digest of the durable state; equal on all replicas at the same applied index."""
+        ...

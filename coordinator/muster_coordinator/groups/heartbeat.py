@@ -1,0 +1,31 @@
+"""Heartbeat (protocol.md 3.3): the commonest request, so one look-up, three comparisons and one field written.
+
+It promises nothing, so it is answered from current state also while a record of its group is in flight.
+"""
+
+from muster_coordinator.errors import Code
+from muster_coordinator.groups import sessions, waking
+from muster_coordinator.groups.classic_group import validate_member
+from muster_coordinator.groups.core import Core
+from muster_coordinator.groups.effects import Now
+from muster_coordinator.groups.requests import Heartbeat, HeartbeatAnswer
+
+_NONE = HeartbeatAnswer(Code.NONE)
+_REBALANCE = HeartbeatAnswer(Code.REBALANCE_IN_PROGRESS)
+
+
+def heartbeat(core: Core, now: Now, ticket: int, request: Heartbeat) -> None:
+    """25, 82, 22, then 27 in a join phase, else 0; the last two restart the session."""
+    if not request.group:
+        return core.answer(ticket, HeartbeatAnswer(Code.INVALID_GROUP_ID))
+    live = core.lives.get(request.group) or waking.find(core, now, request.group)
+    if live is None:
+        return core.answer(ticket, HeartbeatAnswer(Code.UNKNOWN_MEMBER_ID))
+    roster = live.roster
+    refused = validate_member(roster.members, roster.instances, request.member, request.instance)
+    if refused is not Code.NONE:
+        return core.answer(ticket, HeartbeatAnswer(refused))
+    if request.generation != live.group.generation:
+        return core.answer(ticket, HeartbeatAnswer(Code.ILLEGAL_GENERATION))
+    sessions.restart(core, now, live, request.member)
+    return core.answer(ticket, _NONE if live.phase is None else _REBALANCE)

@@ -1,0 +1,83 @@
+"""Offsets that arrived in transactions that are still open (protocol.md 4.4).
+
+An OffsetCommit record in a batch with a producer id waits here until that producer's COMMIT or ABORT marker. Small: it
+holds open transactions only. Order never matters, so the checkpoint writes it sorted.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+
+class Partition(NamedTuple):
+    """A topic partition of one group."""
+
+    group: str
+    topic: str
+    partition: int
+
+
+class PendingOffsets:
+    """Producer id -> partition -> row; and who waits in which group."""
+
+    __slots__ = ("_by_group", "_by_producer")
+
+    def __init__(self) -> None:
+        self._by_producer: dict[int, dict[Partition, bytes]] = {}
+        self._by_group: dict[str, dict[tuple[str, int], set[int]]] = {}
+
+    def __contains__(self, group: str) -> bool:
+        """Has the group an open transaction?"""
+        return group in self._by_group
+
+    def groups(self) -> Iterator[str]:
+        return iter(self._by_group)
+
+    def waits(self, group: str, topic: str, partition: int) -> bool:
+        """Is a transaction open for this partition? Then a stable fetch answers 88."""
+        held = self._by_group.get(group)
+        return held is not None and (topic, partition) in held
+
+    def partitions(self, group: str) -> list[tuple[str, int]]:
+        """Partitions of the group with an open transaction."""
+        return list(self._by_group.get(group, ()))
+
+    def rows(self) -> list[tuple[int, Partition, bytes]]:
+        """Everything, sorted."""
+        return sorted((pid, key, row) for pid, held in self._by_producer.items() for key, row in held.items())
+
+    def rows_of(self, group: str) -> Iterator[tuple[str, int, bytes]]:
+        """Every pending value of one group."""
+        for (topic, partition), producers in self._by_group.get(group, {}).items():
+            for producer in producers:
+                yield topic, partition, self._by_producer[producer][Partition(group, topic, partition)]
+
+    def put(self, producer: int, key: Partition, row: bytes) -> None:
+        """Replaces an earlier value of the same producer."""
+        self._by_producer.setdefault(producer, {})[key] = row
+        self._by_group.setdefault(key.group, {}).setdefault((key.topic, key.partition), set()).add(producer)
+
+    def take(self, producer: int) -> dict[Partition, bytes]:
+        """All that one producer has pending; it is over with its marker."""
+        held = self._by_producer.pop(producer, {})
+        for key in held:
+            self._unlink(producer, key)
+        return held
+
+    def remove(self, key: Partition) -> None:
+        """A tombstone drops every producer's value."""
+        producers = self._by_group.get(key.group, {}).get((key.topic, key.partition))
+        for producer in list(producers or ()):
+            held = self._by_producer[producer]
+            del held[key]
+            if not held:
+                del self._by_producer[producer]
+            self._unlink(producer, key)
+
+    def _unlink(self, producer: int, key: Partition) -> None:
+        in_group = self._by_group[key.group]
+        producers = in_group[key.topic, key.partition]
+        producers.discard(producer)
+        if not producers:
+            del in_group[key.topic, key.partition]
+            if not in_group:
+                del self._by_group[key.group]

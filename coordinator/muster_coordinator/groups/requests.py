@@ -1,0 +1,280 @@
+"""Group requests and answers without API versions: what the shard understands, whatever version the client spoke.
+
+`api` translates from and to Kafka's entities; version differences that change *meaning* are explicit fields here.
+Frozen and slotted; lists are tuples. Errors are `errors.Code` numbers. Nothing here is validated: the shard does that.
+"""
+
+from dataclasses import dataclass
+
+from muster_coordinator.errors import Code
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    name: str
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinGroup:
+    group: str
+    member: str
+    instance: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    """v0 has none: the API layer puts the session timeout."""
+    protocol_type: str
+    protocols: tuple[Protocol, ...]
+    reason: str
+    requires_known_member: bool
+    """v4+ (KIP-394): a dynamic member without an id is first given one (79)."""
+    supports_skip_assignment: bool
+    """v9+ (KIP-814)."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedMember:
+    member: str
+    instance: str | None
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinGroupAnswer:
+    error: int
+    member: str
+    generation: int = -1
+    protocol_type: str | None = None
+    protocol: str | None = None
+    leader: str = ""
+    skip_assignment: bool = False
+    members: tuple[JoinedMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncGroup:
+    group: str
+    generation: int
+    member: str
+    instance: str | None
+    protocol_type: str | None
+    protocol: str | None
+    assignments: tuple[tuple[str, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncGroupAnswer:
+    error: int
+    protocol_type: str | None = None
+    protocol: str | None = None
+    assignment: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    group: str
+    generation: int
+    member: str
+    instance: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatAnswer:
+    error: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leaver:
+    member: str
+    instance: str | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveGroup:
+    """v0-2 carry one leaver; the API layer lifts its error to the top."""
+
+    group: str
+    leavers: tuple[Leaver, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveGroupAnswer:
+    error: int
+    leavers: tuple[tuple[str, str | None, int], ...]
+    """(member, instance, error) as the request named them."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionCommit:
+    partition: int
+    offset: int
+    leader_epoch: int
+    metadata: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicCommit:
+    topic: str
+    topic_id: bytes
+    """16 bytes from the cluster image; 16 zero bytes when topics are not ours (topics.mode none)."""
+    partitions: tuple[PartitionCommit, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommit:
+    group: str
+    generation: int
+    member: str
+    instance: str | None
+    topics: tuple[TopicCommit, ...]
+    """Only known topics and partitions; the API layer answered the others."""
+    retention_ms: int = -1
+    commit_timestamp_ms: int = -1
+    unknown_group_is_69: bool = True
+    """v9+: an unknown group with a generation answers 69; before: 22."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommitAnswer:
+    topics: tuple[tuple[str, tuple[tuple[int, int], ...]], ...]
+    """(topic, ((partition, error), ...)) for every partition asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetFetch:
+    group: str
+    topics: tuple[tuple[str, tuple[int, ...]], ...] | None
+    """None: all topics that have a committed offset."""
+    require_stable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedOffset:
+    partition: int
+    offset: int
+    leader_epoch: int
+    metadata: str
+    error: int
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetFetchAnswer:
+    error: int
+    topics: tuple[tuple[str, tuple[FetchedOffset, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetDelete:
+    group: str
+    topics: tuple[tuple[str, tuple[int, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetDeleteAnswer:
+    error: int
+    topics: tuple[tuple[str, tuple[tuple[int, int], ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeGroup:
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedMember:
+    member: str
+    instance: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeGroupAnswer:
+    error: int
+    group: str
+    state: str
+    """Empty, PreparingRebalance, CompletingRebalance, Stable, Dead; Dead also when there is no such group."""
+    known: bool = True
+    """False: there is no such group (v6+ answers 69, before: Dead with 0)."""
+    generation: int = -1
+    """Not on Kafka's wire; for /v1 and metrics."""
+    protocol_type: str = ""
+    protocol: str = ""
+    members: tuple[DescribedMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ListGroups:
+    """One partition's share. Filters: lower-case state names, lower-case types; empty = all."""
+
+    states: tuple[str, ...]
+    types: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGroup:
+    group: str
+    protocol_type: str
+    state: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListGroupsAnswer:
+    error: int
+    groups: tuple[ListedGroup, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteGroup:
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteGroupAnswer:
+    error: int
+
+
+GroupRequest = (
+    JoinGroup | SyncGroup | Heartbeat | LeaveGroup | OffsetCommit | OffsetFetch | OffsetDelete
+    | DescribeGroup | ListGroups | DeleteGroup
+)  # fmt: skip
+GroupAnswer = (
+    JoinGroupAnswer | SyncGroupAnswer | HeartbeatAnswer | LeaveGroupAnswer | OffsetCommitAnswer | OffsetFetchAnswer
+    | OffsetDeleteAnswer | DescribeGroupAnswer | ListGroupsAnswer | DeleteGroupAnswer
+)  # fmt: skip
+
+READS = (OffsetFetch, DescribeGroup)
+"""Answered after one ReadIndex round (decision 36)."""
+
+
+def refusal(request: GroupRequest, code: Code) -> GroupAnswer:
+    """The answer that says `code` in the place where this request's clients look for it (protocol.md 2.3)."""
+    match request:
+        case JoinGroup():
+            return JoinGroupAnswer(error=code, member=request.member)
+        case SyncGroup():
+            return SyncGroupAnswer(error=code)
+        case Heartbeat():
+            return HeartbeatAnswer(code)
+        case LeaveGroup():
+            return LeaveGroupAnswer(code, ())
+        case OffsetCommit():
+            return OffsetCommitAnswer(
+                tuple((t.topic, tuple((p.partition, int(code)) for p in t.partitions)) for t in request.topics)
+            )
+        case OffsetFetch():
+            return OffsetFetchAnswer(code, ())
+        case OffsetDelete():
+            return OffsetDeleteAnswer(code, ())
+        case DescribeGroup():
+            return DescribeGroupAnswer(error=code, group=request.group, state="")
+        case ListGroups():
+            return ListGroupsAnswer(code, ())
+        case DeleteGroup():
+            return DeleteGroupAnswer(code)

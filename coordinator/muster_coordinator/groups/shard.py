@@ -1,0 +1,256 @@
+"""The group coordinator of one offsets partition: a pure state machine (`effects.Shard`).
+
+Requests go in with a ticket, effects come out; the log comes back through `apply`. This file only dispatches: what
+a request means is in the file of its kind, what is stored is in `state`, what a leader adds is in `core`.
+
+Deliberately absent: who leads, when a quorum was last heard, whether a request may be answered yet (the host's),
+and whether a principal may ask at all (the API's).
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from muster_coordinator import limits
+from muster_coordinator.errors import Code
+from muster_coordinator.groups import expulsion, rebalance, sync, waking
+from muster_coordinator.groups.checkpoint import ShardImage, body_hash, restore_state
+from muster_coordinator.groups.classic_group import State
+from muster_coordinator.groups.commit import commit
+from muster_coordinator.groups.config import ShardConfig
+from muster_coordinator.groups.core import Core, Step
+from muster_coordinator.groups.deadlines import Timer, TimerKind
+from muster_coordinator.groups.describe import describe
+from muster_coordinator.groups.effects import AppliedBatch, CheckpointBody, CheckpointImage, Effect, Now, Shard
+from muster_coordinator.groups.expiry import expiry_sweep
+from muster_coordinator.groups.fetch import fetch
+from muster_coordinator.groups.group_delete import delete_group
+from muster_coordinator.groups.heartbeat import heartbeat
+from muster_coordinator.groups.join import join
+from muster_coordinator.groups.leave import leave
+from muster_coordinator.groups.listing import list_groups
+from muster_coordinator.groups.offset_delete import delete_offsets
+from muster_coordinator.groups.replay import replay_batch
+from muster_coordinator.groups.requests import (
+    DeleteGroup,
+    DescribeGroup,
+    GroupRequest,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    ListGroups,
+    OffsetCommit,
+    OffsetDelete,
+    OffsetFetch,
+    SyncGroup,
+    refusal,
+)
+from muster_coordinator.groups.stats import GroupView, ShardStats
+from muster_coordinator.groups.topic_deletion import topic_deletion
+from muster_coordinator.groups.views import committed_offsets, group_views
+from muster_coordinator.groups.warmup import WarmUp
+from muster_coordinator.ports import Rand
+
+
+class GroupShard:
+    """One partition's groups. One thread; no method blocks, sleeps or raises for what a client sends."""
+
+    def __init__(self, config: ShardConfig, rand: Rand) -> None:
+        self._core = Core(config, rand, self._judge)
+        self._expiry_timer = Timer(TimerKind.EXPIRY)
+        self._deleted_topics: dict[bytes, None] = {}
+        self._now_ms = 0
+
+    # The log.
+
+    def apply(self, now: Now, entry: AppliedBatch) -> None:
+        """One committed batch, in log order. Raises MalformedError for a record that this release cannot hold."""
+        del now
+        replay_batch(self._core.state, entry)
+
+    def applied(self, now: Now, token: int) -> list[Effect]:
+        """A batch that this leader proposed was applied just now."""
+        self._now_ms = now.monotonic_ms
+        self._core.applied(now, token)
+        return self._core.take_effects()
+
+    def dropped(self, now: Now, token: int, code: Code) -> list[Effect]:
+        """A proposed batch is not in the log, or nobody can tell because leadership is gone."""
+        self._now_ms = now.monotonic_ms
+        self._core.dropped(now, token, code)
+        return self._core.take_effects()
+
+    def image(self) -> CheckpointImage:
+        """O(groups) pointer copies."""
+        return ShardImage(self._core.state)
+
+    def restore(self, body: CheckpointBody) -> None:
+        """Replace everything by a checkpoint. Not while leading. Corruption when it cannot be read."""
+        assert self._core.term is None, "a leader is never restored"
+        self._core.state = restore_state(body)
+
+    def state_hash(self) -> str:
+        """SHA-256 of the checkpoint body; O(state)."""
+        return body_hash(self.image().encode())
+
+    # Leadership.
+
+    def lead(self, now: Now, term: int) -> list[Effect]:
+        """Serve from now on: every session is armed anew, in slices, or earlier when its group is touched."""
+        core = self._core
+        assert core.term is None, "leads already"
+        self._now_ms = now.monotonic_ms
+        core.term = term
+        core.clock_base_ms = now.wall_ms - now.monotonic_ms
+        core.jobs.append(WarmUp(core))
+        if self._deleted_topics:
+            core.jobs.append(topic_deletion(core, self._deleted_topics))
+        core.deadlines.arm(self._expiry_timer, now.monotonic_ms + core.config.offsets_retention_check_ms)
+        return core.take_effects()
+
+    def resign(self, now: Now) -> list[Effect]:
+        """Every ticket that is still open is answered 16."""
+        self._now_ms = now.monotonic_ms
+        self._core.abandon()
+        self._expiry_timer = Timer(TimerKind.EXPIRY)
+        return self._core.take_effects()
+
+    def topic_deleted(self, now: Now, topic_id: bytes) -> list[Effect]:
+        """Tombstone what was committed under this id, in slices. A follower remembers it, in case it leads soon."""
+        self._now_ms = now.monotonic_ms
+        self._deleted_topics[topic_id] = None
+        if len(self._deleted_topics) > limits.TOPIC_DELETIONS_REMEMBERED:
+            del self._deleted_topics[next(iter(self._deleted_topics))]
+        if self._core.term is not None:
+            self._core.jobs.append(topic_deletion(self._core, (topic_id,)))
+        return self._core.take_effects()
+
+    # Requests and time.
+
+    def handle(self, now: Now, ticket: int, request: GroupRequest) -> list[Effect]:
+        """Judge a request, let it wait behind its group's record, or refuse it."""
+        core = self._core
+        self._now_ms = now.monotonic_ms
+        if core.term is None:
+            core.answer(ticket, refusal(request, Code.NOT_COORDINATOR))
+        elif isinstance(request, ListGroups) or core.admitted(ticket, request, request.group):
+            self._judge(now, ticket, request)
+        return core.take_effects()
+
+    def next_deadline_ms(self) -> int | None:
+        """When `on_timer` should be called; at or before the time of the last call means: at the next gap."""
+        return self._now_ms if self._core.jobs else self._core.deadlines.next_ms()
+
+    def on_timer(self, now: Now) -> list[Effect]:
+        """Fire what is due, at most a slice of it, then give one background job a slice."""
+        core = self._core
+        self._now_ms = now.monotonic_ms
+        sessions: dict[str, list[Timer]] = {}
+        for timer in core.deadlines.due(now.monotonic_ms, limits.GROUP_TIMERS_PER_TURN):
+            if timer.kind is TimerKind.EXPIRY:
+                core.jobs.append(expiry_sweep(core))
+                core.deadlines.arm(timer, now.monotonic_ms + core.config.offsets_retention_check_ms)
+            elif timer.kind is TimerKind.WAITING:
+                core.drain(now, timer.group)
+            elif core.defers(timer):
+                continue
+            elif timer.kind is TimerKind.SESSION:
+                sessions.setdefault(timer.group, []).append(timer)
+            else:
+                self._fire(now, timer)
+        for group, timers in sessions.items():
+            self._expire_sessions(now, group, timers)
+        self._run_job(now)
+        return core.take_effects()
+
+    # Views.
+
+    @property
+    def stats(self) -> ShardStats:
+        """Counters of this process."""
+        return self._core.stats
+
+    def group_counts(self) -> dict[str, int]:
+        """Classic groups by state name, as stored; O(1)."""
+        return {state.value: count for state, count in self._core.state.state_counts.items() if state is not State.DEAD}
+
+    def offset_count(self) -> int:
+        return self._core.state.offsets.count
+
+    def group_count(self) -> int:
+        return len(self._core.state.groups)
+
+    def member_count(self) -> int:
+        """Members of all stored generations."""
+        return self._core.state.members
+
+    def views(self) -> Iterator[GroupView]:
+        """Every group, lazily: the caller takes as many in a turn as it may. Names are fixed at the first step."""
+        return group_views(self._core)
+
+    def committed(self, group: str) -> Iterator[tuple[str, int, int]]:
+        """(topic, partition, offset) of what a group had committed at the first step, lazily."""
+        return committed_offsets(self._core, group)
+
+    def first_open_offset(self) -> int:
+        """Kafka offset where the oldest open transaction began, or -1: below it everything is stable."""
+        return self._core.state.producers.first_open_offset()
+
+    # Dispatch.
+
+    def _judge(self, now: Now, ticket: int, request: GroupRequest) -> None:
+        core = self._core
+        match request:
+            case Heartbeat():
+                heartbeat(core, now, ticket, request)
+            case OffsetCommit():
+                commit(core, now, ticket, request)
+            case OffsetFetch():
+                fetch(core, now, ticket, request)
+            case JoinGroup():
+                join(core, now, ticket, request)
+            case SyncGroup():
+                sync.sync(core, now, ticket, request)
+            case LeaveGroup():
+                leave(core, now, ticket, request)
+            case DescribeGroup():
+                describe(core, now, ticket, request)
+            case ListGroups():
+                list_groups(core, now, ticket, request)
+            case OffsetDelete():
+                delete_offsets(core, now, ticket, request)
+            case DeleteGroup():
+                delete_group(core, now, ticket, request)
+
+    def _fire(self, now: Now, timer: Timer) -> None:
+        core = self._core
+        live = core.lives.get(timer.group)
+        if live is None:
+            return
+        if timer is live.join_timer:
+            rebalance.on_join_timer(core, now, live)
+        elif timer is live.sync_timer:
+            sync.on_sync_timer(core, now, live)
+        elif timer is live.owed_timer:
+            waking.pay_rebalance(core, now, live)
+        elif timer.kind is TimerKind.PENDING:
+            expulsion.expire_pending(core, now, live, timer)
+
+    def _expire_sessions(self, now: Now, group: str, timers: list[Timer]) -> None:
+        """All of one group at once: one record removes them."""
+        core = self._core
+        waiting = [timer for timer in timers if not core.defers(timer)]
+        live = core.lives.get(group)
+        if live is not None and waiting:
+            expulsion.expire(core, now, live, waiting)
+
+    def _run_job(self, now: Now) -> None:
+        core = self._core
+        if not core.jobs:
+            return
+        job = core.jobs.popleft()
+        if job.step(core, now) is Step.MORE:
+            core.jobs.append(job)
+
+
+if TYPE_CHECKING:
+    _IS_A_SHARD: type[Shard] = GroupShard

@@ -1,0 +1,42 @@
+"""Counters and views of a shard for metrics and `/v1` (protocol.md section 10).
+
+Nothing here feeds back into decisions.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+@dataclass(slots=True)
+class ShardStats:
+    """What this process did while it led; volatile."""
+
+    rebalances_started: int = 0
+    rebalances_completed: int = 0
+    """Once per CompletingRebalance -> Stable, as Kafka's group-completed-rebalance-count."""
+    last_rebalance_ms: int | None = None
+    """From the start of the join phase to Stable."""
+    rebalances_timed: int = 0
+    """Completed ones whose start this leader saw."""
+    rebalances_ms: int = 0
+    """Their time in all."""
+    offsets_committed: int = 0
+    offsets_expired: int = 0
+    offsets_deleted: int = 0
+    sessions_expired: int = 0
+    requests_refused_waiting: int = 0
+    """Answered 15 because too many waited for one group's record."""
+
+
+class GroupView(NamedTuple):
+    """One group for `/v1` and the per-group metrics."""
+
+    group: str
+    type: str
+    """`classic` or `simple`."""
+    state: str
+    generation: int
+    members: int
+    protocol_type: str
+    protocol: str
+    offsets: int

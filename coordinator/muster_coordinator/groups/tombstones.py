@@ -1,0 +1,33 @@
+"""Tombstones of offsets and groups."""
+
+from muster_coordinator.groups.core import Core, Record
+from muster_coordinator.records.keys import (
+    encode_candidate_key,
+    encode_group_key,
+    encode_offset_key,
+    encode_rebalance_key,
+)
+
+
+def offset_tombstone(group: str, topic: str, partition: int) -> Record:
+    """Removes the committed value and every pending one."""
+    return encode_offset_key(group, topic, partition), None
+
+
+def group_tombstones(core: Core, group: str) -> tuple[Record, ...]:
+    """Ends a classic group; a simple one has no record to end.
+
+    The own types get one each, although replay needs only Kafka's: once a cleaned log has dropped that, no own
+    record of a dead group may be left to bring it back.
+    """
+    if group not in core.state.groups:
+        return ()
+    return ((encode_candidate_key(group), None), (encode_rebalance_key(group), None), (encode_group_key(group), None))
+
+
+def stored_partitions(core: Core, group: str) -> list[tuple[str, int]]:
+    """Every partition with a committed or pending offset."""
+    table = core.state.offsets.table(group)
+    found = [] if table is None else [(topic, partition) for topic, partition, _ in table.rows()]
+    known = set(found)
+    return found + [key for key in core.state.pending.partitions(group) if key not in known]

@@ -1,0 +1,247 @@
+"""Every named limit of the coordinator, with unit and reason, and the relations between them asserted below.
+
+A limit that users may set is a default here and a key in `settings.py`; the rest are constants of the design.
+"""
+
+KIB = 1024
+MIB = 1024 * KIB
+GIB = 1024 * MIB
+
+# Client frames (decision 24).
+FRAME_BYTES_MAX = 8 * MIB
+FRAME_BYTES_MAX_LARGE = 16 * MIB
+"""Produce, JoinGroup, SyncGroup."""
+REQUEST_HEAP_BYTES_MAX = 16 * MIB
+"""Estimated Python heap of one decoded request: one wire byte can become 83 heap bytes (reliability.md finding 2)."""
+PIPELINED_REQUESTS_MAX = 100
+"""Unanswered requests of one connection; then reading stops (decision 23)."""
+CONNECTION_TURN_REQUESTS_MAX = PIPELINED_REQUESTS_MAX
+"""Requests of one connection handled in one turn of the loop, and how long they may take; the others wait a turn."""
+CONNECTION_TURN_MS_MAX = 2
+CONNECTION_UNSENT_BYTES_MAX = 16 * MIB
+"""Answers that a slow reader has not taken; above it reading stops, and the connection closes after the next line."""
+CONNECTION_UNSENT_MS_MAX = 30_000
+CONNECTIONS_MAX = 10_000
+ACCEPTS_PER_SECOND_MAX = 2_000
+LISTEN_BACKLOG = 512
+CONNECTION_IDLE_MS = 600_000
+UNAUTHENTICATED_FRAME_BYTES_MAX = 64 * KIB
+"""Before a connection has authenticated (Kafka: 512 KiB since KAFKA-3169)."""
+CLIENTS_BUFFERED_BYTES_MAX = 256 * MIB
+"""Unfinished frames of all connections; the one that exceeds it is closed, so that slow senders cannot add up."""
+CLIENTS_UNSENT_BYTES_MAX = 512 * MIB
+"""Answers not taken, over all connections; the connection that exceeds it is closed."""
+CLIENTS_CLOSE_MS = 2_000
+"""A stopping listener closes its connections over this time (architecture "Drain")."""
+METADATA_LEADERLESS_WAIT_MS = 100
+"""An answer that names a partition without leader waits this long: some clients ask again without any pause."""
+PRODUCE_TIMEOUT_MS_MAX = 30_000
+"""Longest wait of a Produce for its quorum, whatever timeoutMs says; clients default to 30 s."""
+ADMIN_TIMEOUT_MS_MAX = 60_000
+"""Longest wait of an administrator's change, whatever timeoutMs says."""
+CONFIG_RETRIES_MAX = 3
+"""A config change that lost a race against another one is computed anew this often."""
+DESCRIBED_PARTITIONS_MAX = 2_000
+"""Partitions of one DescribeTopicPartitions answer (Kafka: max.request.partition.size.limit)."""
+FETCH_WAIT_MS_MAX = 60_000
+"""Longest wait of a Fetch, whatever max_wait_ms says; clients ask for 500 ms, some for 5 s."""
+FETCH_RECHECK_MS = 25
+"""A waiting Fetch with min_bytes above one counts again at most this often."""
+
+# Record batches.
+BATCH_BYTES_MAX_DEFAULT = MIB + 12
+"""max.message.bytes default (Kafka: 1048588)."""
+BATCH_BYTES_MAX = 4 * MIB
+"""Hard ceiling of a produced batch, whatever a topic says."""
+INFLATED_BYTES_MAX = 64 * MIB
+INFLATE_RATIO_MAX = 100
+
+# Groups.
+GROUP_SIZE_MAX = 2_000
+GROUP_STORED_BYTES_MAX = 8 * MIB
+"""Metadata plus assignments of one generation; the offsets log takes one batch of this size (decision 24)."""
+OFFSETS_BATCH_BYTES_MAX = GROUP_STORED_BYTES_MAX + MIB
+PENDING_MEMBERS_MAX = 2 * GROUP_SIZE_MAX
+GROUP_WAITING_REQUESTS_MAX = 4 * GROUP_SIZE_MAX
+"""Requests of one group that wait for its in-flight membership record."""
+OFFSET_METADATA_CHARS_MAX = 4_096
+SESSION_TIMEOUT_MIN_MS = 6_000
+SESSION_TIMEOUT_MAX_MS = 1_800_000
+INITIAL_REBALANCE_DELAY_MS = 3_000
+NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
+OFFSETS_RETENTION_MS = 7 * 24 * 3_600_000
+OFFSETS_RETENTION_CHECK_MS = 600_000
+OFFSETS_PARTITIONS = 50
+
+# A group shard's turns (decision 21); pure code counts work instead of time.
+GROUP_TIMERS_PER_TURN = 512
+"""Deadlines that one `on_timer` fires or moves on."""
+GROUP_WAITING_PER_TURN = 256
+"""Waiting requests of one group that are judged in one turn when its record is applied."""
+GROUP_SLICE_WORK = 500
+"""Groups plus members or offsets looked at in one slice of a background job: about 1 ms."""
+GROUP_TOMBSTONES_PER_BATCH = 1_000
+GROUP_DELETE_BATCH = 10_000
+"""Tombstones of one DeleteGroups batch; a group with more offsets takes several."""
+GROUP_SWEEP_IN_FLIGHT_MAX = 8
+"""Batches of tombstones that one background job has in flight."""
+APPEND_RETRY_MS = 250
+"""Pause before a change that nobody asked for (an expulsion, an owed rebalance) is proposed again."""
+PAUSE_SUSPECTED_MS = 1_000
+"""A session that is found over this late was probably not heard: its member gets a new one (reliability.md G14)."""
+CLOCK_JUMP_SUSPECTED_MS = 60_000
+"""Wall against monotonic clock between two expiry sweeps; beyond it the sweep is left out (reliability.md O11)."""
+UNPACKED_OFFSETS_MAX = 20_000
+"""Of one shard: above it, groups that nobody touches are packed again (decision 20)."""
+OFFSETS_PRODUCERS_MAX = 10_000
+"""Producer ids remembered by one offsets partition."""
+TOPIC_DELETIONS_REMEMBERED = 1_000
+"""Deleted topic ids that a follower keeps in case it leads before the leader is done with them."""
+
+# Parking of group requests until the no-op of a new term is applied (decision 5).
+PARK_MS_MAX = 1_000
+PARK_REQUESTS_MAX = 1_000
+COORDINATOR_LOOKUP_WAIT_MS = 250
+
+# Raft (raft.md 3.6, 3.7).
+HEARTBEAT_MS = 100
+ELECTION_TIMEOUT_MIN_MS = 1_000
+ELECTION_TIMEOUT_MAX_MS = 2_000
+LINK_REDIAL_GRACE_MS = 150
+LINK_DIAL_TIMEOUT_MS = 100
+LINK_LOSS_STAGGER_MS = 50
+"""Spreads the campaigns of one dead process' groups over both survivors (decision 17)."""
+GROUP_UNCOMMITTED_BYTES_MAX = 16 * MIB
+GROUP_UNCOMMITTED_ENTRIES_MAX = 4_096
+HOST_UNCOMMITTED_BYTES_MAX = 64 * MIB
+INFLIGHT_APPENDS_MAX = 128
+INFLIGHT_APPEND_BYTES_MAX = 2 * MIB
+APPEND_BYTES_MAX = 192 * KIB
+"""Entries of one append message; a larger single entry travels alone."""
+APPLY_BYTES_PER_TURN_MAX = MIB
+UNAPPLIED_BYTES_MAX = 8 * MIB
+"""Handed out for applying and not reported applied, per group; one oversize entry passes."""
+READS_PENDING_MAX = 4_096
+"""ReadIndex requests of one group that wait for their round; the host asks once a turn, not once a client."""
+RAFT_ENTRY_OVERHEAD_BYTES = 32
+"""Counted for every entry on top of its data, so that many empty entries are bounded too."""
+GROUP_CACHE_BYTES_MAX = MIB
+"""Payloads of one group kept in memory; the host shrinks idle groups to stay within LOG_CACHE_BYTES_MAX."""
+RAFT_GROUPS_MAX = 2_000
+PROPOSAL_TIMEOUT_MS = 5_000
+TRAILING_ENTRIES = 5_000
+LOG_CACHE_BYTES_MAX = 64 * MIB
+LEADERSHIP_TAKEBACK_MS = 30_000
+GOSSIP_FULL_MS = 10_000
+FORWARDED_REQUESTS_MAX = 1_000
+FORWARD_TIMEOUT_MS = 5_000
+
+# Peer frames.
+PEER_FRAME_BYTES_MAX = 256 * KIB
+PEER_FRAME_BYTES_HARD_MAX = PEER_FRAME_BYTES_MAX + OFFSETS_BATCH_BYTES_MAX
+"""One entry larger than a frame travels in a frame of its own."""
+PEER_UNSENT_BYTES_MAX = 16 * MIB
+LINK_CONTROL_UNSENT_BYTES_MAX = MIB
+"""Votes, heartbeats and gossip that a peer has not taken: seconds of them, so the peer is stuck."""
+LINK_BULK_UNSENT_BYTES_MAX = MIB
+LINK_BULK_SHARE_BYTES = MIB
+"""A waiting bulk frame goes after this many bytes of other lanes."""
+LINK_WRITE_BYTES = 256 * KIB
+"""Handed to the transport at once; what a control message waits behind at most, plus one frame."""
+LINK_HELLO_BYTES_MAX = 64 * KIB
+"""All that a stranger can make us buffer."""
+LINK_HANDSHAKE_TIMEOUT_MS = 1_000
+LINK_PENDING_MAX = 64
+"""Accepted peer connections that have not said who they are."""
+LINK_SECOND_DIAL_MS = 40
+"""The higher broker id dials this much later, so that two dials seldom cross."""
+LINK_BACKOFF_MIN_MS = 20
+LINK_BACKOFF_MAX_MS = 1_000
+LINK_DIAL_TIMEOUT_SLOW_MS = 1_000
+"""Of dials after the grace of decision 17 has passed: a slow host must still be reachable."""
+LINK_CROSSING_MS = 2_000
+"""A younger link of the same two processes is a dial that crossed; an older one is dead at the dialler's side."""
+TRANSFER_CHUNK_BYTES = 64 * KIB
+TRANSFERS_MAX = 2
+
+# Storage (decisions 2, 3).
+WAL_FILE_BYTES = 64 * MIB
+WAL_BYTES_MAX = GIB
+WAL_TRAILING_FILES = 1
+"""Full WAL files kept although checkpoints cover them: a slow follower needs no transfer; recovery reads them."""
+WAL_READ_AHEAD_BYTES = 256 * KIB
+"""One read of older entries: the loop waits for it, and the page cache usually has it."""
+SEGMENT_BYTES = 100 * MIB
+SEGMENT_MS = 7 * 24 * 3_600_000
+"""segment.ms default; counted in record time."""
+SEGMENT_INDEX_INTERVAL_BYTES = 4_096
+SEGMENT_WRITE_BYTES = 64 * KIB
+"""Appended batches gather in memory up to here before one write to the page cache."""
+SEGMENTS_LOADED_MAX = 4
+"""Sealed segments of one partition whose index and file stay open after a read; an index takes up to 400 KB."""
+SEGMENT_FLUSH_MS = 30_000
+SEGMENT_FLUSH_BYTES = 64 * MIB
+OFFSETS_HISTORY_MS = 7 * 24 * 3_600_000
+OFFSETS_HISTORY_BYTES = GIB
+CHECKPOINT_BYTES = 64 * MIB
+"""Applied bytes of a group after which a checkpoint of it is made."""
+CHECKPOINT_WRITE_BYTES = MIB
+"""One write of a checkpoint: large enough to let the loop have the GIL meanwhile."""
+CHECKPOINTS_KEPT = 2
+DISK_FREE_BYTES_MIN = 256 * MIB
+"""Below it proposals are refused: the next file of each WAL and a checkpoint must still fit."""
+
+# Topics.
+PARTITIONS_PER_REQUEST_MAX = 10_000
+DELETED_TOPIC_IDS_MAX = 20_000
+"""Deletions the controller remembers (decision 27): shards act on one within minutes; older ones go."""
+CONFIG_VALUE_CHARS_MAX = 4_096
+"""One topic config value; the image of every replica holds all of them."""
+RECORD_ERRORS_MAX = 100
+"""Bad records named in one Produce answer: a 1 MiB batch of 7 byte records would otherwise be answered with 12 MiB."""
+TOPIC_PRODUCERS_MAX = 20_000
+"""Idempotent producers that one topic partition remembers, some 0.7 KiB each; the longest silent goes first."""
+PRODUCERS_EXPIRED_PER_COMMAND_MAX = 10_000
+PRODUCER_UNSEEN_MS_MIN = 3_600_000
+"""A producer that this leader heard of within the last hour is not expired, however old its records' timestamps are."""
+FETCH_BYTES_MAX = 55 * MIB
+FETCH_WAITERS_MAX = 20_000
+TOPIC_RETENTION_CHECK_MS = 300_000
+PRODUCER_ID_EXPIRATION_MS = 86_400_000
+PRODUCER_ID_EXPIRATION_CHECK_MS = 600_000
+PRODUCER_ID_BLOCK = 1_000
+PRODUCER_BATCHES_KEPT = 5
+
+# Loop (decision 21).
+SLICE_MS_MAX = 1
+SLICE_WAIT_MS_MAX = 20
+
+# Drain (architecture "Drain").
+DRAIN_TRANSFERS_AT_ONCE = 4
+SHUTDOWN_GRACE_MS = 60_000
+
+# Metrics.
+METRIC_GROUPS_MAX = 1_000
+
+IO_LANES = ("wal-offsets", "wal-topics", "flush", "checkpoint", "lookup", "transfer")
+"""One worker thread each. The two WAL lanes carry one fdatasync per turn; nothing slow may share them."""
+
+assert FRAME_BYTES_MAX <= FRAME_BYTES_MAX_LARGE
+assert BATCH_BYTES_MAX_DEFAULT <= BATCH_BYTES_MAX < FRAME_BYTES_MAX_LARGE
+assert GROUP_STORED_BYTES_MAX < OFFSETS_BATCH_BYTES_MAX <= GROUP_UNCOMMITTED_BYTES_MAX
+assert GROUP_UNCOMMITTED_BYTES_MAX <= HOST_UNCOMMITTED_BYTES_MAX < WAL_BYTES_MAX
+assert OFFSETS_BATCH_BYTES_MAX <= PEER_FRAME_BYTES_HARD_MAX <= PEER_UNSENT_BYTES_MAX
+assert APPEND_BYTES_MAX < PEER_FRAME_BYTES_MAX
+assert PAUSE_SUSPECTED_MS < SESSION_TIMEOUT_MIN_MS
+assert CLOCK_JUMP_SUSPECTED_MS < OFFSETS_RETENTION_CHECK_MS < OFFSETS_RETENTION_MS
+assert APPLY_BYTES_PER_TURN_MAX <= UNAPPLIED_BYTES_MAX <= GROUP_UNCOMMITTED_BYTES_MAX
+assert GROUP_CACHE_BYTES_MAX < LOG_CACHE_BYTES_MAX
+assert LINK_LOSS_STAGGER_MS < HEARTBEAT_MS
+assert HEARTBEAT_MS * 5 <= ELECTION_TIMEOUT_MIN_MS < ELECTION_TIMEOUT_MAX_MS
+assert LINK_DIAL_TIMEOUT_MS < LINK_REDIAL_GRACE_MS < ELECTION_TIMEOUT_MIN_MS
+assert LINK_SECOND_DIAL_MS < LINK_REDIAL_GRACE_MS
+assert LINK_DIAL_TIMEOUT_MS < LINK_DIAL_TIMEOUT_SLOW_MS < LINK_CROSSING_MS
+assert TRANSFER_CHUNK_BYTES < LINK_BULK_UNSENT_BYTES_MAX
+assert WAL_FILE_BYTES * 4 <= WAL_BYTES_MAX
+assert WAL_FILE_BYTES * 2 < DISK_FREE_BYTES_MIN
+assert TRANSFER_CHUNK_BYTES < PEER_FRAME_BYTES_MAX

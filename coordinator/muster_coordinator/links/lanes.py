@@ -1,0 +1,107 @@
+"""The lanes of a peer link: which bytes go first, and how many may wait.
+
+Problem: one TCP link carries votes and heartbeats, appends, checkpoint transfers and forwarded requests; a 9 MiB entry
+or a transfer must not delay the heartbeat that keeps a leader. Mechanism: every message names a lane; the writer takes
+the control lane first, append and forwarded messages in turn, and bulk only when nothing else waits or when the others
+have had `BULK_SHARE_BYTES` since the last bulk frame (so a transfer ends even under steady load). Each lane has its
+own high-water mark: a full one refuses messages (`PeerNet.send` is False) and never blocks the others.
+
+What it does not do: order between lanes. A message of one lane may overtake an older one of another.
+"""
+
+from collections import deque
+from typing import NamedTuple
+
+from muster_coordinator import limits
+
+CONTROL = 0
+"""Votes, coalesced heartbeats, leadership transfer, gossip of leaders."""
+APPEND = 1
+"""Append messages and their replies."""
+BULK = 2
+"""Checkpoint and segment transfer, in chunks of `limits.TRANSFER_CHUNK_BYTES`."""
+FORWARD = 3
+"""Controller commands and other requests forwarded to a leader, and their answers."""
+HANDSHAKE = 255
+"""Only the first frame of each side; never given to `PeerSink.peer_message`."""
+
+
+class LaneRule(NamedTuple):
+    """Limits of one lane, in bytes."""
+
+    frame_bytes_max: int
+    """Longest message that a receiver accepts; the sender asserts it."""
+    unsent_bytes_max: int
+    """At or above this many waiting bytes the lane refuses; one message may go over."""
+
+
+RULES: tuple[LaneRule, ...] = (
+    LaneRule(limits.PEER_FRAME_BYTES_MAX, limits.LINK_CONTROL_UNSENT_BYTES_MAX),
+    LaneRule(limits.PEER_FRAME_BYTES_HARD_MAX, limits.PEER_UNSENT_BYTES_MAX),
+    LaneRule(limits.PEER_FRAME_BYTES_MAX, limits.LINK_BULK_UNSENT_BYTES_MAX),
+    LaneRule(limits.PEER_FRAME_BYTES_HARD_MAX, limits.PEER_UNSENT_BYTES_MAX),
+)
+"""By lane number."""
+
+BULK_SHARE_BYTES = limits.LINK_BULK_SHARE_BYTES
+
+
+class LaneQueues:
+    """Framed messages waiting for the wire, taken by priority. Nothing here is ever dropped but with the link."""
+
+    __slots__ = ("_queues", "_since_bulk", "_turn", "_unsent")
+
+    def __init__(self) -> None:
+        self._queues: tuple[deque[tuple[bytes, bytes]], ...] = tuple(deque() for _ in RULES)
+        self._unsent = [0] * len(RULES)
+        self._since_bulk = 0
+        self._turn = APPEND
+
+    def offer(self, lane: int, header: bytes, body: bytes) -> bool:
+        """Queue one frame. False: the lane is at its high-water mark."""
+        if self._unsent[lane] >= RULES[lane].unsent_bytes_max:
+            return False
+        self._queues[lane].append((header, body))
+        self._unsent[lane] += len(header) + len(body)
+        return True
+
+    def has_room(self, lane: int) -> bool:
+        """True when `offer` would accept a message now."""
+        return self._unsent[lane] < RULES[lane].unsent_bytes_max
+
+    def unsent_bytes(self) -> int:
+        """Bytes of all lanes that the transport has not taken."""
+        return sum(self._unsent)
+
+    def take(self, budget_bytes: int) -> list[bytes]:
+        """Whole frames, most urgent first, until `budget_bytes` is reached; at least one when any waits."""
+        taken: list[bytes] = []
+        while budget_bytes > 0:
+            lane = self._next_lane()
+            if lane is None:
+                break
+            header, body = self._queues[lane].popleft()
+            size = len(header) + len(body)
+            self._unsent[lane] -= size
+            if lane == BULK:
+                self._since_bulk = 0
+            elif self._queues[BULK]:
+                self._since_bulk += size
+            budget_bytes -= size
+            taken.append(header)
+            taken.append(body)
+        return taken
+
+    def _next_lane(self) -> int | None:
+        queues = self._queues
+        if queues[CONTROL]:
+            return CONTROL
+        if queues[BULK] and self._since_bulk >= BULK_SHARE_BYTES:
+            return BULK
+        if queues[APPEND] and queues[FORWARD]:
+            self._turn = FORWARD if self._turn == APPEND else APPEND
+            return self._turn
+        for lane in (APPEND, FORWARD, BULK):
+            if queues[lane]:
+                return lane
+        return None

@@ -1,0 +1,108 @@
+"""One peer connection without its socket: bytes in become a handshake and messages, messages become bytes out.
+
+A link is OPENING until both handshakes are exchanged, then UP, then CLOSED for ever. Who may link with whom, and which
+of two links wins, is `links.mesh`'s business; sockets are `runtime.peers`'. In state OPENING only a handshake frame of
+at most `limits.LINK_HELLO_BYTES_MAX` is accepted; authentication methods will add states between the handshake and UP.
+"""
+
+from enum import IntEnum
+from typing import Protocol
+
+from muster_coordinator import limits
+from muster_coordinator.errors import WireError
+from muster_coordinator.links.frames import FrameSplitter, frame_header
+from muster_coordinator.links.handshake import Handshake, decode_handshake, encode_handshake
+from muster_coordinator.links.lanes import HANDSHAKE, LaneQueues
+
+
+class LinkState(IntEnum):
+    OPENING = 0
+    UP = 1
+    CLOSED = 2
+
+
+class Wire(Protocol):
+    """The transport under a link. Neither call raises; both may be called when the connection is already lost."""
+
+    def write(self, parts: list[bytes]) -> None: ...
+    def close(self) -> None:
+        """Drop the connection and whatever it has not sent."""
+
+    def writable(self) -> bool:
+        """False while the transport holds more than it should; `Mesh.writable_again` follows."""
+
+
+class LinkOwner(Protocol):
+    """Who decides about a link and takes its messages."""
+
+    def greeted(self, link: "Link", handshake: Handshake) -> None:
+        """The other side's handshake came: call `go_up` or `close`."""
+
+    def message(self, link: "Link", lane: int, body: bytes) -> None: ...
+
+
+class Link:
+    """One connection. `dialled` tells whether this side opened it; `peer_run` is known once the other side spoke."""
+
+    __slots__ = ("_owner", "_queues", "_splitter", "_wire", "dialled", "peer_run", "state", "up_since_ms")
+
+    def __init__(self, owner: LinkOwner, wire: Wire, *, dialled: bool) -> None:
+        self._owner = owner
+        self._wire = wire
+        self._queues = LaneQueues()
+        self._splitter = FrameSplitter()
+        self.dialled = dialled
+        self.state = LinkState.OPENING
+        self.peer_run = 0
+        self.up_since_ms = 0
+
+    def greet(self, own: Handshake) -> None:
+        """Send the own handshake: the dialler at once, the acceptor as its acceptance."""
+        body = encode_handshake(own)
+        self._wire.write([frame_header(HANDSHAKE, body), body])
+
+    def go_up(self, now_ms: int, peer: Handshake) -> None:
+        """Both handshakes are exchanged: messages flow from now on."""
+        assert self.state == LinkState.OPENING
+        self.state = LinkState.UP
+        self.peer_run = peer.run
+        self.up_since_ms = now_ms
+        self._splitter.open_up()
+
+    def close(self) -> None:
+        """Nothing comes out of this link any more, whatever the wire still holds."""
+        if self.state != LinkState.CLOSED:
+            self.state = LinkState.CLOSED
+            self._wire.close()
+
+    def receive(self, data: bytes) -> None:
+        """Feed bytes of the wire. Raises `WireError` when the other side breaks the protocol: close the link."""
+        for lane, body in self._splitter.feed(data):
+            if self.state == LinkState.UP:
+                if lane == HANDSHAKE:
+                    raise WireError("a second handshake on one peer link")
+                self._owner.message(self, lane, body)
+            elif self.state == LinkState.OPENING:
+                if lane != HANDSHAKE:
+                    raise WireError("a peer message before the handshake")
+                self._owner.greeted(self, decode_handshake(body))
+            else:
+                return
+
+    def send(self, lane: int, body: bytes) -> bool:
+        """Queue one message for the next `pump`. False: not up, or the lane is full."""
+        if self.state != LinkState.UP or not self._queues.has_room(lane):
+            return False
+        return self._queues.offer(lane, frame_header(lane, body), body)
+
+    def pump(self) -> None:
+        """Give the wire what it takes, most urgent first."""
+        while self.state == LinkState.UP and self._wire.writable():
+            parts = self._queues.take(limits.LINK_WRITE_BYTES)
+            if not parts:
+                return
+            self._wire.write(parts)
+
+    def unsent_bytes(self) -> int:
+        """Queued here; what the transport holds is not counted."""
+        return self._queues.unsent_bytes()

@@ -1,0 +1,320 @@
+"""One link to every peer: who dials when, which of two links wins, when a peer counts as gone. A `ports.PeerNet`.
+
+* Both sides dial. The lower broker id starts at once, the higher `LINK_SECOND_DIAL_MS` later; then jittered back-off.
+* The acceptor decides. The higher id always takes the lower id's dial and drops its own. The lower id refuses a dial
+  while its own is under way or has just succeeded (the two crossed); so the link dialled by the lower id is the one
+  that stays.
+* A handshake with another `run` comes from a restarted process: its old link is dead whatever the socket says.
+* A closed link is re-dialled at once; if none is up `LINK_REDIAL_GRACE_MS` after the close, the sink is told
+  `peer_down` (decision 17). A replaced link gives a second `peer_up` without `peer_down`: messages may have been lost
+  between.
+* All messages of one turn to one peer leave in one write, at the end of the turn.
+
+What it does not do: judge the replica's hello, retry messages, or know sockets (`runtime.peers` is the `Dialler`).
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from muster_coordinator import limits
+from muster_coordinator.errors import WireError
+from muster_coordinator.ids import BrokerId
+from muster_coordinator.links.handshake import Handshake
+from muster_coordinator.links.link import Link, LinkState, Wire
+from muster_coordinator.ports import Loop, PeerSink, Rand, Timer
+
+
+class Attempt(Protocol):
+    """A dial under way."""
+
+    def cancel(self) -> None:
+        """Forget it: neither `dial_connected` nor `dial_failed` follows."""
+
+
+class Dialler(Protocol):
+    """Opens connections. `Mesh.dial_connected` or `Mesh.dial_failed` follows each dial, once, never within it."""
+
+    def dial(self, peer: BrokerId) -> Attempt: ...
+
+
+class _Peer:
+    """What the mesh knows of one peer."""
+
+    __slots__ = ("attempt", "broker", "dialling", "down_timer", "failures", "link", "reported_up", "timer")
+
+    def __init__(self, broker: BrokerId) -> None:
+        self.broker = broker
+        self.link: Link | None = None
+        """Up, or None."""
+        self.dialling: Link | None = None
+        """Connected by us, waiting for the other side's handshake."""
+        self.attempt: Attempt | None = None
+        """Not connected yet. At most one of `attempt` and `dialling` is set."""
+        self.timer: Timer | None = None
+        """The next dial, or the time-out of the one under way."""
+        self.down_timer: Timer | None = None
+        self.failures = 0
+        self.reported_up = False
+
+
+def _no_notice(event: str, peer: BrokerId | None, detail: str) -> None:
+    """For callers that do not log."""
+
+
+class Mesh:
+    """All peer links of one replica. `run`: u64 drawn at process start; `notice(event, peer, detail)`: for logs."""
+
+    def __init__(
+        self,
+        broker: BrokerId,
+        peers: Iterable[BrokerId],
+        *,
+        run: int,
+        loop: Loop,
+        rand: Rand,
+        dialler: Dialler,
+        notice: Callable[[str, BrokerId | None, str], None] = _no_notice,
+    ) -> None:
+        self._broker = broker
+        self._run = run
+        self._loop = loop
+        self._rand = rand
+        self._dialler = dialler
+        self._notice = notice
+        self._peers = {peer: _Peer(peer) for peer in peers if peer != broker}
+        self._by_link: dict[Link, _Peer] = {}
+        self._pending: dict[Link, Timer] = {}
+        self._dirty: list[Link] = []
+        self._flush_queued = False
+        self._hello = b""
+        self._sink: PeerSink | None = None
+
+    # -- ports.PeerNet ---------------------------------------------------------------------------------------------
+
+    def set_hello(self, hello: bytes) -> None:
+        assert len(hello) < limits.LINK_HELLO_BYTES_MAX - 1_024
+        self._hello = hello
+
+    def start(self, sink: PeerSink) -> None:
+        self._sink = sink
+        for peer in self._peers.values():
+            self._dial_in(peer, 0)
+
+    def is_up(self, peer: BrokerId) -> bool:
+        record = self._peers.get(peer)
+        return record is not None and record.link is not None
+
+    def send(self, peer: BrokerId, lane: int, payload: bytes) -> bool:
+        record = self._peers.get(peer)
+        link = record.link if record is not None else None
+        if link is None or not link.send(lane, payload):
+            return False
+        self._dirty.append(link)
+        if not self._flush_queued:
+            self._flush_queued = True
+            self._loop.call_soon(self._flush)
+        return True
+
+    # -- the driver's side -----------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Close everything; the sink hears nothing more."""
+        self._sink = None
+        for record in self._peers.values():
+            self._stop_dialling(record)
+            _cancel(record.down_timer)
+            if record.link is not None:
+                record.link.close()
+                record.link = None
+        for link, timer in list(self._pending.items()):
+            timer.cancel()
+            link.close()
+        self._pending.clear()
+        self._by_link.clear()
+
+    def accepted(self, wire: Wire) -> Link | None:
+        """A peer, or a stranger, connected. None: too many strangers already; close the connection."""
+        if self._sink is None or len(self._pending) >= limits.LINK_PENDING_MAX:
+            return None
+        link = Link(self, wire, dialled=False)
+        deadline = self._loop.monotonic_ms() + limits.LINK_HANDSHAKE_TIMEOUT_MS
+        self._pending[link] = self._loop.call_at(deadline, lambda: self._refuse(link, None, "said nothing"))
+        return link
+
+    def dial_connected(self, peer: BrokerId, wire: Wire) -> Link:
+        """The dial of `peer` connected."""
+        record = self._peers[peer]
+        assert record.attempt is not None
+        record.attempt = None
+        link = Link(self, wire, dialled=True)
+        record.dialling = link
+        self._by_link[link] = record
+        link.greet(self._own_handshake(peer))
+        return link
+
+    def dial_failed(self, peer: BrokerId) -> None:
+        """The dial of `peer` was refused or did not connect."""
+        record = self._peers[peer]
+        record.attempt = None
+        self._retry(record)
+
+    def received(self, link: Link, data: bytes) -> None:
+        """Bytes came. A link that breaks the protocol is closed."""
+        try:
+            link.receive(data)
+        except WireError as error:
+            self._notice("peer_link_broken", self._peer_of(link), str(error))
+            link.close()
+            self.closed(link)
+
+    def writable_again(self, link: Link) -> None:
+        """The transport drained."""
+        link.pump()
+
+    def closed(self, link: Link) -> None:
+        """The connection is gone, by either side. Harmless when the mesh already knows."""
+        link.close()
+        timer = self._pending.pop(link, None)
+        if timer is not None:
+            timer.cancel()
+        record = self._by_link.pop(link, None)
+        if record is None:
+            return
+        if record.dialling is link:
+            record.dialling = None
+            self._retry(record)
+        elif record.link is link:
+            record.link = None
+            self._lost(record)
+
+    # -- links.link.LinkOwner --------------------------------------------------------------------------------------
+
+    def message(self, link: Link, lane: int, body: bytes) -> None:
+        if self._sink is not None:
+            self._sink.peer_message(self._by_link[link].broker, lane, body)
+
+    def greeted(self, link: Link, handshake: Handshake) -> None:
+        record = self._peers.get(handshake.sender)
+        if handshake.target != self._broker or record is None:
+            detail = f"broker {handshake.sender} looks for {handshake.target}, this is {self._broker}"
+            self._refuse(link, None, detail)
+        elif link.dialled:
+            self._greeted_by_acceptor(link, record, handshake)
+        elif self._believes(record, handshake):
+            self._pending.pop(link).cancel()
+            self._by_link[link] = record
+            link.greet(self._own_handshake(handshake.sender))
+            self._establish(link, record, handshake)
+        else:
+            self._refuse(link, record.broker, "crossed with this side's dial")
+
+    def _greeted_by_acceptor(self, link: Link, record: _Peer, handshake: Handshake) -> None:
+        if record.dialling is link and self._by_link[link] is record:
+            record.dialling = None
+            self._establish(link, record, handshake)
+        else:
+            self._refuse(link, record.broker, "another broker answered")
+
+    def _believes(self, record: _Peer, handshake: Handshake) -> bool:
+        """Whether to take a dial of this peer (module docstring)."""
+        if self._broker > record.broker:
+            return True
+        current = record.link
+        if current is None:
+            return record.attempt is None and record.dialling is None
+        if current.peer_run != handshake.run:
+            return True
+        return self._loop.monotonic_ms() - current.up_since_ms >= limits.LINK_CROSSING_MS
+
+    def _establish(self, link: Link, record: _Peer, handshake: Handshake) -> None:
+        self._stop_dialling(record)
+        _cancel(record.down_timer)
+        record.down_timer = None
+        replaced, record.link = record.link, link
+        if replaced is not None:
+            self._by_link.pop(replaced, None)
+            replaced.close()
+        record.failures = 0
+        record.reported_up = True
+        link.go_up(self._loop.monotonic_ms(), handshake)
+        if self._sink is not None:
+            self._sink.peer_up(record.broker, handshake.hello)
+
+    # -- dialling --------------------------------------------------------------------------------------------------
+
+    def _lost(self, record: _Peer) -> None:
+        if self._sink is None:
+            return
+        now_ms = self._loop.monotonic_ms()
+        _cancel(record.down_timer)
+        record.down_timer = self._loop.call_at(now_ms + limits.LINK_REDIAL_GRACE_MS, lambda: self._gone(record))
+        self._dial_in(record, 0)
+
+    def _gone(self, record: _Peer) -> None:
+        record.down_timer = None
+        if record.link is None and record.reported_up and self._sink is not None:
+            record.reported_up = False
+            self._sink.peer_down(record.broker)
+
+    def _dial_in(self, record: _Peer, wait_ms: int) -> None:
+        if self._sink is None:
+            return
+        if self._broker > record.broker and record.failures == 0:
+            wait_ms += limits.LINK_SECOND_DIAL_MS
+        _cancel(record.timer)
+        record.timer = self._loop.call_at(self._loop.monotonic_ms() + wait_ms, lambda: self._dial(record))
+
+    def _dial(self, record: _Peer) -> None:
+        record.timer = None
+        if record.link is not None or record.attempt is not None or record.dialling is not None or self._sink is None:
+            return
+        fast = record.down_timer is not None
+        timeout_ms = limits.LINK_DIAL_TIMEOUT_MS if fast else limits.LINK_DIAL_TIMEOUT_SLOW_MS
+        record.timer = self._loop.call_at(self._loop.monotonic_ms() + timeout_ms, lambda: self._dial_expired(record))
+        record.attempt = self._dialler.dial(record.broker)
+
+    def _dial_expired(self, record: _Peer) -> None:
+        self._stop_dialling(record)
+        self._retry(record)
+
+    def _retry(self, record: _Peer) -> None:
+        if record.link is not None:
+            return
+        record.failures += 1
+        ceiling = min(limits.LINK_BACKOFF_MIN_MS << min(record.failures - 1, 10), limits.LINK_BACKOFF_MAX_MS)
+        self._dial_in(record, ceiling // 2 + self._rand.randrange(0, ceiling // 2 + 1))
+
+    def _stop_dialling(self, record: _Peer) -> None:
+        _cancel(record.timer)
+        record.timer = None
+        attempt, record.attempt = record.attempt, None
+        if attempt is not None:
+            attempt.cancel()
+        link, record.dialling = record.dialling, None
+        if link is not None:
+            self._by_link.pop(link, None)
+            link.close()
+
+    # -- small parts -----------------------------------------------------------------------------------------------
+
+    def _flush(self) -> None:
+        self._flush_queued = False
+        dirty, self._dirty = self._dirty, []
+        for link in dict.fromkeys(dirty):
+            link.pump()
+
+    def _refuse(self, link: Link, peer: BrokerId | None, detail: str) -> None:
+        self._notice("peer_link_refused", peer, detail)
+        self.closed(link)
+
+    def _own_handshake(self, target: BrokerId) -> Handshake:
+        return Handshake(self._broker, target, self._run, self._hello)
+
+    def _peer_of(self, link: Link) -> BrokerId | None:
+        record = self._by_link.get(link)
+        return record.broker if record is not None and link.state != LinkState.CLOSED else None
+
+
+def _cancel(timer: Timer | None) -> None:
+    if timer is not None:
+        timer.cancel()

@@ -1,0 +1,96 @@
+"""From the configuration file's settings to what each room is told: plain mappings, one function a room."""
+
+from muster_coordinator.api.services import ApiSettings, TopicsMode
+from muster_coordinator.controller.image import Endpoint
+from muster_coordinator.groups.config import ShardConfig
+from muster_coordinator.ids import BrokerId
+from muster_coordinator.raft.timing import Timing
+from muster_coordinator.replica.settings import NodeSettings
+from muster_coordinator.runtime.clients import ClientLimits
+from muster_coordinator.settings import Settings
+
+UNLIMITED = 2**31 - 1
+"""Kafka's way of saying so."""
+
+
+def node_settings(settings: Settings) -> NodeSettings:
+    """For `replica.node.Node`."""
+    return NodeSettings(
+        broker=BrokerId(settings.node_id),
+        initial_voters=tuple(sorted(settings.peers)),
+        cluster_id=settings.cluster_id,
+        endpoints=tuple(
+            Endpoint(listener=listener.name, host=listener.host, port=listener.port)
+            for listener in settings.advertised_listeners
+        ),
+        admin=settings.admin_address if settings.admin_token_file is not None else "",
+        offsets_partitions=settings.offsets_partitions,
+        timing=Timing(
+            heartbeat_ms=settings.heartbeat_ms,
+            election_min_ms=settings.election_timeout_min_ms,
+            election_max_ms=settings.election_timeout_max_ms,
+        ),
+        shard=shard_config(settings),
+        topic_configs=topic_configs(settings),
+        offsets_segment_bytes=settings.offsets_segment_bytes,
+        offsets_history_ms=settings.offsets_history_ms,
+        offsets_history_bytes=settings.offsets_history_bytes,
+        wal_file_bytes=settings.wal_file_bytes,
+        wal_bytes_max=settings.wal_bytes_max,
+        checkpoint_bytes=settings.checkpoint_bytes,
+        trailing_entries=settings.trailing_entries,
+        segment_flush_ms=settings.segment_flush_ms,
+        segment_flush_bytes=settings.segment_flush_bytes,
+        takeback_ms=settings.takeback_ms,
+        retention_check_ms=settings.retention_check_ms,
+        proposal_timeout_ms=settings.offsets_commit_timeout_ms,
+    )
+
+
+def shard_config(settings: Settings) -> ShardConfig:
+    """For the group shards."""
+    return ShardConfig(
+        session_timeout_min_ms=settings.group_session_timeout_min_ms,
+        session_timeout_max_ms=settings.group_session_timeout_max_ms,
+        initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
+        group_max_size=settings.group_size_max,
+        offset_metadata_chars_max=settings.offset_metadata_chars_max,
+        offsets_retention_ms=settings.offsets_retention_minutes * 60_000,
+        offsets_retention_check_ms=settings.offsets_retention_check_ms,
+    )
+
+
+def topic_configs(settings: Settings) -> tuple[tuple[str, str], ...]:
+    """Server-wide values under the topic configs' names: Kafka's `log.` keys are the topic keys' defaults."""
+    return (
+        ("max.message.bytes", str(settings.message_bytes_max)),
+        ("message.timestamp.after.max.ms", str(settings.timestamp_after_max_ms)),
+        ("message.timestamp.before.max.ms", str(settings.timestamp_before_max_ms)),
+        ("message.timestamp.type", settings.timestamp_type),
+        ("min.insync.replicas", str(settings.min_insync_replicas)),
+        ("retention.bytes", str(settings.retention_bytes)),
+        ("retention.ms", str(settings.topic_retention_ms)),
+        ("segment.bytes", str(settings.segment_bytes)),
+        ("segment.ms", str(settings.topic_segment_ms)),
+    )
+
+
+def api_settings(settings: Settings) -> ApiSettings:
+    """For the handlers."""
+    return ApiSettings(
+        topics_mode=TopicsMode(settings.topics_mode),
+        num_partitions=settings.num_partitions,
+        delete_topic_enable=settings.delete_topics,
+        broker_configs=tuple(sorted(settings.texts.items())),
+    )
+
+
+def client_limits(settings: Settings) -> ClientLimits:
+    """For each client listener."""
+    per_address = settings.connections_per_ip_max
+    return ClientLimits(
+        connections_max=settings.connections_max,
+        connections_per_address_max=None if per_address >= UNLIMITED else per_address,
+        accepts_per_second_max=settings.accepts_per_second_max,
+        idle_ms=settings.connections_idle_ms,
+    )

@@ -1,0 +1,72 @@
+"""Java's `.properties` text, as Kafka's server.properties uses it.
+
+Understood: `#` and `!` comments, `=`, `:` or blanks between key and value, continuation by a trailing backslash, the
+usual escapes and `\\uXXXX`. A key that comes twice is refused: Java keeps the last one, which hides mistakes.
+"""
+
+import re
+
+from muster_coordinator.errors import CallerError
+
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_KEY = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*", re.DOTALL)
+_CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+class PropertiesError(CallerError):
+    """The text is no properties file; the message names the line."""
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Keys and values in file order. Raises `PropertiesError`."""
+    found: dict[str, str] = {}
+    for number, line in _logical_lines(text):
+        match = _KEY.match(line)
+        assert match is not None, "the pattern matches the empty string"
+        key = _unescape(match.group(1))
+        if not key:
+            raise PropertiesError(f"line {number}: no key")
+        if key in found:
+            raise PropertiesError(f"line {number}: {key} is set twice")
+        found[key] = _unescape(line[match.end() :].rstrip())
+    return found
+
+
+def _logical_lines(text: str) -> list[tuple[int, str]]:
+    lines: list[tuple[int, str]] = []
+    pending, began = "", 0
+    for number, raw in enumerate(text.splitlines(), start=1):
+        line = raw.lstrip()
+        if not pending and (not line or line[0] in "#!"):
+            continue
+        began = began or number
+        trailing = len(line) - len(line.rstrip("\\"))
+        if trailing % 2:
+            pending += line[:-1]
+            continue
+        lines.append((began, pending + line))
+        pending, began = "", 0
+    if pending:
+        lines.append((began, pending))
+    return lines
+
+
+def _unescape(text: str) -> str:
+    def one(match: re.Match[str]) -> str:
+        escaped = match.group(1)
+        if len(escaped) == 5:
+            return chr(int(escaped[1:], 16))
+        return _CONTROL.get(escaped, escaped)
+
+    return _ESCAPE.sub(one, text) if "\\" in text else text
+
+
+def format_properties(values: dict[str, str], comment: str = "") -> str:
+    """Text that `parse_properties` reads back as `values`."""
+    lines = [f"# {line}" for line in comment.splitlines()]
+    for key, value in values.items():
+        escaped = value.replace("\\", "\\\\").replace("\n", "\\n")
+        if escaped.startswith(" "):
+            escaped = "\\" + escaped
+        lines.append(f"{key}={escaped}")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,43 @@
+"""A Raft consensus core for one group: no clock, no disk, no network, no randomness of its own.
+
+Problem: N offsets partitions, each a replicated log whose leader *is* the coordinator of its groups.
+Mechanism: etcd-raft's semantics (pre-vote and check-quorum always on, asynchronous-storage `Ready`), with time handed
+in (`now_ms`) and no per-group tick: the host keeps one deadline heap and coalesces heartbeats of all groups into one
+beat per peer (decision 19). What it does not do: membership change (CONF entries are refused until that issue), leases.
+
+The surface (`core.RaftCore`), all calls synchronous, none raising for anything a peer can send:
+
+    RaftCore(node=, voters=, log=, hard_state=, applied=, rand=, timing=, flow=, own_heartbeats=)
+        own_heartbeats False: the host beats for all groups; else the core emits HEARTBEAT itself
+    step(now_ms, message, contact)         a peer message; `contact` as for `advance`, of use with (pre-)vote requests
+    propose(now_ms, items, expected_term) -> index | Refused   items = ((kind, data), ...); the first index given
+    read(now_ms, context, round_no) -> bool    ask for a ReadGrant; False when not leader. `round_no`: a host round that
+                                           starts after this call
+    transfer(now_ms, target) -> bool       leadership transfer; proposals refused meanwhile; aborts after an election
+                                           timeout
+    persisted(term, index)                 a Ready's (persist_term, persist_index) and all before it are durable
+    applied_to(index)                      the host applied up to here
+    advance(now_ms, contact)               the deadline passed; `contact[peer]` = monotonic ms of the last proof of life
+                                           of that peer *for this group and term* that the host has beyond `step`
+    beat(now_ms, leader, term, commit) -> bool   a coalesced beat names this group (follower's side)
+    beat_commit(peer) -> index             what a beat to `peer` may name as committed
+    beat_ok(now_ms, peer, round_no)        a beat of that round was accepted by `peer` for this group and its current
+                                           term: counts for check-quorum, confirms reads, un-pauses a probing peer
+    beat_rejected(now_ms, peer, term)      `peer` did not accept a beat because it is in `term`
+    wants_beats                            leading, and single `beat_ok` calls are of use now
+    quorum_heard(since_ms, contact) -> bool    leading, and a quorum showed life since then
+    peer_unreachable(peer) / peer_lost(now_ms, peer)   link broke / did not come back: a follower whose leader is lost
+                                           campaigns after a small random while (decision 17)
+    campaign(now_ms)                       start pre-vote now
+    step_down(now_ms)                      a leader gives up (stuck disk, tests)
+    checkpointed(index, term)              a checkpoint is durable: followers far behind are offered it
+    compacted(index, term)                 entries up to here may be dropped from memory
+    snapshot_offer                         (leader, index, term) of a checkpoint to fetch, or None
+    snapshot_installed(index, term) -> bool    a transferred checkpoint is durable here; False: too old, do not use it
+    snapshot_failed(peer)                  a transfer to `peer` ended without success
+    has_ready() / ready() -> Ready         each Ready is taken exactly once
+    deadline_ms                            when `advance` is wanted next; 0 until the first one arms the timers
+    role term leader commit applied handed last_index first_index term_start_index committed_in_term progress() status()
+
+See `messages.Ready` for what may happen before what, and raft.md's 33 rules in the tests' names.
+"""

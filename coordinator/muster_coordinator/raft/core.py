@@ -1,0 +1,349 @@
+"""One group's consensus: the surface over election, replication, reads and transfer (see the package for the table).
+
+Problem: fifty and more groups in one process, each of which must be exactly Raft and cost microseconds.
+Mechanism: a state and functions over it; this file routes: a message by its term and type, a deadline by the role,
+everything else straight to its module. The hot calls are `propose`, `step` of an append and of its answer, and
+`ready`.
+
+A core never raises for what a peer sends: what cannot be from a correct voter of this group is dropped. It does
+assert its own invariants; an assertion that fails means that state was lost or two leaders shared a term, and must
+end the process.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from muster_coordinator.ids import LogIndex
+from muster_coordinator.ports import Rand
+from muster_coordinator.raft import election, following, output, replication, transfer
+from muster_coordinator.raft.log import OVERHEAD, RaftLog
+from muster_coordinator.raft.messages import (
+    NOBODY,
+    EntryKind,
+    HardState,
+    Message,
+    MsgType,
+    Ready,
+    Refused,
+    Role,
+)
+from muster_coordinator.raft.progress import REPLICATE, ProgressView
+from muster_coordinator.raft.quorum import Config
+from muster_coordinator.raft.reads import NO_ROUND
+from muster_coordinator.raft.roles import arm_election, become_follower
+from muster_coordinator.raft.state import FOLLOWER, LEADER, RaftState
+from muster_coordinator.raft.timing import FLOW, TIMING, Flow, Timing
+
+TERM_MAX = 2**31 - 1
+"""A term is also a partitionLeaderEpoch (i32)."""
+NO_CONTACT: Mapping[int, int] = {}
+VOTE_REQUESTS = (MsgType.VOTE, MsgType.PRE_VOTE)
+FROM_LEADER = (MsgType.APPEND, MsgType.HEARTBEAT, MsgType.SNAPSHOT)
+
+
+class Status(NamedTuple):
+    """A copy of what an operator wants to see."""
+
+    role: Role
+    term: int
+    leader: int
+    vote: int
+    commit: int
+    applied: int
+    first_index: int
+    last_index: int
+    stable_index: int
+    checkpoint_index: int
+    transfer_target: int
+    reads: int
+    progress: dict[int, ProgressView]
+
+
+class RaftCore(RaftState):
+    """One voter of one group. Attributes of `RaftState` may be read by the host, and written only here."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        *,
+        node: int,
+        voters: Sequence[int],
+        log: RaftLog,
+        hard_state: HardState,
+        applied: int,
+        rand: Rand,
+        timing: Timing = TIMING,
+        flow: Flow = FLOW,
+        own_heartbeats: bool = True,
+    ) -> None:
+        """`own_heartbeats` False: the host beats for all groups at once and reports by `beat_ok` and `contact`."""
+        config = Config(tuple(voters))
+        super().__init__(node, config, log, hard_state, applied, rand, timing, flow, own_heartbeats)
+
+    # Peers.
+
+    def step(self, now_ms: int, message: Message, contact: Mapping[int, int] = NO_CONTACT) -> None:
+        """A peer message. `contact` (as for `advance`) matters for PRE_VOTE and VOTE only: is there a live leader?"""
+        kind = message.type
+        if message.to != self.node or message.sender not in self.peers or not 0 <= kind < len(_HANDLERS):
+            return
+        if message.term != self.term and not self._settle_term(now_ms, message, contact):
+            return
+        handler = _HANDLERS[kind]
+        if handler is not None:
+            handler(self, now_ms, message)
+
+    def _settle_term(self, now_ms: int, message: Message, contact: Mapping[int, int]) -> bool:
+        """Make the terms agree. False when the message ends here."""
+        kind = message.type
+        if message.term < self.term:
+            if (
+                kind in FROM_LEADER
+            ):  # tell a deposed leader, or one that this higher term has to be freed from (rule 14)
+                self.send(MsgType.APPEND_REPLY, message.sender, reject=True)
+            elif kind == MsgType.PRE_VOTE:
+                self.send(MsgType.PRE_VOTE_REPLY, message.sender, reject=True)
+            return False
+        if message.term > TERM_MAX:
+            return False
+        if kind in VOTE_REQUESTS:
+            forced = kind == MsgType.VOTE and message.context == election.FORCED
+            if not forced and election.loyal(self, now_ms, contact.get(self.leader, 0)):
+                return False
+            if kind == MsgType.PRE_VOTE:
+                return True
+        elif kind == MsgType.PRE_VOTE_REPLY and not message.reject:
+            return True
+        become_follower(self, now_ms, message.term, message.sender if kind in FROM_LEADER else NOBODY)
+        return True
+
+    def beat(self, now_ms: int, leader: int, term: int, commit: int) -> bool:
+        """A coalesced heartbeat: `leader` leads this group in `term` and has committed `commit` that we hold.
+
+        False: not accepted; tell it our `term` (`beat_rejected` there).
+        """
+        if term < self.term or term > TERM_MAX or leader not in self.peers:
+            return False
+        if term > self.term:
+            become_follower(self, now_ms, term, leader)
+        return following.beat(self, now_ms, leader, commit)
+
+    def beat_commit(self, peer: int) -> int:
+        """While leading: the `commit` that a beat to `peer` may carry (rule 10)."""
+        return min(self.progresses[peer].match, self.commit)
+
+    def beat_ok(self, now_ms: int, peer: int, round_no: int) -> None:
+        """`peer` accepted, for this group and its current term, a beat of host round `round_no`."""
+        replication.heard(self, now_ms, peer, round_no)
+
+    def beat_rejected(self, now_ms: int, peer: int, term: int) -> None:
+        """`peer` is in `term`: if that is later than ours, somebody else leads or will."""
+        if self.term < term <= TERM_MAX and peer in self.peers:
+            become_follower(self, now_ms, term, NOBODY)
+
+    @property
+    def wants_beats(self) -> bool:
+        """Is `beat_ok` of single peers of use now (reads wait, or somebody is not level), beyond `contact`?"""
+        if self.role is not LEADER:
+            return False
+        if self.reads:
+            return True
+        last = self.log.last_index
+        return any(p.match != last or p.state is not REPLICATE for p in self.progresses.values())
+
+    def peer_unreachable(self, peer: int) -> None:
+        """The link to `peer` broke; it may be back at once."""
+        replication.unreachable(self, peer)
+
+    def peer_lost(self, now_ms: int, peer: int) -> None:
+        """The link to `peer` broke and did not come back (decision 17)."""
+        replication.unreachable(self, peer)
+        election.leader_lost(self, now_ms, peer)
+
+    def snapshot_failed(self, peer: int) -> None:
+        """The transfer of a checkpoint to `peer` ended without success: look again when it shows life."""
+        replication.unreachable(self, peer)
+        if peer in self.progresses:
+            self.progresses[peer].paused = True
+
+    # Clients.
+
+    def propose(
+        self, now_ms: int, items: Sequence[tuple[int, bytes]], expected_term: int | None = None
+    ) -> LogIndex | Refused:
+        """Append ((kind, data), ...) as one piece; the index of the first, or why nothing was appended.
+
+        `expected_term`: the term in which the caller checked its proposal (decision 8). What was appended is neither
+        committed nor durable; its fate shows in `Ready.committed`, at that index with this term, or never.
+        """
+        if self.role is not LEADER:
+            return Refused.NOT_LEADER
+        if expected_term is not None and expected_term != self.term:
+            return Refused.TERM_CHANGED
+        if self.transfer_target != NOBODY:
+            return Refused.TRANSFERRING
+        size = OVERHEAD * len(items)
+        for kind, data in items:
+            if kind == EntryKind.CONF:
+                return Refused.UNSUPPORTED
+            size += len(data)
+        waiting = self.log.last_index - self.handed
+        flow = self.flow
+        if waiting and (
+            self.uncommitted_bytes + size > flow.uncommitted_bytes_max
+            or waiting + len(items) > flow.uncommitted_entries_max
+        ):
+            return Refused.BUSY
+        assert items, "a proposal has entries"
+        return LogIndex(self.append_own(items, size))
+
+    def read(self, now_ms: int, context: int, round_no: int = NO_ROUND) -> bool:
+        """Ask for a `ReadGrant` of `context`, fresh also on a retry (rule 17). False: not leader, or too many.
+
+        With the host's beats `round_no` names a round that the host starts after this call; else the core makes its
+        own.
+        """
+        if self.role is not LEADER or len(self.reads) >= self.flow.reads_max:
+            return False
+        if self.own_heartbeats:
+            round_no = self.round + 1
+            self.heartbeat_due = bool(self.peers)
+        else:
+            assert round_no > NO_ROUND, "the host numbers its rounds from 0"
+        self.reads.add(context, round_no, max(self.commit, self.term_start_index))
+        if not self.peers:
+            replication.grant_reads(self)
+        return True
+
+    def transfer(self, now_ms: int, target: int) -> bool:
+        """Hand leadership to `target`; see `transfer.begin`."""
+        return transfer.begin(self, now_ms, target)
+
+    # Time.
+
+    @property
+    def deadline_ms(self) -> int:
+        """When `advance` is wanted next; 0 (at once) until the first one. May move later without notice, never earlier
+        but through a call of this object."""
+        if self.role is not LEADER:
+            return self.election_deadline_ms
+        deadline = self.quorum_deadline_ms
+        if self.own_heartbeats and self.heartbeat_deadline_ms < deadline:
+            deadline = self.heartbeat_deadline_ms
+        if self.transfer_target != NOBODY and self.transfer_deadline_ms < deadline:
+            deadline = self.transfer_deadline_ms
+        return deadline
+
+    def advance(self, now_ms: int, contact: Mapping[int, int] = NO_CONTACT) -> None:
+        """The deadline passed (harmless before). Input that has already arrived must be stepped first."""
+        if self.role is LEADER:
+            self._advance_leader(now_ms, contact)
+        elif self.election_deadline_ms == 0:
+            arm_election(self, now_ms)
+        elif now_ms >= self.election_deadline_ms:
+            if self.leader != NOBODY:
+                heard_ms = contact.get(self.leader, 0)
+                if heard_ms + self.election_timeout_ms > now_ms:
+                    self.leader_contact_ms = max(self.leader_contact_ms, heard_ms)
+                    self.election_deadline_ms = heard_ms + self.election_timeout_ms
+                    return
+            election.campaign(self, now_ms)
+
+    def _advance_leader(self, now_ms: int, contact: Mapping[int, int]) -> None:
+        transfer.abort_when_late(self, now_ms)
+        if self.own_heartbeats and now_ms >= self.heartbeat_deadline_ms:
+            self.heartbeat_deadline_ms = now_ms + self.timing.heartbeat_ms
+            self.heartbeat_due = bool(self.peers)
+        if now_ms >= self.quorum_deadline_ms:
+            if replication.quorum_contact_ms(self, contact) < self.quorum_since_ms:
+                self.step_down(now_ms)
+                return
+            self.quorum_since_ms = now_ms
+            self.quorum_deadline_ms = now_ms + self.timing.election_min_ms
+
+    def quorum_heard(self, since_ms: int, contact: Mapping[int, int] = NO_CONTACT) -> bool:
+        """Leading, and a quorum has shown life at or after `since_ms` (decision 7: whoever expires sessions must
+        ask).
+        """
+        return self.role is LEADER and replication.quorum_contact_ms(self, contact) >= since_ms
+
+    def campaign(self, now_ms: int) -> None:
+        """Start a pre-vote now."""
+        election.campaign(self, now_ms)
+
+    def step_down(self, now_ms: int) -> None:
+        """Give up leading or campaigning, for instance because the disk is stuck (rule 16)."""
+        if self.role is not FOLLOWER:
+            become_follower(self, now_ms, self.term, NOBODY)
+
+    # Disk and state machine.
+
+    def persisted(self, term: int, index: int) -> None:
+        """The batch of the `Ready` with this `persist_term` and `persist_index`, and all before it, are durable."""
+        if self.log.written(term, index) and self.role is LEADER:
+            replication.advance_commit(self)
+
+    def applied_to(self, index: int) -> None:
+        """The state machine holds everything up to `index`."""
+        output.applied_to(self, index)
+
+    def checkpointed(self, index: int, term: int) -> None:
+        """A checkpoint at (index, term) is durable here: followers that are too far behind are offered it."""
+        self.log.checkpoint = max(self.log.checkpoint, (index, term))
+
+    def compacted(self, index: int, term: int) -> None:
+        """Forget entries up to (index, term), which a durable checkpoint covers."""
+        assert index <= self.applied, "only applied entries are compacted"
+        self.log.compact(index, term)
+
+    def snapshot_installed(self, index: int, term: int) -> bool:
+        """A transferred checkpoint at (index, term) is durable here. False: the core is past it; do not use it."""
+        return following.snapshot_installed(self, index, term)
+
+    # Out.
+
+    def has_ready(self) -> bool:
+        """Is there anything to take?"""
+        return output.pending(self)
+
+    def ready(self) -> Ready:
+        """Take everything since the last one."""
+        return output.take(self)
+
+    def progress(self) -> dict[int, ProgressView]:
+        """While leading: where each other voter stands."""
+        return {peer: progress.view() for peer, progress in self.progresses.items()}
+
+    def status(self) -> Status:
+        """A copy for people."""
+        return Status(
+            role=self.role,
+            term=self.term,
+            leader=self.leader,
+            vote=self.vote,
+            commit=self.commit,
+            applied=self.applied,
+            first_index=self.first_index,
+            last_index=self.last_index,
+            stable_index=self.log.stable,
+            checkpoint_index=self.log.checkpoint[0],
+            transfer_target=self.transfer_target,
+            reads=len(self.reads),
+            progress=self.progress(),
+        )
+
+
+_HANDLERS = (
+    election.on_vote_request,
+    election.on_pre_vote_reply,
+    election.on_vote_request,
+    election.on_vote_reply,
+    following.on_append,
+    replication.on_append_reply,
+    following.on_heartbeat,
+    replication.on_heartbeat_reply,
+    following.on_snapshot,
+    None,
+    election.on_timeout_now,
+)

@@ -1,0 +1,132 @@
+"""Campaigns, votes, and what makes a follower want one.
+
+Problem: a new leader within a second of the old one's death, and none while it lives, whatever a returning or half
+cut-off node believes.
+Mechanism: pre-vote (no term moves until a majority would vote), loyalty (a voter that hears a leader ignores candidates
+that the leader has not sent itself; raft.md rule 14), and the lost link as the usual sign of a leader's death
+(decision 17): after it followers campaign within `link_stagger_ms` and retry quickly for one election timeout. A one-
+sided loss costs pre-votes only.
+
+Answers are counted by the state that asked (rule 15), and a pre-vote's grant names the term it was asked for.
+"""
+
+from muster_coordinator.raft import quorum
+from muster_coordinator.raft.messages import NOBODY, Message, MsgType
+from muster_coordinator.raft.quorum import VoteResult
+from muster_coordinator.raft.roles import become_candidate, become_follower, become_leader, become_pre_candidate
+from muster_coordinator.raft.state import CANDIDATE, FOLLOWER, LEADER, PRE_CANDIDATE, RaftState
+
+FORCED = 1
+"""`Message.context` of a vote request that the leader itself asked for (leadership transfer)."""
+
+
+def campaign(state: RaftState, now_ms: int) -> None:
+    """Start with a pre-vote; a leader ignores it."""
+    if state.role is LEADER:
+        return
+    become_pre_candidate(state, now_ms)
+    if _tally(state) is VoteResult.WON:
+        _stand(state, now_ms, forced=False)
+        return
+    log = state.log
+    for peer in state.peers:
+        state.messages.append(
+            Message(MsgType.PRE_VOTE, state.node, peer, state.term + 1, index=log.last_index, log_term=log.last_term)
+        )
+
+
+def _stand(state: RaftState, now_ms: int, *, forced: bool) -> None:
+    become_candidate(state, now_ms)
+    if _tally(state) is VoteResult.WON:
+        become_leader(state, now_ms)
+        return
+    log = state.log
+    for peer in state.peers:
+        state.after_persist.append(
+            Message(
+                MsgType.VOTE,
+                state.node,
+                peer,
+                state.term,
+                index=log.last_index,
+                log_term=log.last_term,
+                context=FORCED if forced else 0,
+            )
+        )
+
+
+def _tally(state: RaftState) -> VoteResult:
+    return quorum.vote_result(state.config, state.ballot)
+
+
+def loyal(state: RaftState, now_ms: int, contact_ms: int) -> bool:
+    """Does this voter have a leader that it heard within the shortest election timeout? A leader is its own."""
+    if state.role is LEADER:
+        return True
+    if state.leader == NOBODY:
+        return False
+    return now_ms - max(state.leader_contact_ms, contact_ms) < state.timing.election_min_ms
+
+
+def on_vote_request(state: RaftState, now_ms: int, message: Message) -> None:
+    """VOTE in the own term, or PRE_VOTE in the own or a later one (which changes nothing here, rule 13)."""
+    pre_vote = message.type == MsgType.PRE_VOTE
+    sender = message.sender
+    free = (
+        state.vote == sender
+        or (state.vote == NOBODY and state.leader == NOBODY)
+        or (pre_vote and message.term > state.term)
+    )
+    reply = MsgType.PRE_VOTE_REPLY if pre_vote else MsgType.VOTE_REPLY
+    if not (free and state.log.up_to_date(message.index, message.log_term)):
+        state.send(reply, sender, reject=True)
+        return
+    grant = Message(reply, state.node, sender, message.term)
+    if pre_vote:
+        state.messages.append(grant)
+        return
+    state.vote = sender
+    state.election_deadline_ms = now_ms + state.election_timeout_ms
+    state.after_persist.append(grant)
+
+
+def on_pre_vote_reply(state: RaftState, now_ms: int, message: Message) -> None:
+    """An answer to the pre-vote of this state and term, or an old one, which counts for nothing."""
+    if state.role is not PRE_CANDIDATE:
+        return
+    if not message.reject and message.term != state.term + 1:
+        return
+    state.ballot.setdefault(message.sender, not message.reject)
+    result = _tally(state)
+    if result is VoteResult.WON:
+        _stand(state, now_ms, forced=False)
+    elif result is VoteResult.LOST:
+        become_follower(state, now_ms, state.term, NOBODY)
+
+
+def on_vote_reply(state: RaftState, now_ms: int, message: Message) -> None:
+    """An answer in the own term."""
+    if state.role is not CANDIDATE:
+        return
+    state.ballot.setdefault(message.sender, not message.reject)
+    result = _tally(state)
+    if result is VoteResult.WON:
+        become_leader(state, now_ms)
+    elif result is VoteResult.LOST:
+        become_follower(state, now_ms, state.term, NOBODY)
+
+
+def on_timeout_now(state: RaftState, now_ms: int, message: Message) -> None:
+    """The leader wants this follower to take over: no pre-vote, and voters are told not to be loyal (rule 27)."""
+    if state.role is FOLLOWER and state.leader in (message.sender, NOBODY):
+        _stand(state, now_ms, forced=True)
+
+
+def leader_lost(state: RaftState, now_ms: int, peer: int) -> None:
+    """The link to `peer` is gone for good: if it led us, nobody does, and we campaign after a small random while."""
+    if state.role is not FOLLOWER or state.leader != peer:
+        return
+    state.leader = NOBODY
+    state.snapshot_offer = None
+    state.hurried_until_ms = now_ms + state.timing.election_min_ms
+    state.election_deadline_ms = now_ms + state.rand.randrange(0, state.timing.link_stagger_ms + 1)

@@ -1,0 +1,133 @@
+"""What a leader knows of one follower: how far it matches, what is on its way to it, and how to go on.
+
+Problem: a follower that keeps up should get entries without waiting for acknowledgements, one that diverged or is away
+must not be flooded, and one that is behind the log's beginning needs a checkpoint first.
+Mechanism: etcd's three states. PROBE sends one append and waits; REPLICATE streams within a window bounded in
+messages and bytes; SNAPSHOT sends nothing until the checkpoint has arrived. Messages may be lost at any time: nothing
+here assumes delivery, and a proof of life (`heard`) makes the leader look again (raft.md rules 25, 26).
+"""
+
+from collections import deque
+from enum import IntEnum
+from typing import NamedTuple
+
+from muster_coordinator.raft.timing import Flow
+
+
+class ProgressState(IntEnum):
+    """How appends are sent to a follower."""
+
+    PROBE = 0
+    REPLICATE = 1
+    SNAPSHOT = 2
+
+
+class ProgressView(NamedTuple):
+    """A copy for status pages and for choosing whom to transfer to."""
+
+    match: int
+    next: int
+    state: ProgressState
+    inflight: int
+    contact_ms: int
+
+
+PROBE = ProgressState.PROBE
+REPLICATE = ProgressState.REPLICATE
+SNAPSHOT = ProgressState.SNAPSHOT
+
+
+class Progress:
+    """`match` is durable there and equal to our log; `next` is the first entry not sent yet; always match < next."""
+
+    __slots__ = (
+        "_inflight",
+        "_inflight_bytes",
+        "contact_ms",
+        "look",
+        "match",
+        "next",
+        "offered_ms",
+        "paused",
+        "snapshot_index",
+        "state",
+    )
+
+    def __init__(self, next_index: int) -> None:
+        self.match = 0
+        self.next = next_index
+        self.state = PROBE
+        self.paused = False
+        """In PROBE: one append is out, and nothing more until it is answered or the follower shows life."""
+        self.look = False
+        """An append is due even when it carries no entries."""
+        self.contact_ms = 0
+        self.offered_ms = 0
+        self.snapshot_index = 0
+        self._inflight: deque[tuple[int, int]] = deque()
+        self._inflight_bytes = 0
+
+    def probe(self) -> None:
+        """Forget what is on its way; the next append finds out where the follower stands."""
+        self.next = self.match + 1
+        self._enter(PROBE)
+
+    def replicate(self) -> None:
+        """The follower's position is known: stream."""
+        self.next = self.match + 1
+        self._enter(REPLICATE)
+
+    def snapshot(self, index: int, now_ms: int) -> None:
+        """A checkpoint at `index` was offered."""
+        self._enter(SNAPSHOT)
+        self.snapshot_index = index
+        self.offered_ms = now_ms
+
+    def _enter(self, state: ProgressState) -> None:
+        self.state = state
+        self.paused = False
+        self.snapshot_index = 0
+        self._inflight.clear()
+        self._inflight_bytes = 0
+
+    def acknowledged(self, index: int) -> bool:
+        """The follower holds everything up to `index`. False when that is not news (raft.md rule 11)."""
+        if index <= self.match:
+            return False
+        self.match = index
+        if self.next <= index:
+            self.next = index + 1
+        inflight = self._inflight
+        while inflight and inflight[0][0] <= index:
+            self._inflight_bytes -= inflight.popleft()[1]
+        return True
+
+    def refused(self, index: int, hint: int) -> bool:
+        """The follower does not have our entry at `index`, and proposes `hint`. False when that is old news."""
+        if self.state is REPLICATE:
+            if index <= self.match:
+                return False
+            self.probe()
+            return True
+        if self.state is SNAPSHOT or index != self.next - 1:
+            return False
+        self.next = max(min(index, hint + 1), self.match + 1)
+        self.paused = False
+        return True
+
+    def sent(self, last_index: int, size: int) -> None:
+        """An append with entries up to `last_index` left; without entries, when `size` is 0."""
+        if self.state is not REPLICATE:
+            self.paused = True
+        elif size:
+            self._inflight.append((last_index, size))
+            self._inflight_bytes += size
+            self.next = last_index + 1
+
+    def full(self, flow: Flow) -> bool:
+        """Is the window closed for data?"""
+        return len(self._inflight) >= flow.inflight_appends_max or self._inflight_bytes >= flow.inflight_bytes_max
+
+    def view(self) -> ProgressView:
+        """A copy."""
+        return ProgressView(self.match, self.next, self.state, len(self._inflight), self.contact_ms)

@@ -1,0 +1,196 @@
+"""The leader's side of the log: what to send to whom, what an answer means, and when an entry is committed.
+
+Problem: followers in step should see entries before the leader's own sync, followers that are not must be found their
+place in few round trips, and only the count of a quorum for an entry of the *current* term commits anything.
+Mechanism: proposals only mark that something is due; `flush` builds the appends once a turn, when the host takes the
+`Ready`, so that a turn's proposals share one message a follower. Answers move `Progress`; `advance_commit` takes the
+quorum's median (raft.md rule 1).
+
+The own acknowledgement is `log.stable`, so a leader counts itself only after its own sync (rule 6).
+"""
+
+from collections.abc import Mapping
+
+from muster_coordinator.raft import transfer
+from muster_coordinator.raft.messages import Message, MsgType
+from muster_coordinator.raft.progress import PROBE, REPLICATE, SNAPSHOT, Progress
+from muster_coordinator.raft.quorum import UNBOUNDED, committed, highest_common
+from muster_coordinator.raft.state import LEADER, RaftState
+
+
+def flush(state: RaftState) -> None:
+    """Queue every append and heartbeat that is due."""
+    state.send_due = False
+    for peer, progress in state.progresses.items():
+        _send_appends(state, peer, progress)
+    if state.heartbeat_due:
+        state.heartbeat_due = False
+        state.round += 1
+        for peer, progress in state.progresses.items():
+            state.messages.append(
+                Message(
+                    MsgType.HEARTBEAT,
+                    state.node,
+                    peer,
+                    state.term,
+                    commit=min(progress.match, state.commit),
+                    context=state.round,
+                )
+            )
+
+
+def _send_appends(state: RaftState, peer: int, progress: Progress) -> None:
+    last = state.log.last_index
+    if progress.state is REPLICATE:
+        while progress.next <= last and not progress.full(state.flow):
+            cold = progress.next < state.log.cache_first
+            _send_append(state, peer, progress, with_entries=True)
+            progress.look = False
+            if cold or progress.state is not REPLICATE:
+                break
+        if progress.look:
+            _send_append(state, peer, progress, with_entries=False)
+    elif progress.state is PROBE and not progress.paused and (progress.look or progress.next <= last):
+        _send_append(state, peer, progress, with_entries=progress.next <= last)
+    progress.look = False
+
+
+def _send_append(state: RaftState, peer: int, progress: Progress, *, with_entries: bool) -> None:
+    log = state.log
+    previous = progress.next - 1
+    previous_term = log.term_at(previous)
+    if previous_term is None:
+        _offer_checkpoint(state, peer, progress)
+        return
+    if with_entries:
+        entries, size = log.slice(progress.next, log.last_index + 1, state.flow.append_bytes_max)
+    else:
+        entries, size = (), 0
+    state.messages.append(
+        Message(
+            MsgType.APPEND,
+            state.node,
+            peer,
+            state.term,
+            previous,
+            previous_term,
+            state.commit,
+            entries,
+        )
+    )
+    progress.sent(previous + len(entries), size)
+
+
+def _offer_checkpoint(state: RaftState, peer: int, progress: Progress) -> None:
+    """The follower needs entries that are compacted: it must fetch the newest checkpoint first."""
+    index, term = state.log.checkpoint
+    state.messages.append(
+        Message(MsgType.SNAPSHOT, state.node, peer, state.term, index=index, log_term=term, commit=state.commit)
+    )
+    progress.snapshot(index, progress.contact_ms)
+
+
+def on_append_reply(state: RaftState, now_ms: int, message: Message) -> None:
+    """A follower acknowledged or refused an append (or installed a checkpoint)."""
+    if state.role is not LEADER:
+        return
+    progress = state.progresses[message.sender]
+    progress.contact_ms = now_ms
+    if message.reject:
+        _on_refusal(state, progress, message)
+        return
+    log = state.log
+    index = message.index
+    if index > log.last_index:
+        return
+    moved = progress.acknowledged(index)
+    if (progress.state is PROBE and index == progress.match) or (
+        progress.state is SNAPSHOT and progress.match >= log.compacted_index
+    ):
+        progress.replicate()
+    if progress.next <= log.last_index:
+        state.send_due = True
+    if moved:
+        if index > state.commit:
+            advance_commit(state)
+        if message.sender == state.transfer_target:
+            transfer.hand_over_when_matched(state)
+
+
+def _on_refusal(state: RaftState, progress: Progress, message: Message) -> None:
+    hint = message.hint
+    if message.log_term > 0:
+        hint, _ = state.log.find_conflict_by_term(hint, message.log_term)
+    if progress.refused(message.index, hint):
+        progress.look = True
+        state.send_due = True
+
+
+def on_heartbeat_reply(state: RaftState, now_ms: int, message: Message) -> None:
+    """A follower accepted a heartbeat of ours. A round that was not begun yet is not confirmed by anybody."""
+    heard(state, now_ms, message.sender, min(message.context, state.round))
+
+
+def heard(state: RaftState, now_ms: int, peer: int, round_no: int) -> None:
+    """`peer` accepted our leadership in round `round_no` of heartbeats.
+
+    That is proof of life, confirms reads, and is a reason to look again where it stands: something may be lost
+    (rule 25).
+    """
+    if state.role is not LEADER:
+        return
+    progress = state.progresses.get(peer)
+    if progress is None:
+        return
+    progress.contact_ms = now_ms
+    progress.paused = False
+    if progress.state is SNAPSHOT:
+        if now_ms - progress.offered_ms >= state.timing.election_min_ms:
+            _offer_checkpoint(state, peer, progress)
+    elif progress.match < state.log.last_index or progress.state is PROBE:
+        progress.look = True
+        state.send_due = True
+    if state.reads:
+        state.reads.reached(state.config, peer, round_no)
+        grant_reads(state)
+
+
+def advance_commit(state: RaftState) -> None:
+    """Commit what a quorum holds, if its newest entry is of this term."""
+    log = state.log
+    progresses = state.progresses
+    if state.config.outgoing:
+        reached = {peer: progress.match for peer, progress in progresses.items()}
+        reached[state.node] = log.stable
+        index = committed(state.config, reached)
+    else:
+        matches = [progress.match for progress in progresses.values()]
+        matches.append(log.stable)
+        index = highest_common(matches)
+    if index <= state.commit or index < state.term_start_index:
+        return
+    assert index <= log.last_index, "nothing beyond the log's end is committed"
+    state.commit = index
+    if state.reads:
+        grant_reads(state)
+
+
+def grant_reads(state: RaftState) -> None:
+    """Release the reads whose round is confirmed, once an entry of the term is committed."""
+    if state.commit >= state.term_start_index:
+        state.grants += state.reads.granted()
+
+
+def unreachable(state: RaftState, peer: int) -> None:
+    """The link to `peer` broke: what was on its way may be lost."""
+    progress = state.progresses.get(peer)
+    if progress is not None and progress.state is not PROBE:
+        progress.probe()
+        state.send_due = True
+
+
+def quorum_contact_ms(state: RaftState, contact: Mapping[int, int]) -> int:
+    """The latest time since which a quorum has shown life; what the host knows beyond the core is in `contact`."""
+    times = {peer: max(progress.contact_ms, contact.get(peer, 0)) for peer, progress in state.progresses.items()}
+    times[state.node] = UNBOUNDED
+    return committed(state.config, times)

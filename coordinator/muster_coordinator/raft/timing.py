@@ -1,0 +1,51 @@
+"""Durations and flow limits of one core, as values that tests and the simulator may squeeze.
+
+Problem: the same core must run with production's seconds and with windows of one message, so that rare paths are
+common.
+Mechanism: two immutable tuples, defaults from `limits`. It holds no clock and arms nothing (`roles` does).
+"""
+
+from typing import NamedTuple
+
+from muster_coordinator import limits
+from muster_coordinator.ports import Rand
+
+
+class Timing(NamedTuple):
+    """All in milliseconds of the host's monotonic clock."""
+
+    heartbeat_ms: int = limits.HEARTBEAT_MS
+    election_min_ms: int = limits.ELECTION_TIMEOUT_MIN_MS
+    """Also the period of check-quorum, the time a voter stays loyal to a leader, and the time a transfer may take."""
+    election_max_ms: int = limits.ELECTION_TIMEOUT_MAX_MS
+    link_stagger_ms: int = limits.LINK_LOSS_STAGGER_MS
+    """A follower that lost its leader's link campaigns after 0 up to this long (decision 17)."""
+
+    def election_timeout_ms(self, rand: Rand) -> int:
+        """A fresh random time-out (raft.md rule 28)."""
+        return rand.randrange(self.election_min_ms, self.election_max_ms + 1)
+
+    def hurried_timeout_ms(self, rand: Rand) -> int:
+        """Between rounds while a leader is known to be gone: long enough for a vote and its sync, no election
+        timeout.
+        """
+        return rand.randrange(2 * self.heartbeat_ms, 4 * self.heartbeat_ms + 1)
+
+
+class Flow(NamedTuple):
+    """Bounds of one core (raft.md rule 33): each by bytes and by count; one oversize entry always passes an empty
+    window.
+    """
+
+    uncommitted_bytes_max: int = limits.GROUP_UNCOMMITTED_BYTES_MAX
+    uncommitted_entries_max: int = limits.GROUP_UNCOMMITTED_ENTRIES_MAX
+    append_bytes_max: int = limits.APPEND_BYTES_MAX
+    inflight_appends_max: int = limits.INFLIGHT_APPENDS_MAX
+    inflight_bytes_max: int = limits.INFLIGHT_APPEND_BYTES_MAX
+    apply_bytes_max: int = limits.APPLY_BYTES_PER_TURN_MAX
+    unapplied_bytes_max: int = limits.UNAPPLIED_BYTES_MAX
+    reads_max: int = limits.READS_PENDING_MAX
+
+
+TIMING = Timing()
+FLOW = Flow()

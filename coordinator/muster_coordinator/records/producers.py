@@ -1,0 +1,205 @@
+"""Idempotent producers of one partition: what their last batches were, hence what a new batch is (data_plane.md 2.4).
+
+Problem: a producer retries a batch whose answer it lost; the retry must be found, not stored again. Mechanism: per
+producer an immutable `ProducerState`; `judge` compares a batch with one, `advance` gives the next. As both are pure,
+the caller can judge against in-flight states laid over the table and drop these when leadership goes. `ProducerTable`
+holds only what was applied, so it is equal on all replicas. It does not know the time: who expires is proposed by the
+leader and applied by all.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator
+from enum import IntEnum
+from typing import NamedTuple
+
+from muster_coordinator.limits import PRODUCER_BATCHES_KEPT
+from muster_coordinator.records.batch import BatchHeader
+from muster_coordinator.records.errors import MalformedError, UnsupportedError
+
+_SEQUENCES = 2**31
+NO_OFFSET = -1
+_VERSION = 0
+_TABLE_HEAD = struct.Struct(">hI")
+_STATE = struct.Struct(">qhqqB")
+_BATCH = struct.Struct(">iiqiq")
+
+
+class StoredBatch(NamedTuple):
+    """One of a producer's last batches."""
+
+    first_sequence: int
+    last_sequence: int
+    base_offset: int
+    """NO_OFFSET while it is in flight (laid over by the caller)."""
+    last_offset_delta: int
+    timestamp_ms: int
+    """maxTimestamp of the batch: a duplicate is answered with it (data_plane.md 2.3)."""
+
+
+class ProducerState(NamedTuple):
+    """Immutable."""
+
+    epoch: int
+    batches: tuple[StoredBatch, ...]
+    """Oldest first, at most PRODUCER_BATCHES_KEPT, all of this epoch."""
+    last_timestamp_ms: int
+    """Of the last batch or marker: what expiry looks at."""
+    transaction_first_offset: int = NO_OFFSET
+    """Of the open transaction."""
+
+
+class Standing(IntEnum):
+    """What a batch is to its producer's state."""
+
+    NEXT = 0
+    DUPLICATE = 1
+    FENCED = 2
+    """Answer 47."""
+    OUT_OF_ORDER = 3
+    """Answer 45."""
+
+
+class Judgement(NamedTuple):
+    standing: Standing
+    batch: StoredBatch | None = None
+    """The original of a DUPLICATE."""
+
+
+_NEXT = Judgement(Standing.NEXT)
+_FENCED = Judgement(Standing.FENCED)
+_OUT_OF_ORDER = Judgement(Standing.OUT_OF_ORDER)
+
+
+def last_sequence(base_sequence: int, last_offset_delta: int) -> int:
+    """Sequence of a batch's last record; after 2147483647 comes 0."""
+    return (base_sequence + last_offset_delta) % _SEQUENCES
+
+
+def judge(state: ProducerState | None, epoch: int, base_sequence: int, last_offset_delta: int) -> Judgement:
+    """In Kafka's order: duplicate, epoch, sequence. An unknown producer may begin anywhere (KIP-360)."""
+    if state is None:
+        return _NEXT
+    if epoch == state.epoch:
+        last = last_sequence(base_sequence, last_offset_delta)
+        for batch in state.batches:
+            if batch.first_sequence == base_sequence and batch.last_sequence == last:
+                return Judgement(Standing.DUPLICATE, batch)
+        # Only a marker leaves an epoch without batches; such an epoch begins at 0 like any new one.
+        wanted = (state.batches[-1].last_sequence + 1) % _SEQUENCES if state.batches else 0
+        return _NEXT if base_sequence == wanted else _OUT_OF_ORDER
+    if epoch < state.epoch:
+        return _FENCED
+    return _NEXT if base_sequence == 0 else _OUT_OF_ORDER
+
+
+def advance(state: ProducerState | None, header: BatchHeader, base_offset: int) -> ProducerState:
+    """The state after a data batch that was judged NEXT. `base_offset` is NO_OFFSET while it is in flight."""
+    batch = StoredBatch(
+        header.base_sequence,
+        last_sequence(header.base_sequence, header.last_offset_delta),
+        base_offset,
+        header.last_offset_delta,
+        header.max_timestamp_ms,
+    )
+    opened = NO_OFFSET if state is None else state.transaction_first_offset
+    if header.is_transactional and opened == NO_OFFSET:
+        opened = base_offset
+    if state is None or state.epoch != header.producer_epoch:
+        return ProducerState(header.producer_epoch, (batch,), header.max_timestamp_ms, opened)
+    kept = (*state.batches[1 - PRODUCER_BATCHES_KEPT :], batch)
+    return ProducerState(state.epoch, kept, header.max_timestamp_ms, opened)
+
+
+def end_transaction(state: ProducerState | None, producer_epoch: int, timestamp_ms: int) -> ProducerState:
+    """The state after an end-transaction marker: nothing open; a marker of a newer epoch forgets the batches."""
+    if state is None or state.epoch != producer_epoch:
+        return ProducerState(producer_epoch, (), timestamp_ms)
+    return ProducerState(state.epoch, state.batches, timestamp_ms)
+
+
+class ProducerTable:
+    """All producers of one partition, as applied."""
+
+    __slots__ = ("_states",)
+
+    def __init__(self) -> None:
+        self._states: dict[int, ProducerState] = {}
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def get(self, producer_id: int) -> ProducerState | None:
+        return self._states.get(producer_id)
+
+    def items(self) -> Iterator[tuple[int, ProducerState]]:
+        return iter(self._states.items())
+
+    def apply(self, header: BatchHeader, base_offset: int) -> None:
+        """A batch of the log, in order; batches without a producer change nothing."""
+        if header.producer_id < 0:
+            return
+        state = self._states.get(header.producer_id)
+        if header.is_control:
+            after = end_transaction(state, header.producer_epoch, header.max_timestamp_ms)
+        else:
+            after = advance(state, header, base_offset)
+        self._states[header.producer_id] = after
+
+    def expired(self, now_ms: int, expiration_ms: int) -> tuple[int, ...]:
+        """Ids whose last batch is that old and that have no open transaction, ascending; the leader proposes them."""
+        oldest = now_ms - expiration_ms
+        return tuple(
+            sorted(
+                producer_id
+                for producer_id, state in self._states.items()
+                if state.last_timestamp_ms < oldest and state.transaction_first_offset == NO_OFFSET
+            )
+        )
+
+    def expire(self, producer_ids: Iterable[int]) -> None:
+        """Apply a replicated expiry; unknown ids are harmless."""
+        for producer_id in producer_ids:
+            self._states.pop(producer_id, None)
+
+    def first_open_offset(self) -> int:
+        """Where the oldest open transaction began (the last stable offset), or NO_OFFSET."""
+        opened = [s.transaction_first_offset for s in self._states.values() if s.transaction_first_offset != NO_OFFSET]
+        return min(opened, default=NO_OFFSET)
+
+    def copy(self) -> "ProducerTable":
+        """A picture for a checkpoint: the states are immutable, so one dict copy is enough."""
+        other = ProducerTable()
+        other._states = self._states.copy()
+        return other
+
+    def encode(self) -> bytes:
+        """Deterministic: ascending producer ids."""
+        pieces = [_TABLE_HEAD.pack(_VERSION, len(self._states))]
+        for producer_id in sorted(self._states):
+            epoch, batches, last_ms, opened = self._states[producer_id]
+            pieces.append(_STATE.pack(producer_id, epoch, last_ms, opened, len(batches)))
+            pieces += [_BATCH.pack(*batch) for batch in batches]
+        return b"".join(pieces)
+
+    @classmethod
+    def decode(cls, data: bytes) -> "ProducerTable":
+        """Inverse of `encode`; MalformedError when `data` is not exactly one table."""
+        table = cls()
+        try:
+            version, count = _TABLE_HEAD.unpack_from(data)
+            if version != _VERSION:
+                raise UnsupportedError(f"producer table version {version}")
+            position = _TABLE_HEAD.size
+            for _ in range(count):
+                producer_id, epoch, last_ms, opened, kept = _STATE.unpack_from(data, position)
+                position += _STATE.size
+                batches = []
+                for _ in range(kept):
+                    batches.append(StoredBatch._make(_BATCH.unpack_from(data, position)))
+                    position += _BATCH.size
+                table._states[producer_id] = ProducerState(epoch, tuple(batches), last_ms, opened)
+        except struct.error:
+            raise MalformedError("a producer table is cut short") from None
+        if position != len(data):
+            raise MalformedError("bytes after a producer table")
+        return table

@@ -1,0 +1,360 @@
+"""One heartbeat per pair of hosts for all groups between them (decision 19): liveness, check-quorum, commits and reads.
+
+Problem: 50 groups with two followers each would be 1,000 heartbeats a second. Mechanism: a beat names a group only when
+its term or commit changed since the last beat to that peer; all others are *covered*: sender and receiver each keep the
+set of (group, term, commit) that both agree on, and a beat carries only its count and hash. Order holds within a lane
+and a link's life, so both sets change in step; whatever breaks the step (a lost message, a restart) shows as a mismatch
+and is mended by one beat that names everything anew.
+
+The receiver marks a group deserted the moment its own core follows somebody else or another term, and says so in its
+next ack; the sender then drops it from the set and names it again while it leads it. So a matched ack of round r proves
+for every group covered since r or before, and not reported as deserted, that the peer's core followed this sender in
+this term when it got the beat: it confirms all reads that waited when r was sent (decision 36: the reads of a turn
+start one round, at once), and its sending time is the proof of life that check-quorum counts. Cores decide; this only
+carries.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from muster_coordinator import limits
+from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.ports import Loop
+from muster_coordinator.raft.core import RaftCore
+from muster_coordinator.raft.messages import Role
+from muster_coordinator.replica.payloads import Beat, BeatAck, NamedGroup
+
+_MASK = (1 << 64) - 1
+NO_CONTACT: Mapping[int, int] = {}
+
+
+def mix(group: int, term: int, commit: int) -> int:
+    """A number whose sum over a set tells sets apart."""
+    value = (
+        group * 0x9E3779B97F4A7C15 + term * 0xC2B2AE3D27D4EB4F + commit * 0xFF51AFD7ED558CCD + 0x165667B19E3779F9
+    ) & _MASK
+    value ^= value >> 29
+    value = (value * 0xBF58476D1CE4E5B9) & _MASK
+    return value ^ (value >> 32)
+
+
+class BeatGroup(Protocol):
+    """What beats need of a group's runtime."""
+
+    number: GroupNo
+    core: RaftCore
+
+    def beat_named(self, leader: BrokerId, term: int, commit: int, leader_commit: int) -> bool:
+        """A beat names this group; step the core. False: not accepted."""
+
+
+class _Outgoing:
+    """The sender's side towards one peer."""
+
+    __slots__ = ("anew", "confirmed_ms", "confirmed_round", "cover", "cover_hash", "dropped", "mended_round", "named")
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """The link is new: nothing is agreed on."""
+        self.cover: dict[GroupNo, tuple[int, int]] = {}
+        """group -> (term, round since which it is covered)"""
+        self.cover_hash = 0
+        self.named: dict[GroupNo, tuple[int, int]] = {}
+        """group -> (term, commit) as last named; its keys are those of `cover`"""
+        self.dropped: list[GroupNo] = []
+        self.anew = True
+        self.mended_round = -1
+        self.confirmed_round = -1
+        self.confirmed_ms = 0
+
+    def add(self, group: GroupNo, term: int, commit: int, round_no: int) -> None:
+        """Name it: covered in this term since the first naming, with the commit of the last."""
+        known = self.cover.get(group)
+        if known is not None:
+            self.cover_hash -= mix(group, *self.named[group])
+        if known is None or known[0] != term:
+            self.cover[group] = (term, round_no)
+        self.named[group] = (term, commit)
+        self.cover_hash = (self.cover_hash + mix(group, term, commit)) & _MASK
+
+    def remove(self, group: GroupNo) -> bool:
+        if self.cover.pop(group, None) is None:
+            return False
+        self.cover_hash = (self.cover_hash - mix(group, *self.named.pop(group))) & _MASK
+        return True
+
+
+class _Incoming:
+    """The receiver's side of one peer's beats: a mirror of what the sender covers."""
+
+    __slots__ = ("commits", "deserted", "hash", "heard_ms", "rejected", "table")
+
+    def __init__(self) -> None:
+        self.table: dict[GroupNo, int] = {}
+        """group -> covered term"""
+        self.commits: dict[GroupNo, int] = {}
+        """group -> commit as last named"""
+        self.hash = 0
+        self.heard_ms = 0
+        self.deserted: set[GroupNo] = set()
+        """Covered groups whose core here does not follow the sender in the covered term."""
+        self.rejected: dict[GroupNo, int] = {}
+        """Deserted ones that the sender was not told of yet, with the own term."""
+
+    def put(self, group: GroupNo, term: int, commit: int) -> None:
+        self.take(group)
+        self.table[group] = term
+        self.commits[group] = commit
+        self.hash = (self.hash + mix(group, term, commit)) & _MASK
+
+    def take(self, group: GroupNo) -> None:
+        term = self.table.pop(group, None)
+        if term is not None:
+            self.hash = (self.hash - mix(group, term, self.commits.pop(group))) & _MASK
+        self.deserted.discard(group)
+        self.rejected.pop(group, None)
+
+    def desert(self, group: GroupNo, own_term: int) -> None:
+        self.deserted.add(group)
+        self.rejected[group] = own_term
+
+    def clear(self) -> None:
+        self.table.clear()
+        self.commits.clear()
+        self.hash = 0
+        self.deserted.clear()
+        self.rejected.clear()
+
+
+class Beats:
+    """All beats of one host, both ways. `send_beat` and `send_ack` give them to the link."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        groups: Mapping[GroupNo, BeatGroup],
+        *,
+        send_beat: Callable[[BrokerId, Beat], bool],
+        send_ack: Callable[[BrokerId, BeatAck], bool],
+        may_beat: Callable[[], bool],
+        acked: Callable[[BeatGroup], None],
+        heartbeat_ms: int = limits.HEARTBEAT_MS,
+    ) -> None:
+        """`may_beat`: False while the WAL makes no progress. `acked(group)`: its core may have a `Ready` now."""
+        self._loop = loop
+        self._groups = groups
+        self._send_beat = send_beat
+        self._send_ack = send_ack
+        self._may_beat = may_beat
+        self._acked = acked
+        self._heartbeat_ms = heartbeat_ms
+        self.round = 0
+        """The last round that was sent."""
+        self._round_wanted = False
+        self._outgoing: dict[BrokerId, _Outgoing] = {}
+        self._incoming: dict[BrokerId, _Incoming] = {}
+        self._led: dict[GroupNo, BeatGroup] = {}
+        self._moved: dict[GroupNo, BeatGroup] = {}
+        """Led groups whose commit, or a follower's match, may have changed since the last beat."""
+        self._watched: dict[GroupNo, BeatGroup] = {}
+        """Led groups that want single `beat_ok` calls."""
+        self.sent = 0
+
+    def start(self) -> None:
+        self._loop.call_at(self._loop.monotonic_ms() + self._heartbeat_ms, self._tick)
+
+    def _tick(self) -> None:
+        self._loop.call_at(self._loop.monotonic_ms() + self._heartbeat_ms, self._tick)
+        self.send_round()
+
+    # -- links -----------------------------------------------------------------------------------------------------
+
+    def peer_up(self, peer: BrokerId) -> None:
+        """A link is new: messages may have been lost before it."""
+        self._outgoing[peer] = _Outgoing()
+        self._incoming[peer] = _Incoming()
+        self._watched.update(self._led)
+
+    def peer_down(self, peer: BrokerId) -> None:
+        self._outgoing.pop(peer, None)
+        self._incoming.pop(peer, None)
+
+    # -- leading ---------------------------------------------------------------------------------------------------
+
+    def leads(self, group: BeatGroup) -> None:
+        """The group is led here from now on, in its core's term."""
+        self._led[group.number] = group
+        self.moved(group)
+
+    def leads_no_more(self, group: BeatGroup) -> None:
+        number = group.number
+        if self._led.pop(number, None) is None:
+            return
+        self._moved.pop(number, None)
+        self._watched.pop(number, None)
+        for outgoing in self._outgoing.values():
+            if outgoing.remove(number):
+                outgoing.dropped.append(number)
+
+    def moved(self, group: BeatGroup) -> None:
+        """Something about a led group changed that a beat might have to tell, or an ack to act upon."""
+        self._moved[group.number] = group
+        self._watched[group.number] = group
+
+    def next_round(self, group: BeatGroup) -> int:
+        """The number of a round that starts after this call, at the latest at the end of this turn (for a read)."""
+        self._round_wanted = True
+        self._watched[group.number] = group
+        return self.round + 1
+
+    def end_of_turn(self) -> None:
+        """Start the round that reads asked for."""
+        if self._round_wanted:
+            self.send_round()
+
+    def send_round(self) -> None:
+        """One beat to every peer that has a link."""
+        self._round_wanted = False
+        if not self._may_beat():
+            return
+        self.round += 1
+        now_ms = self._loop.monotonic_ms()
+        moved, self._moved = self._moved, {}
+        for peer, outgoing in self._outgoing.items():
+            self._beat_to(peer, outgoing, moved, now_ms)
+
+    def _beat_to(self, peer: BrokerId, outgoing: _Outgoing, moved: Mapping[GroupNo, BeatGroup], now_ms: int) -> None:
+        anew = outgoing.anew
+        if anew:
+            outgoing.cover.clear()
+            outgoing.cover_hash = 0
+            outgoing.named.clear()
+            outgoing.dropped.clear()
+            moved = self._led
+        named = []
+        for number, group in moved.items():
+            core = group.core
+            if core.role is not Role.LEADER or peer not in core.progresses:
+                continue
+            commit = core.beat_commit(peer)
+            if outgoing.named.get(number) == (core.term, commit):
+                continue
+            outgoing.add(number, core.term, commit, self.round)
+            named.append(NamedGroup(number, core.term, commit, core.commit))
+        if not (outgoing.cover or outgoing.dropped or anew):
+            return
+        dropped, outgoing.dropped = tuple(outgoing.dropped), []
+        beat = Beat(anew, self.round, now_ms, len(outgoing.cover), outgoing.cover_hash, dropped, tuple(named))
+        self.sent += 1
+        # A beat that could not be queued is a lost message: the next one starts anew.
+        outgoing.anew = not self._send_beat(peer, beat)
+
+    def ack(self, peer: BrokerId, ack: BeatAck) -> None:
+        """A peer answered a beat of this host's present link."""
+        outgoing = self._outgoing.get(peer)
+        if outgoing is None or ack.round > self.round or ack.sent_ms > self._loop.monotonic_ms():
+            return
+        now_ms = self._loop.monotonic_ms()
+        for number, term in ack.rejected:
+            self._rejected(peer, outgoing, GroupNo(number), term, now_ms)
+        if ack.matched:
+            outgoing.confirmed_round = max(outgoing.confirmed_round, ack.round)
+            outgoing.confirmed_ms = max(outgoing.confirmed_ms, ack.sent_ms)
+            self._confirm(peer, outgoing, ack.round, now_ms)
+        elif ack.round > outgoing.mended_round:
+            outgoing.mended_round = self.round
+            outgoing.anew = True
+            self._round_wanted = True
+
+    def _rejected(self, peer: BrokerId, outgoing: _Outgoing, number: GroupNo, term: int, now_ms: int) -> None:
+        if outgoing.remove(number):
+            outgoing.dropped.append(number)
+        group = self._led.get(number)
+        if group is None:
+            return
+        self._moved[number] = group
+        group.core.beat_rejected(now_ms, peer, term)
+        self._acked(group)
+
+    def _confirm(self, peer: BrokerId, outgoing: _Outgoing, round_no: int, now_ms: int) -> None:
+        """Tell the groups that wait for single acks; the others ask `contact` when their deadline comes."""
+        done = []
+        for number, group in self._watched.items():
+            core = group.core
+            if not core.wants_beats:
+                done.append(number)
+                continue
+            covered = outgoing.cover.get(number)
+            if covered is not None and covered[0] == core.term and covered[1] <= round_no:
+                core.beat_ok(now_ms, peer, round_no)
+                self._acked(group)
+        for number in done:
+            del self._watched[number]
+
+    # -- following -------------------------------------------------------------------------------------------------
+
+    def received(self, peer: BrokerId, beat: Beat) -> None:
+        """A peer's beat: step what it names, judge what it covers, answer."""
+        incoming = self._incoming.get(peer)
+        if incoming is None:
+            return
+        if beat.anew:
+            incoming.clear()
+        for dropped in beat.dropped:
+            incoming.take(GroupNo(dropped))
+        for named in beat.named:
+            number = GroupNo(named.group)
+            group = self._groups.get(number)
+            incoming.put(number, named.term, named.commit)
+            if group is None or not group.beat_named(peer, named.term, named.commit, named.leader_commit):
+                incoming.desert(number, 0 if group is None else group.core.term)
+        matched = len(incoming.table) == beat.covered and incoming.hash == beat.cover_hash
+        if matched:
+            incoming.heard_ms = self._loop.monotonic_ms()
+        rejected, incoming.rejected = tuple(incoming.rejected.items()), {}
+        self._send_ack(peer, BeatAck(matched, beat.round, beat.sent_ms, rejected))
+
+    def follows(self, group: BeatGroup) -> None:
+        """The group's core changed role, term or leader: cover it only where that still holds."""
+        number, core = group.number, group.core
+        for peer, incoming in self._incoming.items():
+            term = incoming.table.get(number)
+            if term is not None and number not in incoming.deserted and (core.term != term or core.leader != peer):
+                incoming.desert(number, core.term)
+
+    # -- what is known ---------------------------------------------------------------------------------------------
+
+    def contact(self, group: BeatGroup) -> Mapping[int, int]:
+        """Last proof of life by beats of each peer, for this group in its present term (see `RaftCore.advance`)."""
+        core = group.core
+        number, term = group.number, core.term
+        if core.role is Role.LEADER:
+            found = {}
+            for peer, outgoing in self._outgoing.items():
+                covered = outgoing.cover.get(number)
+                if covered is not None and covered[0] == term and covered[1] <= outgoing.confirmed_round:
+                    found[int(peer)] = outgoing.confirmed_ms
+            return found
+        leader = BrokerId(core.leader)
+        incoming = self._incoming.get(leader)
+        if incoming is None or incoming.table.get(number) != term or number in incoming.deserted:
+            return NO_CONTACT
+        return {leader: incoming.heard_ms}
+
+    def led(self) -> Mapping[GroupNo, BeatGroup]:
+        """Groups led here, ready or not."""
+        return self._led
+
+    def forget(self, number: GroupNo) -> None:
+        """The group was deleted."""
+        self._led.pop(number, None)
+        self._moved.pop(number, None)
+        self._watched.pop(number, None)
+        for outgoing in self._outgoing.values():
+            if outgoing.remove(number):
+                outgoing.dropped.append(number)
+        for incoming in self._incoming.values():
+            if number in incoming.table:
+                incoming.desert(number, 0)

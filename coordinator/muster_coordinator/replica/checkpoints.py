@@ -1,0 +1,267 @@
+"""When segments are flushed and state machines checkpointed, and in which order that becomes durable (decision 2).
+
+Flush: after `segment_flush_ms` or `segment_flush_bytes` unflushed, one job; then its mark goes into the WAL.
+Checkpoint: after `checkpoint_bytes` applied, when the WAL's oldest quarter is pinned by a group, or when a peer needs
+one. The picture and the mark are taken in one turn, then: segments flushed -> mark durable -> file written and
+published -> CHECKPOINT record durable -> the core may offer it and forget entries. Each step starts when the one before
+is durable, so a crash anywhere leaves the older checkpoint in force. Groups in which nothing was applied cost nothing
+here.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from muster_coordinator.errors import StorageFailed
+from muster_coordinator.groups.effects import CheckpointBody, CheckpointImage
+from muster_coordinator.ids import GroupNo
+from muster_coordinator.ports import Disk, Loop
+from muster_coordinator.replica.folders import checkpoint_folder
+from muster_coordinator.replica.host import Host
+from muster_coordinator.replica.partition import PartitionState
+from muster_coordinator.replica.raft_group import RaftGroup
+from muster_coordinator.replica.settings import NodeSettings
+from muster_coordinator.storage.checkpoint import CheckpointMeta, write_job
+from muster_coordinator.storage.contract import GroupWrites, Mark
+
+LOOK_MS = 100
+CHECKPOINTS_AT_ONCE = 2
+"""Pictures that are held at once; each pins one shard's dictionaries."""
+
+
+class Stateful(Protocol):
+    """A machine whose state can be pictured."""
+
+    def image(self) -> CheckpointImage: ...
+    def restore(self, body: CheckpointBody) -> None: ...
+    def state_hash(self) -> str: ...
+
+
+class _Tracked:
+    """One group's part."""
+
+    __slots__ = ("busy", "gone", "group", "machine", "mark", "offered", "pictured_bytes", "since_ms", "state", "wanted")
+
+    def __init__(self, group: RaftGroup, machine: Stateful, state: PartitionState | None) -> None:
+        self.group = group
+        self.machine = machine
+        self.state = state
+        self.pictured_bytes = 0
+        """`applied_bytes` of the group when its last picture was taken."""
+        self.since_ms = 0
+        """When the oldest unflushed entry was applied, roughly."""
+        self.busy = False
+        self.wanted: list[Callable[[], None]] = []
+        """Who waits for a fresh checkpoint."""
+        self.gone: Callable[[], None] | None = None
+        self.offered: CheckpointMeta | None = None
+        """The newest published checkpoint of this life, and ..."""
+        self.mark: Mark | None = None
+        """... where the segments were then; None without one or without segments."""
+
+
+class Checkpoints:
+    """See the module."""
+
+    def __init__(self, loop: Loop, disk: Disk, host: Host, settings: NodeSettings) -> None:
+        self._loop = loop
+        self._disk = disk
+        self._host = host
+        self._settings = settings
+        self._tracked: dict[GroupNo, _Tracked] = {}
+        self._active: dict[GroupNo, _Tracked] = {}
+        """Groups in which something was applied since their last flush or checkpoint."""
+        self._running = 0
+        self.made = 0
+        self.flushes = 0
+
+    def start(self) -> None:
+        self._host.applied = self._applied
+        self._loop.call_at(self._loop.monotonic_ms() + LOOK_MS, self._look)
+
+    def add(self, group: RaftGroup, machine: Stateful, state: PartitionState | None) -> None:
+        self._tracked[group.number] = _Tracked(group, machine, state)
+
+    def remove(self, group: RaftGroup, idle: Callable[[], None]) -> None:
+        """The group is deleted; `idle` is called once no job of it is under way."""
+        tracked = self._tracked.pop(group.number)
+        self._active.pop(group.number, None)
+        if tracked.busy:
+            tracked.gone = idle
+        else:
+            idle()
+
+    def newest(self, number: GroupNo) -> tuple[CheckpointMeta, Mark | None] | None:
+        """The newest checkpoint that was published in this life."""
+        tracked = self._tracked.get(number)
+        return None if tracked is None or tracked.offered is None else (tracked.offered, tracked.mark)
+
+    def want(self, number: GroupNo, done: Callable[[], None]) -> None:
+        """Make a checkpoint soon, and call `done` when it is published."""
+        tracked = self._tracked.get(number)
+        if tracked is not None:
+            tracked.wanted.append(done)
+            self._active[number] = tracked
+            self._maybe(tracked, self._loop.monotonic_ms())
+
+    def hold(self, number: GroupNo) -> Callable[[], None] | None:
+        """Keep flushes and checkpoints off a group whose files are about to be replaced, until the call that is
+        returned. None: one is under way."""
+        tracked = self._tracked[number]
+        if tracked.busy:
+            return None
+        tracked.busy = True
+
+        def release() -> None:
+            tracked.pictured_bytes = tracked.group.applied_bytes
+            tracked.offered = tracked.mark = None
+            self._rest(tracked)
+
+        return release
+
+    # -- when ------------------------------------------------------------------------------------------------------
+
+    def _applied(self, group: RaftGroup) -> None:
+        tracked = self._tracked.get(group.number)
+        if tracked is None:
+            return
+        if group.number not in self._active:
+            tracked.since_ms = self._loop.monotonic_ms()
+            self._active[group.number] = tracked
+        if self._far(tracked):
+            self._maybe(tracked, self._loop.monotonic_ms())
+
+    def _look(self) -> None:
+        now_ms = self._loop.monotonic_ms()
+        self._loop.call_at(now_ms + LOOK_MS, self._look)
+        for lane in self._host.lanes:
+            for number in lane.wal.pinning():
+                tracked = self._tracked.get(number)
+                if tracked is not None and not tracked.wanted:
+                    tracked.wanted.append(_nothing)
+                    self._active[number] = tracked
+        for tracked in list(self._active.values()):
+            self._maybe(tracked, now_ms)
+
+    def _maybe(self, tracked: _Tracked, now_ms: int) -> None:
+        if tracked.busy or tracked.group.installing:
+            return
+        if tracked.group.applied == 0:
+            return
+        due = tracked.wanted or self._far(tracked)
+        if due and self._running < CHECKPOINTS_AT_ONCE:
+            self._checkpoint(tracked)
+            return
+        state = tracked.state
+        if state is None:
+            if not due:
+                self._active.pop(tracked.group.number, None)
+            return
+        unflushed = state.log.unflushed_bytes()
+        old = now_ms - tracked.since_ms >= self._settings.segment_flush_ms
+        if unflushed >= self._settings.segment_flush_bytes or (old and self._unclean(tracked.group, state)):
+            self._flush(tracked, state, lambda mark: self._rest(tracked))
+        elif old and not due:
+            self._active.pop(tracked.group.number, None)
+
+    @staticmethod
+    def _unclean(group: RaftGroup, state: PartitionState) -> bool:
+        """Would a flush change anything?"""
+        return group.applied > state.flushed or state.log.holds_garbage
+
+    def _far(self, tracked: _Tracked) -> bool:
+        """Has so much been applied that replaying it would take long?"""
+        return tracked.group.applied_bytes - tracked.pictured_bytes >= self._settings.checkpoint_bytes
+
+    def _rest(self, tracked: _Tracked) -> None:
+        tracked.busy = False
+        if tracked.gone is not None:
+            tracked.gone()
+
+    # -- how -------------------------------------------------------------------------------------------------------
+
+    def _flush(self, tracked: _Tracked, state: PartitionState, done: Callable[[Mark], None]) -> None:
+        """Segments, then the mark."""
+        group = tracked.group
+        tracked.busy = True
+        applied = max(group.applied, state.flushed)
+        if applied > group.applied:
+            # Replay has not reached the old mark yet: the segments are ahead of the state; nothing to add.
+            self._rest(tracked)
+            return
+        job = state.log.flush_job(applied)
+        tracked.since_ms = self._loop.monotonic_ms()
+
+        def synced(result: BaseException | None) -> None:
+            self._check(result)
+            state.log.flush_done()
+            self.flushes += 1
+            state.flushed = max(state.flushed, applied)
+            if tracked.gone is not None:
+                self._rest(tracked)
+                return
+            group.lane.stage(GroupWrites(group.number, None, (), mark=job.mark), lambda: done(job.mark))
+            self._host.want_turn()
+
+        self._loop.submit("flush", job, synced)
+
+    def _checkpoint(self, tracked: _Tracked) -> None:
+        group, state = tracked.group, tracked.state
+        if state is not None and state.flushed > group.applied:
+            return  # replaying up to the mark first
+        term = group.core.log.term_at(group.applied)
+        assert term is not None, "what is applied is in the log"
+        meta = CheckpointMeta(GroupNo(group.number), group.applied, term)
+        if state is not None:
+            meta = meta._replace(
+                next_offset=state.next_offset, log_start_offset=state.log_start, epochs=state.log.epochs()
+            )
+        if tracked.offered is not None and tracked.offered.index == meta.index:
+            self._answer(tracked)
+            self._active.pop(group.number, None)
+            return
+        image = tracked.machine.image()
+        self._running += 1
+        tracked.busy = True
+        tracked.pictured_bytes = group.applied_bytes
+        if state is None:
+            self._write(tracked, meta, image, None)
+        else:
+            self._flush(tracked, state, lambda mark: self._write(tracked, meta, image, mark))
+
+    def _write(self, tracked: _Tracked, meta: CheckpointMeta, image: CheckpointImage, mark: Mark | None) -> None:
+        group = tracked.group
+
+        def written(result: BaseException | None) -> None:
+            self._check(result)
+            if tracked.gone is not None:
+                self._running -= 1
+                self._rest(tracked)
+                return
+            writes = GroupWrites(group.number, None, (), checkpoint=(meta.index, meta.term))
+            group.lane.stage(writes, lambda: self._published(tracked, meta, mark))
+            self._host.want_turn()
+
+        self._loop.submit("checkpoint", write_job(self._disk, checkpoint_folder(group.number), meta, image), written)
+
+    def _published(self, tracked: _Tracked, meta: CheckpointMeta, mark: Mark | None) -> None:
+        group = tracked.group
+        self._running -= 1
+        self.made += 1
+        tracked.offered, tracked.mark = meta, mark
+        group.core.checkpointed(meta.index, meta.term)
+        group.compact(min(meta.index - self._settings.trailing_entries, group.applied))
+        self._answer(tracked)
+        self._rest(tracked)
+
+    def _answer(self, tracked: _Tracked) -> None:
+        wanted, tracked.wanted = tracked.wanted, []
+        for done in wanted:
+            done()
+
+    def _check(self, result: BaseException | None) -> None:
+        if isinstance(result, BaseException):
+            self._host.fatal(StorageFailed(str(result)) if isinstance(result, OSError) else result)
+
+
+def _nothing() -> None:
+    """Nobody waits for this one."""

@@ -1,0 +1,90 @@
+"""One heap of deadlines for all Raft groups and shards of a replica, behind one timer of the loop (decision 19).
+
+Moving a deadline later, which is what happens with every election time-out that a heartbeat renews, costs two stores:
+the heap keeps the early entry and looks again when it surfaces. A stall of the loop (a pause, a full collection) makes
+many deadlines overdue at once although the peers' messages lie unread in the sockets: when the timer itself comes late
+by more than `STALL_MS`, firing waits once for one more turn's input (raft.md 3.7).
+"""
+
+import heapq
+from collections.abc import Callable
+
+from muster_coordinator import limits
+from muster_coordinator.ports import Loop, Timer
+
+STALL_MS = limits.HEARTBEAT_MS
+FIRED_PER_TURN_MAX = 256
+"""Deadlines fired in one turn; the rest run in the next."""
+
+
+class Due:
+    """Something that has at most one deadline."""
+
+    __slots__ = ("due_ms", "fire", "queued_ms")
+
+    def __init__(self, fire: Callable[[int], None]) -> None:
+        self.fire = fire
+        """Called with the present time when the deadline has passed; the deadline is cleared before."""
+        self.due_ms: int | None = None
+        self.queued_ms: int | None = None
+
+
+class Deadlines:
+    """See the module."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._heap: list[tuple[int, int, Due]] = []
+        self._count = 0
+        self._timer: Timer | None = None
+        self._timer_ms = 0
+        self._waited = False
+        self.stalls = 0
+
+    def set(self, due: Due, when_ms: int | None) -> None:
+        """Move or clear a deadline."""
+        due.due_ms = when_ms
+        if when_ms is not None and (due.queued_ms is None or when_ms < due.queued_ms):
+            due.queued_ms = when_ms
+            self._count += 1
+            heapq.heappush(self._heap, (when_ms, self._count, due))
+            self._arm()
+
+    def _arm(self) -> None:
+        if not self._heap:
+            return
+        first = self._heap[0][0]
+        if self._timer is not None:
+            if self._timer_ms <= first:
+                return
+            self._timer.cancel()
+        self._timer_ms = first
+        self._timer = self._loop.call_at(first, self._fire)
+
+    def _fire(self) -> None:
+        now_ms = self._loop.monotonic_ms()
+        if now_ms - self._timer_ms > STALL_MS and not self._waited:
+            self._waited = True
+            self.stalls += 1
+            self._timer_ms = now_ms
+            self._timer = self._loop.call_at(now_ms + 1, self._fire)
+            return
+        self._waited = False
+        self._timer = None
+        heap = self._heap
+        fired = 0
+        while heap and heap[0][0] <= now_ms and fired < FIRED_PER_TURN_MAX:
+            when_ms, _, due = heapq.heappop(heap)
+            if due.queued_ms != when_ms:
+                continue
+            due.queued_ms = None
+            wanted_ms = due.due_ms
+            if wanted_ms is None:
+                continue
+            if wanted_ms > now_ms:
+                self.set(due, wanted_ms)
+                continue
+            due.due_ms = None
+            fired += 1
+            due.fire(now_ms)
+        self._arm()

@@ -1,0 +1,306 @@
+"""One loop turn for all Raft groups of a replica (raft.md 3.2).
+
+Inputs (messages, deadlines, proposals, completions) step cores and mark their groups dirty; one queued turn then takes
+every dirty group's `Ready`, in this order: messages that may leave at once (appends overtake the local sync), one frame
+a peer; all writes into one WAL batch per instance, one job in flight; what is committed is applied, within a budget.
+Promises leave when their batch is durable. Nothing here knows what an entry means, and nothing scans all groups.
+"""
+
+from collections.abc import Callable, Sequence
+
+from muster_coordinator import limits
+from muster_coordinator.errors import WireError
+from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.links import lanes
+from muster_coordinator.ports import Loop, PeerNet
+from muster_coordinator.raft.messages import Message, MsgType
+from muster_coordinator.raft.timing import TIMING, Timing
+from muster_coordinator.replica.beats import Beats
+from muster_coordinator.replica.deadlines import Deadlines
+from muster_coordinator.replica.leaders import Leaders
+from muster_coordinator.replica.payloads import Beat, BeatAck, LeaderNews, encode_beat, encode_beat_ack, encode_leaders
+from muster_coordinator.replica.raft_group import RaftGroup
+from muster_coordinator.replica.raft_payload import URGENT, RaftPacker, unpack_raft
+from muster_coordinator.replica.wal_lane import WalGroup, WalLane
+from muster_coordinator.storage.contract import WalStore
+
+
+class Host:
+    """See the module. Groups are added by `node`; `offered(group)`: a leader offers a checkpoint to that group."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        net: PeerNet,
+        broker: BrokerId,
+        *,
+        fatal: Callable[[BaseException], None],
+        offered: Callable[[GroupNo], None],
+        timing: Timing = TIMING,
+    ) -> None:
+        self.loop = loop
+        self.net = net
+        self.broker = broker
+        self.timing = timing
+        self.fatal = fatal
+        self.groups: dict[GroupNo, RaftGroup] = {}
+        self.deadlines = Deadlines(loop)
+        self.leaders = Leaders(loop)
+        self.lanes: list[WalLane] = []
+        self.beats = Beats(
+            loop,
+            self.groups,
+            send_beat=self._send_beat,
+            send_ack=self._send_ack,
+            may_beat=self._wal_moves,
+            acked=self._acked,
+            heartbeat_ms=timing.heartbeat_ms,
+        )
+        self._offered = offered
+        self._dirty: list[RaftGroup] = []
+        self._applying: dict[GroupNo, RaftGroup] = {}
+        self._queued = False
+        self._outbox: dict[int, list[tuple[int, Message]]] = {}
+        self._uncommitted_bytes = 0
+        self.disk_low = False
+        """New data is refused; set by `disk_space`."""
+        self.peers: list[BrokerId] = []
+        """Peers whose link is up and whose identity the formed record names."""
+        self.applied: Callable[[RaftGroup], None] = _ignore
+        """Told in which group something was applied (for checkpoints)."""
+        self.turns = 0
+        self.longest_turn_ms = 0
+        self.refused_busy = 0
+
+    def add_lane(self, name: str, wal: WalStore) -> WalLane:
+        lane = WalLane(
+            self.loop,
+            name,
+            wal,
+            release=self._release,
+            turn_wanted=self.want_turn,
+            shortened=self._shortened,
+            fatal=self.fatal,
+        )
+        self.lanes.append(lane)
+        return lane
+
+    def _shortened(self, lane: WalLane) -> None:
+        """A WAL file is gone, which happens once in tens of megabytes: cores forget what it held. O(groups)."""
+        for group in self.groups.values():
+            if group.lane is lane:
+                group.compact(lane.wal.first_index(group.number) - 1)
+
+    def add(self, group: RaftGroup) -> None:
+        """Take a group into the turns, and arm its timers."""
+        self.groups[group.number] = group
+        group.core.advance(self.now_ms())
+        self.touch(group)
+
+    def remove(self, group: RaftGroup) -> None:
+        """The group was deleted."""
+        del self.groups[group.number]
+        self._applying.pop(group.number, None)
+        self.deadlines.set(group.due, None)
+        self.beats.forget(group.number)
+        self.leaders.forget(group.number)
+        group.lane.drop_group(group.number)
+        self.want_turn()
+
+    # -- raft_group.GroupHost --------------------------------------------------------------------------------------
+
+    def now_ms(self) -> int:
+        return self.loop.monotonic_ms()
+
+    def touch(self, group: RaftGroup) -> None:
+        if not group.dirty:
+            group.dirty = True
+            self._dirty.append(group)
+            if not self._queued:
+                self._queued = True
+                self.loop.call_soon(self._turn)
+
+    def admits(self, size_bytes: int, *, makes_room: bool) -> bool:
+        fits = self._uncommitted_bytes + size_bytes <= limits.HOST_UNCOMMITTED_BYTES_MAX
+        if self.disk_low and not makes_room:
+            fits = False
+        self.refused_busy += not fits
+        return fits
+
+    def uncommitted(self, size_bytes: int) -> None:
+        self._uncommitted_bytes += size_bytes
+
+    # -- links -----------------------------------------------------------------------------------------------------
+
+    def peer_up(self, peer: BrokerId) -> None:
+        """A trusted peer's link is new: what was on its way may be lost."""
+        if peer not in self.peers:
+            self.peers.append(peer)
+        self.beats.peer_up(peer)
+        for group in self.beats.led().values():
+            group.core.peer_unreachable(peer)
+            self.touch(self.groups[group.number])
+        table = self.leaders.table()
+        if table:
+            self.net.send(peer, lanes.CONTROL, encode_leaders(table))
+
+    def peer_down(self, peer: BrokerId) -> None:
+        """The link is gone and did not come back: the peer counts as dead (decision 17). O(groups)."""
+        if peer in self.peers:
+            self.peers.remove(peer)
+        self.beats.peer_down(peer)
+        self.leaders.broker_gone(peer)
+        now_ms = self.now_ms()
+        for group in self.groups.values():
+            group.core.peer_lost(now_ms, peer)
+            self.touch(group)
+
+    def raft_payload(self, peer: BrokerId, payload: bytes) -> None:
+        """A trusted peer's Raft messages."""
+        for number, message in unpack_raft(payload, peer, self.broker):
+            group = self.groups.get(GroupNo(number))
+            if group is None:
+                continue
+            group.step(message)
+            if message.type == MsgType.SNAPSHOT and group.core.snapshot_offer is not None:
+                self._offered(group.number)
+
+    def leaders_heard(self, peer: BrokerId, news: Sequence[LeaderNews]) -> None:
+        """Gossip. News of a broker that has no link here is kept only from the broker itself."""
+        for number, term, leader in news:
+            if leader == self.broker:
+                continue
+            if leader == peer or self.net.is_up(leader):
+                self.leaders.note(number, term, leader)
+
+    def gossip_table(self) -> None:
+        """The whole table of leaders, to everybody (decision 18)."""
+        table = self.leaders.table()
+        if table:
+            payload = encode_leaders(table)
+            for peer in self.peers:
+                self.net.send(peer, lanes.CONTROL, payload)
+
+    # -- the turn --------------------------------------------------------------------------------------------------
+
+    def want_turn(self) -> None:
+        if not self._queued:
+            self._queued = True
+            self.loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        began_ms = self.now_ms()
+        self._queued = False
+        self.turns += 1
+        dirty, self._dirty = self._dirty, []
+        for group in dirty:
+            group.dirty = False
+            if group.number in self.groups:
+                self._take(group)
+        self._apply()
+        self.beats.end_of_turn()
+        self._flush()
+        for lane in self.lanes:
+            lane.start()
+        self.longest_turn_ms = max(self.longest_turn_ms, self.now_ms() - began_ms)
+
+    def _take(self, group: RaftGroup) -> None:
+        core = group.core
+        if core.has_ready():
+            ready = core.ready()
+            for message in ready.messages:
+                self._post(group, message)
+            group.lane.stage_ready(group, ready)
+            if ready.soft_state is not None:
+                self._note_leader(group)  # before anybody is told to look for the leader
+            group.took(ready)
+            if core.has_ready():
+                self.touch(group)
+        if group.has_entries:
+            self._applying[group.number] = group
+        if group.leads:
+            self.beats.moved(group)
+        self.deadlines.set(group.due, core.deadline_ms)
+
+    def _note_leader(self, group: RaftGroup) -> None:
+        core = group.core
+        if core.leader >= 0:
+            self.leaders.note(group.number, core.term, BrokerId(core.leader))
+        elif self.leaders.of(group.number).leader == self.broker:
+            self.leaders.left(group.number, core.term)
+
+    def _apply(self) -> None:
+        """Round-robin over the groups that have committed entries, within one turn's budget."""
+        budget = limits.APPLY_BYTES_PER_TURN_MAX
+        while self._applying and budget > 0:
+            number, group = next(iter(self._applying.items()))
+            del self._applying[number]
+            budget -= group.apply_some(min(budget, limits.APPLY_BYTES_PER_TURN_MAX // 4))
+            self.applied(group)
+            if group.has_entries:
+                self._applying[number] = group
+            self.touch(group)  # the core may hand out more now
+        if self._applying:
+            self.want_turn()
+
+    def _post(self, group: RaftGroup, message: Message) -> None:
+        self._outbox.setdefault(message.to, []).append((group.number, message))
+
+    def _release(self, group: WalGroup, messages: tuple[Message, ...]) -> None:
+        for message in messages:
+            self._outbox.setdefault(message.to, []).append((group.number, message))
+
+    def _flush(self) -> None:
+        """Send the turn's messages: one payload a peer and lane, more when they are large."""
+        if self._outbox:
+            outbox, self._outbox = self._outbox, {}
+            packer = RaftPacker()
+            for to, messages in outbox.items():
+                peer = BrokerId(to)
+                if peer not in self.peers:
+                    continue  # lost like any message; `peer_up` makes the cores look again
+                urgent = [item for item in messages if item[1].type in URGENT]
+                others = [item for item in messages if item[1].type not in URGENT] if urgent else messages
+                for lane, items in ((lanes.CONTROL, urgent), (lanes.APPEND, others)):
+                    for payload in packer.pack(items):
+                        self.net.send(peer, lane, payload)
+        news = self.leaders.take_changed()
+        if news:
+            payload = encode_leaders([item for item in news if item.leader == self.broker])
+            for peer in self.peers:
+                self.net.send(peer, lanes.CONTROL, payload)
+
+    # -- beats -----------------------------------------------------------------------------------------------------
+
+    def _send_beat(self, peer: BrokerId, beat: Beat) -> bool:
+        return self.net.send(peer, lanes.CONTROL, encode_beat(beat))
+
+    def _send_ack(self, peer: BrokerId, ack: BeatAck) -> bool:
+        return self.net.send(peer, lanes.CONTROL, encode_beat_ack(ack))
+
+    def _acked(self, group: object) -> None:
+        assert isinstance(group, RaftGroup)
+        self.touch(group)
+
+    def _wal_moves(self) -> bool:
+        """False while a WAL job is older than the election timeout; then everything it carries is given up."""
+        now_ms = self.now_ms()
+        moves = True
+        for lane in self.lanes:
+            if lane.stuck_ms(now_ms) >= self.timing.election_min_ms:
+                moves = False
+                for group in list(self.beats.led().values()):
+                    held = self.groups[group.number]
+                    if held.lane is lane:
+                        held.step_down()
+        return moves
+
+
+def check_trusted(trusted: bool, peer: BrokerId) -> None:
+    """Raft and everything after it is spoken only with the sitters that the formed record names (decision 14)."""
+    if not trusted:
+        raise WireError(f"broker {peer} speaks before it belongs to this cluster")
+
+
+def _ignore(group: RaftGroup) -> None:
+    """Until checkpoints are set up."""

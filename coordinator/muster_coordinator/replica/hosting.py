@@ -1,0 +1,355 @@
+"""The Raft groups of one replica: recovered at start, made for new topics, removed with deleted ones.
+
+Groups 0 (controller) and 1..N (offsets partitions) follow from the formed record; topic partitions from the
+controller's image. A group is made from what its WAL knows: hard state and entries, the newest checkpoint for the state
+machine, the mark for the segments; what lies between is replayed by the ordinary apply path (decision 2). Removing a
+group drops it from its WAL first and deletes its folder afterwards; a crash in between leaves a folder that the next
+start removes.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+
+from muster_coordinator import limits
+from muster_coordinator.controller.commands import FormCluster
+from muster_coordinator.controller.image import OFFSETS_TOPIC, ClusterImage, Topic
+from muster_coordinator.controller.machine import ControllerMachine
+from muster_coordinator.errors import Corruption
+from muster_coordinator.groups.shard import GroupShard
+from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, GroupNo
+from muster_coordinator.ports import Disk, Loop, Rand
+from muster_coordinator.replica import staging
+from muster_coordinator.replica.checkpoints import Checkpoints, Stateful
+from muster_coordinator.replica.controller_group import ControllerGroup
+from muster_coordinator.replica.folders import segments_folder
+from muster_coordinator.replica.group_making import GroupMaker, Recovery
+from muster_coordinator.replica.host import Host
+from muster_coordinator.replica.identity import ClusterRecord, Identity
+from muster_coordinator.replica.identity import load as load_file
+from muster_coordinator.replica.identity import store as store_file
+from muster_coordinator.replica.partition import PartitionState
+from muster_coordinator.replica.raft_group import RaftGroup
+from muster_coordinator.replica.settings import NodeSettings
+from muster_coordinator.replica.shards import ShardGroup
+from muster_coordinator.replica.staging import Staged
+from muster_coordinator.replica.topic_logs import LogView, OffsetsLog, TopicGroup, TopicLog
+from muster_coordinator.replica.transfer_payload import Offer
+from muster_coordinator.replica.wal_lane import WalLane
+from muster_coordinator.storage.contract import GroupWrites
+from muster_coordinator.storage.partition_log import PartitionLog
+from muster_coordinator.storage.wal import Wal
+from muster_coordinator.topics.partition import TopicPartition
+
+OFFSETS_LANE = "wal-offsets"
+TOPICS_LANE = "wal-topics"
+BORN_FILE = "born"
+_BORN_MAGIC = 0x4D55_424E
+"""Written once both WALs exist: from then on a missing WAL is a loss, and no beginning."""
+WRITE_OUT_MS = 100
+"""Appended batches are visible to readers of the files after this time."""
+
+
+class Hosting:
+    """See the module. `shards` by offsets partition, `logs` by Raft group."""
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        loop: Loop,
+        disk: Disk,
+        rand: Rand,
+        host: Host,
+        identity: Identity,
+        record: ClusterRecord,
+        *,
+        born: Callable[[RaftGroup], None],
+    ) -> None:
+        """`born` is told of the groups of new topics, not of those that a start finds."""
+        self._born = born
+        self._settings = settings
+        self._loop = loop
+        self._disk = disk
+        self._rand = rand
+        self._host = host
+        self._identity = identity
+        self.record = record
+        self.shards: dict[int, ShardGroup] = {}
+        self.logs: dict[GroupNo, LogView] = {}
+        self.states: dict[GroupNo, PartitionState] = {}
+        self.controller = ControllerGroup(
+            ControllerMachine(),
+            FormCluster(
+                cluster_id=record.cluster_id,
+                voters=record.brokers(),
+                offsets_partitions=record.offsets_partitions,
+                offsets_topic_id=record.offsets_topic_id,
+                feature_level=settings.feature_max,
+            ),
+            changed=self._image_changed,
+            led=lambda: None,
+        )
+        self._topics: dict[GroupNo, Topic] = {}
+        """Topic groups that exist here, with the topic as of their making"""
+        self._unwritten: list[PartitionState] = []
+        self._told_deleted = False
+        self.image: ClusterImage | None = None
+
+    # -- start -----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Blocking: open the WALs and recover every group that the record names."""
+        cluster = hashlib.blake2b(self.record.cluster_id.encode(), digest_size=16).digest()
+        born = load_file(self._disk, BORN_FILE, _BORN_MAGIC) is not None
+        lanes = []
+        for name in (OFFSETS_LANE, TOPICS_LANE):
+            if born and not self._disk.listdir(name):
+                raise Corruption(f"{name} is gone: this replica has lost what it promised, it must not go on")
+            wal = Wal.open(
+                self._disk,
+                name,
+                node_uuid=self._identity.replica_uuid,
+                cluster_uuid=cluster,
+                file_bytes=self._settings.wal_file_bytes,
+                bytes_max=self._settings.wal_bytes_max,
+            )
+            lanes.append(self._host.add_lane(name, wal))
+        if not born:
+            store_file(self._disk, BORN_FILE, _BORN_MAGIC, b"")
+        self._offsets_lane, self._topics_lane = lanes
+        self.checkpoints = Checkpoints(self._loop, self._disk, self._host, self._settings)
+        self._maker = GroupMaker(self._disk, self._rand, self._host, self._settings)
+        self._make_controller()
+        for partition in range(self.record.offsets_partitions):
+            self._make_shard(partition)
+        if self.controller.machine.cluster is not None:
+            self._follow(None, self.controller.machine.cluster)
+        self.checkpoints.start()
+        self._loop.call_at(self._loop.monotonic_ms() + WRITE_OUT_MS, self._write_out)
+
+    def _make_controller(self) -> None:
+        def restore(recovery: Recovery) -> ControllerGroup:
+            if recovery.body is not None:
+                self.controller.restore(recovery.body)
+            return self.controller
+
+        group = self._maker.make(CONTROLLER_GROUP, self.record.brokers(), self._offsets_lane, restore)
+        self.controller.group = group
+        self.checkpoints.add(group, self.controller, None)
+
+    def _make_shard(self, partition: int) -> None:
+        number = GroupNo(FIRST_OFFSETS_GROUP + partition)
+        brokers = self.record.brokers()
+        at = partition % len(brokers)
+        voters = brokers[at:] + brokers[:at]
+        shard = GroupShard(self._settings.shard, self._rand)
+
+        folder = f"{segments_folder(number)}/{OFFSETS_TOPIC}-{partition}"
+
+        def restore(recovery: Recovery) -> ShardGroup:
+            state = self._state(number, folder, recovery, self._offsets_roll())
+            machine = ShardGroup(
+                self._loop,
+                self._host.deadlines,
+                self._host.leaders,
+                state,
+                shard,
+                timing=self._settings.timing,
+                proposal_timeout_ms=self._settings.proposal_timeout_ms,
+            )
+            if recovery.body is not None:
+                machine.restore(recovery.body)
+            return machine
+
+        group = self._maker.make(number, voters, self._offsets_lane, restore, folder)
+        machine = group.machine
+        assert isinstance(machine, ShardGroup)
+        machine.group = group
+        self.shards[partition] = machine
+        self.logs[number] = OffsetsLog(self._loop, group, machine.state, shard)
+        self.checkpoints.add(group, machine, machine.state)
+
+    def _offsets_roll(self) -> tuple[int, int]:
+        return self._settings.offsets_segment_bytes, limits.SEGMENT_MS
+
+    def _state(self, number: GroupNo, folder: str, recovery: Recovery, roll: tuple[int, int]) -> PartitionState:
+        log = PartitionLog.open(
+            self._disk,
+            folder,
+            recovery.mark,
+            recovery.meta.log_start_offset,
+            segment_bytes=roll[0],
+            segment_ms=roll[1],
+        )
+        state = PartitionState(
+            log,
+            folder,
+            roll,
+            segments_from=recovery.mark.applied,
+            next_offset=recovery.meta.next_offset,
+            log_start=recovery.meta.log_start_offset,
+            dirty=self._unwritten.append,
+        )
+        self.states[number] = state
+        return state
+
+    # -- topics ----------------------------------------------------------------------------------------------------
+
+    def _image_changed(self, before: ClusterImage | None, after: ClusterImage) -> None:
+        self.image = after
+        if self.controller.group is not None:
+            self._follow(before, after)
+
+    def _follow(self, before: ClusterImage | None, after: ClusterImage) -> None:
+        """Make the groups of new partitions, remove those of deleted topics, tell the shards."""
+        if before is not None and before.topics is after.topics:
+            return
+        wanted = {
+            partition.group: (topic, index)
+            for topic in after.topics.values()
+            if not topic.internal
+            for index, partition in enumerate(topic.partitions)
+        }
+        for number in [number for number in self._topics if number not in wanted]:
+            self._remove_topic_group(number)
+        for number, (topic, index) in wanted.items():
+            if number in self._topics:
+                self._topics[number] = topic
+            else:
+                group = self._make_topic(number, topic, index)
+                if before is not None:
+                    self._born(group)
+        if before is None:
+            self._drop_leftovers(after, wanted)
+        deleted = after.deleted_topic_ids if before is None else after.deleted_topic_ids - before.deleted_topic_ids
+        for topic_id in sorted(deleted):
+            for shard in self.shards.values():
+                shard.topic_deleted(topic_id)
+
+    def _make_topic(self, number: GroupNo, topic: Topic, index: int) -> RaftGroup:
+        configs = dict(self._settings.topic_configs) | dict(topic.configs)
+        roll = (
+            int(configs.get("segment.bytes", limits.SEGMENT_BYTES)),
+            int(configs.get("segment.ms", limits.SEGMENT_MS)),
+        )
+
+        folder = f"{segments_folder(number)}/{topic.name}-{index}"
+
+        def restore(recovery: Recovery) -> TopicGroup:
+            state = self._state(number, folder, recovery, roll)
+            machine = TopicGroup(self._loop, self._host.deadlines, state, TopicPartition())
+            if recovery.body is not None:
+                machine.restore(recovery.body)
+            return machine
+
+        group = self._maker.make(number, topic.partitions[index].voters, self._topics_lane, restore, folder)
+        machine = group.machine
+        assert isinstance(machine, TopicGroup)
+        machine.group = group
+        self._topics[number] = topic
+        self.logs[number] = TopicLog(self._loop, group, machine, lambda: self._configs(number))
+        self.checkpoints.add(group, machine, machine.state)
+        return group
+
+    def _configs(self, number: GroupNo) -> Mapping[str, str]:
+        return dict(self._settings.topic_configs) | dict(self._topics[number].configs)
+
+    def topic_logs(self) -> list[TopicLog]:
+        """Partitions of topics that exist here."""
+        return [log for log in self.logs.values() if isinstance(log, TopicLog)]
+
+    def _remove_topic_group(self, number: GroupNo) -> None:
+        del self._topics[number]
+        log = self.logs.pop(number)
+        state = self.states.pop(number)
+        group = log.raft
+        group.retire()
+        self.checkpoints.remove(group, lambda: self._remove_files(number, state))
+        self._host.remove(group)
+        state.moved()
+
+    def _remove_files(self, number: GroupNo, state: PartitionState) -> None:
+        """Once no flush or checkpoint of the group is under way."""
+        state.close()
+        self._loop.submit("flush", lambda: self._maker.remove_files(number), self._removed)
+
+    def _removed(self, result: BaseException | None) -> None:
+        if isinstance(result, BaseException):
+            self._host.fatal(result)
+
+    def _drop_leftovers(self, image: ClusterImage, wanted: Mapping[GroupNo, object]) -> None:
+        """Groups of topics that were deleted while this replica was down, or just before it stopped."""
+        for number in self._maker.known_groups(self._topics_lane):
+            if number not in wanted and FIRST_OFFSETS_GROUP + self.record.offsets_partitions <= number:
+                if number >= image.next_group:
+                    continue  # made after the image that this replica has applied so far
+                self._topics_lane.drop_group(number)
+                self._loop.submit("flush", _bound(self._maker.remove_files, number), self._removed)
+
+    # -- state transfer --------------------------------------------------------------------------------------------
+
+    def swap_job(self, offer: Offer) -> Callable[[], tuple[Staged, PartitionLog | None]]:
+        """Close the group's segments; the job swaps the files and opens the log that lies there then."""
+        number = GroupNo(offer.group)
+        state = self.states.get(number)
+        folder, roll, disk = "", (0, 0), self._disk
+        if state is not None:
+            state.close()
+            folder, roll = state.folder, state.roll
+
+        def job() -> tuple[Staged, PartitionLog | None]:
+            staged = staging.swap(disk, offer, folder)
+            if offer.mark is None:
+                return staged, None
+            start = staged.meta.log_start_offset
+            return staged, PartitionLog.open(disk, folder, offer.mark, start, segment_bytes=roll[0], segment_ms=roll[1])
+
+        return job
+
+    def install(self, group: RaftGroup, staged: Staged, log: PartitionLog | None, durable: Callable[[], None]) -> None:
+        """The files are in place: the state machine takes the checkpoint, the WAL gets to know it."""
+        meta, mark = staged.meta, staged.offer.mark
+        machine = self.stateful(group.number)
+        assert machine is not None
+        state = self.states.get(group.number)
+        if state is not None:
+            assert log is not None
+            assert mark is not None
+            state.reopen(log, mark.applied, meta.next_offset, meta.log_start_offset)
+        machine.restore(staged.body)
+        writes = GroupWrites(group.number, None, (), mark=mark, checkpoint=(meta.index, meta.term))
+        group.lane.stage_install(group, writes, durable)
+        group.installed(meta.index, meta.term)
+
+    # -- small parts -----------------------------------------------------------------------------------------------
+
+    def _write_out(self) -> None:
+        self._loop.call_at(self._loop.monotonic_ms() + WRITE_OUT_MS, self._write_out)
+        unwritten = self._unwritten[:]
+        self._unwritten.clear()
+        for state in unwritten:
+            state.write_out()
+
+    def not_caught_up(self) -> int:
+        """Groups that have not yet applied what their leader had committed (decision 30)."""
+        return sum(1 for group in self._host.groups.values() if not group.caught_up)
+
+    def stateful(self, number: GroupNo) -> Stateful | None:
+        """The state machine of a group, for checkpoints and comparisons."""
+        group = self._host.groups.get(number)
+        if group is None:
+            return None
+        machine = group.machine
+        assert isinstance(machine, ControllerGroup | ShardGroup | TopicGroup)
+        return machine
+
+    def state_hash(self, number: GroupNo) -> str | None:
+        machine = self.stateful(number)
+        return None if machine is None else machine.state_hash()
+
+    def lane_of(self, number: GroupNo) -> WalLane:
+        group = self._host.groups[number]
+        return group.lane
+
+
+def _bound(call: Callable[[GroupNo], None], number: GroupNo) -> Callable[[], None]:
+    return lambda: call(number)

@@ -1,0 +1,190 @@
+"""Who this data folder is: the replica's uuid and how often it started, and the record of the cluster it belongs to.
+
+Problem: a broker id says which seat is meant, not who sits on it; after a lost disk the same ordinal is somebody else
+(decision 14). Mechanism: two small files, each `magic u32 | version u16 | length u32 | crc32c u32 | body`, replaced as
+a whole by write, sync, rename, sync of the folder. `identity` is written at every start (its incarnation counts them);
+`cluster` holds the record of decision 15 with its phase, prepared or formed.
+
+What it does not do: decide anything. `bootstrap` decides; these functions block and run before the loop or in a job.
+"""
+
+import struct
+from enum import IntEnum
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from muster_coordinator.errors import Corruption, EnvironmentFault, UnsupportedFormat
+from muster_coordinator.ids import BrokerId
+from muster_coordinator.ports import Disk, Rand
+
+IDENTITY_FILE = "identity"
+CLUSTER_FILE = "cluster"
+UUID_BYTES = 16
+
+_HEADER = struct.Struct(">IHII")
+_IDENTITY = struct.Struct(">i16sQ")
+_CLUSTER = struct.Struct(">B16sIHH")
+_VOTER = struct.Struct(">i16s")
+_IDENTITY_MAGIC = 0x4D55_4944
+_CLUSTER_MAGIC = 0x4D55_434C
+_VERSION = 1
+
+
+class StartRefused(EnvironmentFault):
+    """This data folder and this configuration do not belong together; the message names both."""
+
+
+class Identity(NamedTuple):
+    """Of one life of one data folder."""
+
+    broker: BrokerId
+    replica_uuid: bytes
+    """16 bytes, born with the folder, never zero."""
+    incarnation: int
+    """Counts the starts, from 1."""
+
+
+class Phase(IntEnum):
+    """How far a replica's cluster record is (decision 15)."""
+
+    EMPTY = 0
+    PREPARED = 1
+    FORMED = 2
+
+
+class Voter(NamedTuple):
+    """Seat and sitter."""
+
+    broker: BrokerId
+    replica_uuid: bytes
+
+
+class ClusterRecord(NamedTuple):
+    """What all initial replicas agreed on."""
+
+    cluster_id: str
+    voters: tuple[Voter, ...]
+    """Ascending by broker id."""
+    offsets_partitions: int
+    offsets_topic_id: bytes
+
+    def uuid_of(self, broker: int) -> bytes | None:
+        """The replica uuid that this seat had when the cluster was formed; None for no seat."""
+        for voter in self.voters:
+            if voter.broker == broker:
+                return voter.replica_uuid
+        return None
+
+    def brokers(self) -> tuple[BrokerId, ...]:
+        return tuple(voter.broker for voter in self.voters)
+
+
+def open_identity(disk: Disk, broker: BrokerId, rand: Rand) -> Identity:
+    """Read the identity, or give birth to one, and count this start; durable when it returns.
+
+    Raises `StartRefused` when the folder belongs to another broker, `Corruption` when it cannot be read.
+    """
+    body = _load(disk, IDENTITY_FILE, _IDENTITY_MAGIC)
+    if body is None:
+        identity = Identity(broker, _fresh_uuid(rand), 1)
+    else:
+        if len(body) != _IDENTITY.size:
+            raise Corruption(f"the identity file holds {len(body)} bytes")
+        owner, replica_uuid, incarnation = _IDENTITY.unpack(body)
+        if owner != broker:
+            record = load_cluster(disk)[1]
+            whose = f"broker {owner}" + (f" of cluster {record.cluster_id}" if record is not None else "")
+            raise StartRefused(f"this data folder belongs to {whose}, the configuration says broker {broker}")
+        identity = Identity(broker, replica_uuid, incarnation + 1)
+    store(disk, IDENTITY_FILE, _IDENTITY_MAGIC, _IDENTITY.pack(*identity))
+    return identity
+
+
+def _fresh_uuid(rand: Rand) -> bytes:
+    while True:
+        uuid = rand.randbytes(UUID_BYTES)
+        if any(uuid):
+            return uuid
+
+
+def load_cluster(disk: Disk) -> tuple[Phase, ClusterRecord | None]:
+    """The stored cluster record; (EMPTY, None) when there is none."""
+    body = _load(disk, CLUSTER_FILE, _CLUSTER_MAGIC)
+    if body is None:
+        return Phase.EMPTY, None
+    if not body or body[0] not in (Phase.PREPARED, Phase.FORMED):
+        raise Corruption("the cluster file has no known phase")
+    try:
+        return Phase(body[0]), unpack_record(body, 1)[0]
+    except (struct.error, UnicodeDecodeError) as error:
+        raise Corruption("the cluster file is malformed") from error
+
+
+def store_cluster(disk: Disk, phase: Phase, record: ClusterRecord) -> None:
+    """Replace the stored record; durable when it returns."""
+    store(disk, CLUSTER_FILE, _CLUSTER_MAGIC, bytes([phase]) + pack_record(record))
+
+
+def pack_record(record: ClusterRecord) -> bytes:
+    """Bytes of a record, in the file and between replicas."""
+    name = record.cluster_id.encode()
+    fixed = _CLUSTER.pack(_VERSION, record.offsets_topic_id, record.offsets_partitions, len(record.voters), len(name))
+    return fixed + name + b"".join(_VOTER.pack(*voter) for voter in record.voters)
+
+
+def unpack_record(data: bytes, position: int) -> tuple[ClusterRecord, int]:
+    """A record at `position`, and where it ends. Raises `struct.error` or `UnicodeDecodeError` when malformed."""
+    version, topic_id, partitions, voters, name_bytes = _CLUSTER.unpack_from(data, position)
+    if version != _VERSION:
+        raise UnsupportedFormat(f"cluster record version {version}; this binary knows {_VERSION}")
+    position += _CLUSTER.size
+    name = data[position : position + name_bytes].decode()
+    position += name_bytes
+    found = []
+    for _ in range(voters):
+        broker, uuid = _VOTER.unpack_from(data, position)
+        found.append(Voter(BrokerId(broker), uuid))
+        position += _VOTER.size
+    return ClusterRecord(name, tuple(found), partitions, topic_id), position
+
+
+def store(disk: Disk, path: str, magic: int, body: bytes) -> None:
+    """Replace a small file as a whole; durable when it returns."""
+    temporary = path + ".tmp"
+    if disk.exists(temporary):
+        disk.unlink(temporary)
+    file = disk.open(temporary, create=True)
+    try:
+        file.pwrite(0, [_HEADER.pack(magic, _VERSION, len(body), crc32c(body)), body])
+        file.sync()
+    finally:
+        file.close()
+    disk.rename(temporary, path)
+    disk.sync_dir(path.rpartition("/")[0])
+
+
+def load(disk: Disk, path: str, magic: int) -> bytes | None:
+    """Body of a file that `store` wrote; None when there is no such file."""
+    return _load(disk, path, magic)
+
+
+def _load(disk: Disk, path: str, magic: int) -> bytes | None:
+    if not disk.exists(path):
+        return None
+    file = disk.open(path)
+    try:
+        data = file.pread(0, file.size())
+    finally:
+        file.close()
+    if len(data) < _HEADER.size:
+        raise Corruption(f"{path} is cut short")
+    found, version, length, checksum = _HEADER.unpack_from(data)
+    body = data[_HEADER.size : _HEADER.size + length]
+    if found != magic:
+        raise Corruption(f"{path} is no file of this kind")
+    if version != _VERSION:
+        raise UnsupportedFormat(f"{path} has version {version}; this binary knows {_VERSION}")
+    if len(body) != length or crc32c(body) != checksum:
+        raise Corruption(f"{path} fails its checksum")
+    return body

@@ -1,0 +1,317 @@
+"""One replica, made of ports only: the process (`app`) and the simulator make the same `Node`.
+
+Start: identity and cluster record are read, the record is checked against the configuration; then links come up. When
+the cluster is formed (now, or by the record) both WALs are opened, the Raft groups of the record are recovered, and the
+replica registers itself; topics' groups follow the controller's image. Everything else is in the parts: `founding`,
+`hosting`, `host`, `shards`, `topic_logs`, `controller_client`, `preferred`, `checkpoints`, `transfer`.
+"""
+
+from collections.abc import Callable
+
+from muster_coordinator import limits
+from muster_coordinator.context import RequestContext
+from muster_coordinator.controller.commands import Command, CommandResult, RegisterBroker
+from muster_coordinator.controller.image import ClusterImage
+from muster_coordinator.errors import Code
+from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, refusal
+from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo
+from muster_coordinator.ports import Disk, Loop, PeerNet, Rand
+from muster_coordinator.replica import payloads
+from muster_coordinator.replica.bootstrap import Expectation, Formation, Fresh
+from muster_coordinator.replica.controller_client import ControllerClient
+from muster_coordinator.replica.disk_space import DiskSpace
+from muster_coordinator.replica.founding import Founding
+from muster_coordinator.replica.host import Host, check_trusted
+from muster_coordinator.replica.hosting import Hosting
+from muster_coordinator.replica.identity import ClusterRecord, load_cluster, open_identity
+from muster_coordinator.replica.payloads import Kind
+from muster_coordinator.replica.preferred import Preferred
+from muster_coordinator.replica.raft_group import RaftGroup
+from muster_coordinator.replica.retention import Retention
+from muster_coordinator.replica.settings import NodeSettings
+from muster_coordinator.replica.status import GroupStatus, group_status
+from muster_coordinator.replica.surface import Leadership, LocalLog, partition_of
+from muster_coordinator.replica.transfer import Transfers
+
+REGISTER_RETRY_MS = 500
+
+
+class Node:
+    """Implements `surface.Surface` and `ports.PeerSink`. All calls on the loop."""
+
+    def __init__(self, settings: NodeSettings, loop: Loop, disk: Disk, net: PeerNet, rand: Rand) -> None:
+        self.settings = settings
+        self.loop = loop
+        self.rand = rand
+        self.broker = settings.broker
+        self._disk = disk
+        self._net = net
+        self.host = Host(loop, net, settings.broker, fatal=self._fatal, offered=self._offered, timing=settings.timing)
+        self.founding: Founding | None = None
+        self.hosting: Hosting | None = None
+        """Set once the cluster is formed."""
+        self._client: ControllerClient | None = None
+        self._transfers: Transfers | None = None
+        self.preferred: Preferred | None = None
+        self._caught_up = False
+        self._registered = False
+        self._registration_error = ""
+        self.failure: BaseException | None = None
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Blocking: reads and writes small files, recovers when formed. Raises `StartRefused`, `Corruption`,
+        `UnsupportedFormat`, `StorageFailed`."""
+        settings = self.settings
+        self.identity = open_identity(self._disk, settings.broker, self.rand)
+        phase, record = load_cluster(self._disk)
+        formation = Formation(
+            broker=settings.broker,
+            replica_uuid=self.identity.replica_uuid,
+            expects=Expectation(
+                settings.cluster_id or "", tuple(sorted(settings.initial_voters)), settings.offsets_partitions
+            ),
+            phase=phase,
+            record=record,
+            fresh=Fresh(_cluster_id(self.rand), self.rand.randbytes(16)),
+        )
+        self.founding = Founding(
+            self.loop,
+            self._disk,
+            self._net,
+            self.identity,
+            formation,
+            formed=self._formed,
+            all_formed=self._all_formed,
+            fatal=self._fatal,
+        )
+        self.founding.start()
+        self._net.start(self)
+
+    def _fatal(self, error: BaseException) -> None:
+        """Nothing may go on after this: the exception ends the process that runs the loop."""
+        self.failure = error
+        raise error
+
+    def _formed(self, record: ClusterRecord) -> None:
+        assert self.founding is not None
+        hosting = Hosting(
+            self.settings, self.loop, self._disk, self.rand, self.host, self.identity, record, born=self._born
+        )
+        self.hosting = hosting
+        self._client = ControllerClient(self.loop, self._net, self.broker, self.host.leaders, hosting.controller)
+        self._transfers = Transfers(self.loop, self._disk, self._net, self.host, hosting)
+        self.preferred = Preferred(self.loop, self.host, hosting, self.settings)
+        hosting.start()
+        self.host.beats.start()
+        self.preferred.start()
+        Retention(self.loop, self.host, hosting, self.settings).start()
+        DiskSpace(self.loop, self._disk, self.host).start()
+        self._gossip()
+        for peer in self.founding.linked():
+            if self.founding.trusts(peer):
+                self.host.peer_up(peer)
+        self._register()
+
+    def _all_formed(self) -> None:
+        """Every voter can vote: in a fresh cluster the preferred leaders campaign at once, the others wait."""
+        if self.preferred is not None:
+            self.preferred.all_formed()
+
+    def _born(self, group: RaftGroup) -> None:
+        assert self.preferred is not None
+        self.preferred.born(group)
+
+    def _gossip(self) -> None:
+        self.loop.call_at(self.loop.monotonic_ms() + limits.GOSSIP_FULL_MS, self._gossip)
+        self.host.gossip_table()
+
+    def _register(self) -> None:
+        """Until it worked once in this life (architecture "Drain": this also clears an old draining mark)."""
+        if self._registered:
+            return
+        command = RegisterBroker(
+            broker=self.broker,
+            replica_uuid=self.identity.replica_uuid,
+            incarnation=self.identity.incarnation,
+            endpoints=self.settings.endpoints,
+            admin=self.settings.admin,
+            feature_max=self.settings.feature_max,
+        )
+
+        def done(result: CommandResult) -> None:
+            self._registered = result.error == Code.NONE
+            if self._registered:
+                self._registration_error = ""
+                return
+            if result.error not in (Code.NOT_CONTROLLER, Code.REQUEST_TIMED_OUT):
+                self._registration_error = result.message
+            self.loop.call_at(self.loop.monotonic_ms() + REGISTER_RETRY_MS, self._register)
+
+        self.submit(command, deadline_ms=self.loop.monotonic_ms() + limits.FORWARD_TIMEOUT_MS, done=done)
+
+    # -- ports.PeerSink --------------------------------------------------------------------------------------------
+
+    def peer_up(self, peer: BrokerId, hello: bytes) -> None:
+        assert self.founding is not None
+        self.founding.peer_up(peer, hello)
+        if self.hosting is not None and self.founding.trusts(peer):
+            self.host.peer_up(peer)
+
+    def peer_down(self, peer: BrokerId) -> None:
+        assert self.founding is not None
+        self.founding.peer_down(peer)
+        if self.hosting is not None:
+            self.host.peer_down(peer)
+            assert self._client is not None
+            assert self._transfers is not None
+            self._client.peer_down(peer)
+            self._transfers.peer_down(peer)
+
+    def peer_message(self, peer: BrokerId, lane: int, payload: bytes) -> None:
+        """Raises `WireError` for a malformed payload or a stranger's: the caller closes the link."""
+        assert self.founding is not None
+        kind = payloads.kind_of(payload)
+        if kind is Kind.TIDINGS:
+            self.founding.heard(peer, payloads.decode_tidings(payload))
+            return
+        if self.hosting is None:
+            return  # a peer that formed first; it repeats what matters
+        check_trusted(self.founding.trusts(peer), peer)
+        self._from_member(peer, kind, payload)
+
+    def _from_member(self, peer: BrokerId, kind: Kind, payload: bytes) -> None:
+        host, client, transfers = self.host, self._client, self._transfers
+        assert client is not None
+        assert transfers is not None
+        match kind:
+            case Kind.RAFT:
+                host.raft_payload(peer, payload)
+            case Kind.BEAT:
+                host.beats.received(peer, payloads.decode_beat(payload))
+            case Kind.BEAT_ACK:
+                host.beats.ack(peer, payloads.decode_beat_ack(payload))
+                host.want_turn()
+            case Kind.LEADERS:
+                host.leaders_heard(peer, payloads.decode_leaders(payload))
+            case Kind.COMMAND:
+                client.forwarded(peer, payload)
+            case Kind.COMMAND_RESULT:
+                client.result(peer, payload)
+            case _:
+                transfers.received(peer, kind, payload)
+
+    def _offered(self, group: GroupNo) -> None:
+        assert self._transfers is not None
+        self._transfers.offered(group)
+
+    # -- surface.Surface -------------------------------------------------------------------------------------------
+
+    def image(self) -> ClusterImage | None:
+        return None if self.hosting is None else self.hosting.controller.machine.cluster
+
+    def leadership(self, group: GroupNo) -> Leadership:
+        return self.host.leaders.of(group)
+
+    def alive(self, broker: BrokerId) -> bool:
+        return broker == self.broker or self._net.is_up(broker)
+
+    def when_leader_known(self, group: GroupNo, wait_ms: int, call: Callable[[], None]) -> None:
+        self.host.leaders.when_known(group, wait_ms, call)
+
+    def group_request(
+        self,
+        partition: int,
+        request: GroupRequest,
+        context: RequestContext,
+        done: Callable[[GroupAnswer], None],
+    ) -> None:
+        shard = None if self.hosting is None else self.hosting.shards.get(partition)
+        if shard is None:
+            code = Code.NOT_COORDINATOR if self.hosting is not None else Code.COORDINATOR_NOT_AVAILABLE
+            done(refusal(request, code))
+        else:
+            shard.request(request, context, done)
+
+    def local_log(self, group: GroupNo) -> LocalLog | None:
+        return None if self.hosting is None else self.hosting.logs.get(group)
+
+    def offsets_led(self) -> tuple[int, ...]:
+        if self.hosting is None:
+            return ()
+        return tuple(
+            partition
+            for partition, shard in self.hosting.shards.items()
+            if shard.group is not None and shard.group.serves
+        )
+
+    def submit(self, command: Command, *, deadline_ms: int, done: Callable[[CommandResult], None]) -> None:
+        if self._client is None:
+            done(CommandResult(Code.NOT_CONTROLLER, "this replica is not in a cluster yet"))
+        else:
+            self._client.submit(command, deadline_ms=deadline_ms, done=done)
+
+    def producer_id(self, done: Callable[[int], None]) -> None:
+        if self._client is None:
+            done(-1)
+        else:
+            self._client.producer_id(self.image(), done)
+
+    # -- for operators ---------------------------------------------------------------------------------------------
+
+    def partition_of_group(self, group_id: str) -> int:
+        """Offsets partition of a consumer group (decision 13)."""
+        image = self.image()
+        if image is not None:
+            for name, partition in image.routing.overrides:
+                if name == group_id:
+                    return partition
+        return partition_of(group_id, self.settings.offsets_partitions)
+
+    def not_ready(self) -> tuple[str, ...]:
+        """Reasons against readiness (decision 30); empty when ready."""
+        if self.founding is None:
+            return ("starting",)
+        if self.hosting is None:
+            return (self.founding.formation.status or "not in a cluster yet",)
+        reasons = []
+        if self.founding.formation.out:
+            reasons.append(self.founding.formation.status)
+        if self.host.leaders.of(CONTROLLER_GROUP).leader is None:
+            reasons.append("no controller leader is known")
+        if self.image() is None:
+            reasons.append("the controller log is not applied yet")
+        if not self._registered:
+            reasons.append(self._registration_error or "not registered yet")
+        behind = 0 if self._caught_up else self.hosting.not_caught_up()
+        if behind == 0:
+            self._caught_up = True  # once since the start: a new topic's partitions make nobody unready
+        else:
+            reasons.append(f"{behind} Raft groups have not caught up since the start")
+        if reasons:
+            reasons += self.founding.refused()
+        return tuple(reasons)
+
+    def local_groups(self) -> list[GroupStatus]:
+        """Raft groups with a voter here, by number."""
+        return [group_status(self.host.groups[number]) for number in sorted(self.host.groups)]
+
+    def transfer(self, group: GroupNo, target: BrokerId) -> bool:
+        """Start handing leadership of `group` to `target`. False: not leader here, or the target cannot have it."""
+        held = self.host.groups.get(group)
+        return held is not None and self._net.is_up(target) and held.transfer(target)
+
+    def state_hash(self, group: GroupNo) -> str | None:
+        """Hex digest of the durable state of a group; equal on all replicas at the same applied index."""
+        return None if self.hosting is None else self.hosting.state_hash(group)
+
+    def offsets_group(self, partition: int) -> GroupNo:
+        return GroupNo(FIRST_OFFSETS_GROUP + partition)
+
+
+def _cluster_id(rand: Rand) -> str:
+    """22 characters of url-safe base64 that never look like an option."""
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    first = letters[rand.randrange(0, 62)]
+    return first + "".join(letters[rand.randrange(0, 64)] for _ in range(20)) + letters[rand.randrange(0, 4) * 16]

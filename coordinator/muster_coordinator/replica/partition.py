@@ -1,0 +1,121 @@
+"""The log side of a log-bearing group: offsets assigned at apply, segments, log start, and who watches them.
+
+A NORMAL entry gets the next offset and its term as leader epoch (decision 1) and goes to the segments, unless a flush
+before the last stop has put it there already: recovery replays the WAL from the checkpoint, the segments begin later,
+at the mark. What it does not do: interpret batches; the state machine of the partition gets them after this.
+"""
+
+import struct
+from collections.abc import Callable
+
+from muster_coordinator.errors import Corruption
+from muster_coordinator.groups.effects import AppliedBatch
+from muster_coordinator.raft.messages import Entry
+from muster_coordinator.records.batch import stamp
+from muster_coordinator.storage.partition_log import PartitionLog
+from muster_coordinator.topics.log_commands import MoveLogStart, decode_log_command, moved_log_start
+
+_DELTA = struct.Struct(">i")
+_DELTA_AT = 23
+
+
+class PartitionState:
+    """`segments_from`: the Raft index up to which the segments hold everything already; the offsets are those of the
+    checkpoint that replay begins at."""
+
+    __slots__ = (
+        "_dirty",
+        "_watchers",
+        "closed",
+        "flushed",
+        "folder",
+        "log",
+        "log_start",
+        "next_offset",
+        "roll",
+        "written_out",
+    )
+
+    def __init__(
+        self,
+        log: PartitionLog,
+        folder: str,
+        roll: tuple[int, int],
+        *,
+        segments_from: int,
+        next_offset: int,
+        log_start: int,
+        dirty: Callable[["PartitionState"], None],
+    ) -> None:
+        self.log = log
+        self.folder = folder
+        self.roll = roll
+        """Bytes and milliseconds of a segment."""
+        self.closed = False
+        """While files are swapped, or after the group was deleted: nothing is appended or read."""
+        self.flushed = segments_from
+        """Entries up to here are in the segments and need not be appended again."""
+        self.next_offset = next_offset
+        """Offset of the next record: the high watermark, since only committed entries come here."""
+        self.log_start = log_start
+        self.written_out = True
+        self._dirty = dirty
+        self._watchers: dict[object, Callable[[], None]] = {}
+
+    # -- applying --------------------------------------------------------------------------------------------------
+
+    def append(self, entry: Entry) -> AppliedBatch:
+        """Give one batch its place."""
+        base = self.next_offset
+        batch = stamp(entry.data, base, entry.term)
+        (delta,) = _DELTA.unpack_from(batch, _DELTA_AT)
+        if entry.index > self.flushed:
+            self.log.append(batch)
+            if self.written_out:
+                self.written_out = False
+                self._dirty(self)
+        self.next_offset = base + delta + 1
+        if entry.index == self.flushed and self.log.next_offset != self.next_offset:
+            raise Corruption(f"the segments end at {self.log.next_offset}, the log at {self.next_offset}")
+        return AppliedBatch(entry.term, base, batch)
+
+    def command(self, entry: Entry) -> None:
+        """A COMMAND of an offsets partition: only the log start moves there."""
+        command = decode_log_command(entry.data)
+        if isinstance(command, MoveLogStart):
+            self.move_start(moved_log_start(self.log_start, self.next_offset, command))
+
+    def move_start(self, offset: int) -> None:
+        """Applied: the log begins at `offset`."""
+        self.log_start = max(self.log_start, offset)
+        self.log.advance_start(self.log_start)
+
+    def write_out(self) -> None:
+        """What was appended becomes visible in the files."""
+        self.written_out = True
+        if not self.closed:
+            self.log.write_out()
+
+    def close(self) -> None:
+        self.closed = True
+        self.log.close()
+
+    def reopen(self, log: PartitionLog, segments_from: int, next_offset: int, log_start: int) -> None:
+        """Go on with transferred segments."""
+        self.log = log
+        self.closed = False
+        self.flushed = segments_from
+        self.next_offset, self.log_start = next_offset, log_start
+
+    # -- watching --------------------------------------------------------------------------------------------------
+
+    def watch(self, notify: Callable[[], None]) -> Callable[[], None]:
+        """Call `notify` when the log's end, its start or leadership may have moved; returns the un-watch call."""
+        key = object()
+        self._watchers[key] = notify
+        return lambda: self._watchers.pop(key, None) and None
+
+    def moved(self) -> None:
+        if self._watchers:
+            for notify in list(self._watchers.values()):
+                notify()

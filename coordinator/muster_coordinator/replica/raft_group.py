@@ -1,0 +1,373 @@
+"""One Raft group on this replica: the core, the state machine behind it, and everybody who waits for either.
+
+Problem: a proposal is answered when its entry is applied here in the term it was proposed in, or its fate is unknown
+when leadership is lost; a read is answered when a quorum confirmed the leadership after it arrived and the state has
+caught up. Mechanism: waiters by index, reads of one turn in one ReadIndex round, entries applied in slices of bounded
+cost. `ready_to_lead` is the term whose no-op is applied here (decision 5); the machine serves in it and in no other.
+The host (`host`) takes the core's `Ready` and calls back here; what an entry means is the machine's business.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from muster_coordinator import limits
+from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.raft.core import RaftCore
+from muster_coordinator.raft.messages import Entry, EntryKind, Message, Ready, Refused, Role
+from muster_coordinator.replica.beats import Beats
+from muster_coordinator.replica.deadlines import Due
+from muster_coordinator.replica.wal_lane import Batch, WalLane
+
+ENTRY_COST_BYTES = 2_048
+"""What applying any entry counts besides its bytes, so that a turn applies a bounded number of small ones."""
+DONE_BATCH = Batch()
+DONE_BATCH.durable = True
+
+
+class Machine(Protocol):
+    """The replicated state behind one group. `token` is whatever came with `RaftGroup.propose`."""
+
+    def apply(self, entry: Entry) -> object:
+        """One committed NORMAL or COMMAND entry, in log order; the result goes to its proposer."""
+
+    def proposal_applied(self, token: object, result: object) -> None:
+        """An own proposal was applied just now, in the term it was proposed in."""
+
+    def proposal_lost(self, token: object) -> None:
+        """Leadership is gone before the proposal was applied: its fate is unknown."""
+
+    def lead(self, term: int) -> None:
+        """The no-op of `term` is applied: serve."""
+
+    def resign(self) -> None:
+        """Leadership is gone; called when `lead` was, or when requests may be parked."""
+
+    def moved(self) -> None:
+        """Entries were applied, or leadership changed: wake who watches."""
+
+
+class GroupHost(Protocol):
+    """The part of the host that a group calls."""
+
+    beats: Beats
+
+    def touch(self, group: "RaftGroup") -> None:
+        """The group's core may have a `Ready`, or its deadline may have moved."""
+
+    def now_ms(self) -> int: ...
+    def admits(self, size_bytes: int, *, makes_room: bool) -> bool:
+        """Is there room for this much more uncommitted data on this replica, and on its disk?"""
+
+    def uncommitted(self, size_bytes: int) -> None:
+        """That much more (or, negative, less) waits for its commit."""
+
+
+class _Reads:
+    """Reads of one turn: one ReadIndex round for all."""
+
+    __slots__ = ("calls", "index", "round")
+
+    def __init__(self, index: int, round_no: int) -> None:
+        self.index = index
+        """Answer when this is applied; at least the commit index at the arrival of every read."""
+        self.round = round_no
+        """Confirmed by this round or a later one; reads may join until it is sent."""
+        self.calls: list[Callable[[bool], None]] = []
+
+
+class RaftGroup:
+    """See the module."""
+
+    __slots__ = (
+        "_confirmed",
+        "_contexts",
+        "_host",
+        "_joining",
+        "_led_term",
+        "_outstanding_bytes",
+        "_queue",
+        "_read_context",
+        "_waiting",
+        "applied",
+        "applied_bytes",
+        "batch",
+        "caught_up",
+        "commits",
+        "core",
+        "dirty",
+        "due",
+        "failed",
+        "installing",
+        "lane",
+        "leader_commit",
+        "machine",
+        "number",
+        "proposals",
+        "ready_term",
+        "voters",
+    )
+
+    def __init__(
+        self,
+        host: GroupHost,
+        number: GroupNo,
+        voters: tuple[BrokerId, ...],
+        core: RaftCore,
+        machine: Machine,
+        lane: WalLane,
+    ) -> None:
+        self._host = host
+        self.number = number
+        self.voters = voters
+        self.core = core
+        self.machine = machine
+        self.lane = lane
+        self.batch = DONE_BATCH
+        self.dirty = False
+        self.installing = False
+        """A transferred checkpoint is being put in place: nothing is applied meanwhile."""
+        self.due = Due(self._deadline)
+        self.applied = core.applied
+        self.applied_bytes = 0
+        """Since this life began."""
+        self.ready_term = 0
+        """The term in which this replica leads and may serve; 0 while it may not."""
+        self.leader_commit: int | None = None
+        """Commit index of the leader when it first named this group since start; None until then."""
+        self.caught_up = False
+        """Applied everything the leader had committed, once since start (decision 30)."""
+        self.commits = 0
+        self.proposals = 0
+        self._led_term = 0
+        self._waiting: dict[int, tuple[object, int]] = {}
+        """index -> (token, bytes) of own proposals of the present term"""
+        self._outstanding_bytes = 0
+        self._queue: deque[Entry] = deque()
+        self._contexts: dict[int, _Reads] = {}
+        self._read_context = 0
+        self._joining: _Reads | None = None
+        self._confirmed: deque[tuple[int, _Reads]] = deque()
+
+    # -- questions -------------------------------------------------------------------------------------------------
+
+    @property
+    def leads(self) -> bool:
+        """Leader in the present term, ready to serve or not."""
+        return self.core.role is Role.LEADER
+
+    @property
+    def serves(self) -> bool:
+        """Leader, and the no-op of the present term is applied here."""
+        return self.ready_term != 0 and self.ready_term == self.core.term and self.core.role is Role.LEADER
+
+    @property
+    def transferring(self) -> bool:
+        return self.core.transfer_target >= 0
+
+    def quorum_heard(self, since_ms: int) -> bool:
+        """A quorum has shown life at or after `since_ms` (decision 7)."""
+        return self.core.quorum_heard(since_ms, self._host.beats.contact(self))
+
+    # -- inputs ----------------------------------------------------------------------------------------------------
+
+    def step(self, message: Message) -> None:
+        """A peer's message."""
+        self.core.step(self._host.now_ms(), message, self._host.beats.contact(self))
+        self._host.touch(self)
+
+    def _deadline(self, now_ms: int) -> None:
+        handing_over = self.transferring
+        self.core.advance(now_ms, self._host.beats.contact(self))
+        self._host.touch(self)
+        if handing_over and not self.transferring:
+            self.machine.moved()  # given up, or leadership is lost: whoever waited for the outcome looks again
+
+    def campaign(self) -> None:
+        self.core.campaign(self._host.now_ms())
+        self._host.touch(self)
+
+    def transfer(self, target: BrokerId) -> bool:
+        """Hand leadership to `target`; refused proposals until it took over or an election timeout passed."""
+        begun = self.core.transfer(self._host.now_ms(), target)
+        self._host.touch(self)
+        return begun
+
+    def step_down(self) -> None:
+        self.core.step_down(self._host.now_ms())
+        self._host.touch(self)
+
+    def beat_named(self, leader: BrokerId, term: int, commit: int, leader_commit: int) -> bool:
+        accepted = self.core.beat(self._host.now_ms(), leader, term, commit)
+        if accepted and self.leader_commit is None:
+            self.leader_commit = leader_commit
+            self._note_caught_up()
+        self._host.touch(self)
+        return accepted
+
+    def persisted(self, era: int, index: int) -> None:
+        self.core.persisted(era, index)
+        self._host.touch(self)
+
+    # -- proposals -------------------------------------------------------------------------------------------------
+
+    def propose(self, kind: EntryKind, data: bytes, token: object) -> Refused | None:
+        """Append one entry in the present term. None: exactly one of `Machine.proposal_applied`/`_lost` follows."""
+        size = len(data) + limits.RAFT_ENTRY_OVERHEAD_BYTES
+        if self.lane.wal.full() or not self._host.admits(size, makes_room=kind == EntryKind.COMMAND):
+            return Refused.BUSY
+        index = self.core.propose(self._host.now_ms(), ((kind, data),), self.ready_term)
+        if isinstance(index, Refused):
+            return index
+        self._waiting[index] = (token, size)
+        self._outstanding_bytes += size
+        self._host.uncommitted(size)
+        self.proposals += 1
+        self._host.touch(self)
+        return None
+
+    # -- reads -----------------------------------------------------------------------------------------------------
+
+    def read_index(self, done: Callable[[bool], None]) -> None:
+        """`done(True)` once the state here holds all that was committed before this call and this replica led after
+        it; `done(False)` when leadership was lost or too many reads wait."""
+        core = self.core
+        beats = self._host.beats
+        reads = self._joining
+        if reads is None or reads.round <= beats.round:
+            if not self.serves:
+                done(False)
+                return
+            reads = _Reads(core.commit, beats.next_round(self))
+            self._read_context += 1
+            context = self._read_context
+            if not core.read(self._host.now_ms(), context, reads.round):
+                done(False)
+                return
+            self._contexts[context] = reads
+            self._joining = reads
+        reads.index = max(reads.index, core.commit)
+        reads.calls.append(done)
+        self._host.touch(self)
+
+    def _grant(self, ready: Ready) -> None:
+        for grant in ready.grants:
+            reads = self._contexts.pop(grant.context)
+            self._confirmed.append((max(grant.index, reads.index), reads))
+        for context in ready.lost_reads:
+            for call in self._contexts.pop(context).calls:
+                call(False)
+        self._answer_reads()
+
+    def _answer_reads(self) -> None:
+        while self._confirmed and self._confirmed[0][0] <= self.applied:
+            _, reads = self._confirmed.popleft()
+            served = self.serves
+            for call in reads.calls:
+                call(served)
+
+    def retire(self) -> None:
+        """The group is deleted: nobody waits for it any more."""
+        if self._led_term:
+            self._lost_leadership()
+        gone = [*self._contexts.values(), *(reads for _, reads in self._confirmed)]
+        self._contexts.clear()
+        self._confirmed.clear()
+        self._queue.clear()
+        for reads in gone:
+            for call in reads.calls:
+                call(False)
+
+    # -- the host's turn -------------------------------------------------------------------------------------------
+
+    def took(self, ready: Ready) -> None:
+        """The host took a `Ready` and staged its writes."""
+        if ready.soft_state is not None:
+            self._soft_state_changed()
+        if ready.grants or ready.lost_reads:
+            self._grant(ready)
+        if ready.committed:
+            self._queue.extend(ready.committed)
+
+    def _soft_state_changed(self) -> None:
+        core = self.core
+        leading_term = core.term if core.role is Role.LEADER else 0
+        if self._led_term not in (0, leading_term):
+            self._lost_leadership()
+        if leading_term and self._led_term == 0:
+            self._led_term = leading_term
+            self._host.beats.leads(self)
+        self._host.beats.follows(self)
+        self.machine.moved()
+
+    def _lost_leadership(self) -> None:
+        self._led_term = 0
+        self.ready_term = 0
+        self._joining = None
+        self._host.beats.leads_no_more(self)
+        waiting, self._waiting = self._waiting, {}
+        self._host.uncommitted(-self._outstanding_bytes)
+        self._outstanding_bytes = 0
+        for token, _ in waiting.values():
+            self.machine.proposal_lost(token)
+        self.machine.resign()
+
+    @property
+    def has_entries(self) -> bool:
+        """Committed entries wait for being applied."""
+        return bool(self._queue) and not self.installing
+
+    def apply_some(self, budget: int) -> int:
+        """Apply until `budget` is used up; returns what was used. At least one entry when any waits."""
+        used = 0
+        machine = self.machine
+        waiting = self._waiting
+        while self._queue and used < budget:
+            entry = self._queue.popleft()
+            if entry.index <= self.applied:
+                continue  # covered by a checkpoint that was installed meanwhile
+            assert entry.index == self.applied + 1, "entries are applied in order, each once"
+            size = len(entry.data)
+            used += size + ENTRY_COST_BYTES
+            self.applied_bytes += size
+            result = None if entry.kind == EntryKind.NOOP else machine.apply(entry)
+            self.applied = entry.index
+            self.commits += 1
+            waiter = waiting.pop(entry.index, None)
+            if waiter is not None:
+                self._outstanding_bytes -= waiter[1]
+                self._host.uncommitted(-waiter[1])
+                machine.proposal_applied(waiter[0], result)
+            elif entry.kind == EntryKind.NOOP and self.leads and entry.term == self.core.term:
+                self.ready_term = entry.term
+                self.caught_up = True
+                machine.lead(entry.term)
+        self.core.applied_to(min(self.applied, self.core.handed))
+        self._note_caught_up()
+        self._answer_reads()
+        machine.moved()
+        return used
+
+    def compact(self, index: int) -> None:
+        """Entries up to `index`, which a durable checkpoint covers, are not offered to followers any more."""
+        log = self.core.log
+        if index > log.compacted_index:
+            term = log.term_at(index)
+            assert term is not None, "only what is in the log is compacted"
+            self.core.compacted(index, term)
+
+    def _note_caught_up(self) -> None:
+        if not self.caught_up and self.leader_commit is not None and self.applied >= self.leader_commit:
+            self.caught_up = True
+
+    def installed(self, index: int, term: int) -> None:
+        """The machine holds a transferred checkpoint, and the WAL record of it is staged before anything the core
+        promises now. A core that has committed past it meanwhile goes on; what the checkpoint covers is skipped."""
+        self.core.snapshot_installed(index, term)
+        if self.core.applied == index:
+            self._queue.clear()
+        self.applied = index
+        self.installing = False
+        self._note_caught_up()
+        self.machine.moved()
+        self._host.touch(self)

@@ -1,0 +1,180 @@
+"""A transferred checkpoint on disk: staged aside, verified, swapped in so that a crash at any point is harmless.
+
+Order (docs/format.md, "State transfer"):
+1. the files arrive under `incoming/<group>/`; a crash throws them away;
+2. all are verified and synced, then the manifest `complete` is written and synced;
+3. the group's own files go, the staged ones are copied into place and synced; a crash in here is finished by the next
+   start, which finds `complete` and a WAL that does not name the checkpoint yet. (Copied, not renamed: a rename between
+   two folders is safe only where both folders' changes reach the disk together.)
+4. the WAL gets the checkpoint and the mark; once that is durable, what is staged is removed.
+"""
+
+from typing import NamedTuple
+
+from muster_coordinator import limits
+from muster_coordinator.errors import Corruption, WireError
+from muster_coordinator.groups.effects import CheckpointBody
+from muster_coordinator.ids import GroupNo
+from muster_coordinator.ports import Disk
+from muster_coordinator.records.batch import check
+from muster_coordinator.records.errors import MalformedError
+from muster_coordinator.replica import identity
+from muster_coordinator.replica.folders import checkpoint_folder
+from muster_coordinator.replica.transfer_payload import FileKind, Offer, decode_offer, encode_offer
+from muster_coordinator.storage.checkpoint import CheckpointMeta, open_checkpoint
+
+INCOMING = "incoming"
+COMPLETE = "complete"
+_MAGIC = 0x4D55_5458
+_PLACE_BYTES = 12
+COPY_BYTES = limits.MIB
+
+
+def staging_folder(number: int) -> str:
+    return f"{INCOMING}/{number}"
+
+
+class Staged(NamedTuple):
+    """What a swapped-in transfer holds."""
+
+    offer: Offer
+    meta: CheckpointMeta
+    body: CheckpointBody
+
+
+def begin(disk: Disk, number: int, keep: frozenset[str] = frozenset()) -> None:
+    """Make room; what was left there, but for `keep`, is of no use."""
+    folder = staging_folder(number)
+    disk.mkdir(folder)
+    if disk.exists(f"{folder}/{COMPLETE}"):
+        disk.unlink(f"{folder}/{COMPLETE}")
+        disk.sync_dir(folder)
+    for name in disk.listdir(folder):
+        if name not in keep:
+            disk.unlink(f"{folder}/{name}")
+
+
+def write(disk: Disk, number: int, name: str, offset: int, data: bytes) -> None:
+    """One chunk."""
+    file = disk.open(f"{staging_folder(number)}/{name}", create=True)
+    try:
+        file.pwrite(offset, [data])
+    finally:
+        file.close()
+
+
+def seal(disk: Disk, offer: Offer) -> None:
+    """Verify and sync everything, then say so. Raises `Corruption` when the bytes are not what was offered."""
+    folder = staging_folder(offer.group)
+    expected = 0
+    for item in sorted(offer.files, key=lambda item: item.name):
+        path = f"{folder}/{item.name}"
+        file = disk.open(path, create=True)
+        try:
+            if file.size() != item.size:
+                raise Corruption(f"{path}: {file.size()} bytes of {item.size}")
+            file.sync()
+        finally:
+            file.close()
+        if item.kind == FileKind.SEGMENT:
+            base = int(item.name.removesuffix(".log"))
+            if expected and base != expected:
+                raise Corruption(f"{path}: a segment is missing before it")
+            expected = _verify_segment(disk, path, base)
+    _verify_checkpoint(disk, offer)
+    if offer.mark is not None and expected != offer.mark.next_offset:
+        raise Corruption(f"{folder}: the segments end at {expected}, the offer says {offer.mark.next_offset}")
+    disk.sync_dir(folder)
+    identity.store(disk, f"{folder}/{COMPLETE}", _MAGIC, encode_offer(offer))
+
+
+def _verify_segment(disk: Disk, path: str, base: int) -> int:
+    """Every batch's CRC and that offsets follow one another; returns the offset after the last."""
+    file = disk.open(path)
+    try:
+        position, size, offset = 0, file.size(), base
+        while position < size:
+            place = file.pread(position, _PLACE_BYTES)
+            length = int.from_bytes(place[8:12], "big") + _PLACE_BYTES
+            header = check(file.pread(position, length))
+            if header.base_offset != offset:
+                raise Corruption(f"{path}: a batch at offset {header.base_offset}, expected {offset}")
+            offset = header.next_offset
+            position += length
+        return offset
+    except MalformedError as error:
+        raise Corruption(f"{path}: {error}") from error
+    finally:
+        file.close()
+
+
+def _verify_checkpoint(disk: Disk, offer: Offer) -> None:
+    checkpoint = open_checkpoint(disk, f"{staging_folder(offer.group)}/{_checkpoint_of(offer)}")
+    try:
+        checkpoint.verify()
+        meta = checkpoint.meta
+        if (meta.group, meta.index, meta.term) != (offer.group, offer.index, offer.term):
+            raise Corruption(f"the checkpoint is {meta}, the offer says {offer.index} of term {offer.term}")
+    finally:
+        checkpoint.close()
+
+
+def _checkpoint_of(offer: Offer) -> str:
+    return next(item.name for item in offer.files if item.kind == FileKind.CHECKPOINT)
+
+
+def swap(disk: Disk, offer: Offer, segments: str) -> Staged:
+    """Put the staged files in place; may be called again after a crash. `segments`: the partition's folder."""
+    staged = staging_folder(offer.group)
+    folders = {FileKind.CHECKPOINT: checkpoint_folder(GroupNo(offer.group)), FileKind.SEGMENT: segments}
+    kept = {item.name for item in offer.files}
+    for kind, folder in folders.items():
+        if kind is FileKind.SEGMENT and offer.mark is None:
+            continue
+        disk.mkdir(folder)
+        for name in disk.listdir(folder):
+            if name not in kept:
+                disk.unlink(f"{folder}/{name}")
+        for item in offer.files:
+            if item.kind == kind:
+                _copy(disk, f"{staged}/{item.name}", f"{folder}/{item.name}", item.size)
+        disk.sync_dir(folder)
+    checkpoint = open_checkpoint(disk, f"{folders[FileKind.CHECKPOINT]}/{_checkpoint_of(offer)}")
+    try:
+        return Staged(offer, checkpoint.meta, checkpoint.body())
+    finally:
+        checkpoint.close()
+
+
+def _copy(disk: Disk, source: str, target: str, size: int) -> None:
+    """The first `size` bytes, synced."""
+    read, written = disk.open(source), disk.open(target, create=True)
+    try:
+        written.truncate(0)
+        for position in range(0, size, COPY_BYTES):
+            written.pwrite(position, [read.pread(position, min(COPY_BYTES, size - position))])
+        written.sync()
+    finally:
+        read.close()
+        written.close()
+
+
+def finish(disk: Disk, number: int) -> None:
+    """The WAL names the checkpoint: nothing staged is needed any more."""
+    begin(disk, number)
+    disk.sync_dir(staging_folder(number))
+
+
+def completed(disk: Disk) -> list[Offer]:
+    """After a start: transfers that were sealed; whatever else lies in `incoming` is removed."""
+    found = []
+    for name in disk.listdir(INCOMING):
+        body = identity.load(disk, f"{INCOMING}/{name}/{COMPLETE}", _MAGIC)
+        if body is None:
+            begin(disk, int(name))
+            continue
+        try:
+            found.append(decode_offer(body, 2))
+        except WireError as error:
+            raise Corruption(f"{INCOMING}/{name}/{COMPLETE}: {error}") from error
+    return found

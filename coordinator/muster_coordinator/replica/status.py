@@ -1,0 +1,50 @@
+"""Plain values about Raft groups for status pages and metrics; copies, taken when asked."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.raft.messages import Role
+from muster_coordinator.replica.raft_group import RaftGroup
+
+ROLE_NAMES = {
+    Role.FOLLOWER: "follower",
+    Role.PRE_CANDIDATE: "pre_candidate",
+    Role.CANDIDATE: "candidate",
+    Role.LEADER: "leader",
+}
+
+
+class GroupStatus(NamedTuple):
+    """One Raft group that this replica holds a voter of."""
+
+    group: GroupNo
+    role: str
+    """leader, follower, candidate or pre_candidate."""
+    term: int
+    leader: BrokerId | None
+    commit: int
+    applied: int
+    last_index: int
+    voters: tuple[BrokerId, ...]
+    match: Mapping[BrokerId, int]
+    """Highest index known to be stored at each voter; empty unless leader."""
+
+
+def group_status(group: RaftGroup) -> GroupStatus:
+    core = group.core
+    match: dict[BrokerId, int] = {}
+    if core.role is Role.LEADER:
+        match = {BrokerId(peer): progress.match for peer, progress in core.progresses.items()}
+        match[BrokerId(core.node)] = core.log.stable
+    return GroupStatus(
+        group=group.number,
+        role=ROLE_NAMES[core.role],
+        term=core.term,
+        leader=BrokerId(core.leader) if core.leader >= 0 else None,
+        commit=core.commit,
+        applied=group.applied,
+        last_index=core.last_index,
+        voters=group.voters,
+        match=match,
+    )

@@ -1,0 +1,257 @@
+"""State transfer to this replica: fetch a leader's checkpoint and segments, then put them in place (decision 2).
+
+A follower that needs entries which its leader has compacted is offered a checkpoint (SNAPSHOT). It asks for it, pulls
+the files in chunks of `TRANSFER_CHUNK_BYTES` over the bulk lane, a small window at a time and at most `TRANSFERS_MAX`
+groups at once, and stages them (`staging`). What has arrived stays of use when the transfer is interrupted: segments
+never change, so a later offer of the same name only adds to it. Votes, appends and beats go on meanwhile; only applying
+pauses while the files are swapped. Nothing is believed before every checksum fits.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+from crc32c import crc32c
+
+from muster_coordinator import limits
+from muster_coordinator.errors import Corruption, StorageFailed
+from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.links import lanes
+from muster_coordinator.ports import Disk, Loop, PeerNet, Timer
+from muster_coordinator.replica import staging
+from muster_coordinator.replica import transfer_payload as wire
+from muster_coordinator.replica.host import Host
+from muster_coordinator.replica.hosting import Hosting
+from muster_coordinator.replica.payloads import Kind
+from muster_coordinator.replica.raft_group import RaftGroup
+from muster_coordinator.replica.staging import Staged
+from muster_coordinator.replica.transfer_payload import Chunk, FileKind, Offer
+from muster_coordinator.replica.transfer_source import TransferSource
+from muster_coordinator.storage.partition_log import PartitionLog
+
+Swapped = tuple[Staged, PartitionLog | None]
+CHUNKS_IN_FLIGHT_MAX = 4
+SILENCE_MS = 5_000
+"""A transfer that brought nothing for so long is given up; the leader offers again."""
+HOLD_RETRY_MS = 50
+
+
+class _Pull:
+    """One group's transfer."""
+
+    __slots__ = ("asked", "group", "leader", "number", "offer", "timer", "todo")
+
+    def __init__(self, number: int, group: RaftGroup, leader: BrokerId) -> None:
+        self.number = number
+        self.group = group
+        self.leader = leader
+        self.offer: Offer | None = None
+        self.todo: deque[tuple[int, int, int]] = deque()
+        """(file, offset, length) not asked for yet"""
+        self.asked: dict[tuple[int, int], int] = {}
+        """(file, offset) -> length of chunks on their way, or being written"""
+        self.timer: Timer | None = None
+
+
+class Transfers:
+    """Both sides; the leader's is `source`."""
+
+    def __init__(self, loop: Loop, disk: Disk, net: PeerNet, host: Host, hosting: Hosting) -> None:
+        self._loop = loop
+        self._disk = disk
+        self._net = net
+        self._host = host
+        self._hosting = hosting
+        self.source = TransferSource(loop, disk, net, host, hosting)
+        self._pulls: dict[int, _Pull] = {}
+        self._installing: set[GroupNo] = set()
+        self._have: dict[GroupNo, dict[str, int]] = {}
+        """Staged bytes of this life, by group and file name: what an interrupted transfer left."""
+        self._numbers = 0
+        self.installed = 0
+        self.bytes_received = 0
+
+    # -- beginning and ending --------------------------------------------------------------------------------------
+
+    def offered(self, number: GroupNo) -> None:
+        """The core of this group holds a leader's offer."""
+        group = self._host.groups.get(number)
+        offer = group.core.snapshot_offer if group is not None else None
+        if group is None or offer is None or number in self._installing:
+            return
+        leader, index, _ = offer
+        for pull in list(self._pulls.values()):
+            if pull.group is group:
+                if pull.leader == leader:
+                    return
+                self._drop(pull)
+        if len(self._pulls) >= limits.TRANSFERS_MAX:
+            return  # offered again while it lasts
+        self._numbers += 1
+        pull = _Pull(self._numbers, group, BrokerId(leader))
+        self._pulls[pull.number] = pull
+        self._listen(pull)
+        self._net.send(pull.leader, lanes.BULK, wire.encode_ask(pull.number, number, index))
+
+    def _listen(self, pull: _Pull) -> None:
+        """Something came, or is to come."""
+        if pull.timer is not None:
+            pull.timer.cancel()
+        pull.timer = self._loop.call_at(self._loop.monotonic_ms() + SILENCE_MS, lambda: self._drop(pull))
+
+    def _drop(self, pull: _Pull) -> None:
+        if pull.timer is not None:
+            pull.timer.cancel()
+            pull.timer = None
+        self._pulls.pop(pull.number, None)
+
+    def peer_down(self, peer: BrokerId) -> None:
+        self.source.peer_down(peer)
+        for pull in [pull for pull in self._pulls.values() if pull.leader == peer]:
+            self._drop(pull)
+
+    # -- messages --------------------------------------------------------------------------------------------------
+
+    def received(self, peer: BrokerId, kind: Kind, payload: bytes) -> None:
+        """A transfer message of a member; `WireError` when it is malformed."""
+        match kind:
+            case Kind.TRANSFER_ASK:
+                self.source.ask(peer, payload)
+            case Kind.CHUNK_ASK:
+                self.source.chunk_ask(peer, payload)
+            case Kind.TRANSFER_OFFER:
+                self._offer(peer, wire.decode_offer(payload))
+            case Kind.CHUNK:
+                self._chunk(peer, wire.decode_chunk(payload))
+            case Kind.TRANSFER_REFUSAL:
+                pull = self._pulls.get(wire.decode_refusal(payload)[0])
+                if pull is not None and pull.leader == peer:
+                    self._drop(pull)
+            case _:
+                raise AssertionError(kind)
+
+    def _offer(self, peer: BrokerId, offer: Offer) -> None:
+        pull = self._pulls.get(offer.transfer)
+        if pull is None or pull.leader != peer or pull.offer is not None or pull.group.number != offer.group:
+            return
+        has_segments = offer.group in self._hosting.states
+        if has_segments != (offer.mark is not None) or offer.index <= pull.group.core.commit:
+            self._drop(pull)
+            return
+        pull.offer = offer
+        number = pull.group.number
+        have = {
+            file.name: min(file.size, self._have.get(number, {}).get(file.name, 0))
+            for file in offer.files
+            if file.kind == FileKind.SEGMENT
+        }
+        self._have[number] = {name: size for name, size in have.items() if size}
+        for at, file in enumerate(offer.files):
+            for offset in range(have.get(file.name, 0), file.size, limits.TRANSFER_CHUNK_BYTES):
+                pull.todo.append((at, offset, min(limits.TRANSFER_CHUNK_BYTES, file.size - offset)))
+        keep = frozenset(self._have[number])
+        self._loop.submit(
+            "transfer",
+            partial(staging.begin, self._disk, number, keep),
+            partial(self._begun, pull),
+        )
+
+    def _begun(self, pull: _Pull, result: BaseException | None) -> None:
+        self._check(result)
+        self._ask_more(pull)
+
+    def _ask_more(self, pull: _Pull) -> None:
+        if pull.number not in self._pulls:
+            return
+        while pull.todo and len(pull.asked) < CHUNKS_IN_FLIGHT_MAX:
+            file, offset, length = pull.todo.popleft()
+            pull.asked[file, offset] = length
+            self._net.send(pull.leader, lanes.BULK, wire.encode_chunk_ask(pull.number, file, offset, length))
+        if not pull.asked:
+            self._complete(pull)
+
+    def _chunk(self, peer: BrokerId, chunk: Chunk) -> None:
+        pull = self._pulls.get(chunk.transfer)
+        if pull is None or pull.leader != peer or pull.offer is None:
+            return
+        key = (chunk.file, chunk.offset)
+        if pull.asked.get(key) != len(chunk.data) or crc32c(chunk.data) != chunk.checksum:
+            return
+        self._listen(pull)
+        self.bytes_received += len(chunk.data)
+        name = pull.offer.files[chunk.file].name
+        self._loop.submit(
+            "transfer",
+            partial(staging.write, self._disk, pull.group.number, name, chunk.offset, chunk.data),
+            partial(self._written, pull, key, name),
+        )
+
+    def _written(self, pull: _Pull, key: tuple[int, int], name: str, result: BaseException | None) -> None:
+        self._check(result)
+        length = pull.asked.pop(key, 0)
+        have = self._have.setdefault(pull.group.number, {})
+        if have.get(name, 0) == key[1]:  # only what lies without a gap counts when it is interrupted
+            have[name] = key[1] + length
+        self._ask_more(pull)
+
+    # -- putting in place ------------------------------------------------------------------------------------------
+
+    def _complete(self, pull: _Pull) -> None:
+        """Everything arrived: verify it, then wait for a moment without flush or checkpoint."""
+        offer = pull.offer
+        assert offer is not None
+        self._drop(pull)
+        number = pull.group.number
+        self._installing.add(number)
+        self._have.pop(number, None)
+        self._loop.submit("transfer", partial(staging.seal, self._disk, offer), partial(self._sealed, offer))
+
+    def _sealed(self, offer: Offer, result: BaseException | None) -> None:
+        number = GroupNo(offer.group)
+        if isinstance(result, Corruption):
+            self._installing.discard(number)  # the leader offers again, and everything is fetched anew
+            return
+        self._check(result)
+        group = self._host.groups.get(number)
+        if group is None or group.core.commit >= offer.index:
+            self._give_up(number)
+            return
+        release = self._hosting.checkpoints.hold(number)
+        if release is None:
+            when_ms = self._loop.monotonic_ms() + HOLD_RETRY_MS
+            self._loop.call_at(when_ms, lambda: self._sealed(offer, None))
+            return
+        group.installing = True
+        job = self._hosting.swap_job(offer)
+        self._loop.submit("transfer", job, partial(self._swapped, group, release))
+
+    def _swapped(self, group: RaftGroup, release: Callable[[], None], result: "Swapped | BaseException") -> None:
+        self._check(result if isinstance(result, BaseException) else None)
+        assert not isinstance(result, BaseException)
+        staged, log = result
+        if group.number not in self._host.groups:
+            if log is not None:
+                log.close()
+            release()
+            self._give_up(group.number)
+            return
+        self._hosting.install(group, staged, log, partial(self._durable, group.number, release))
+        self._host.want_turn()
+
+    def _durable(self, number: GroupNo, release: Callable[[], None]) -> None:
+        self.installed += 1
+        release()
+        self._give_up(number)
+
+    def _give_up(self, number: GroupNo) -> None:
+        """What is staged is not needed any more."""
+
+        def finished(result: BaseException | None) -> None:
+            self._check(result)
+            self._installing.discard(number)
+
+        self._loop.submit("transfer", partial(staging.finish, self._disk, number), finished)
+
+    def _check(self, result: BaseException | None) -> None:
+        if isinstance(result, BaseException):
+            self._host.fatal(StorageFailed(str(result)) if isinstance(result, OSError) else result)

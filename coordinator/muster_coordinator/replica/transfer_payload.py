@@ -1,0 +1,150 @@
+"""Bodies of state transfer: ask, offer, refusal, chunk (docs/format.md, "State transfer").
+
+Names of files are the offering side's own base names; the receiver accepts only names of the two kinds it knows, so
+that a peer cannot choose where bytes land.
+"""
+
+import re
+import struct
+from enum import IntEnum
+from typing import NamedTuple
+
+from muster_coordinator import limits
+from muster_coordinator.errors import WireError
+from muster_coordinator.replica.payloads import HEAD_BYTES, HEADS, Kind
+from muster_coordinator.storage.contract import Mark
+
+_ASK = struct.Struct(">QIQ")
+_OFFER = struct.Struct(">QIQQB4qI")
+_FILE = struct.Struct(">BHQ")
+_REFUSAL = struct.Struct(">Q")
+_CHUNK_ASK = struct.Struct(">QIQI")
+_CHUNK = struct.Struct(">QIQI")
+FILES_MAX = 4_000
+"""A 1 TiB partition in 256 MiB segments; an offer stays below one peer frame."""
+_NAMES = re.compile(r"[0-9]{20}(-[0-9]{10}\.ckpt|\.log)")
+
+
+class FileKind(IntEnum):
+    CHECKPOINT = 0
+    SEGMENT = 1
+
+
+class OfferedFile(NamedTuple):
+    """The first `size` bytes of a file; they never change."""
+
+    kind: int
+    name: str
+    size: int
+
+
+class Offer(NamedTuple):
+    """A checkpoint and the segments up to it."""
+
+    transfer: int
+    group: int
+    index: int  # type: ignore[assignment]  # shadows tuple.index, which nobody calls
+    term: int
+    mark: Mark | None
+    """Where the segments end at `index`; None for a group without segments."""
+    files: tuple[OfferedFile, ...]
+
+
+class Chunk(NamedTuple):
+    """Bytes of one file of an offer."""
+
+    transfer: int
+    file: int
+    offset: int
+    checksum: int
+    """CRC32C of `data` as it was read from the offering side's disk."""
+    data: bytes
+
+
+def encode_ask(transfer: int, group: int, index: int) -> bytes:
+    """`index`: the checkpoint must reach at least so far."""
+    return HEADS[Kind.TRANSFER_ASK] + _ASK.pack(transfer, group, index)
+
+
+def decode_ask(payload: bytes) -> tuple[int, int, int]:
+    if len(payload) != HEAD_BYTES + _ASK.size:
+        raise WireError("malformed transfer ask")
+    transfer, group, index = _ASK.unpack_from(payload, HEAD_BYTES)
+    return transfer, group, index
+
+
+def encode_offer(offer: Offer) -> bytes:
+    mark = offer.mark if offer.mark is not None else Mark(0, 0, 0, 0)
+    fixed = _OFFER.pack(
+        offer.transfer, offer.group, offer.index, offer.term, offer.mark is not None, *mark, len(offer.files)
+    )
+    parts = [HEADS[Kind.TRANSFER_OFFER], fixed]
+    for file in offer.files:
+        name = file.name.encode()
+        parts += (_FILE.pack(file.kind, len(name), file.size), name)
+    return b"".join(parts)
+
+
+def decode_offer(payload: bytes, position: int = HEAD_BYTES) -> Offer:
+    try:
+        transfer, group, index, term, has_mark, *mark, count = _OFFER.unpack_from(payload, position)
+        position += _OFFER.size
+        if count > FILES_MAX:
+            raise WireError(f"a transfer of {count} files")
+        files = []
+        for _ in range(count):
+            kind, name_bytes, size = _FILE.unpack_from(payload, position)
+            position += _FILE.size
+            name = payload[position : position + name_bytes].decode("ascii")
+            position += name_bytes
+            if not _NAMES.fullmatch(name) or kind != (
+                FileKind.CHECKPOINT if name.endswith(".ckpt") else FileKind.SEGMENT
+            ):
+                raise WireError(f"a transfer of a file named {name!r}")
+            files.append(OfferedFile(kind, name, size))
+    except (struct.error, UnicodeDecodeError) as error:
+        raise WireError("malformed transfer offer") from error
+    if sum(file.kind == FileKind.CHECKPOINT for file in files) != 1:
+        raise WireError("a transfer has one checkpoint")
+    return Offer(transfer, group, index, term, Mark(*mark) if has_mark else None, tuple(files))
+
+
+def encode_refusal(transfer: int, why: str) -> bytes:
+    return HEADS[Kind.TRANSFER_REFUSAL] + _REFUSAL.pack(transfer) + why.encode()[:200]
+
+
+def decode_refusal(payload: bytes) -> tuple[int, str]:
+    if len(payload) < HEAD_BYTES + _REFUSAL.size:
+        raise WireError("malformed transfer refusal")
+    (transfer,) = _REFUSAL.unpack_from(payload, HEAD_BYTES)
+    return transfer, payload[HEAD_BYTES + _REFUSAL.size :].decode(errors="replace")
+
+
+def encode_chunk_ask(transfer: int, file: int, offset: int, length: int) -> bytes:
+    return HEADS[Kind.CHUNK_ASK] + _CHUNK_ASK.pack(transfer, file, offset, length)
+
+
+def decode_chunk_ask(payload: bytes) -> tuple[int, int, int, int]:
+    if len(payload) != HEAD_BYTES + _CHUNK_ASK.size:
+        raise WireError("malformed chunk ask")
+    transfer, file, offset, length = _CHUNK_ASK.unpack_from(payload, HEAD_BYTES)
+    if not 0 < length <= limits.TRANSFER_CHUNK_BYTES:
+        raise WireError(f"a chunk of {length} bytes is asked for")
+    return transfer, file, offset, length
+
+
+def encode_chunk(chunk: Chunk) -> bytes:
+    return b"".join(
+        [
+            HEADS[Kind.CHUNK],
+            _CHUNK.pack(chunk.transfer, chunk.file, chunk.offset, chunk.checksum),
+            chunk.data,
+        ]
+    )
+
+
+def decode_chunk(payload: bytes) -> Chunk:
+    if len(payload) < HEAD_BYTES + _CHUNK.size:
+        raise WireError("malformed chunk")
+    transfer, file, offset, checksum = _CHUNK.unpack_from(payload, HEAD_BYTES)
+    return Chunk(transfer, file, offset, checksum, payload[HEAD_BYTES + _CHUNK.size :])

@@ -1,0 +1,159 @@
+"""The leader's side of state transfer: a checkpoint and the segments up to it, read in chunks off the loop.
+
+An offer names byte ranges that never change: a published checkpoint, sealed segments, and the active one up to the mark
+taken with the checkpoint. Files may be removed meanwhile (a newer checkpoint, retention): then the transfer is refused,
+and the follower begins again with a newer offer; what it holds of equal names stays of use.
+"""
+
+from collections.abc import Callable
+
+from crc32c import crc32c
+
+from muster_coordinator import limits
+from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.links import lanes
+from muster_coordinator.ports import Disk, Loop, PeerNet
+from muster_coordinator.replica import transfer_payload as wire
+from muster_coordinator.replica.folders import checkpoint_folder
+from muster_coordinator.replica.host import Host
+from muster_coordinator.replica.hosting import Hosting
+from muster_coordinator.replica.transfer_payload import Chunk, FileKind, Offer, OfferedFile
+from muster_coordinator.storage.checkpoint import checkpoint_name
+
+SEND_RETRY_MS = 20
+SEND_TRIES_MAX = 250
+"""Five seconds of a full bulk lane; then the chunk is lost, and asked for again."""
+
+
+class _Session:
+    """One follower's transfer."""
+
+    __slots__ = ("paths", "peer", "sizes", "transfer", "used_ms")
+
+    def __init__(self, peer: BrokerId, transfer: int, paths: list[str], sizes: list[int], now_ms: int) -> None:
+        self.peer = peer
+        self.transfer = transfer
+        self.paths = paths
+        self.sizes = sizes
+        self.used_ms = now_ms
+
+
+class TransferSource:
+    """See the module."""
+
+    def __init__(self, loop: Loop, disk: Disk, net: PeerNet, host: Host, hosting: Hosting) -> None:
+        self._loop = loop
+        self._disk = disk
+        self._net = net
+        self._host = host
+        self._hosting = hosting
+        self._sessions: dict[tuple[BrokerId, int], _Session] = {}
+        self.bytes_sent = 0
+
+    def peer_down(self, peer: BrokerId) -> None:
+        for key in [key for key in self._sessions if key[0] == peer]:
+            del self._sessions[key]
+
+    def ask(self, peer: BrokerId, payload: bytes) -> None:
+        """A follower wants a checkpoint of at least some index."""
+        transfer, number, index = wire.decode_ask(payload)
+        group = self._host.groups.get(GroupNo(number))
+        if group is None or not group.leads or peer not in group.voters:
+            self._refuse(peer, transfer, "not led here")
+            return
+        newest = self._hosting.checkpoints.newest(group.number)
+        if newest is None or newest[0].index < index:
+            if group.applied < index:
+                self._refuse(peer, transfer, "not applied so far yet")
+                return
+            self._hosting.checkpoints.want(group.number, lambda: self._offer(peer, transfer, group.number, index))
+            return
+        self._offer(peer, transfer, group.number, index)
+
+    def _offer(self, peer: BrokerId, transfer: int, number: GroupNo, index: int) -> None:
+        newest = self._hosting.checkpoints.newest(number)
+        if newest is None or newest[0].index < index:
+            self._refuse(peer, transfer, "no checkpoint reaches so far")
+            return
+        meta, mark = newest
+        name = checkpoint_name(meta.index, meta.term)
+        paths = [f"{checkpoint_folder(number)}/{name}"]
+        kinds = [FileKind.CHECKPOINT]
+        sizes = [self._size(paths[0])]
+        state = self._hosting.states.get(number)
+        if state is not None and mark is not None:
+            for path, written in state.log.files():
+                base = int(path.rpartition("/")[2].removesuffix(".log"))
+                if base <= mark.segment:
+                    paths.append(path)
+                    kinds.append(FileKind.SEGMENT)
+                    sizes.append(mark.position if base == mark.segment else written)
+        if sizes[0] < 0 or len(paths) > wire.FILES_MAX:
+            self._refuse(peer, transfer, "the files are not there any more")
+            return
+        self._admit(_Session(peer, transfer, paths, sizes, self._loop.monotonic_ms()))
+        files = tuple(
+            OfferedFile(kind, path.rpartition("/")[2], size)
+            for kind, path, size in zip(kinds, paths, sizes, strict=True)
+        )
+        self._net.send(peer, lanes.BULK, wire.encode_offer(Offer(transfer, number, meta.index, meta.term, mark, files)))
+
+    def _admit(self, session: _Session) -> None:
+        """At most `TRANSFERS_MAX`; the one that was silent for the longest gives way."""
+        while len(self._sessions) >= limits.TRANSFERS_MAX:
+            oldest = min(self._sessions.values(), key=lambda known: known.used_ms)
+            del self._sessions[oldest.peer, oldest.transfer]
+            self._refuse(oldest.peer, oldest.transfer, "others are being served")
+        self._sessions[session.peer, session.transfer] = session
+
+    def _size(self, path: str) -> int:
+        if not self._disk.exists(path):
+            return -1
+        file = self._disk.open(path)
+        try:
+            return file.size()
+        finally:
+            file.close()
+
+    def chunk_ask(self, peer: BrokerId, payload: bytes) -> None:
+        """Read a chunk off the loop and send it."""
+        transfer, number, offset, length = wire.decode_chunk_ask(payload)
+        session = self._sessions.get((peer, transfer))
+        if session is None or number >= len(session.paths) or offset + length > session.sizes[number]:
+            self._refuse(peer, transfer, "no such transfer")
+            return
+        session.used_ms = self._loop.monotonic_ms()
+
+        def read(result: tuple[bytes, int] | BaseException) -> None:
+            if isinstance(result, BaseException):
+                self._sessions.pop((peer, transfer), None)
+                self._refuse(peer, transfer, "a file is not there any more")
+            else:
+                data, checksum = result
+                self._send(peer, wire.encode_chunk(Chunk(transfer, number, offset, checksum, data)), SEND_TRIES_MAX)
+
+        self._loop.submit("transfer", _read_job(self._disk, session.paths[number], offset, length), read)
+
+    def _send(self, peer: BrokerId, payload: bytes, tries: int) -> None:
+        if self._net.send(peer, lanes.BULK, payload):
+            self.bytes_sent += len(payload)
+        elif tries and self._net.is_up(peer):
+            when_ms = self._loop.monotonic_ms() + SEND_RETRY_MS
+            self._loop.call_at(when_ms, lambda: self._send(peer, payload, tries - 1))
+
+    def _refuse(self, peer: BrokerId, transfer: int, why: str) -> None:
+        self._net.send(peer, lanes.BULK, wire.encode_refusal(transfer, why))
+
+
+def _read_job(disk: Disk, path: str, offset: int, length: int) -> Callable[[], tuple[bytes, int]]:
+    def job() -> tuple[bytes, int]:
+        file = disk.open(path)
+        try:
+            data = file.pread(offset, length)
+        finally:
+            file.close()
+        if len(data) != length:
+            raise FileNotFoundError(path)
+        return data, crc32c(data)
+
+    return job

@@ -1,0 +1,151 @@
+"""One WAL and its thread: what a turn stages becomes one batch and one fdatasync; one job is in flight.
+
+While a job runs the next turns' writes accumulate, so the batch size follows the disk's latency without a timer. A
+`Ready`'s promises (`after_persist`) wait for its own batch; promises of a `Ready` that writes nothing wait for the last
+batch that the same group is in, because they may rest on it. An error of the job is fatal to the process: dirty pages
+may be gone (raft.md rule 30).
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from muster_coordinator.errors import StorageFailed
+from muster_coordinator.ids import GroupNo
+from muster_coordinator.ports import Loop
+from muster_coordinator.raft.messages import Message, Ready
+from muster_coordinator.storage.contract import GroupWrites, WalStore
+
+
+class Batch:
+    """What becomes durable together."""
+
+    __slots__ = ("durable", "notices", "persisted", "promises")
+
+    def __init__(self) -> None:
+        self.durable = False
+        self.persisted: dict[WalGroup, tuple[int, int]] = {}
+        """The last `persisted` notice of each group in this batch."""
+        self.promises: list[tuple[WalGroup, tuple[Message, ...]]] = []
+        self.notices: list[Callable[[], None]] = []
+
+
+class WalGroup(Protocol):
+    """What the lane needs of a group's runtime."""
+
+    number: GroupNo
+    batch: Batch
+    """The last batch that this group has writes in."""
+
+    def persisted(self, era: int, index: int) -> None:
+        """The core's writes up to here are durable."""
+
+
+class WalLane:
+    """See the module. `release` sends promises; `turn_wanted` asks for a turn of the host; `shortened(lane)` is told
+    when the WAL let go of old entries: cores must not ask for them any more."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        name: str,
+        wal: WalStore,
+        *,
+        release: Callable[[WalGroup, tuple[Message, ...]], None],
+        turn_wanted: Callable[[], None],
+        shortened: Callable[["WalLane"], None],
+        fatal: Callable[[BaseException], None],
+    ) -> None:
+        self._loop = loop
+        self._name = name
+        self.wal = wal
+        self._release = release
+        self._turn_wanted = turn_wanted
+        self._shortened = shortened
+        self._fatal = fatal
+        self._deleted_seen = wal.deleted_files
+        self._staging = Batch()
+        self._dirty = False
+        self._in_flight: Batch | None = None
+        self._began_ms = 0
+        self.batches = 0
+        self.busy_ms = 0
+        self.longest_ms = 0
+
+    def stage_ready(self, group: WalGroup, ready: Ready) -> None:
+        """Take a `Ready`'s writes and promises."""
+        if ready.must_sync:
+            self.wal.stage(GroupWrites(group.number, ready.hard_state, ready.entries))
+            batch = self._staging
+            self._dirty = True
+            batch.persisted[group] = (ready.persist_term, ready.persist_index)
+            group.batch = batch
+            if ready.after_persist:
+                batch.promises.append((group, ready.after_persist))
+        elif ready.after_persist:
+            if group.batch.durable:
+                self._release(group, ready.after_persist)
+            else:
+                group.batch.promises.append((group, ready.after_persist))
+
+    def stage(self, writes: GroupWrites, done: Callable[[], None]) -> None:
+        """Writes of the host itself (marks, checkpoints); `done` when they are durable."""
+        self.wal.stage(writes)
+        self._dirty = True
+        self._staging.notices.append(done)
+
+    def stage_install(self, group: WalGroup, writes: GroupWrites, done: Callable[[], None]) -> None:
+        """As `stage`; what the group's core promises from now on waits for it too."""
+        self.stage(writes, done)
+        group.batch = self._staging
+
+    def drop_group(self, group: GroupNo) -> None:
+        """Durable with the next batch; until then a restart finds the group again and drops it again."""
+        self.wal.drop_group(group)
+        self._dirty = True
+
+    def start(self) -> None:
+        """Hand what is staged to the WAL thread, unless it is at work."""
+        if self._in_flight is not None or not self._dirty:
+            return
+        job = self.wal.take_job()
+        if job is None:
+            return
+        if self.wal.deleted_files != self._deleted_seen:
+            self._deleted_seen = self.wal.deleted_files
+            self._shortened(self)
+        self._in_flight, self._staging = self._staging, Batch()
+        self._dirty = False
+        self._began_ms = self._loop.monotonic_ms()
+        self._loop.submit(self._name, job, self._done)
+
+    def idle(self) -> bool:
+        """Nothing is staged and nothing in flight."""
+        return self._in_flight is None and not self._dirty
+
+    def stuck_ms(self, now_ms: int) -> int:
+        """How long the job in flight has been running; 0 without one."""
+        return 0 if self._in_flight is None else now_ms - self._began_ms
+
+    def _done(self, result: BaseException | None) -> None:
+        if isinstance(result, BaseException):
+            self._fatal(StorageFailed(str(result)) if isinstance(result, OSError) else result)
+            return
+        batch = self._in_flight
+        assert batch is not None, "a completion without a job"
+        self._in_flight = None
+        self.wal.job_done()
+        took_ms = self._loop.monotonic_ms() - self._began_ms
+        self.batches += 1
+        self.busy_ms += took_ms
+        self.longest_ms = max(self.longest_ms, took_ms)
+        batch.durable = True
+        for group, (era, index) in batch.persisted.items():
+            group.persisted(era, index)
+        for group, messages in batch.promises:
+            self._release(group, messages)
+        for notice in batch.notices:
+            notice()
+        batch.persisted.clear()
+        batch.promises.clear()
+        batch.notices.clear()
+        self._turn_wanted()

@@ -1,0 +1,403 @@
+"""The listener of Kafka clients: TCP under `wire.connection.Connection`.
+
+* Answers of all connections are written once per turn: a connection whose answers became ready is marked, and one
+call at
+  the end of the turn writes each marked connection with one `write`.
+* Flow control both ways: a connection that has too many unanswered requests or untaken answers is not read; one whose
+socket
+  takes nothing for `limits.CONNECTION_UNSENT_MS_MAX` while more than `limits.CONNECTION_UNSENT_BYTES_MAX` waits is
+  closed.
+* Limits: connections, accepts per second (later ones wait unread, nobody is refused for being early), unfinished
+frames and
+  untaken answers over all connections, idle time. Limits per address are off by default (decision 24): after a failover
+  thousands of clients behind one NAT must be back within seconds.
+
+What it does not do: TLS, SASL (a listener of another protocol would make connections in another first state), meaning.
+"""
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections import Counter
+from dataclasses import dataclass
+from typing import cast
+
+from typing_extensions import override
+
+from muster_coordinator import limits
+from muster_coordinator.errors import EnvironmentFault
+from muster_coordinator.ports import Clock
+from muster_coordinator.wire.codecs import preload
+from muster_coordinator.wire.connection import Connection, Handle, State
+
+_log = logging.getLogger(__name__)
+
+WRITE_HIGH_BYTES = limits.MIB
+"""Above this the transport's buffer takes no more; the rest stays in the connection, where it stops reading."""
+WRITE_LOW_BYTES = limits.MIB // 4
+JOIN_BYTES_MAX = 64 * limits.KIB
+"""Answers of one turn are joined into one buffer up to this size; larger ones are written without another copy."""
+LINGER_SECONDS = 5.0
+"""A connection that is being closed may take this long to read its last answers."""
+ACCEPT_DELAY_SECONDS_MAX = 5.0
+"""A connection that would have to wait longer for its turn is refused."""
+
+
+@dataclass(slots=True)
+class ClientStats:
+    """Counters since the start; gauges where said."""
+
+    connections: int = 0
+    """Open now."""
+    accepted: int = 0
+    refused: int = 0
+    """Over a limit of connections or accepts."""
+    failed: int = 0
+    """Closed for bytes that are no request, or by a handler."""
+    slow: int = 0
+    """Closed for not taking their answers, or for too many unfinished bytes."""
+    idle: int = 0
+    requests: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    buffered: int = 0
+    """Bytes of unfinished frames now."""
+    unsent: int = 0
+    """Bytes of answers not taken now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientLimits:
+    """Limits that a configuration may change."""
+
+    connections_max: int = limits.CONNECTIONS_MAX
+    connections_per_address_max: int | None = None
+    accepts_per_second_max: int = limits.ACCEPTS_PER_SECOND_MAX
+    idle_ms: int = limits.CONNECTION_IDLE_MS
+
+
+class ClientListener:
+    """One named listener: `listen`, later `close`. All calls on the loop's thread."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        *,
+        name: str,
+        handle: Handle,
+        client_limits: ClientLimits | None = None,
+    ) -> None:
+        self.loop = loop
+        self.clock = clock
+        self.name = name
+        self.handle = handle
+        self.limits = client_limits or ClientLimits()
+        self.stats = ClientStats()
+        self._server: asyncio.Server | None = None
+        self._clients: set[_Client] = set()
+        self._per_address: Counter[str] = Counter()
+        self._dirty: list[_Client] = []
+        self._next_id = 0
+        self._next_turn_seconds = 0.0
+        self._emptied: asyncio.Event | None = None
+
+    async def listen(self, host: str, port: int) -> int:
+        """Accept clients; returns the port. Raises `EnvironmentFault` when the address cannot be bound."""
+        # Half a second now, once a process: the first Fetch would otherwise hold up the loop for 70 ms.
+        preload()
+        try:
+            self._server = await self.loop.create_server(
+                lambda: _Client(self), host, port, backlog=limits.LISTEN_BACKLOG, reuse_address=True
+            )
+        except OSError as error:
+            raise EnvironmentFault(f"cannot listen for clients on {host}:{port}: {error}") from error
+        bound: int = self._server.sockets[0].getsockname()[1]
+        return bound
+
+    async def close(self, over_ms: int = limits.CLIENTS_CLOSE_MS) -> None:
+        """Stop accepting; close the connections spread over `over_ms`, so that their clients do not come back at
+        once."""
+        if self._server is not None:
+            self._server.close()
+        clients = list(self._clients)
+        if not clients:
+            return
+        self._emptied = asyncio.Event()
+        seconds = over_ms / 1000
+        for place, client in enumerate(clients):
+            self.loop.call_later(seconds * place / len(clients), client.close)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._emptied.wait(), seconds + LINGER_SECONDS)
+        for client in list(self._clients):
+            client.abort()
+
+    # -- called by the clients
+
+    def admit(self, client: "_Client", address: str) -> float | None:
+        """Seconds to wait before reading; None: refused."""
+        stats, most = self.stats, self.limits
+        per_address = most.connections_per_address_max
+        now = self.loop.time()
+        turn = max(now, self._next_turn_seconds)
+        crowded = per_address is not None and self._per_address[address] >= per_address
+        if stats.connections >= most.connections_max or crowded or turn - now > ACCEPT_DELAY_SECONDS_MAX:
+            stats.refused += 1
+            return None
+        self._next_turn_seconds = turn + 1 / most.accepts_per_second_max
+        stats.accepted += 1
+        stats.connections += 1
+        if per_address is not None:
+            self._per_address[address] += 1
+        self._clients.add(client)
+        # Bursts up to a tenth of a second's share pass at once.
+        return max(0.0, turn - now - 0.1)
+
+    def gone(self, client: "_Client", address: str) -> None:
+        """An admitted connection has ended."""
+        self._clients.discard(client)
+        self.stats.connections -= 1
+        if self.limits.connections_per_address_max is not None:
+            self._per_address[address] -= 1
+            if not self._per_address[address]:
+                del self._per_address[address]
+        if self._emptied is not None and not self._clients:
+            self._emptied.set()
+
+    def next_id(self) -> int:
+        """Ids of connections are never reused."""
+        self._next_id += 1
+        return self._next_id
+
+    def mark(self, client: "_Client") -> None:
+        """Write this client's answers at the end of the turn."""
+        if not self._dirty:
+            self.loop.call_soon(self._flush)
+        self._dirty.append(client)
+
+    def _flush(self) -> None:
+        dirty, self._dirty = self._dirty, []
+        for client in dirty:
+            client.flush()
+
+
+class _Client(asyncio.Protocol):
+    """One connection's transport. `connection` is None when it was refused."""
+
+    def __init__(self, listener: ClientListener) -> None:
+        self._listener = listener
+        self._transport: asyncio.Transport | None = None
+        self._address = ""
+        self.connection: Connection | None = None
+        self._marked = False
+        self._reading = True
+        self._delayed = False
+        self._write_paused = False
+        self._closing = False
+        self._buffered = 0
+        self._unsent = 0
+        self._requests = 0
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._stall_timer: asyncio.TimerHandle | None = None
+        self._written = 0
+        self._taken_at_stall = 0
+
+    # -- asyncio.Protocol
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport = cast(asyncio.Transport, transport)  # uvloop's is one by shape, not by class
+        self._transport = transport
+        peer = transport.get_extra_info("peername")
+        self._address = str(peer[0]) if peer else "unknown"
+        listener = self._listener
+        wait_seconds = listener.admit(self, self._address)
+        if wait_seconds is None:
+            transport.abort()
+            return
+        sock = transport.get_extra_info("socket")
+        if sock is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_LOW_BYTES)
+        self.connection = Connection(
+            listener=listener.name,
+            connection_id=listener.next_id(),
+            client_host=f"/{self._address}",
+            clock=listener.clock,
+            handle=listener.handle,
+            wake=self._wake,
+        )
+        self._idle_timer = listener.loop.call_later(listener.limits.idle_ms / 1000, self._check_idle)
+        if wait_seconds > 0:
+            self._delayed = True
+            self._set_reading()
+            listener.loop.call_later(wait_seconds, self._delay_over)
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        connection = self.connection
+        if connection is None:
+            return
+        self._listener.stats.bytes_in += len(data)
+        connection.receive(data)
+        self._account()
+        self._set_reading()
+
+    @override
+    def pause_writing(self) -> None:
+        self._write_paused = True
+        if self._stall_timer is None:
+            self._watch_stall()
+
+    @override
+    def resume_writing(self) -> None:
+        self._write_paused = False
+        self._wake()
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        for timer in (self._idle_timer, self._stall_timer):
+            if timer is not None:
+                timer.cancel()
+        connection = self.connection
+        if connection is None:
+            return
+        connection.close()
+        self._account()
+        self._listener.gone(self, self._address)
+
+    # -- output
+
+    def _wake(self) -> None:
+        if not self._marked:
+            self._marked = True
+            self._listener.mark(self)
+
+    def flush(self) -> None:
+        """Write what is ready, go on with what was held back, set the flow control."""
+        self._marked = False
+        connection, transport = self.connection, self._transport
+        if connection is None or transport is None or connection.state is State.CLOSED:
+            return
+        if not self._write_paused:
+            frames = connection.take()
+            if frames:
+                self._write(transport, frames)
+            # Below its high-water mark the transport drains without telling: what it holds then does not count.
+            connection.note_unsent(self._held_bytes(transport))
+            connection.resume()
+        self._account()
+        if connection.state is State.FAILED:
+            self._fail(connection)
+        else:
+            self._set_reading()
+
+    def _held_bytes(self, transport: asyncio.Transport) -> int:
+        return transport.get_write_buffer_size() if self._write_paused else 0
+
+    def _write(self, transport: asyncio.Transport, frames: list[bytearray]) -> None:
+        total = sum(map(len, frames))
+        self._listener.stats.bytes_out += total
+        self._written += total
+        if len(frames) == 1:
+            transport.write(frames[0])
+        elif total <= JOIN_BYTES_MAX:
+            transport.write(b"".join(frames))
+        else:
+            transport.writelines(frames)
+
+    def _fail(self, connection: Connection) -> None:
+        if self._closing:
+            return
+        self._listener.stats.failed += 1
+        _log.info(
+            "connection closed",
+            extra={"listener": self._listener.name, "peer": self._address, "why": connection.failure},
+        )
+        self.close()
+
+    # -- flow control
+
+    def _delay_over(self) -> None:
+        self._delayed = False
+        self._set_reading()
+
+    def _set_reading(self) -> None:
+        connection, transport = self.connection, self._transport
+        if connection is None or transport is None or transport.is_closing():
+            return
+        wanted = connection.wants_bytes and not self._delayed
+        if wanted != self._reading:
+            self._reading = wanted
+            if wanted:
+                transport.resume_reading()
+            else:
+                transport.pause_reading()
+
+    def _account(self) -> None:
+        """Keep the listener's sums; the connection that exceeds one of them is closed."""
+        connection, stats = self.connection, self._listener.stats
+        assert connection is not None
+        buffered, unsent, requests = connection.buffered_bytes, connection.unsent_bytes, connection.requests
+        stats.buffered += buffered - self._buffered
+        stats.unsent += unsent - self._unsent
+        stats.requests += requests - self._requests
+        grew_in, grew_out = buffered > self._buffered, unsent > self._unsent
+        self._buffered, self._unsent, self._requests = buffered, unsent, requests
+        if (grew_in and stats.buffered > limits.CLIENTS_BUFFERED_BYTES_MAX) or (
+            grew_out and stats.unsent > limits.CLIENTS_UNSENT_BYTES_MAX
+        ):
+            stats.slow += 1
+            self.abort()
+
+    # -- ends
+
+    def _check_idle(self) -> None:
+        connection, listener = self.connection, self._listener
+        assert connection is not None
+        idle_ms = listener.clock.monotonic_ms() - connection.last_request_ms
+        left_ms = listener.limits.idle_ms - idle_ms
+        if left_ms <= 0 and connection.unanswered == 0:
+            listener.stats.idle += 1
+            self.close()
+            return
+        self._idle_timer = listener.loop.call_later(max(left_ms, 1_000) / 1000, self._check_idle)
+
+    def _watch_stall(self) -> None:
+        self._taken_at_stall = self._taken()
+        self._stall_timer = self._listener.loop.call_later(limits.CONNECTION_UNSENT_MS_MAX / 1000, self._check_stall)
+
+    def _taken(self) -> int:
+        """Bytes that the kernel has taken of this connection's answers since the start."""
+        assert self._transport is not None
+        return self._written - self._transport.get_write_buffer_size()
+
+    def _check_stall(self) -> None:
+        self._stall_timer = None
+        connection, transport = self.connection, self._transport
+        if not self._write_paused or connection is None or transport is None:
+            return
+        left = transport.get_write_buffer_size() + connection.ready_bytes
+        if left > limits.CONNECTION_UNSENT_BYTES_MAX and self._taken() == self._taken_at_stall:
+            self._listener.stats.slow += 1
+            self.abort()
+        else:
+            self._watch_stall()
+
+    def close(self) -> None:
+        """End in good order: what is in the transport is still written, for `LINGER_SECONDS` at most."""
+        transport = self._transport
+        if transport is None or self._closing:
+            return
+        self._closing = True
+        transport.close()
+        if transport.get_write_buffer_size():
+            self._listener.loop.call_later(LINGER_SECONDS, self.abort)
+
+    def abort(self) -> None:
+        """End now."""
+        self._closing = True
+        if self._transport is not None:
+            self._transport.abort()

@@ -1,0 +1,84 @@
+"""How long the loop did not come round: the longest turn, and a stack when one is far too long.
+
+Everything waits for the loop, so its longest turn bounds every latency (decision 21). A timer measures how late it
+fires: that is the rest of the turn that held it up, exact to one period. A daemon thread looks from outside: when the
+loop has not come round for `STALL_MS` it writes the loop thread's stack to the log, once per stall, because afterwards
+nobody can tell.
+"""
+
+import logging
+import sys
+import threading
+import time
+import traceback
+
+from muster_coordinator.ports import Loop, Timer
+
+BEAT_MS = 20
+STALL_MS = 500
+WINDOW_MS = 60_000
+"""`longest_turn_ms` looks back one to two windows."""
+
+_log = logging.getLogger(__name__)
+
+
+class Watchdog:
+    """Made in the loop's thread. `start`, then read `longest_turn_ms()`; `stop` at the end."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._loop_thread = threading.get_ident()
+        self._expected_ms = 0
+        self._timer: Timer | None = None
+        self._current_ms = 0
+        self._previous_ms = 0
+        self._ever_ms = 0
+        self._window_ends_ms = 0
+        self._stop = threading.Event()
+        self._beats = 0
+
+    def start(self) -> None:
+        now_ms = self._loop.monotonic_ms()
+        self._window_ends_ms = now_ms + WINDOW_MS
+        self._expect(now_ms + BEAT_MS)
+        threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def longest_turn_ms(self) -> int:
+        """Of the last one to two minutes."""
+        return max(self._current_ms, self._previous_ms)
+
+    def longest_turn_ever_ms(self) -> int:
+        """Since start."""
+        return self._ever_ms
+
+    def _expect(self, deadline_ms: int) -> None:
+        self._expected_ms = deadline_ms
+        self._timer = self._loop.call_at(deadline_ms, self._beat)
+
+    def _beat(self) -> None:
+        now_ms = self._loop.monotonic_ms()
+        self._beats += 1
+        late_ms = now_ms - self._expected_ms
+        self._current_ms = max(self._current_ms, late_ms)
+        self._ever_ms = max(self._ever_ms, late_ms)
+        if now_ms >= self._window_ends_ms:
+            self._previous_ms, self._current_ms = self._current_ms, 0
+            self._window_ends_ms = now_ms + WINDOW_MS
+        self._expect(now_ms + BEAT_MS)
+
+    def _watch(self) -> None:
+        """In the watching thread. Reads one counter; sleeping through a stall of its own is harmless."""
+        seen, since, told = self._beats, time.monotonic(), False
+        while not self._stop.wait(STALL_MS / 2_000):
+            if self._beats != seen:
+                seen, since, told = self._beats, time.monotonic(), False
+            elif not told and time.monotonic() - since >= STALL_MS / 1_000:
+                told = True
+                frame = sys._current_frames().get(self._loop_thread)
+                stack = "".join(traceback.format_stack(frame)) if frame is not None else ""
+                _log.warning("the loop has not come round for %d ms", STALL_MS, extra={"stack": stack})

@@ -1,0 +1,478 @@
+"""The settings of one replica: a properties file with Kafka's names and defaults where Kafka has one (decision 32).
+
+One dataclass field per key; the field's metadata holds the key, its parser and a line for docs/configuration.md. A key
+that is unknown, set twice, or out of range stops the start and is named. Kafka's key is used with Kafka's meaning or
+not at all; `muster.*`, `topics.mode` and `shutdown.grace.ms` are ours. Defaults that differ from Kafka's (a group has
+at most 2,000 members) say so.
+
+What it does not do: read the environment, or change while running.
+"""
+
+# ruff: noqa: RUF009  # a key is a dataclass field with metadata
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from muster_coordinator import limits
+from muster_coordinator.errors import CallerError
+from muster_coordinator.ids import BrokerId
+from muster_coordinator.properties import PropertiesError, parse_properties
+
+
+class ConfigError(CallerError):
+    """The configuration cannot be used; the message names the key."""
+
+
+class Listener(NamedTuple):
+    """A named address. `host` of a bind address may be 0.0.0.0 or ::."""
+
+    name: str
+    host: str
+    port: int
+
+
+class KeyDoc(NamedTuple):
+    """One row of docs/configuration.md."""
+
+    key: str
+    default: str | None
+    """None: the key must be set."""
+    text: str
+
+
+Parser = Callable[[str], Any]
+_CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{22}")
+
+
+def _integer(low: int, high: int = 2**63 - 1) -> Parser:
+    def parse(text: str) -> int:
+        digits = text.removeprefix("-")
+        if not (digits.isascii() and digits.isdigit()):
+            raise ValueError("not a whole number")
+        value = int(text)
+        if not low <= value <= high:
+            raise ValueError(f"not between {low} and {high}")
+        return value
+
+    return parse
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("neither true nor false")
+    return text.lower() == "true"
+
+
+def _cluster_id(text: str) -> str:
+    if not _CLUSTER_ID.fullmatch(text):
+        raise ValueError("not 22 characters of url-safe base64")
+    return text
+
+
+def _never(text: str) -> bool:
+    if _boolean(text):
+        raise ValueError("is not supported; false is")
+    return False
+
+
+def _one_of(*names: str) -> Parser:
+    def parse(text: str) -> str:
+        if text not in names:
+            raise ValueError(f"not one of {', '.join(names)}")
+        return text
+
+    return parse
+
+
+def _path(text: str) -> Path:
+    if not text:
+        raise ValueError("empty")
+    if "," in text:
+        raise ValueError("one folder only")
+    return Path(text)
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """`host:port` or `[v6]:port`; an empty host is loopback (decision 28). Raises `ValueError`."""
+    host, separator, port = text.rpartition(":")
+    if not separator or not port.isascii() or not port.isdigit() or int(port) > 65_535:
+        raise ValueError(f"{text!r} is not host:port")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ValueError(f"{text!r}: write an IPv6 address in brackets")
+    return host or "127.0.0.1", int(port)
+
+
+def format_address(host: str, port: int) -> str:
+    """The inverse of `parse_address`."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _listeners(text: str) -> tuple[Listener, ...]:
+    found: list[Listener] = []
+    for part in filter(None, (item.strip() for item in text.split(","))):
+        name, separator, address = part.partition("://")
+        if not separator or not name.replace("_", "").replace("-", "").isalnum():
+            raise ValueError(f"{part!r} is not NAME://host:port")
+        found.append(Listener(name.upper(), *parse_address(address)))
+    if len({listener.name for listener in found}) != len(found):
+        raise ValueError("a listener name comes twice")
+    return tuple(found)
+
+
+def _some_listeners(text: str) -> tuple[Listener, ...]:
+    found = _listeners(text)
+    if not found:
+        raise ValueError("no listener")
+    return found
+
+
+def _protocol_map(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for part in filter(None, (item.strip() for item in text.split(","))):
+        name, separator, protocol = part.partition(":")
+        if not separator:
+            raise ValueError(f"{part!r} is not NAME:PROTOCOL")
+        if protocol.upper() != "PLAINTEXT":
+            raise ValueError(f"{protocol} is not supported; PLAINTEXT is")
+        found[name.strip().upper()] = protocol.upper()
+    return found
+
+
+def _voters(text: str) -> tuple[tuple[BrokerId, str, int], ...]:
+    found: list[tuple[BrokerId, str, int]] = []
+    for part in filter(None, (item.strip() for item in text.split(","))):
+        node, separator, address = part.partition("@")
+        if not separator or not node.isascii() or not node.isdigit():
+            raise ValueError(f"{part!r} is not id@host:port")
+        found.append((BrokerId(int(node)), *parse_address(address)))
+    if len({voter[0] for voter in found}) != len(found):
+        raise ValueError("an id comes twice")
+    if len(found) not in (0, 1, 3, 5):
+        raise ValueError("1, 3 or 5 voters are possible")
+    return tuple(found)
+
+
+def _key(name: str, parse: Parser, default: str | None, text: str) -> Any:  # noqa: ANN401  # typed where it is assigned
+    """A field of `Settings`. `default` is text in the file's syntax; None: the key must be set."""
+    metadata = {"key": name, "parse": parse, "default": default, "text": text}
+    if default is None:
+        return field(metadata=metadata)
+    return field(default_factory=lambda: parse(default), metadata=metadata)
+
+
+def _optional(parse: Parser) -> Parser:
+    return lambda text: parse(text) if text else None
+
+
+_PORT_TEXT = "host:port; an empty host is loopback."
+_MS = _integer(1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Parsed and checked. Milliseconds, bytes; addresses are (host, port)."""
+
+    node_id: int = _key("node.id", _integer(0, 2**31 - 1), None, "This replica's broker id, one of the voters'.")
+    data_dir: Path = _key("log.dirs", _path, None, "The data folder. One, not a list.")
+    voters: tuple[tuple[BrokerId, str, int], ...] = _key(
+        "controller.quorum.voters",
+        _voters,
+        "",
+        "All replicas as id@host:port of their peer listeners: 1, 3 or 5. Empty: this replica alone.",
+    )
+    cluster_id: str | None = _key(
+        "muster.cluster.id",
+        _optional(_cluster_id),
+        "",
+        "22 characters of url-safe base64. Empty: drawn when the cluster forms. Data of another is refused.",
+    )
+    listeners: tuple[Listener, ...] = _key(
+        "listeners",
+        _some_listeners,
+        "PLAINTEXT://127.0.0.1:9092",
+        "Client listeners, NAME://host:port. An empty host is loopback, not every interface: write 0.0.0.0.",
+    )
+    advertised: tuple[Listener, ...] = _key(
+        "advertised.listeners", _listeners, "", "Addresses that clients are told, by listener name. Empty: `listeners`."
+    )
+    protocol_map: dict[str, str] = _key(
+        "listener.security.protocol.map", _protocol_map, "", "Only PLAINTEXT is supported so far."
+    )
+    peer_listener: tuple[str, int] | None = _key(
+        "muster.peer.listener",
+        _optional(parse_address),
+        "",
+        f"Bind address for peers, {_PORT_TEXT} Empty: as in voters.",
+    )
+    probe_listener: tuple[str, int] = _key(
+        "muster.probe.listener", parse_address, "127.0.0.1:8080", f"/livez /readyz /metrics: {_PORT_TEXT}"
+    )
+    admin_listener: tuple[str, int] = _key(
+        "muster.admin.listener", parse_address, "127.0.0.1:8081", f"The admin API: {_PORT_TEXT}"
+    )
+    admin_advertised: tuple[str, int] | None = _key(
+        "muster.admin.advertised",
+        _optional(parse_address),
+        "",
+        "Admin address that other replicas name in 421 answers.",
+    )
+    admin_token_file: Path | None = _key(
+        "muster.admin.token.file",
+        _optional(_path),
+        "",
+        "File with the admin API's bearer token, read again when it changes. Empty: no admin API.",
+    )
+    pid_file: Path | None = _key("muster.pid.file", _optional(_path), "", "Written at start, removed at the end.")
+    log_level: str = _key(
+        "muster.log.level", _one_of("debug", "info", "warning", "error"), "info", "Structured logs on standard error."
+    )
+    shutdown_grace_ms: int = _key(
+        "shutdown.grace.ms", _MS, str(limits.SHUTDOWN_GRACE_MS), "Time for draining after SIGTERM."
+    )
+
+    # Groups and offsets.
+    offsets_partitions: int = _key(
+        "offsets.topic.num.partitions",
+        _integer(1, 1_000),
+        str(limits.OFFSETS_PARTITIONS),
+        "Fixed when the cluster forms; another number later is refused.",
+    )
+    offsets_replication_factor: int | None = _key(
+        "offsets.topic.replication.factor", _optional(_integer(1, 5)), "", "If set, it must be the number of voters."
+    )
+    offsets_segment_bytes: int = _key(
+        "offsets.topic.segment.bytes", _integer(4_096, 2**31 - 1), str(limits.SEGMENT_BYTES), "Segment files."
+    )
+    offsets_history_ms: int = _key(
+        "muster.offsets.history.ms", _MS, str(limits.OFFSETS_HISTORY_MS), "Age up to which old segments are kept."
+    )
+    offsets_history_bytes: int = _key(
+        "muster.offsets.history.bytes",
+        _integer(0),
+        str(limits.OFFSETS_HISTORY_BYTES),
+        "Size a partition up to which old segments are kept.",
+    )
+    offset_metadata_chars_max: int = _key(
+        "offset.metadata.max.bytes", _integer(0, limits.MIB), str(limits.OFFSET_METADATA_CHARS_MAX), "Characters."
+    )
+    offsets_retention_minutes: int = _key(
+        "offsets.retention.minutes",
+        _integer(1, 2**31 - 1),
+        str(limits.OFFSETS_RETENTION_MS // 60_000),
+        "Offsets of an empty group are kept this long.",
+    )
+    offsets_retention_check_ms: int = _key(
+        "offsets.retention.check.interval.ms", _MS, str(limits.OFFSETS_RETENTION_CHECK_MS), "How often expiry looks."
+    )
+    offsets_commit_timeout_ms: int = _key(
+        "offsets.commit.timeout.ms",
+        _MS,
+        str(limits.PROPOSAL_TIMEOUT_MS),
+        "A group's change fails to commit after this.",
+    )
+    group_session_timeout_min_ms: int = _key(
+        "group.min.session.timeout.ms", _MS, str(limits.SESSION_TIMEOUT_MIN_MS), "Inclusive."
+    )
+    group_session_timeout_max_ms: int = _key(
+        "group.max.session.timeout.ms", _MS, str(limits.SESSION_TIMEOUT_MAX_MS), "Inclusive."
+    )
+    group_initial_rebalance_delay_ms: int = _key(
+        "group.initial.rebalance.delay.ms",
+        _integer(0),
+        str(limits.INITIAL_REBALANCE_DELAY_MS),
+        "An empty group waits this long for more members.",
+    )
+    group_size_max: int = _key(
+        "group.max.size", _integer(1, 2**31 - 1), str(limits.GROUP_SIZE_MAX), "Kafka: 2147483647."
+    )
+
+    # Topics.
+    topics_mode: str = _key(
+        "topics.mode", _one_of("embedded", "none"), "embedded", "none: groups and offsets only, any topic name."
+    )
+    num_partitions: int = _key("num.partitions", _integer(1, 10_000), "1", "Of a topic created without a number.")
+    auto_create_topics: bool = _key(
+        "auto.create.topics.enable", _never, "false", "Kafka: true. Topics are created by those who want them, only."
+    )
+    delete_topics: bool = _key("delete.topic.enable", _boolean, "true", "")
+    message_bytes_max: int = _key(
+        "message.max.bytes", _integer(0, limits.BATCH_BYTES_MAX), str(limits.BATCH_BYTES_MAX_DEFAULT), "Of one batch."
+    )
+    retention_hours: int = _key("log.retention.hours", _integer(-1, 2**31 - 1), "168", "Topic data. -1: for ever.")
+    retention_minutes: int | None = _key(
+        "log.retention.minutes", _optional(_integer(-1, 2**31 - 1)), "", "Overrides log.retention.hours."
+    )
+    retention_ms: int | None = _key("log.retention.ms", _optional(_integer(-1)), "", "Overrides log.retention.minutes.")
+    retention_bytes: int = _key("log.retention.bytes", _integer(-1), "-1", "A partition; -1: without bound.")
+    retention_check_ms: int = _key(
+        "log.retention.check.interval.ms", _MS, str(limits.TOPIC_RETENTION_CHECK_MS), "How often retention looks."
+    )
+    segment_bytes: int = _key("log.segment.bytes", _integer(4_096, 2**31 - 1), "1073741824", "Topic segment files.")
+    segment_ms: int | None = _key("log.roll.ms", _optional(_MS), "", "Overrides log.roll.hours.")
+    segment_hours: int = _key("log.roll.hours", _integer(1, 2**31 - 1), "168", "A segment is rolled after this time.")
+    timestamp_type: str = _key(
+        "log.message.timestamp.type", _one_of("CreateTime", "LogAppendTime"), "CreateTime", "Of new topics."
+    )
+    timestamp_before_max_ms: int = _key("log.message.timestamp.before.max.ms", _integer(0), str(2**63 - 1), "")
+    timestamp_after_max_ms: int = _key("log.message.timestamp.after.max.ms", _integer(0), "3600000", "")
+    min_insync_replicas: int = _key(
+        "min.insync.replicas", _integer(1, 5), "1", "Described to clients; a write always needs a majority."
+    )
+
+    # Connections.
+    connections_idle_ms: int = _key(
+        "connections.max.idle.ms", _MS, str(limits.CONNECTION_IDLE_MS), "Idle connections are closed."
+    )
+    connections_max: int = _key("max.connections", _integer(1), str(limits.CONNECTIONS_MAX), "Kafka: 2147483647.")
+    connections_per_ip_max: int = _key(
+        "max.connections.per.ip", _integer(1), "2147483647", "Off by default: thousands of clients share a NAT."
+    )
+    accepts_per_second_max: int = _key(
+        "max.connection.creation.rate", _integer(1), str(limits.ACCEPTS_PER_SECOND_MAX), "Kafka: 2147483647."
+    )
+
+    # Raft and storage.
+    heartbeat_ms: int = _key("muster.raft.heartbeat.ms", _integer(10, 10_000), str(limits.HEARTBEAT_MS), "")
+    election_timeout_min_ms: int = _key(
+        "muster.raft.election.timeout.min.ms", _integer(50, 60_000), str(limits.ELECTION_TIMEOUT_MIN_MS), ""
+    )
+    election_timeout_max_ms: int = _key(
+        "muster.raft.election.timeout.max.ms", _integer(100, 120_000), str(limits.ELECTION_TIMEOUT_MAX_MS), ""
+    )
+    wal_file_bytes: int = _key("muster.wal.file.bytes", _integer(65_536), str(limits.WAL_FILE_BYTES), "")
+    wal_bytes_max: int = _key(
+        "muster.wal.max.bytes", _integer(262_144), str(limits.WAL_BYTES_MAX), "Both WALs have this bound each."
+    )
+    checkpoint_bytes: int = _key(
+        "muster.checkpoint.bytes", _integer(4_096), str(limits.CHECKPOINT_BYTES), "Applied bytes between checkpoints."
+    )
+    segment_flush_ms: int = _key("muster.segment.flush.ms", _MS, str(limits.SEGMENT_FLUSH_MS), "")
+    segment_flush_bytes: int = _key("muster.segment.flush.bytes", _integer(1), str(limits.SEGMENT_FLUSH_BYTES), "")
+    takeback_ms: int = _key(
+        "muster.leadership.takeback.ms",
+        _MS,
+        str(limits.LEADERSHIP_TAKEBACK_MS),
+        "A preferred leader takes a partition back after being caught up for so long.",
+    )
+    trailing_entries: int = _key(
+        "muster.raft.trailing.entries", _integer(0), str(limits.TRAILING_ENTRIES), "Kept behind a checkpoint."
+    )
+
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """Every key with its value as text, defaults included, for DescribeConfigs."""
+
+    def __post_init__(self) -> None:
+        for check in (_check_voters, _check_listeners, _check_relations):
+            check(self)
+
+    @property
+    def peers(self) -> Mapping[BrokerId, tuple[str, int]]:
+        """Peer addresses of all voters, this one included."""
+        if not self.voters:
+            return {BrokerId(self.node_id): self.peer_listener or ("127.0.0.1", 9093)}
+        return {voter: (host, port) for voter, host, port in self.voters}
+
+    @property
+    def peer_bind(self) -> tuple[str, int]:
+        return self.peer_listener or self.peers[BrokerId(self.node_id)]
+
+    @property
+    def advertised_listeners(self) -> tuple[Listener, ...]:
+        """One per listener, in the order of `listeners`."""
+        named = {listener.name: listener for listener in self.advertised}
+        return tuple(named.get(listener.name, listener) for listener in self.listeners)
+
+    @property
+    def admin_address(self) -> str:
+        return format_address(*(self.admin_advertised or self.admin_listener))
+
+    @property
+    def topic_retention_ms(self) -> int:
+        if self.retention_ms is not None:
+            return self.retention_ms
+        if self.retention_minutes is not None:
+            return self.retention_minutes * 60_000 if self.retention_minutes >= 0 else -1
+        return self.retention_hours * 3_600_000 if self.retention_hours >= 0 else -1
+
+    @property
+    def topic_segment_ms(self) -> int:
+        return self.segment_ms if self.segment_ms is not None else self.segment_hours * 3_600_000
+
+
+_WILDCARDS = ("0.0.0.0", "::")
+
+
+def _check_voters(settings: Settings) -> None:
+    if settings.voters and settings.node_id not in {voter for voter, _, _ in settings.voters}:
+        raise ConfigError(f"node.id={settings.node_id} is not among controller.quorum.voters")
+    replicas = len(settings.peers)
+    if settings.offsets_replication_factor not in (None, replicas):
+        raise ConfigError(
+            f"offsets.topic.replication.factor={settings.offsets_replication_factor}, but there are {replicas} voters"
+        )
+
+
+def _check_listeners(settings: Settings) -> None:
+    names = {listener.name for listener in settings.listeners}
+    for listener in settings.advertised:
+        if listener.name not in names:
+            raise ConfigError(f"advertised.listeners names {listener.name}, which is not in listeners")
+    for name in settings.protocol_map:
+        if name not in names:
+            raise ConfigError(f"listener.security.protocol.map names {name}, which is not in listeners")
+    for listener in settings.advertised_listeners:
+        if listener.host in _WILDCARDS:
+            raise ConfigError(f"advertised.listeners: clients cannot connect to {listener.host} ({listener.name})")
+
+
+def _check_relations(settings: Settings) -> None:
+    if settings.group_session_timeout_min_ms > settings.group_session_timeout_max_ms:
+        raise ConfigError("group.min.session.timeout.ms is above group.max.session.timeout.ms")
+    if settings.election_timeout_min_ms >= settings.election_timeout_max_ms:
+        raise ConfigError("muster.raft.election.timeout.min.ms is not below muster.raft.election.timeout.max.ms")
+    if settings.heartbeat_ms * 3 > settings.election_timeout_min_ms:
+        raise ConfigError("muster.raft.heartbeat.ms is above a third of muster.raft.election.timeout.min.ms")
+    if settings.wal_file_bytes * 4 > settings.wal_bytes_max:
+        raise ConfigError("muster.wal.max.bytes is below four times muster.wal.file.bytes")
+
+
+def settings_of(values: Mapping[str, str]) -> Settings:
+    """Typed settings of a parsed file. Raises `ConfigError` naming the first key that is wrong."""
+    known = {item.metadata["key"]: item for item in fields(Settings) if item.metadata}
+    arguments: dict[str, Any] = {}
+    for key, text in values.items():
+        item = known.get(key)
+        if item is None:
+            near = difflib.get_close_matches(key, known, n=1)
+            raise ConfigError(f"unknown key {key}" + (f" (did you mean {near[0]}?)" if near else ""))
+        try:
+            arguments[item.name] = item.metadata["parse"](text.strip())
+        except ValueError as error:
+            raise ConfigError(f"{key}={text}: {error}") from error
+    for item in known.values():
+        if item.name not in arguments and item.default_factory is MISSING:
+            raise ConfigError(f"{item.metadata['key']} must be set")
+    texts = {key: item.metadata["default"] for key, item in known.items()} | dict(values)
+    return Settings(**arguments, texts=texts)
+
+
+def load_settings(path: Path) -> Settings:
+    """Read a properties file. Raises `ConfigError`, also when it cannot be read."""
+    try:
+        return settings_of(parse_properties(path.read_text("utf-8")))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read {path}: {error}") from error
+    except (PropertiesError, ConfigError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def key_docs() -> list[KeyDoc]:
+    """All keys in the order of the file's sections, for docs/configuration.md."""
+    rows = [item.metadata for item in fields(Settings) if item.metadata]
+    return [KeyDoc(row["key"], row["default"], row["text"]) for row in rows]

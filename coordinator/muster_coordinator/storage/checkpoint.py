@@ -1,0 +1,283 @@
+"""One group's state machine at an applied index, in one file: written whole, verified at open, its blobs read when
+touched.
+
+Problem: a start must not replay a log from its beginning, nor read a gigabyte of groups that nobody asks for.
+Mechanism: the file holds a head (read at start) and one blob a key (a group id), with an index of keys, positions and
+CRCs in a footer. Opening reads header, head and footer; a blob is read and checked when it is asked for. Bytes are a
+function of the state, so replicas can compare them. Written as `.tmp`, synced, renamed, folder synced; the two newest
+are kept. What it deliberately does not do: it is never the only copy. A damaged one is passed over for the one before
+it, or for the whole log; the WAL lets go of entries only when its CHECKPOINT record, written after this file, is
+durable. Format: docs/format.md, "Checkpoint".
+"""
+
+import re
+import struct
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from muster_coordinator.errors import Corruption, StorageFailed, UnsupportedFormat
+from muster_coordinator.groups.effects import CheckpointBody, CheckpointImage
+from muster_coordinator.ids import GroupNo
+from muster_coordinator.limits import CHECKPOINT_WRITE_BYTES, CHECKPOINTS_KEPT
+from muster_coordinator.ports import Disk, File
+from muster_coordinator.records.crc import crc32c
+
+MAGIC = b"MCKP"
+VERSION = 1
+_HEADER = struct.Struct(">4sHHIQIqqIIQI")
+"""Magic, version, kind, group, index, term, next offset, log start offset, epochs, 0, head bytes, CRC of all before."""
+_EPOCH = struct.Struct(">iq")
+_SLOT = struct.Struct(">IIQII")
+"""Key position in the key area, key bytes, blob position, blob bytes, blob CRC."""
+_FOOTER = struct.Struct(">QIQIIQI4s")
+"""Slots position, slot count, keys position, CRC of keys and slots, CRC of head and epochs, file bytes, CRC of the
+bytes before it in the footer, magic."""
+_END_MAGIC = b"MCKE"
+_SUFFIX = ".ckpt"
+_TEMPORARY = ".tmp"
+_NAME = re.compile(r"[0-9]{20}-[0-9]{10}\.ckpt")
+
+
+class CheckpointMeta(NamedTuple):
+    """Where in the log the state is, and what the log looked like there."""
+
+    group: GroupNo
+    index: int  # type: ignore[assignment]  # shadows tuple.index, which nobody calls
+    """Applied Raft index."""
+    term: int
+    """Term of the entry at `index`."""
+    next_offset: int = 0
+    log_start_offset: int = 0
+    epochs: tuple[tuple[int, int], ...] = ()
+    """(epoch, first offset), see `epochs.EpochTable`."""
+    kind: int = 0
+    """Which state machine wrote the body; its owner gives the numbers (docs/format.md)."""
+
+
+def checkpoint_name(index: int, term: int) -> str:
+    return f"{index:020d}-{term:010d}{_SUFFIX}"
+
+
+class WriteCheckpoint:
+    """Job: encode and publish a checkpoint; then the WAL's CHECKPOINT record may be staged. Raises StorageFailed."""
+
+    __slots__ = ("_disk", "_folder", "_image", "meta")
+
+    def __init__(self, disk: Disk, folder: str, meta: CheckpointMeta, image: CheckpointImage) -> None:
+        self._disk = disk
+        self._folder = folder
+        self.meta = meta
+        self._image = image
+
+    def __call__(self) -> None:
+        body = self._image.encode()
+        try:
+            self._disk.mkdir(self._folder)
+            name = checkpoint_name(self.meta.index, self.meta.term)
+            temporary = f"{self._folder}/{name}{_TEMPORARY}"
+            if self._disk.exists(temporary):
+                self._disk.unlink(temporary)
+            file = self._disk.open(temporary, create=True)
+            position = 0
+            for chunk in _chunks(encode_checkpoint(self.meta, body)):
+                file.pwrite(position, (chunk,))
+                position += len(chunk)
+            file.sync()
+            file.close()
+            publish(self._disk, self._folder, temporary, name)
+        except OSError as error:
+            raise StorageFailed(f"checkpoint {self._folder}: {error}") from error
+
+
+def publish(disk: Disk, folder: str, temporary: str, name: str) -> None:
+    """A synced file becomes the newest checkpoint (also one that a peer sent); older ones go."""
+    disk.rename(temporary, f"{folder}/{name}")
+    disk.sync_dir(folder)
+    for old in _names(disk, folder)[CHECKPOINTS_KEPT:]:
+        disk.unlink(f"{folder}/{old}")
+
+
+def encode_checkpoint(meta: CheckpointMeta, body: CheckpointBody) -> Iterator[bytes]:
+    """The file in pieces. Equal state gives equal bytes: blobs are ordered by key."""
+    epochs = b"".join(_EPOCH.pack(epoch, start) for epoch, start in meta.epochs)
+    header = _HEADER.pack(
+        MAGIC,
+        VERSION,
+        meta.kind,
+        meta.group,
+        meta.index,
+        meta.term,
+        meta.next_offset,
+        meta.log_start_offset,
+        len(meta.epochs),
+        0,
+        len(body.head),
+        0,
+    )[:-4]
+    yield header + crc32c(header).to_bytes(4, "big")
+    yield epochs
+    yield body.head
+    position = _HEADER.size + len(epochs) + len(body.head)
+    keys: list[bytes] = []
+    slots: list[bytes] = []
+    key_position = 0
+    for key, blob in sorted(body.blobs):
+        yield blob
+        slots.append(_SLOT.pack(key_position, len(key), position, len(blob), crc32c(blob)))
+        keys.append(key)
+        key_position += len(key)
+        position += len(blob)
+    assert len(set(keys)) == len(keys), "two blobs of one key"
+    key_area = b"".join(keys)
+    slot_area = b"".join(slots)
+    yield key_area
+    yield slot_area
+    footer = _FOOTER.pack(
+        position + len(key_area),
+        len(slots),
+        position,
+        crc32c(slot_area, crc32c(key_area)),
+        crc32c(body.head, crc32c(epochs)),
+        position + len(key_area) + len(slot_area) + _FOOTER.size,
+        0,
+        _END_MAGIC,
+    )[:-8]
+    yield footer + crc32c(footer).to_bytes(4, "big") + _END_MAGIC
+
+
+class Checkpoint:
+    """An open checkpoint file. Blobs are read from disk at each `blob`."""
+
+    def __init__(self, file: File, name: str) -> None:
+        """Reads all but the blobs; Corruption when something does not fit."""
+        self._file = file
+        self._name = name
+        size = file.size()
+        if size < _HEADER.size + _FOOTER.size:
+            raise Corruption(f"checkpoint {name}: {size} bytes")
+        footer = file.pread(size - _FOOTER.size, _FOOTER.size)
+        slots_at, count, keys_at, index_crc, head_crc, stored_size, footer_crc, magic = _FOOTER.unpack(footer)
+        if magic != _END_MAGIC or crc32c(footer[:-8]) != footer_crc or stored_size != size:
+            raise Corruption(f"checkpoint {name}: the footer does not fit")
+        self.meta, self.head = self._read_head(head_crc)
+        area = file.pread(keys_at, size - _FOOTER.size - keys_at)
+        if crc32c(area) != index_crc or len(area) != slots_at - keys_at + count * _SLOT.size:
+            raise Corruption(f"checkpoint {name}: the index does not fit")
+        self._slots: dict[bytes, tuple[int, int, int]] = {}
+        for at in range(slots_at - keys_at, len(area), _SLOT.size):
+            key_at, key_bytes, position, length, crc = _SLOT.unpack_from(area, at)
+            self._slots[area[key_at : key_at + key_bytes]] = (position, length, crc)
+
+    def keys(self) -> tuple[bytes, ...]:
+        """Of all blobs, ascending."""
+        return tuple(self._slots)
+
+    def blob(self, key: bytes) -> bytes:
+        """KeyError for a key that is not there; Corruption when its bytes do not fit."""
+        position, length, crc = self._slots[key]
+        data = self._file.pread(position, length)
+        if len(data) != length or crc32c(data) != crc:
+            raise Corruption(f"checkpoint {self._name}: blob {key!r} is damaged")
+        return data
+
+    def body(self) -> CheckpointBody:
+        """Everything, for machines that want it at once."""
+        return CheckpointBody(self.head, tuple((key, self.blob(key)) for key in self._slots))
+
+    def verify(self) -> None:
+        """Read and check every blob (a received file, before it counts)."""
+        for key in self._slots:
+            self.blob(key)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _read_head(self, head_crc: int) -> tuple[CheckpointMeta, bytes]:
+        header = self._file.pread(0, _HEADER.size)
+        magic, version, kind, group, index, term, next_offset, start, count, _zero, head_bytes, crc = _HEADER.unpack(
+            header
+        )
+        if magic != MAGIC or crc32c(header[:-4]) != crc:
+            raise Corruption(f"checkpoint {self._name}: the header does not fit")
+        if version != VERSION:
+            raise UnsupportedFormat(f"checkpoint {self._name}: version {version}, this release knows {VERSION}")
+        data = self._file.pread(_HEADER.size, count * _EPOCH.size + head_bytes)
+        if crc32c(data) != head_crc:
+            raise Corruption(f"checkpoint {self._name}: the head does not fit")
+        epochs = tuple(_EPOCH.iter_unpack(data[: count * _EPOCH.size]))
+        meta = CheckpointMeta(GroupNo(group), index, term, next_offset, start, epochs, kind)
+        return meta, data[count * _EPOCH.size :]
+
+
+def open_checkpoint(disk: Disk, path: str) -> Checkpoint:
+    """Corruption when header, head, index or footer do not fit, UnsupportedFormat for a newer version; closed then."""
+    file = disk.open(path)
+    try:
+        return Checkpoint(file, path)
+    except (Corruption, UnsupportedFormat):
+        file.close()
+        raise
+
+
+def newest_checkpoint(disk: Disk, folder: str, at: tuple[int, int], first_index: int) -> Checkpoint | None:
+    """The checkpoint that the WAL names, `at` = (index, term); an older one when that is damaged and the WAL still has
+    the entries after the older one, from `first_index` on; None for the whole log, when the WAL has all of it.
+
+    Later files were written but not published, and are passed over. Corruption when nothing leads to the log's end;
+    UnsupportedFormat when a newer release wrote the file.
+    """
+    damage = ""
+    for name in _names(disk, folder):
+        index, term = int(name[:20]), int(name[21:31])
+        if index > at[0] or (index == at[0] and term != at[1]):
+            continue
+        if index + 1 < first_index:
+            break
+        try:
+            return open_checkpoint(disk, f"{folder}/{name}")
+        except Corruption as error:
+            damage = f": {error}"
+    if first_index > 1:
+        raise Corruption(f"{folder}: no checkpoint from {first_index - 1} to {at[0]}, where the WAL begins{damage}")
+    return None
+
+
+def checkpoint_files(disk: Disk, folder: str) -> tuple[str, ...]:
+    """Paths, newest first."""
+    return tuple(f"{folder}/{name}" for name in _names(disk, folder))
+
+
+def remove_leftovers(disk: Disk, folder: str) -> None:
+    """After a start: files that were being written when the last process ended."""
+    for name in disk.listdir(folder):
+        if name.endswith(_TEMPORARY):
+            disk.unlink(f"{folder}/{name}")
+
+
+def write_job(disk: Disk, folder: str, meta: CheckpointMeta, image: CheckpointImage) -> Callable[[], None]:
+    """The job for the checkpoint lane.
+
+    Before it: segments up to `meta.index` flushed, their mark durable in the WAL, and the CHECKPOINT record of the
+    group's previous checkpoint durable too (only CHECKPOINTS_KEPT files stay). After it: stage this one's CHECKPOINT
+    record.
+    """
+    return WriteCheckpoint(disk, folder, meta, image)
+
+
+def _names(disk: Disk, folder: str) -> list[str]:
+    return [name for name in reversed(disk.listdir(folder)) if _NAME.fullmatch(name)]
+
+
+def _chunks(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Pieces joined into writes large enough to be worth a call."""
+    gathered: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        gathered.append(piece)
+        size += len(piece)
+        if size >= CHECKPOINT_WRITE_BYTES:
+            yield b"".join(gathered)
+            gathered.clear()
+            size = 0
+    if gathered:
+        yield b"".join(gathered)

@@ -1,0 +1,89 @@
+"""The contract of the three stores (decision 2) with the replica that uses them. File formats: docs/format.md.
+
+* WAL (`wal.Wal`): shared by all groups of one instance, recovery only, bounded. One `WalBatch` a turn, one fdatasync.
+* Segments (`partition_log.PartitionLog`): one folder per partition in Kafka's `.log` format, written at apply,
+  flushed lazily.
+* Checkpoint (`checkpoint`): one group's state machine at an applied index; derived, so it may be lost.
+
+Who calls what: `append`/`read` style calls run on the loop against the page cache; everything that syncs is an I/O job
+(a zero-argument callable handed to `Loop.submit`), which touches only what it was given and the `Disk`.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from muster_coordinator.ids import GroupNo
+from muster_coordinator.raft.messages import Entry, HardState
+
+
+class Mark(NamedTuple):
+    """Durable position of a partition's segments: recovery cuts there and replays the WAL from `applied` + 1."""
+
+    applied: int
+    next_offset: int
+    segment: int
+    """Base offset of the segment file that `position` lies in."""
+    position: int
+
+
+NO_MARK = Mark(0, 0, 0, 0)
+
+
+class RecoveredGroup(NamedTuple):
+    """What the WAL knew of one group after a start."""
+
+    hard_state: HardState
+    first_index: int
+    """First entry still in the WAL; `compacted` = (first_index - 1, its term)."""
+    compacted_term: int
+    last_index: int
+    mark: Mark
+    checkpoint: tuple[int, int]
+    """(index, term) of the newest published checkpoint, (0, 0) for none."""
+
+
+class GroupWrites(NamedTuple):
+    """One group's share of a WAL batch. All of it becomes durable together, or nothing."""
+
+    group: GroupNo
+    hard_state: HardState | None
+    entries: tuple[Entry, ...]
+    mark: Mark | None = None
+    checkpoint: tuple[int, int] | None = None
+    """A checkpoint at (index, term) is published: entries at and below may be dropped from the WAL."""
+
+
+class WalStore(Protocol):
+    """Implemented by `storage.wal.Wal`. `open` recovers or raises `Corruption`."""
+
+    def groups(self) -> dict[GroupNo, RecoveredGroup]: ...
+    def stage(self, writes: GroupWrites) -> None:
+        """Add to the batch of this turn; visible to `read` and `term_at` at once."""
+
+    def take_job(self) -> Callable[[], None] | None:
+        """The write-and-sync of all that is staged, for the WAL lane; None when nothing is staged. One job in
+        flight."""
+
+    def job_done(self) -> None: ...
+    def read(self, group: GroupNo, low: int, high: int, max_bytes: int) -> list[Entry]:
+        """Entries [low, high) from memory or disk; at least one when there is one."""
+
+    def term_at(self, group: GroupNo, index: int) -> int | None:
+        """None: compacted or not there."""
+
+    def first_index(self, group: GroupNo) -> int:
+        """First entry that can be read; last + 1 when there is none."""
+        ...
+
+    @property
+    def deleted_files(self) -> int:
+        """Files let go of since the start; `first_index` of groups may have moved when it did."""
+        ...
+
+    def drop_group(self, group: GroupNo) -> None: ...
+    def used_bytes(self) -> int: ...
+    def pinning(self) -> tuple[GroupNo, ...]:
+        """Groups whose oldest needed entry lies in the oldest quarter of the WAL: flush and checkpoint them."""
+
+    def full(self) -> bool:
+        """At the bound: proposals are Dropped(busy) until files could be deleted."""

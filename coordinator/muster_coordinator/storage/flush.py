@@ -1,0 +1,57 @@
+"""The job that makes a partition's appended batches durable, and the mark that becomes true with it.
+
+Order (docs/format.md, "Flush"): sidecars written (never synced: they are derived), segment files synced, folder
+synced when it has new names. Only then may the mark go to the WAL. Removed segments are unlinked last, one after the
+other, and only those that the mark of the flush before does without: until the new mark is durable a start needs the
+segment that the old one names. A crash in between leaves files below the log start, which the next start removes.
+"""
+
+from muster_coordinator.errors import StorageFailed
+from muster_coordinator.ports import Disk, File
+from muster_coordinator.storage.contract import Mark
+from muster_coordinator.storage.segment_index import segment_name, sidecar_name
+
+
+class FlushJob:
+    """Callable, once, in the flush lane."""
+
+    __slots__ = ("_disk", "_files", "_folder", "_new_names", "_remove", "_sidecars", "mark")
+
+    def __init__(
+        self,
+        disk: Disk,
+        folder: str,
+        mark: Mark,
+        *,
+        files: tuple[File, ...],
+        sidecars: tuple[tuple[str, bytes], ...],
+        new_names: bool,
+        remove: tuple[int, ...],
+    ) -> None:
+        self._disk = disk
+        self._folder = folder
+        self.mark = mark
+        """Valid once the job returned."""
+        self._files = files
+        self._sidecars = sidecars
+        self._new_names = new_names
+        self._remove = remove
+
+    def __call__(self) -> None:
+        try:
+            for path, data in self._sidecars:
+                sidecar = self._disk.open(path, create=True)
+                sidecar.truncate(0)
+                sidecar.pwrite(0, (data,))
+                sidecar.close()
+            for file in self._files:
+                file.sync()
+            if self._new_names:
+                self._disk.sync_dir(self._folder)
+            for base in self._remove:
+                for name in (sidecar_name(base), segment_name(base)):
+                    if self._disk.exists(f"{self._folder}/{name}"):
+                        self._disk.unlink(f"{self._folder}/{name}")
+                self._disk.sync_dir(self._folder)  # oldest first, so what a crash leaves has no gap
+        except OSError as error:
+            raise StorageFailed(f"log {self._folder}: {error}") from error

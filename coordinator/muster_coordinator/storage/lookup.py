@@ -1,0 +1,134 @@
+"""Looking for records by time, in a worker thread: walks headers and, of the one batch that matters, the records.
+
+Problem: ListOffsets by timestamp must answer with the exact record, also within a compressed batch (data_plane.md 4).
+Mechanism: segment maxima, then the sparse index, then headers narrow it to one batch, which is inflated within
+bounds. The jobs open their own files: a segment may be removed meanwhile, and is then skipped, since its records are
+gone too.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from muster_coordinator.errors import Corruption
+from muster_coordinator.limits import MIB
+from muster_coordinator.ports import Disk, File
+from muster_coordinator.records.batch import (
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    BatchHeader,
+    Record,
+    iter_records,
+    parse_header,
+)
+from muster_coordinator.records.errors import MalformedError
+from muster_coordinator.records.inflate import record_block
+from muster_coordinator.storage.segment import SegmentSummary, load_index
+from muster_coordinator.storage.segment_index import NO_TIMESTAMP, SegmentIndex
+
+_READ_BYTES = MIB
+
+
+class TimedOffset(NamedTuple):
+    """A record found by time."""
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int
+
+
+class SegmentSource(NamedTuple):
+    """One segment as the job may see it: its first `summary.size` bytes."""
+
+    path: str
+    summary: SegmentSummary
+    known: SegmentIndex | None
+    """Only grows, and is only read for what lies below `summary.size`."""
+
+
+def offset_by_time_job(
+    disk: Disk, sources: tuple[SegmentSource, ...], log_start_offset: int, timestamp_ms: int
+) -> Callable[[], TimedOffset | None]:
+    """See `PartitionLog.offset_by_time`."""
+
+    def job() -> TimedOffset | None:
+        for source in sources:
+            if source.summary.max_timestamp_ms >= timestamp_ms and source.summary.next_offset > log_start_offset:
+                found = _first_at_or_after(disk, source, log_start_offset, timestamp_ms)
+                if found is not None:
+                    return found
+        return None
+
+    return job
+
+
+def max_timestamp_job(disk: Disk, sources: tuple[SegmentSource, ...]) -> Callable[[], TimedOffset | None]:
+    """See `PartitionLog.max_timestamp`."""
+    largest_ms = max(source.summary.max_timestamp_ms for source in sources)
+
+    def job() -> TimedOffset | None:
+        if largest_ms == NO_TIMESTAMP:
+            return None
+        for source in sources:
+            if source.summary.max_timestamp_ms == largest_ms:
+                found = _first_at_or_after(disk, source, 0, largest_ms)
+                if found is not None:
+                    return found
+        return None
+
+    return job
+
+
+def _first_at_or_after(
+    disk: Disk, source: SegmentSource, log_start_offset: int, timestamp_ms: int
+) -> TimedOffset | None:
+    folder = source.path.rpartition("/")[0]
+    try:
+        index = source.known or load_index(disk, folder, source.summary)
+        file = disk.open(source.path)
+    except FileNotFoundError:
+        return None
+    try:
+        for position, header in _headers(file, index.before_timestamp(timestamp_ms), source):
+            if header.max_timestamp_ms < timestamp_ms or header.next_offset <= log_start_offset:
+                continue
+            for record in _records(file, position, header, source.path):
+                if record.timestamp_ms >= timestamp_ms and record.offset >= log_start_offset:
+                    return TimedOffset(record.offset, record.timestamp_ms, header.leader_epoch)
+    finally:
+        file.close()
+    return None
+
+
+def _headers(file: File, position: int, source: SegmentSource) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of the batches from `position` to the end of what the job may see."""
+    stop = source.summary.size
+    data, low = b"", position
+    while position < stop:
+        if position + HEADER_BYTES > low + len(data):
+            data, low = file.pread(position, min(_READ_BYTES, stop - position)), position
+        try:
+            header = parse_header(data, position - low)
+        except MalformedError:
+            raise Corruption(f"segment {source.path}: no batch at {position}") from None
+        if header.size_bytes < HEADER_BYTES:
+            raise Corruption(f"segment {source.path}: no batch at {position}")
+        yield position, header
+        position += header.size_bytes
+
+
+def _records(file: File, position: int, header: BatchHeader, name: str) -> Iterator[Record]:
+    """The batch's records; for server timestamps only the first one, since all bear the same time.
+
+    A batch that a client made undecodable is no damage of ours: it counts as one record at its base offset.
+    """
+    if header.attributes & LOG_APPEND_TIME:
+        yield Record(header.base_offset, header.max_timestamp_ms, None, None, ())
+        return
+    batch = file.pread(position, header.size_bytes)
+    if len(batch) != header.size_bytes:
+        raise Corruption(f"segment {name}: the batch at {position} is cut short")
+    try:
+        records = list(iter_records(batch, record_block(batch)))
+    except MalformedError:
+        records = [Record(header.base_offset, header.max_timestamp_ms, None, None, ())]
+    yield from records

@@ -1,0 +1,177 @@
+"""One segment file of a partition: batches back to back, nothing else, in Kafka's `.log` format.
+
+Problem: tools read these files while the replica writes them. Mechanism: only whole batches are written, at the end,
+with no padding, and a sealed file never changes. Appended batches gather in memory until WRITE_BYTES or until
+somebody reads, then go to the page cache with one write. What makes them durable is the log's flush job, not this
+class.
+"""
+
+import struct
+from typing import NamedTuple
+
+from muster_coordinator.errors import Corruption
+from muster_coordinator.limits import SEGMENT_INDEX_INTERVAL_BYTES, SEGMENT_WRITE_BYTES
+from muster_coordinator.ports import Disk, File
+from muster_coordinator.records.batch import HEADER_BYTES, LOG_OVERHEAD
+from muster_coordinator.storage.segment_index import SegmentIndex, read_sidecar, scan, segment_name
+
+_PLACE = struct.Struct(">qi")
+_DELTA_AT = 23
+_DELTA = struct.Struct(">i")
+
+
+class SegmentSummary(NamedTuple):
+    """What stays in memory of a sealed segment whose index is not loaded."""
+
+    base: int
+    next_offset: int
+    size: int
+    max_timestamp_ms: int
+
+
+class Segment:
+    """One file. Open for appending while it is its log's last one; sealed after."""
+
+    __slots__ = ("_disk", "_file", "_folder", "_index", "_pending", "_pending_bytes", "summary", "written")
+
+    def __init__(self, disk: Disk, folder: str, summary: SegmentSummary, index: SegmentIndex | None) -> None:
+        self._disk = disk
+        self._folder = folder
+        self._file: File | None = None
+        self._index = index
+        self._pending: list[bytes] = []
+        self._pending_bytes = 0
+        self.summary = summary
+        """Of a sealed segment; an active one's changes with every batch: see `index`."""
+        self.written = summary.size
+        """Bytes in the page cache or on disk."""
+
+    @property
+    def base(self) -> int:
+        return self.summary.base
+
+    @property
+    def path(self) -> str:
+        return f"{self._folder}/{segment_name(self.base)}"
+
+    @property
+    def index(self) -> SegmentIndex:
+        """Loaded from the sidecar, or by walking the file, when it is first needed."""
+        if self._index is None:
+            self._index = load_index(self._disk, self._folder, self.summary)
+        return self._index
+
+    @property
+    def loaded(self) -> bool:
+        return self._index is not None
+
+    def unload(self) -> None:
+        """Give back the memory and the file of a sealed segment; the next reader loads it again."""
+        assert not self._pending
+        self._index = None
+        self.close()
+
+    def file(self) -> File:
+        if self._file is None:
+            self._file = self._disk.open(self.path)
+        return self._file
+
+    def create(self) -> None:
+        """Make the file; the name is durable after the next sync of the folder."""
+        self._file = self._disk.open(self.path, create=True)
+
+    def append(self, batch: bytes, next_offset: int, epoch: int, max_timestamp_ms: int) -> None:
+        """One batch at the end."""
+        self.index.note(len(batch), next_offset, epoch, max_timestamp_ms)
+        self._pending.append(batch)
+        self._pending_bytes += len(batch)
+        if self._pending_bytes >= SEGMENT_WRITE_BYTES:
+            self.write_out()
+
+    def write_out(self) -> None:
+        """Everything appended goes to the page cache."""
+        if not self._pending:
+            return
+        data = b"".join(self._pending)
+        count = self.file().pwrite(self.written, (data,))
+        assert count == len(data)
+        self.written += count
+        self._pending.clear()
+        self._pending_bytes = 0
+
+    def seal(self) -> None:
+        """No more batches come."""
+        self.write_out()
+        index = self.index
+        self.summary = SegmentSummary(index.base, index.next_offset, index.size, index.max_timestamp_ms)
+
+    def read(self, offset: int, max_bytes: int, *, whole_first_batch: bool) -> bytes:
+        """Whole batches from the one that holds `offset`, at most `max_bytes`; maybe more for the first one."""
+        self.write_out()
+        index = self.index
+        file = self.file()
+        low = index.before(offset)
+        head = file.pread(low, min(SEGMENT_INDEX_INTERVAL_BYTES + HEADER_BYTES, index.size - low))
+        start, length = _find(file, head, low, offset, self.path)
+        if length > max_bytes:
+            return file.pread(start, length) if whole_first_batch else b""
+        stop = min(start + max_bytes, index.size)
+        if stop < index.size:
+            # End with a whole batch: walk only from the last known batch position before the bound.
+            begin = max(index.last_up_to(stop), start)
+            stop = _last_end(file, begin, stop)
+        data = file.pread(start, stop - start)
+        if len(data) != stop - start:
+            raise Corruption(f"segment {self.path}: it ends at {start + len(data)}, before {stop}")
+        return data
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def load_index(disk: Disk, folder: str, summary: SegmentSummary) -> SegmentIndex:
+    """The index of a segment's first `summary.size` bytes."""
+    index = read_sidecar(disk, folder, summary.base)
+    if index is None or index.size > summary.size:
+        index = SegmentIndex(summary.base)
+    if index.size < summary.size:
+        name = segment_name(summary.base)
+        file = disk.open(f"{folder}/{name}")
+        try:
+            scan(file, index, summary.size, name)
+        finally:
+            file.close()
+    return index
+
+
+def _find(file: File, head: bytes, low: int, offset: int, name: str) -> tuple[int, int]:
+    """(position, length) of the batch that holds `offset`, walking from `low`, whose bytes `head` begins with."""
+    position, end = low, low + len(head)
+    while True:
+        if position + HEADER_BYTES > end:
+            head, low = file.pread(position, SEGMENT_INDEX_INTERVAL_BYTES), position
+            end = low + len(head)
+        at = position - low
+        if at + HEADER_BYTES > len(head):
+            raise Corruption(f"segment {name}: no batch at {position}, where offset {offset} should follow")
+        base, length = _PLACE.unpack_from(head, at)
+        (delta,) = _DELTA.unpack_from(head, at + _DELTA_AT)
+        if length + LOG_OVERHEAD < HEADER_BYTES or base > offset:
+            raise Corruption(f"segment {name}: no batch of offset {offset} at {position}")
+        if offset <= base + delta:
+            return position, length + LOG_OVERHEAD
+        position += length + LOG_OVERHEAD
+
+
+def _last_end(file: File, begin: int, stop: int) -> int:
+    """The largest end of a batch at or below `stop`; `begin` is the position of a batch."""
+    data = file.pread(begin, stop - begin)
+    at, limit = 0, len(data)
+    while limit - at >= LOG_OVERHEAD:
+        length: int = _PLACE.unpack_from(data, at)[1]
+        if length + LOG_OVERHEAD > limit - at:
+            break
+        at += length + LOG_OVERHEAD
+    return begin + at

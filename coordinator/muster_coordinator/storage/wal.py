@@ -1,0 +1,444 @@
+"""The shared write-ahead log: entries and votes of all groups of one instance, made durable by one fdatasync a turn.
+
+Problem: fifty and more Raft groups each need their entries on disk before they answer; one sync each would be fifty
+times too slow. Mechanism: `stage` collects; `take_job` turns all that is staged into one batch, one write, one sync;
+while that job runs the next batch accumulates (group commit without a timer). Nothing is overwritten: an entry
+supersedes what lies at and above its index. Files are deleted oldest first when checkpoints cover their entries; each
+file begins with the hard state, mark and checkpoint of every group, so that the older ones are not needed for them.
+What it does not do: it is no store for readers of topics (segments are), and it never retries a failed sync.
+"""
+
+from collections.abc import Callable
+
+from muster_coordinator.errors import Corruption, StorageFailed
+from muster_coordinator.ids import GroupNo
+from muster_coordinator.limits import (
+    LOG_CACHE_BYTES_MAX,
+    WAL_BYTES_MAX,
+    WAL_FILE_BYTES,
+    WAL_READ_AHEAD_BYTES,
+    WAL_TRAILING_FILES,
+)
+from muster_coordinator.ports import Disk
+from muster_coordinator.raft.messages import Entry
+from muster_coordinator.storage.contract import NO_MARK, GroupWrites, RecoveredGroup
+from muster_coordinator.storage.wal_file import Rotation, Spare, WriteJob, create_first
+from muster_coordinator.storage.wal_format import (
+    CHECKPOINT,
+    DROP,
+    ENTRY,
+    FILE_HEADER_BYTES,
+    NO_GROUP,
+    RECORD,
+    RECORD_HEADER_BYTES,
+    SEAL,
+    BatchWriter,
+    FileHeader,
+    encode_file_header,
+    file_name,
+    record_is_sound,
+)
+from muster_coordinator.storage.wal_index import (
+    NO_CHECKPOINT,
+    NO_HARD_STATE,
+    UNPLACED,
+    EntryCache,
+    GroupLog,
+    place_of,
+)
+from muster_coordinator.storage.wal_recovery import LiveFile, recover, sequences
+
+_Staged = GroupWrites | GroupNo
+"""Writes, or the number of a dropped group."""
+
+
+class Wal:
+    """Implements `contract.WalStore`. Made by `open`."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        folder: str,
+        identity: tuple[bytes, bytes],
+        sizes: tuple[int, int, int],
+        spare: Spare,
+    ) -> None:
+        self._disk = disk
+        self._folder = folder
+        self._node_uuid, self._cluster_uuid = identity
+        self._file_bytes, self._bytes_max, cache_bytes_max = sizes
+        self._spare = spare
+        self._cache = EntryCache(cache_bytes_max)
+        self._logs: dict[GroupNo, GroupLog] = {}
+        self._recovered: dict[GroupNo, RecoveredGroup] = {}
+        self._files: list[LiveFile] = []
+        """Oldest first; `end` of the last one is `_position`."""
+        self._bases: dict[int, int] = {}
+        """File number -> bytes written before it, over all time."""
+        self._position = 0
+        self._batch = 0
+        self._chain = 0
+        self._staged: list[_Staged] = []
+        self._staged_bytes = 0
+        self._job: WriteJob | None = None
+        self._job_ranges: list[tuple[GroupLog, int, int]] = []
+        self._job_file: FileHeader | None = None
+        self._deletable_seen = True
+        """False after a checkpoint or a new file: old files may have become deletable."""
+        self._pinned: tuple[GroupNo, ...] = ()
+        self._pinned_at = (-1, -1)
+        self._checkpoints = 0
+        self._deleted_files = 0
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        folder: str,
+        *,
+        node_uuid: bytes,
+        cluster_uuid: bytes,
+        file_bytes: int = WAL_FILE_BYTES,
+        bytes_max: int = WAL_BYTES_MAX,
+        cache_bytes_max: int = LOG_CACHE_BYTES_MAX,
+    ) -> "Wal":
+        """Recover what is in `folder`, or begin. Corruption: refuse to start. StorageFailed: the disk did. Blocking."""
+        assert len(node_uuid) == len(cluster_uuid) == 16
+        assert file_bytes * 4 <= bytes_max
+        spare = Spare(disk, folder, file_bytes)
+        wal = cls(disk, folder, (node_uuid, cluster_uuid), (file_bytes, bytes_max, cache_bytes_max), spare)
+        try:
+            disk.mkdir(folder)
+            spare.discard()
+            if sequences(disk, folder):
+                wal._adopt()
+            else:
+                wal._begin()
+        except OSError as error:
+            raise StorageFailed(f"WAL {folder}: {error}") from error
+        return wal
+
+    def close(self) -> None:
+        """Close all files; nothing may be in flight. What is staged and not yet in a job is lost, as in a crash."""
+        assert self._job is None
+        for live in self._files:
+            live.file.close()
+
+    # What the WAL knew after the start.
+
+    def groups(self) -> dict[GroupNo, RecoveredGroup]:
+        """As recovered by `open`; it does not change with later writes."""
+        return self._recovered
+
+    # Writing.
+
+    def stage(self, writes: GroupWrites) -> None:
+        """Add to the batch of this turn; visible to `read` and `term_at` at once."""
+        log = self._logs.get(writes.group)
+        if log is None:
+            log = self._logs[writes.group] = GroupLog(writes.group)
+        if writes.checkpoint is not None:
+            self._stage_checkpoint(log, *writes.checkpoint)
+        entries = writes.entries
+        if entries:
+            first = entries[0].index
+            assert log.first <= first <= log.last + 1, f"group {log.group}: entry {first} after {log.last}"
+            if first <= log.last:
+                self._cache.forget_from(log, first)
+                log.cut_from(first)
+            for at, entry in enumerate(entries):
+                assert entry.index == first + at
+                log.append(entry.term, UNPLACED, len(entry.data))
+                self._cache.put(log, entry)
+                self._staged_bytes += len(entry.data) + RECORD_HEADER_BYTES
+        self._staged.append(writes)
+
+    def drop_group(self, group: GroupNo) -> None:
+        """Forget the group; its number never comes back."""
+        log = self._logs.pop(group, None)
+        if log is not None:
+            self._cache.forget_group(log)
+            self._staged.append(group)
+            self._deletable_seen = False
+
+    def take_job(self) -> Callable[[], None] | None:
+        """The write-and-sync of all that is staged, for the WAL lane; None when nothing is staged or a job is in
+        flight.
+
+        The job raises StorageFailed: then the process must end, and `job_done` is never called.
+        """
+        if not self._staged or self._job is not None:
+            return None
+        staged, self._staged, self._staged_bytes = self._staged, [], 0
+        active = self._files[-1]
+        writer = BatchWriter(active.seed, self._position)
+        header = None
+        seal = Rotation("", b"", 0)
+        if self._position + self._estimate(staged) > self._file_bytes and self._position > FILE_HEADER_BYTES:
+            header = FileHeader(active.sequence + 1, self._node_uuid, self._cluster_uuid, self._batch + 1, self._chain)
+            seal = self._seal(active, header)
+            writer = BatchWriter(header.seed, FILE_HEADER_BYTES)
+            self._write_opening(writer)
+        self._job_ranges = self._write_staged(writer, staged, active.sequence if header is None else header.sequence)
+        delete = self._take_deletable()
+        self._batch += 1
+        data, self._chain = writer.finish(self._batch, self._chain)
+        self._job_file = header
+        self._job = WriteJob(
+            self._disk,
+            self._folder,
+            self._spare,
+            file=active.file,
+            position=self._position,
+            data=data if header is None else encode_file_header(header) + data,
+            rotation=None if header is None else seal,
+            delete=delete,
+        )
+        if header is None:
+            self._position += len(data)
+        else:
+            self._bases[header.sequence] = self._bases[active.sequence] + self._position
+            self._position = FILE_HEADER_BYTES + len(data)
+        return self._job
+
+    def job_done(self) -> None:
+        """The job of `take_job` returned: its batch is durable."""
+        job = self._job
+        assert job is not None
+        self._job = None
+        if self._job_file is not None:
+            assert job.opened is not None
+            self._files.append(LiveFile(self._job_file.sequence, job.opened, 0, self._job_file.seed))
+            self._job_file = None
+            self._deletable_seen = False
+        for log, low, high in self._job_ranges:
+            self._cache.durable(log, low, high)
+        self._job_ranges = []
+
+    # Reading.
+
+    def read(self, group: GroupNo, low: int, high: int, max_bytes: int) -> list[Entry]:
+        """Entries [low, high), at least one when there is one, then up to `max_bytes` of data; [] when `low` is
+        compacted."""
+        log = self._logs.get(group)
+        if log is None or low < log.first:
+            return []
+        found: list[Entry] = []
+        size = 0
+        index, stop = low, min(high, log.last + 1)
+        while index < stop:
+            entry = log.cached.get(index)
+            if entry is None:
+                size = self._read_disk(log, index, stop, found, size, max_bytes)
+                if found[-1].index < index or size >= max_bytes:
+                    break
+                index = found[-1].index + 1
+                continue
+            size += len(entry.data)
+            if found and size > max_bytes:
+                break
+            found.append(entry)
+            index += 1
+        return found
+
+    def term_at(self, group: GroupNo, index: int) -> int | None:
+        """None: compacted or not there."""
+        log = self._logs.get(group)
+        return None if log is None else log.term_at(index)
+
+    def first_index(self, group: GroupNo) -> int:
+        """First entry that can be read; last + 1 when there is none, 1 for an unknown group."""
+        log = self._logs.get(group)
+        return 1 if log is None else log.first
+
+    # Bounds.
+
+    @property
+    def deleted_files(self) -> int:
+        """Files let go of since the start; `first_index` of groups may have moved when it did."""
+        return self._deleted_files
+
+    def used_bytes(self) -> int:
+        """Bytes written and not yet deleted, and what is staged."""
+        return self._end() - self._bases[self._files[0].sequence] + self._staged_bytes
+
+    def full(self) -> bool:
+        """At the bound: proposals are Dropped(busy) until files could be deleted."""
+        return self.used_bytes() >= self._bytes_max
+
+    def pinning(self) -> tuple[GroupNo, ...]:
+        """Groups whose oldest needed entry lies in the oldest quarter of the bound: flush and checkpoint them."""
+        horizon = self._end() - self._bytes_max * 3 // 4
+        if horizon <= self._bases[self._files[0].sequence]:
+            return ()
+        # Looking at every group is worth it only when something moved.
+        state = (horizon * 16 // self._file_bytes, self._checkpoints)
+        if state != self._pinned_at:
+            self._pinned_at = state
+            self._pinned = tuple(log.group for log in self._logs.values() if self._needed_from(log) < horizon)
+        return self._pinned
+
+    # Within.
+
+    def _end(self) -> int:
+        sequence = self._files[-1].sequence if self._job_file is None else self._job_file.sequence
+        return self._bases[sequence] + self._position
+
+    def _needed_from(self, log: GroupLog) -> int:
+        """Bytes over all time at which the group's oldest entry without checkpoint lies."""
+        index = max(log.written.checkpoint[0] + 1, log.first)
+        place = log.place_at(index) if index <= log.last else UNPLACED
+        return self._end() if place == UNPLACED else self._bases[place >> 32] + (place & 0xFFFFFFFF)
+
+    def _stage_checkpoint(self, log: GroupLog, index: int, term: int) -> None:
+        """A log that holds (index, term) keeps its entries; another one is superseded and begins anew."""
+        assert index >= log.written.checkpoint[0], "a checkpoint older than the published one"
+        self._checkpoints += 1
+        self._deletable_seen = False
+        if index >= log.first and log.term_at(index) != term:
+            self._cache.forget_group(log)
+            log.reset(index, term)
+
+    def _estimate(self, staged: list[_Staged]) -> int:
+        """At least the bytes of the batch, SEAL of the file included."""
+        size = 4 * RECORD_HEADER_BYTES + 64
+        for writes in staged:
+            size += RECORD_HEADER_BYTES
+            if isinstance(writes, GroupWrites):
+                size += 4 * RECORD_HEADER_BYTES
+                for entry in writes.entries:
+                    size += len(entry.data) + RECORD_HEADER_BYTES + 8
+        return size
+
+    def _write_opening(self, writer: BatchWriter) -> None:
+        """The state of every group as of the batch before: a new file stands alone."""
+        for group, log in self._logs.items():
+            written = log.written
+            if written.hard_state != NO_HARD_STATE:
+                writer.add_hard_state(group, written.hard_state)
+            if written.checkpoint != NO_CHECKPOINT:
+                writer.add(CHECKPOINT, group, *written.checkpoint)
+            if written.mark != NO_MARK:
+                writer.add_mark(group, written.mark)
+
+    def _write_staged(
+        self, writer: BatchWriter, staged: list[_Staged], sequence: int
+    ) -> list[tuple[GroupLog, int, int]]:
+        """Records in the order they were staged; gives entries their places. Returns what becomes durable."""
+        ranges = []
+        for writes in staged:
+            if not isinstance(writes, GroupWrites):
+                writer.add(DROP, writes, 0, 0)
+                continue
+            group, hard_state, entries, mark, checkpoint = writes
+            log = self._logs.get(group)
+            if log is None:
+                continue  # dropped in this turn
+            written = log.written
+            if hard_state is not None:
+                writer.add_hard_state(group, hard_state)
+                written.hard_state = hard_state
+            if checkpoint is not None:
+                writer.add(CHECKPOINT, group, *checkpoint)
+                written.checkpoint = checkpoint
+            if mark is not None:
+                writer.add_mark(group, mark)
+                written.mark = mark
+            if entries:
+                for term, index, kind, data in entries:
+                    position = writer.add(ENTRY, group, index, term, data, kind)
+                    at = index - log.first
+                    if 0 <= at < len(log.places):  # else cut again within this turn
+                        log.places[at] = place_of(sequence, position)
+                        log.lengths[at] = len(data)
+                ranges.append((log, entries[0].index, entries[-1].index + 1))
+        return ranges
+
+    def _seal(self, active: LiveFile, header: FileHeader) -> Rotation:
+        writer = BatchWriter(active.seed, self._position)
+        writer.add(SEAL, NO_GROUP, header.sequence, 0)
+        data, _chain = writer.finish(self._batch + 1, self._chain)
+        return Rotation(f"{self._folder}/{file_name(header.sequence)}", data, self._position)
+
+    def _take_deletable(self) -> list[str]:
+        """The oldest file when no group needs it; one a job, so that a batch never waits for many unlinks.
+
+        The job unlinks after its sync, so the checkpoints of its own batch count.
+        """
+        if self._deletable_seen or len(self._files) <= 1 + WAL_TRAILING_FILES:
+            return []
+        oldest = self._files[0]
+        for log in self._logs.values():
+            through = log.first - 1 + log.entries_through_file(oldest.sequence)
+            if through >= log.first and through > log.written.checkpoint[0]:
+                self._deletable_seen = True
+                return []
+        for log in self._logs.values():
+            log.drop_through_file(oldest.sequence)
+        del self._files[0], self._bases[oldest.sequence]
+        oldest.file.close()
+        self._deleted_files += 1
+        return [f"{self._folder}/{file_name(oldest.sequence)}"]
+
+    def _read_disk(self, log: GroupLog, index: int, stop: int, found: list[Entry], size: int, max_bytes: int) -> int:
+        """Add entries from `index` on that lie in one stretch of one file; at least one when `found` is empty."""
+        place = log.place_at(index)
+        assert place != UNPLACED
+        sequence, position = place >> 32, place & 0xFFFFFFFF
+        live = self._files[sequence - self._files[0].sequence]
+        assert live.sequence == sequence
+        length = log.lengths[index - log.first]
+        wanted = max(RECORD_HEADER_BYTES + length, min(max_bytes, WAL_READ_AHEAD_BYTES))
+        try:
+            data = live.file.pread(position, wanted)
+        except OSError as error:
+            raise StorageFailed(f"WAL {self._folder}: {error}") from error
+        at = 0
+        while True:
+            size += length
+            if found and size > max_bytes:
+                return size
+            found.append(self._entry_of(log, index, data[at : at + RECORD_HEADER_BYTES + length], live.seed, length))
+            index += 1
+            if index >= stop or index in log.cached:
+                return size
+            place = log.place_at(index)
+            length = log.lengths[index - log.first]
+            at = (place & 0xFFFFFFFF) - position
+            if place >> 32 != sequence or at + RECORD_HEADER_BYTES + length > len(data):
+                return size
+
+    def _entry_of(self, log: GroupLog, index: int, record: bytes, seed: int, length: int) -> Entry:
+        if len(record) == RECORD_HEADER_BYTES + length and record_is_sound(record, seed):
+            stored, _crc, kind_of_record, kind, _zero, group, stored_index, term = RECORD.unpack_from(record)
+            if (stored, kind_of_record, group, stored_index) == (length, ENTRY, log.group, index):
+                return Entry(term, index, kind, record[RECORD_HEADER_BYTES:])
+        raise Corruption(f"group {log.group}: entry {index} of the WAL does not read back as written")
+
+    def _adopt(self) -> None:
+        found = recover(self._disk, self._folder, node_uuid=self._node_uuid, cluster_uuid=self._cluster_uuid)
+        self._files = found.files
+        self._logs = found.groups
+        self._batch, self._chain = found.batch, found.chain
+        base = 0
+        for live in found.files:
+            self._bases[live.sequence] = base
+            base += live.end
+        self._position = found.files[-1].end
+        self._deletable_seen = False
+        for group, log in found.groups.items():
+            written = log.written
+            self._recovered[group] = RecoveredGroup(
+                written.hard_state, log.first, log.compacted_term, log.last, written.mark, written.checkpoint
+            )
+
+    def _begin(self) -> None:
+        header = FileHeader(1, self._node_uuid, self._cluster_uuid, 1, 0)
+        writer = BatchWriter(header.seed, FILE_HEADER_BYTES)
+        data, self._chain = writer.finish(1, 0)
+        path = f"{self._folder}/{file_name(1)}"
+        file = create_first(self._disk, self._spare, self._folder, path, encode_file_header(header) + data)
+        self._batch = 1
+        self._files = [LiveFile(1, file, 0, header.seed)]
+        self._bases = {1: 0}
+        self._position = FILE_HEADER_BYTES + len(data)

@@ -1,0 +1,153 @@
+"""The file work of a WAL: the write job, the change to the next file, the spare that is zeroed ahead.
+
+Problem: fdatasync on a file that grows costs twice that on one written before, and zeroing 64 MiB at once would stop
+every commit meanwhile. Mechanism: a spare is zeroed slice by slice behind the batches. The next file becomes visible
+only with its header and first batch already durable: written and synced under the spare's name, renamed, folder
+synced; then the old file is sealed. Everything here runs in the WAL lane; one job at a time. An OSError of the batch
+path is fatal (StorageFailed, never a second fsync); only "no space" for the spare is not: the batch itself is durable
+then.
+"""
+
+import errno
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from muster_coordinator.errors import StorageFailed
+from muster_coordinator.limits import MIB
+from muster_coordinator.ports import Disk, File
+
+SPARE_NAME = "spare.tmp"
+_SLICE = bytes(MIB)
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+
+
+class Spare:
+    """The file to come, zeroed step by step. Touched by jobs only."""
+
+    def __init__(self, disk: Disk, folder: str, file_bytes: int) -> None:
+        self._disk = disk
+        self._path = f"{folder}/{SPARE_NAME}"
+        self._file_bytes = file_bytes
+        self._file: File | None = None
+        self._zeroed = 0
+
+    def step(self, budget_bytes: int) -> None:
+        """Zero and sync up to `budget_bytes` more. No space: give the started spare back and try again at the next
+        step."""
+        if self._zeroed >= self._file_bytes:
+            return
+        try:
+            self._zero(budget_bytes)
+        except OSError as error:
+            if error.errno not in _NO_SPACE:
+                raise
+            self.discard()
+
+    def take(self) -> tuple[str, File]:
+        """The whole spare, finished now if need be; the next step begins another one."""
+        if self._zeroed < self._file_bytes:
+            self._zero(self._file_bytes)
+        assert self._file is not None
+        file, self._file, self._zeroed = self._file, None, 0
+        return self._path, file
+
+    def discard(self) -> None:
+        """Close and remove what is there, also what a crash left."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        self._zeroed = 0
+        if self._disk.exists(self._path):
+            self._disk.unlink(self._path)
+
+    def _zero(self, budget_bytes: int) -> None:
+        if self._file is None:
+            self._file = self._disk.open(self._path, create=True)
+        stop = min(self._file_bytes, self._zeroed + budget_bytes)
+        while self._zeroed < stop:
+            count = min(len(_SLICE), stop - self._zeroed)
+            self._file.pwrite(self._zeroed, (_SLICE[:count],))
+            self._zeroed += count
+        self._file.sync()
+
+
+class Rotation(NamedTuple):
+    """The job's batch begins a new file."""
+
+    path: str
+    seal: bytes
+    """Written to the old file once the new one is visible."""
+    seal_position: int
+
+
+class WriteJob:
+    """One batch to disk. Made on the loop, run in the WAL lane; `opened` is read on the loop when it is done."""
+
+    __slots__ = ("_data", "_delete", "_disk", "_file", "_folder", "_position", "_rotation", "_spare", "opened")
+
+    def __init__(
+        self,
+        disk: Disk,
+        folder: str,
+        spare: Spare,
+        *,
+        file: File,
+        position: int,
+        data: bytes,
+        rotation: Rotation | None,
+        delete: Sequence[str],
+    ) -> None:
+        """`data` goes to `position` of `file`, or with `rotation` to the start of the new file, header included."""
+        self._disk = disk
+        self._folder = folder
+        self._spare = spare
+        self._file = file
+        self._position = position
+        self._data = data
+        self._rotation = rotation
+        self._delete = delete
+        self.opened: File | None = None
+
+    def __call__(self) -> None:
+        try:
+            if self._rotation is None:
+                _write(self._file, self._position, self._data)
+                self._file.sync()
+            else:
+                self.opened = self._begin_file(self._rotation)
+            # A slice larger than the batch, so that the spare is whole before this file is full.
+            self._spare.step(max(MIB, 2 * len(self._data)))
+            for path in self._delete:
+                self._disk.unlink(path)
+                self._disk.sync_dir(self._folder)  # one by one: a gap between files is corruption
+        except OSError as error:
+            raise StorageFailed(f"WAL {self._folder}: {error}") from error
+
+    def _begin_file(self, rotation: Rotation) -> File:
+        spare_path, file = self._spare.take()
+        _write(file, 0, self._data)
+        file.sync()
+        self._disk.rename(spare_path, rotation.path)
+        self._disk.sync_dir(self._folder)
+        _write(self._file, rotation.seal_position, rotation.seal)
+        self._file.sync()
+        return file
+
+
+def create_first(disk: Disk, spare: Spare, folder: str, path: str, data: bytes) -> File:
+    """A WAL's very first file, complete and durable under its name."""
+    try:
+        spare_path, file = spare.take()
+        _write(file, 0, data)
+        file.sync()
+        disk.rename(spare_path, path)
+        disk.sync_dir(folder)
+    except OSError as error:
+        raise StorageFailed(f"WAL {folder}: {error}") from error
+    return file
+
+
+def _write(file: File, position: int, data: bytes) -> None:
+    written = file.pwrite(position, (data,))
+    if written != len(data):
+        raise OSError(errno.EIO, f"{written} of {len(data)} bytes written")

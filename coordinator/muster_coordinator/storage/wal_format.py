@@ -1,0 +1,180 @@
+"""Bytes of a WAL file: 64-byte header, records of 8-aligned length, batches that end with BATCH_END (docs/format.md,
+"WAL").
+
+Problem: after a crash one must know which bytes were promised. Mechanism: every record has a CRC-32C seeded with the
+file's identity, so bytes of another file, replica or client payload never look like a record; every batch ends with a
+BATCH_END that carries its number, its position and a CRC chained over all batches before it.
+"""
+
+import struct
+from typing import NamedTuple
+
+from muster_coordinator.errors import Corruption, UnsupportedFormat
+from muster_coordinator.raft.messages import HardState
+from muster_coordinator.records.crc import crc32c
+from muster_coordinator.storage.contract import Mark
+
+MAGIC = b"MWAL"
+VERSION = 1
+FILE_HEADER_BYTES = 64
+RECORD_HEADER_BYTES = 32
+ALIGN = 8
+
+ENTRY = 1
+HARD_STATE = 2
+MARK = 3
+CHECKPOINT = 4
+BATCH_END = 5
+SEAL = 6
+DROP = 7
+NO_GROUP = 0xFFFFFFFF
+"""Group of BATCH_END and SEAL."""
+
+FILE_HEADER = struct.Struct(">4sHHQ16s16sQII")
+RECORD = struct.Struct(">IIBBHIQQ")
+"""Payload length, CRC, type, kind, 0, group, index, term. The CRC covers everything behind itself, seeded."""
+_LENGTH_CRC = struct.Struct(">II")
+_COVERED = struct.Struct(">BBHIQQ")
+_VOTE = struct.Struct(">i")
+_MARK = struct.Struct(">qqq")
+_END = struct.Struct(">IQI")
+END_BYTES = RECORD_HEADER_BYTES + 16
+_PADS = [bytes(-n % ALIGN) for n in range(ALIGN)]
+_END_SIGN = struct.pack(">BBHI", BATCH_END, 0, 0, NO_GROUP)
+_CRC_BYTES = FILE_HEADER_BYTES - 4
+
+
+class FileHeader(NamedTuple):
+    """What a WAL file says of itself."""
+
+    sequence: int
+    node_uuid: bytes
+    cluster_uuid: bytes
+    first_batch: int
+    """Number of the first batch in the file."""
+    chain: int
+    """Chain value before that batch: ties the file to the one before it."""
+
+    @property
+    def seed(self) -> int:
+        """Start of every record CRC in this file."""
+        return crc32c(self.sequence.to_bytes(8, "big"), crc32c(self.cluster_uuid, crc32c(self.node_uuid)))
+
+
+class BatchEnd(NamedTuple):
+    """The fields of a BATCH_END record."""
+
+    start: int
+    """File position of the batch's first record."""
+    number: int
+    records: int
+    size: int
+    """Bytes of the records, BATCH_END excluded."""
+    chain: int
+
+
+def file_name(sequence: int) -> str:
+    return f"{sequence:016x}.wal"
+
+
+def encode_file_header(header: FileHeader) -> bytes:
+    sequence, node, cluster, first_batch, chain = header
+    data = FILE_HEADER.pack(MAGIC, VERSION, 0, sequence, node, cluster, first_batch, chain, 0)[:_CRC_BYTES]
+    return data + crc32c(data).to_bytes(4, "big")
+
+
+def decode_file_header(data: bytes, name: str) -> FileHeader:
+    """Corruption when it is damaged; UnsupportedFormat when a newer release wrote it.
+
+    Every version keeps these 64 bytes with magic, version and CRC in their places.
+    """
+    if len(data) < FILE_HEADER_BYTES:
+        raise Corruption(f"WAL file {name}: no whole header")
+    magic, version, _flags, sequence, node, cluster, first_batch, chain, crc = FILE_HEADER.unpack_from(data)
+    if magic != MAGIC or crc32c(data[:_CRC_BYTES]) != crc:
+        raise Corruption(f"WAL file {name}: the header is damaged")
+    if version != VERSION:
+        raise UnsupportedFormat(f"WAL file {name}: version {version}, this release knows {VERSION}")
+    return FileHeader(sequence, node, cluster, first_batch, chain)
+
+
+class BatchWriter:
+    """Collects the records of one batch and tells where each will lie."""
+
+    __slots__ = ("_parts", "_records", "_seed", "_start", "position")
+
+    def __init__(self, seed: int, start: int) -> None:
+        self._seed = seed
+        self._start = start
+        self._parts: list[bytes] = []
+        self._records = 0
+        self.position = start
+
+    def add(self, kind_of_record: int, group: int, index: int, term: int, payload: bytes = b"", kind: int = 0) -> int:
+        """Append one record; returns its file position."""
+        position = self.position
+        length = len(payload)
+        covered = _COVERED.pack(kind_of_record, kind, 0, group, index, term)
+        crc = crc32c(payload, crc32c(covered, self._seed))
+        self._parts += (_LENGTH_CRC.pack(length, crc), covered, payload, _PADS[length % ALIGN])
+        self.position = position + RECORD_HEADER_BYTES + length + (-length % ALIGN)
+        self._records += 1
+        return position
+
+    def add_hard_state(self, group: int, state: HardState) -> None:
+        self.add(HARD_STATE, group, state.commit, state.term, _VOTE.pack(state.vote))
+
+    def add_mark(self, group: int, mark: Mark) -> None:
+        self.add(MARK, group, mark.applied, 0, _MARK.pack(mark.next_offset, mark.segment, mark.position))
+
+    def finish(self, number: int, chain: int) -> tuple[bytes, int]:
+        """The whole batch with its BATCH_END, and the chain value after it."""
+        records = self._records
+        size = self.position - self._start
+        body = b"".join(self._parts)
+        assert len(body) == size
+        chain = crc32c(body, chain)
+        self._parts.clear()
+        self.add(BATCH_END, NO_GROUP, self._start, number, _END.pack(records, size, chain))
+        return b"".join((body, *self._parts)), chain
+
+
+def decode_hard_state(index: int, term: int, payload: bytes) -> HardState:
+    return HardState(term, _VOTE.unpack(payload)[0], index)
+
+
+def decode_mark(index: int, payload: bytes) -> Mark:
+    return Mark(index, *_MARK.unpack(payload))
+
+
+def decode_end(data: bytes | memoryview, position: int, seed: int) -> BatchEnd | None:
+    """The BATCH_END at `position`, if there is a sound one."""
+    if len(data) - position < END_BYTES:
+        return None
+    length, crc, kind_of_record, _kind, _zero, _group, start, number = RECORD.unpack_from(data, position)
+    if kind_of_record != BATCH_END or length != _END.size:
+        return None
+    covered = data[position + 8 : position + RECORD_HEADER_BYTES + _END.size]
+    if crc32c(covered, seed) != crc:
+        return None
+    return BatchEnd(start, number, *_END.unpack_from(data, position + RECORD_HEADER_BYTES))
+
+
+def record_is_sound(record: bytes, seed: int) -> bool:
+    """Does a whole record, header and payload without padding, fit its CRC?"""
+    crc: int = _LENGTH_CRC.unpack_from(record)[1]
+    return crc32c(memoryview(record)[8:], seed) == crc
+
+
+def later_end(data: bytes, position: int, seed: int, above: int) -> BatchEnd | None:
+    """A sound BATCH_END behind `position` that ends a batch numbered `above` or more: the proof that the batch at
+    `position` had been synced, because a batch is written only after the one before it is durable."""
+    found = data.find(_END_SIGN, position)
+    while found >= 0:
+        at = found - 8
+        if at % ALIGN == 0 and at >= position:
+            end = decode_end(data, at, seed)
+            if end is not None and end.number >= above and end.start + end.size == at:
+                return end
+        found = data.find(_END_SIGN, found + 1)
+    return None

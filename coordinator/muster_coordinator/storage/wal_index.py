@@ -1,0 +1,135 @@
+"""What the WAL keeps in memory of one group: where each entry lies, its term, and recent entries themselves.
+
+Problem: a million entries must be found by index without a million objects. Mechanism: three arrays (16 bytes an
+entry) and a dictionary of the newest entries, whose bytes are bounded over all groups by `EntryCache`. Suffix
+truncation cuts the arrays' ends; deletion of old files cuts their fronts.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections import deque
+
+from muster_coordinator.ids import GroupNo
+from muster_coordinator.raft.messages import NOBODY, Entry, HardState
+from muster_coordinator.storage.contract import NO_MARK, Mark
+
+NO_CHECKPOINT = (0, 0)
+NO_HARD_STATE = HardState(0, NOBODY, 0)
+UNPLACED = 0
+"""Place of an entry that is staged and not yet in a job."""
+_ENTRY_OVERHEAD_BYTES = 96
+
+
+def place_of(sequence: int, position: int) -> int:
+    """File number and position in one sortable number."""
+    return sequence << 32 | position
+
+
+class GroupState:
+    """What is repeated at the start of every file."""
+
+    __slots__ = ("checkpoint", "hard_state", "mark")
+
+    def __init__(self) -> None:
+        self.hard_state = NO_HARD_STATE
+        self.mark: Mark = NO_MARK
+        self.checkpoint = NO_CHECKPOINT
+
+
+class GroupLog:
+    """One group's entries [first, last]; `compacted_term` is the term of first - 1."""
+
+    __slots__ = ("cached", "compacted_term", "first", "group", "lengths", "places", "terms", "written")
+
+    def __init__(self, group: GroupNo) -> None:
+        self.group = group
+        self.first = 1
+        self.compacted_term = 0
+        self.terms = array("I")
+        self.places = array("Q")
+        self.lengths = array("I")
+        """Payload bytes."""
+        self.cached: dict[int, Entry] = {}
+        self.written = GroupState()
+        """As of the last job taken: the next file begins with it."""
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.terms) - 1
+
+    def term_at(self, index: int) -> int | None:
+        at = index - self.first
+        if at == -1:
+            return self.compacted_term
+        return self.terms[at] if 0 <= at < len(self.terms) else None
+
+    def place_at(self, index: int) -> int:
+        return self.places[index - self.first]
+
+    def append(self, term: int, place: int, length: int) -> None:
+        self.terms.append(term)
+        self.places.append(place)
+        self.lengths.append(length)
+
+    def cut_from(self, index: int) -> None:
+        """Forget the entries at and above `index`."""
+        at = max(index - self.first, 0)
+        del self.terms[at:], self.places[at:], self.lengths[at:]
+
+    def reset(self, index: int, term: int) -> None:
+        """Forget all entries: the log begins anew after a checkpoint at (index, term)."""
+        self.cut_from(self.first)
+        self.first = index + 1
+        self.compacted_term = term
+
+    def drop_through_file(self, sequence: int) -> None:
+        """Forget the entries that lie in files up to `sequence`."""
+        dropped = self.entries_through_file(sequence)
+        if dropped:
+            self.compacted_term = self.terms[dropped - 1]
+            self.first += dropped
+            del self.terms[:dropped], self.places[:dropped], self.lengths[:dropped]
+
+    def entries_through_file(self, sequence: int) -> int:
+        """How many of the oldest entries lie in files up to `sequence`; no entry may be UNPLACED."""
+        return bisect_left(self.places, place_of(sequence + 1, 0))
+
+
+class EntryCache:
+    """Bounds the entries that all groups keep in memory. Only what is durable can leave."""
+
+    __slots__ = ("_bytes_max", "_durable", "bytes")
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._durable: deque[tuple[GroupLog, int, int]] = deque()
+        self.bytes = 0
+
+    def put(self, log: GroupLog, entry: Entry) -> None:
+        log.cached[entry.index] = entry
+        self.bytes += len(entry.data) + _ENTRY_OVERHEAD_BYTES
+
+    def forget_from(self, log: GroupLog, index: int) -> None:
+        """Entries at and above `index` were cut."""
+        for gone in range(index, log.last + 1):
+            self._forget(log, gone)
+
+    def forget_group(self, log: GroupLog) -> None:
+        for index in tuple(log.cached):
+            self._forget(log, index)
+
+    def durable(self, log: GroupLog, low: int, high: int) -> None:
+        """Entries [low, high) are on disk now, so memory may lose them, oldest first."""
+        self._durable.append((log, low, high))
+        while self.bytes > self._bytes_max and self._durable:
+            oldest, first, stop = self._durable.popleft()
+            for index in range(first, stop):
+                at = index - oldest.first
+                if 0 <= at < len(oldest.places) and oldest.places[at] == UNPLACED:
+                    continue  # written again under the same index; its own job will come
+                self._forget(oldest, index)
+
+    def _forget(self, log: GroupLog, index: int) -> None:
+        entry = log.cached.pop(index, None)
+        if entry is not None:
+            self.bytes -= len(entry.data) + _ENTRY_OVERHEAD_BYTES

@@ -1,0 +1,51 @@
+"""Bytes of a topic partition's checkpoint: offsets and the producer table. Deterministic, versioned, one head.
+
+What it does not do: hold records; they are in the segments, whose durable mark a checkpoint never overtakes (decision
+2).
+"""
+
+import struct
+from dataclasses import dataclass
+
+from muster_coordinator.errors import Corruption, UnsupportedFormat
+from muster_coordinator.groups.effects import CheckpointBody
+from muster_coordinator.records.errors import MalformedError, UnsupportedError
+from muster_coordinator.records.producers import ProducerTable
+
+CHECKPOINT_VERSION = 1
+
+_HEAD = struct.Struct(">Bqq")
+"""version, next_offset, log_start_offset; the producer table follows in its own layout (`records.producers`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionCheckpoint:
+    """All durable state of a `TopicPartition`."""
+
+    next_offset: int
+    log_start_offset: int
+    producers: ProducerTable
+    """A copy that nobody changes."""
+
+    def encode(self) -> CheckpointBody:
+        head = _HEAD.pack(CHECKPOINT_VERSION, self.next_offset, self.log_start_offset)
+        return CheckpointBody(head + self.producers.encode(), ())
+
+
+def decode_checkpoint(body: CheckpointBody) -> PartitionCheckpoint:
+    """The state in `body`; `UnsupportedFormat` for another version, `Corruption` for malformed bytes."""
+    head, blobs = body
+    if not head or blobs:
+        raise Corruption("a partition checkpoint is one head without blobs")
+    if head[0] != CHECKPOINT_VERSION:
+        raise UnsupportedFormat(f"partition checkpoint version {head[0]}; this binary knows {CHECKPOINT_VERSION}")
+    if len(head) < _HEAD.size:
+        raise Corruption(f"a partition checkpoint ends at {len(head)} bytes")
+    _version, next_offset, log_start_offset = _HEAD.unpack_from(head)
+    try:
+        producers = ProducerTable.decode(head[_HEAD.size :])
+    except UnsupportedError as error:
+        raise UnsupportedFormat(f"partition checkpoint: {error}") from error
+    except MalformedError as error:
+        raise Corruption(f"partition checkpoint: {error}") from error
+    return PartitionCheckpoint(next_offset, log_start_offset, producers)

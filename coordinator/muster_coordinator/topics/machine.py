@@ -1,0 +1,108 @@
+"""The contract between one embedded topic partition (pure) and its host, and the results that `api` sees.
+
+A topic partition is a Raft group whose NORMAL entries are producers' batches as received and whose COMMAND entries
+move log_start_offset and expire producers (decision 1). Its durable state is small: producer table, log start,
+settings come from the cluster image. The bytes live in `storage.partition_log.PartitionLog`, which the host owns and
+this part never sees.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+from muster_coordinator.errors import Code
+from muster_coordinator.groups.effects import AppliedBatch, CheckpointBody, CheckpointImage, Now
+
+
+class RecordError(NamedTuple):
+    """One bad record of a refused batch (Produce v8+ record_errors)."""
+
+    record: int
+    message: str
+
+
+class Refused(NamedTuple):
+    """The batch is not appended (data_plane.md 2.2)."""
+
+    code: Code
+    message: str | None = None
+    record_errors: tuple[RecordError, ...] = ()
+    log_start_shown: bool = True
+    """Whether the answer carries the log start (rows 10, 11, 14-20, 23, 25) or -1 (rows 1-9, 12, 13, 22)."""
+
+
+class Duplicate(NamedTuple):
+    """One of the producer's last five batches: answer with what it got then (2.2 row 23). It may still be in flight."""
+
+    base_offset: int
+    """-1 while the original is in flight: wait for `token`."""
+    timestamp_ms: int
+    token: int = -1
+
+
+class Accepted(NamedTuple):
+    """Propose `batch` (normalised inside the CRC where Kafka does) in this same turn; answer when it is applied."""
+
+    batch: bytes
+    token: int
+    log_append_time_ms: int
+
+
+class ProduceResult(NamedTuple):
+    """Answer for one partition of a Produce."""
+
+    code: Code
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    message: str | None = None
+    record_errors: tuple[RecordError, ...] = ()
+
+
+def refusal(refused: Refused, log_start_offset: int) -> ProduceResult:
+    """The answer to a refused batch."""
+    return ProduceResult(
+        refused.code,
+        log_start_offset=log_start_offset if refused.log_start_shown else -1,
+        message=refused.message,
+        record_errors=refused.record_errors,
+    )
+
+
+class RetentionView(NamedTuple):
+    """One segment as retention sees it; the active one may come last."""
+
+    base_offset: int
+    next_offset: int
+    size_bytes: int
+    max_timestamp_ms: int
+
+
+class TopicMachine(Protocol):
+    """Implemented by `topics.partition.TopicPartition`."""
+
+    def offer(self, now: Now, batch: bytes, *, configs: Mapping[str, str]) -> Refused | Duplicate | Accepted:
+        """Validate against applied and in-flight state. The token comes back in `applied` or `dropped`."""
+
+    def applied(self, token: int) -> None: ...
+    def dropped(self, token: int) -> None: ...
+    def apply_batch(self, entry: AppliedBatch) -> None: ...
+    def apply_command(self, data: bytes) -> None: ...
+    def log_start_offset(self) -> int: ...
+    def next_offset(self) -> int:
+        """Offset of the next applied record: the high watermark as this replica may show it."""
+
+    def last_stable_offset(self) -> int: ...
+    def retention(self, now: Now, segments: tuple[RetentionView, ...], *, configs: Mapping[str, str]) -> bytes | None:
+        """The COMMAND to propose, if whole segments are to go. Only the leader asks, every
+        `TOPIC_RETENTION_CHECK_MS`."""
+
+    def delete_records(self, offset: int, *, configs: Mapping[str, str]) -> bytes | Refused | None:
+        """The COMMAND to propose for DeleteRecords; None when the log already begins there or later."""
+
+    def expire_producers(self, now: Now) -> bytes | None: ...
+    def resign(self) -> None:
+        """Leadership is gone: forget what was in flight."""
+
+    def image(self) -> CheckpointImage: ...
+    def restore(self, body: CheckpointBody) -> None: ...
+    def state_hash(self) -> str: ...

@@ -1,0 +1,212 @@
+"""One embedded topic partition's state machine: judges produced batches, remembers producers, moves the log start.
+
+Problem: batches of many producers become one log that all replicas hold alike, in which an idempotent producer's batch
+is found once, while up to `limits.GROUP_UNCOMMITTED_ENTRIES_MAX` batches are in flight. Mechanism: `offer` (leader)
+validates against applied *and* in-flight state and hands back bytes to propose; `apply_batch` and `apply_command`
+(every replica) are the only calls that change durable state; `dropped` and `resign` roll the in-flight part back. What
+it does not do: hold records, wait, answer, or know offsets before apply gave them (decision 1).
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+
+from muster_coordinator import limits
+from muster_coordinator.errors import Code
+from muster_coordinator.groups.effects import AppliedBatch, CheckpointBody, CheckpointImage, Now
+from muster_coordinator.records.batch import BatchHeader, parse_header
+from muster_coordinator.records.producers import NO_OFFSET, ProducerState, ProducerTable, Standing
+from muster_coordinator.topics.checkpoint import PartitionCheckpoint, decode_checkpoint
+from muster_coordinator.topics.in_flight import InFlight
+from muster_coordinator.topics.log_commands import (
+    ExpireProducers,
+    MoveLogStart,
+    decode_log_command,
+    encode_log_command,
+    moved_log_start,
+)
+from muster_coordinator.topics.machine import Accepted, Duplicate, Refused, RetentionView
+from muster_coordinator.topics.retention import retained_from
+from muster_coordinator.topics.settings import topic_settings
+from muster_coordinator.topics.validation import validate
+
+
+class TopicPartition:
+    """Implements `topics.machine.TopicMachine`. All calls on the loop."""
+
+    __slots__ = ("_heard_ms", "_in_flight", "_last_token", "_leading_since_ms", "_log_start", "_next", "_table")
+
+    def __init__(self) -> None:
+        self._next = 0
+        self._log_start = 0
+        self._table = ProducerTable()
+        # Leader only, volatile.
+        self._in_flight = InFlight(self._table)
+        self._last_token = 0
+        self._heard_ms: dict[int, int] = {}
+        self._leading_since_ms: int | None = None
+
+    # Leader.
+
+    def offer(self, now: Now, batch: bytes, *, configs: Mapping[str, str]) -> Refused | Duplicate | Accepted:
+        """Validate the records field of one partition (data_plane.md 2.2 rows 5, 11-20, 22-25)."""
+        checked = validate(now.wall_ms, batch, topic_settings(configs))
+        if isinstance(checked, Refused):
+            return checked
+        header = checked.header
+        if header.is_transactional:
+            return Refused(Code.INVALID_TXN_STATE, "transactions are not supported yet")
+        if header.producer_id >= 0:
+            verdict = self._judge(header)
+            if isinstance(verdict, Refused):
+                return verdict
+            self._heard_ms[header.producer_id] = now.monotonic_ms
+            if verdict is not None:
+                return verdict
+            self._in_flight.add(self._last_token + 1, header)
+        self._last_token += 1
+        return Accepted(checked.batch, self._last_token, checked.log_append_time_ms)
+
+    def _judge(self, header: BatchHeader) -> Refused | Duplicate | None:
+        """Rows 23 and 25; None: it is the producer's next batch."""
+        producer_id = header.producer_id
+        state = self._table.get(producer_id)
+        if state is not None and state.transaction_first_offset != NO_OFFSET:
+            return Refused(Code.INVALID_TXN_STATE, "the producer has an open transaction here")
+        standing, original = self._in_flight.judge(header)
+        if original is not None:
+            return self._in_flight.duplicate(producer_id, original)
+        if standing == Standing.FENCED:
+            return Refused(
+                Code.INVALID_PRODUCER_EPOCH, f"producer {producer_id}: epoch {header.producer_epoch} is over"
+            )
+        if standing == Standing.OUT_OF_ORDER:
+            return Refused(
+                Code.OUT_OF_ORDER_SEQUENCE_NUMBER, f"producer {producer_id}: {header.base_sequence} is not next"
+            )
+        return None
+
+    def applied(self, token: int) -> None:
+        """The batch of `token` went through `apply_batch` just now."""
+        self._in_flight.applied(token)
+
+    def dropped(self, token: int) -> None:
+        """The batch of `token` was not appended, or nobody knows: its sequences do not count any more."""
+        producer_id = self._in_flight.dropped(token)
+        if producer_id is not None and self._in_flight.state(producer_id) is None:
+            self._heard_ms.pop(producer_id, None)
+
+    def resign(self) -> None:
+        """Leadership is gone: forget what was in flight and when producers were heard of. Tokens are not reused."""
+        self._in_flight.clear()
+        self._heard_ms.clear()
+        self._leading_since_ms = None
+
+    def retention(self, now: Now, segments: tuple[RetentionView, ...], *, configs: Mapping[str, str]) -> bytes | None:
+        """The `MoveLogStart` to propose, if whole segments are past their time or size."""
+        start = retained_from(now.wall_ms, segments, topic_settings(configs), self._log_start)
+        return None if start is None else encode_log_command(MoveLogStart(min(start, self._next)))
+
+    def delete_records(self, offset: int, *, configs: Mapping[str, str]) -> bytes | Refused | None:
+        """The `MoveLogStart` that DeleteRecords asks for; -1 is the high watermark. None: it changes nothing."""
+        if not topic_settings(configs).deletes:
+            return Refused(Code.POLICY_VIOLATION, "cleanup.policy does not have delete")
+        if offset == -1:
+            offset = self._next
+        if not 0 <= offset <= self._next:
+            return Refused(Code.OFFSET_OUT_OF_RANGE, f"offset {offset} is not between 0 and {self._next}")
+        return encode_log_command(MoveLogStart(offset)) if offset > self._log_start else None
+
+    def expire_producers(self, now: Now) -> bytes | None:
+        """The `ExpireProducers` to propose, if producers are silent for `limits.PRODUCER_ID_EXPIRATION_MS`.
+
+        Silence is measured by the newest record timestamp, as Kafka does. As clients choose timestamps, a producer of
+        old records would be forgotten while it writes, and with it the protection from repeats; so it must also not
+        have been heard of by this leader for `limits.PRODUCER_UNSEEN_MS_MIN`. O(producers), every ten minutes.
+        """
+        if self._leading_since_ms is None:
+            self._leading_since_ms = now.monotonic_ms
+        leading_since_ms = self._leading_since_ms
+        silent_since = now.monotonic_ms - limits.PRODUCER_UNSEEN_MS_MIN
+        gone: list[tuple[int, int]] = []
+        for producer_id in self._table.expired(now.wall_ms, limits.PRODUCER_ID_EXPIRATION_MS):
+            unheard = self._heard_ms.get(producer_id, leading_since_ms) <= silent_since
+            if unheard and producer_id not in self._in_flight:
+                state = self._table.get(producer_id)
+                assert state is not None
+                gone.append((producer_id, _last_offset(state)))
+                if len(gone) == limits.PRODUCERS_EXPIRED_PER_COMMAND_MAX:
+                    break
+        return encode_log_command(ExpireProducers(tuple(gone))) if gone else None
+
+    # Every replica.
+
+    def apply_batch(self, entry: AppliedBatch) -> None:
+        """One NORMAL entry, its offset and epoch stamped."""
+        header = parse_header(entry.batch)
+        base = entry.base_offset
+        assert base == self._next, (base, self._next)
+        self._next = base + header.last_offset_delta + 1
+        self._table.apply(header, base)
+        if len(self._table) > limits.TOPIC_PRODUCERS_MAX:
+            self._forget_silent()
+
+    def _forget_silent(self) -> None:
+        """Drop the longest silent twentieth. It depends on the log only, so every replica drops the same ones."""
+        idle = sorted(
+            (_last_offset(state), producer_id)
+            for producer_id, state in self._table.items()
+            if state.transaction_first_offset == NO_OFFSET
+        )
+        self._forget(producer_id for _, producer_id in idle[: max(1, limits.TOPIC_PRODUCERS_MAX // 20)])
+
+    def _forget(self, producer_ids: Iterable[int]) -> None:
+        for producer_id in producer_ids:
+            self._table.expire((producer_id,))
+            self._heard_ms.pop(producer_id, None)
+
+    def apply_command(self, data: bytes) -> None:
+        """One COMMAND entry; `UnsupportedFormat` and `Corruption` as `log_commands.decode_log_command`."""
+        command = decode_log_command(data)
+        if isinstance(command, MoveLogStart):
+            self._log_start = moved_log_start(self._log_start, self._next, command)
+            return
+        self._forget(
+            producer_id
+            for producer_id, last_offset in command.producers
+            if (state := self._table.get(producer_id)) is not None
+            and state.transaction_first_offset == NO_OFFSET
+            and _last_offset(state) == last_offset
+        )
+
+    def log_start_offset(self) -> int:
+        """First offset that may be read."""
+        return self._log_start
+
+    def next_offset(self) -> int:
+        """Offset that the next applied record gets: the high watermark as this replica may show it."""
+        return self._next
+
+    def last_stable_offset(self) -> int:
+        """Where the oldest open transaction began, else the high watermark."""
+        first_open = self._table.first_open_offset()
+        return self._next if first_open == NO_OFFSET else first_open
+
+    def image(self) -> CheckpointImage:
+        """An immutable picture for the checkpoint; one dict copy."""
+        return PartitionCheckpoint(self._next, self._log_start, self._table.copy())
+
+    def restore(self, body: CheckpointBody) -> None:
+        """Replace the durable state by a checkpoint's and forget the volatile one."""
+        state = decode_checkpoint(body)
+        self._next, self._log_start, self._table = state.next_offset, state.log_start_offset, state.producers
+        self._in_flight = InFlight(self._table)
+        self.resign()
+
+    def state_hash(self) -> str:
+        """Hex digest of the durable state; equal on all replicas at the same applied index."""
+        return hashlib.blake2b(self.image().encode().head, digest_size=16).hexdigest()
+
+
+def _last_offset(state: ProducerState) -> int:
+    """Of the producer's newest batch; -1 when only a marker of this epoch is known."""
+    return state.batches[-1].base_offset + state.batches[-1].last_offset_delta if state.batches else NO_OFFSET

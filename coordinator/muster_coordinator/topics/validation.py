@@ -1,0 +1,223 @@
+"""May this batch enter the log, and in which bytes? Rows 5, 11-20, 22 and 24 of Kafka's produce validation. Pure.
+
+Problem: what is once appended is served to every consumer for ever, so a malformed batch must be named and refused at
+the door, at a cost that the loop can bear. Mechanism: one header parse and one CRC for every batch; the records of an
+uncompressed batch are walked once (`record_walk`), those of a compressed one are not looked at (decision 25). Where
+Kafka answers -1 for malformed input this answers 87, 76 or 42 (data_plane.md advice 4). Fields inside the CRC are
+rewritten only where Kafka rewrites them (2.3): maxTimestamp from the records, the LogAppendTime bit, and then a new
+CRC. What it does not do: judge producer ids and sequences (`partition`), versions and topics (the API).
+"""
+
+import struct
+from itertools import islice
+from typing import NamedTuple
+
+from muster_coordinator import limits
+from muster_coordinator.errors import Code
+from muster_coordinator.records.batch import (
+    BATCH_LENGTH_MIN,
+    CONTROL,
+    CRC_FROM,
+    DELETE_HORIZON,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    MAGIC,
+    NO_TIMESTAMP,
+    BatchHeader,
+    parse_header,
+)
+from muster_coordinator.records.crc import crc32c
+from muster_coordinator.topics.machine import RecordError, Refused
+from muster_coordinator.topics.record_walk import BadRecordError, Scan, keyless, scan, timestamp_deltas
+from muster_coordinator.topics.settings import TopicSettings
+
+CODEC_MAX = 4
+MAGIC_AT = 16
+OLDEST_MESSAGE_BYTES_MIN = 14
+"""Of any format that ever was; a smaller length is no batch of an old producer but damage."""
+_INT64_MAX = 2**63 - 1
+
+_LENGTH = struct.Struct(">i")
+_ATTRIBUTES = struct.Struct(">h")
+_TIMESTAMP = struct.Struct(">q")
+_CRC = struct.Struct(">I")
+
+
+class Checked(NamedTuple):
+    """A batch that may be appended, as far as its own bytes say."""
+
+    batch: bytes
+    header: BatchHeader
+    """As it will be stored, but for the checksum."""
+    log_append_time_ms: int
+    """For the answer: -1 on CreateTime topics."""
+
+
+def validate(wall_ms: int, records: bytes, settings: TopicSettings) -> Refused | Checked:
+    """Judge the records field of one partition of a Produce request. `wall_ms` is the leader's clock."""
+    batch = _one_batch(records)
+    if isinstance(batch, Refused):
+        return batch
+    header = parse_header(batch)
+    refused = _bad_header(batch, header, settings)
+    if refused is not None:
+        return refused
+    timed = _timestamps(wall_ms, batch, header, settings)
+    if isinstance(timed, Refused):
+        return timed
+    if len(batch) > settings.segment_bytes:
+        return _unseen(
+            Code.RECORD_LIST_TOO_LARGE, f"the batch has {len(batch)} bytes, segment.bytes is {settings.segment_bytes}"
+        )
+    attributes, max_ms = timed
+    if attributes != header.attributes or max_ms != header.max_timestamp_ms:
+        header = header._replace(attributes=attributes, max_timestamp_ms=max_ms)
+        batch = _rewritten(batch, attributes, max_ms)
+    return Checked(batch, header, wall_ms if settings.log_append_time else NO_TIMESTAMP)
+
+
+def _bad_header(batch: bytes, header: BatchHeader, settings: TopicSettings) -> Refused | None:
+    """Rows 11 to 16 and the codec."""
+    if header.base_offset != 0:
+        return Refused(Code.INVALID_RECORD, f"a produced batch begins at offset 0, not {header.base_offset}")
+    if len(batch) > settings.max_message_bytes:
+        return _unseen(
+            Code.MESSAGE_TOO_LARGE,
+            f"the batch has {len(batch)} bytes, max.message.bytes is {settings.max_message_bytes}",
+        )
+    if crc32c(memoryview(batch)[CRC_FROM:]) != header.crc:
+        return _unseen(Code.CORRUPT_MESSAGE, "the batch does not match its checksum")
+    if header.count <= 0 or header.count != header.last_offset_delta + 1:
+        return Refused(
+            Code.INVALID_RECORD, f"{header.count} records cannot end at offset delta {header.last_offset_delta}"
+        )
+    if header.attributes & (CONTROL | DELETE_HORIZON):
+        return Refused(Code.INVALID_RECORD, "a producer writes neither control batches nor delete horizons")
+    if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
+        return Refused(Code.INVALID_RECORD, "a batch with a producer id has an epoch and a sequence")
+    if header.compression > CODEC_MAX:
+        return Refused(Code.UNSUPPORTED_COMPRESSION_TYPE, f"compression codec {header.compression} is unknown")
+    return None
+
+
+def _unseen(code: Code, message: str) -> Refused:
+    """A refusal whose answer does not carry the log start (data_plane.md 2.2, third note)."""
+    return Refused(code, message, log_start_shown=False)
+
+
+def _one_batch(records: bytes) -> Refused | bytes:
+    """The first batch of `records`, which must be whole and the only one. What follows and is no batch is dropped."""
+    end = _batch_end(records, 0)
+    if isinstance(end, Refused):
+        return end
+    if records[MAGIC_AT] < MAGIC:
+        return _unseen(Code.INVALID_RECORD, f"record format {records[MAGIC_AT]} is too old, 2 is wanted")
+    if end - LOG_OVERHEAD < BATCH_LENGTH_MIN:
+        return _unseen(Code.CORRUPT_MESSAGE, "the batch is shorter than its header")
+    if end == len(records):
+        return records
+    if not isinstance(_batch_end(records, end), Refused):
+        return _unseen(Code.INVALID_RECORD, "a partition of a Produce request carries exactly one batch")
+    return records[:end]
+
+
+def _batch_end(records: bytes, start: int) -> Refused | int:
+    """Where the batch that begins at `start` ends; Refused when no whole batch begins there."""
+    left = len(records) - start
+    if left < LOG_OVERHEAD:
+        return _unseen(Code.INVALID_RECORD, "the records hold no whole batch")
+    (length,) = _LENGTH.unpack_from(records, start + 8)
+    if length < OLDEST_MESSAGE_BYTES_MIN:
+        return _unseen(Code.CORRUPT_MESSAGE, f"a batch length of {length} cannot be")
+    if left <= MAGIC_AT:
+        return _unseen(Code.INVALID_RECORD, "the records hold no whole batch")
+    if records[start + MAGIC_AT] > MAGIC:
+        return _unseen(Code.CORRUPT_MESSAGE, f"record format {records[start + MAGIC_AT]} is unknown")
+    if left < LOG_OVERHEAD + length:
+        return _unseen(Code.INVALID_RECORD, "the records hold no whole batch")
+    end: int = start + LOG_OVERHEAD + length
+    return end
+
+
+def _timestamps(wall_ms: int, batch: bytes, header: BatchHeader, settings: TopicSettings) -> Refused | tuple[int, int]:
+    """Attributes and maxTimestamp as they will be stored. Walks the records of an uncompressed batch."""
+    attributes, base_ms, max_ms, count = (
+        header.attributes, header.base_timestamp_ms, header.max_timestamp_ms, header.count
+    )  # fmt: skip
+    walk = None
+    if header.compression == 0:
+        try:
+            walk = scan(batch, HEADER_BYTES, count)
+        except BadRecordError as error:
+            return Refused(Code.INVALID_RECORD, error.why, (RecordError(error.record, error.why),))
+    if settings.log_append_time and attributes & LOG_APPEND_TIME:
+        why = "the topic uses LogAppendTime: a producer must not set that bit itself"
+        return Refused(
+            Code.INVALID_TIMESTAMP, why, tuple(RecordError(i, why) for i in range(min(count, limits.RECORD_ERRORS_MAX)))
+        )
+    if walk is not None:
+        max_ms = max(base_ms + walk.greatest_delta_ms, NO_TIMESTAMP)
+        if max_ms > _INT64_MAX:
+            return Refused(Code.INVALID_RECORD, "a timestamp exceeds 64 bits")
+        refused = _bad_records(wall_ms, batch, header, settings, max_ms, walk)
+    else:
+        refused = None if settings.log_append_time else _bad_header_times(wall_ms, settings, base_ms, max_ms)
+    if refused is not None:
+        return refused
+    if settings.log_append_time:
+        return attributes | LOG_APPEND_TIME, wall_ms
+    return attributes & ~LOG_APPEND_TIME, max_ms
+
+
+def _bad_records(
+    wall_ms: int, batch: bytes, header: BatchHeader, settings: TopicSettings, max_ms: int, walk: Scan
+) -> Refused | None:
+    """Records without a key in a compacted topic, and records of a CreateTime topic that are too old or too new."""
+    base_ms, count = header.base_timestamp_ms, header.count
+    errors: list[RecordError] = []
+    if settings.compacts:
+        why = "a record of a compacted topic needs a key"
+        keys = islice(keyless(batch, HEADER_BYTES, count), limits.RECORD_ERRORS_MAX)
+        errors += (RecordError(index, why) for index in keys)
+    code = Code.INVALID_RECORD
+    oldest, newest = _bounds(wall_ms, settings)
+    if not settings.log_append_time and not (oldest <= base_ms + walk.least_delta_ms and max_ms <= newest):
+        why = _untimely(oldest, newest)
+        times = enumerate(base_ms + delta for delta in timestamp_deltas(batch, HEADER_BYTES, count))
+        bad = (RecordError(index, why) for index, ms in times if ms != NO_TIMESTAMP and not oldest <= ms <= newest)
+        untimely = list(islice(bad, limits.RECORD_ERRORS_MAX))
+        if untimely:
+            code = Code.INVALID_TIMESTAMP
+            errors += untimely
+    if not errors:
+        return None
+    errors.sort()
+    return Refused(code, errors[0].message, tuple(errors[: limits.RECORD_ERRORS_MAX]))
+
+
+def _bad_header_times(wall_ms: int, settings: TopicSettings, base_ms: int, max_ms: int) -> Refused | None:
+    """The same for a compressed batch, of which the header alone is read: the first record's time and the newest."""
+    oldest, newest = _bounds(wall_ms, settings)
+    why = _untimely(oldest, newest)
+    if base_ms != NO_TIMESTAMP and not oldest <= base_ms <= newest:
+        return Refused(Code.INVALID_TIMESTAMP, why, (RecordError(0, why),))
+    if max_ms != NO_TIMESTAMP and not oldest <= max_ms <= newest:
+        return Refused(Code.INVALID_TIMESTAMP, why)
+    return None
+
+
+def _bounds(wall_ms: int, settings: TopicSettings) -> tuple[int, int]:
+    return wall_ms - settings.timestamp_before_max_ms, wall_ms + settings.timestamp_after_max_ms
+
+
+def _untimely(oldest: int, newest: int) -> str:
+    return f"its timestamp is not between {oldest} and {newest} (message.timestamp.before.max.ms and .after.max.ms)"
+
+
+def _rewritten(batch: bytes, attributes: int, max_ms: int) -> bytes:
+    changed = bytearray(batch)
+    _ATTRIBUTES.pack_into(changed, 21, attributes)
+    _TIMESTAMP.pack_into(changed, 35, max_ms)
+    _CRC.pack_into(changed, 17, crc32c(memoryview(changed)[CRC_FROM:]))
+    return bytes(changed)

@@ -1,0 +1,1 @@
+"""Kafka frames and connections without sockets: splitting, budgets, order of answers, versions, codecs."""

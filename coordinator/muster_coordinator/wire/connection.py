@@ -1,0 +1,322 @@
+"""One client connection as a state machine without I/O: bytes in, requests to a handler, answers out in order.
+
+Mechanism (decision 23): frames are split in place; each request is decoded and handed on at once, without waiting for
+the answer to the one before; an `Exchange` keeps its place in line, and answers leave from the head only, so a parked
+JoinGroup holds back what was asked after it, as in Kafka. Reading stops at `limits.PIPELINED_REQUESTS_MAX` unanswered
+requests or `limits.CONNECTION_UNSENT_BYTES_MAX` unsent bytes. Sizes are checked before anything is buffered for a
+frame (decision 24). Bytes that are no request fail the connection: `failure` says why and the driver closes it.
+
+State (decision 12): a connection of a listener that wants authentication starts in UNAUTHENTICATED, where only
+ApiVersions and the SASL requests are parsed at all; no such mechanism exists yet, so those connections cannot get
+further. What this part does not do: sockets, timers, logging (`runtime.clients`), meaning (`api`).
+"""
+
+import struct
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+
+from muster_coordinator import limits
+from muster_coordinator.context import RequestContext
+from muster_coordinator.errors import Code, WireError
+from muster_coordinator.ports import Clock
+from muster_coordinator.wire.codecs import decoder, encoder
+from muster_coordinator.wire.header import FIRST_BYTES, finish_answer, read_first, read_rest, served, start_answer
+from muster_coordinator.wire.heap_budget import Frame
+from muster_coordinator.wire.schema import Value
+from muster_coordinator.wire.versions import BEFORE_AUTHENTICATION, LARGE_FRAMES, VERSIONS, Api
+
+ANONYMOUS = "User:ANONYMOUS"
+_UNPACK_SIZE = struct.Struct(">i").unpack_from
+_UNPACK_SIZE_AND_API = struct.Struct(">ih").unpack_from
+_SIZE_BYTES = 4
+_PEEK_BYTES = 6
+
+
+class State(Enum):
+    """Where a connection is in its life."""
+
+    UNAUTHENTICATED = "unauthenticated"
+    READY = "ready"
+    FAILED = "failed"
+    """Bytes were no request, or a handler asked for the end: to be closed once what is ready is written."""
+    CLOSED = "closed"
+
+
+class _Sentinel:
+    """Answers that are no bytes."""
+
+
+NO_ANSWER = _Sentinel()
+"""The request gets no response frame (Produce with acks=0)."""
+CLOSE = _Sentinel()
+"""The only way to say no is to close the connection."""
+
+
+class Exchange:
+    """One request's place in line; calling it with the answer, once, fills the place. Handlers get it as `reply`."""
+
+    __slots__ = ("_cancel", "_connection", "_correlation", "api", "frame", "version")
+
+    def __init__(self, connection: "Connection", api: int, version: int, correlation: int) -> None:
+        self._connection = connection
+        self._correlation = correlation
+        self._cancel: Callable[[], None] | None = None
+        self.api = api
+        self.version = version
+        self.frame: bytearray | _Sentinel | None = None
+
+    def __call__(self, answer: Value) -> None:
+        """Answer in the shape that the API's encoder takes, NO_ANSWER or CLOSE. Harmless on a closed connection."""
+        assert self.frame is None, "a request is answered once"
+        self._cancel = None
+        if self._connection.state is State.CLOSED:
+            self.frame = NO_ANSWER
+            return
+        if isinstance(answer, _Sentinel):
+            self.frame = answer
+        else:
+            frame = start_answer(self._correlation, self.api, self.version)
+            encoder(self.api, self.version)(frame, answer)
+            finish_answer(frame)
+            self.frame = frame
+        self._connection.answered()
+
+    def on_close(self, call: Callable[[], None]) -> None:
+        """Call when the connection ends before the answer: nobody waits for it any more."""
+        self._cancel = call
+
+    def cancel(self) -> None:
+        """The connection is gone."""
+        call, self._cancel = self._cancel, None
+        if call is not None:
+            call()
+
+
+Handle = Callable[[RequestContext, Value, Exchange], None]
+"""Takes a decoded request; calls the exchange now or later, on the same thread."""
+
+
+class Connection:
+    """See the module. `wake` is called when answers have become ready or the connection has failed."""
+
+    __slots__ = (
+        "_authenticated", "_buffered", "_chunks", "_client_host", "_clock", "_handle", "_line", "_listener", "_needed",
+        "_ready", "_unsent", "_wake", "connection_id", "failure", "last_request_ms", "requests", "state",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        listener: str,
+        connection_id: int,
+        client_host: str,
+        clock: Clock,
+        handle: Handle,
+        wake: Callable[[], None],
+        authenticated: bool = True,
+    ) -> None:
+        self.connection_id = connection_id
+        self.state = State.READY if authenticated else State.UNAUTHENTICATED
+        self.failure = ""
+        self.requests = 0
+        self.last_request_ms = clock.monotonic_ms()
+        self._listener = listener
+        self._client_host = client_host
+        self._clock = clock
+        self._handle = handle
+        self._wake = wake
+        self._chunks: list[bytes] = []
+        self._buffered = 0
+        self._needed = _SIZE_BYTES
+        self._line: deque[Exchange] = deque()
+        self._ready: list[bytearray] = []
+        self._unsent = 0
+
+    # -- input
+
+    def receive(self, data: bytes) -> None:
+        """Bytes from the client, in any pieces."""
+        if self.state in (State.FAILED, State.CLOSED) or not data:
+            return
+        self._chunks.append(data)
+        self._buffered += len(data)
+        self._read()
+
+    @property
+    def wants_bytes(self) -> bool:
+        """False: stop reading from the socket until `wake`; also while whole frames wait for the next turn."""
+        return self._may_go_on() and self._buffered < self._needed
+
+    def resume(self) -> None:
+        """Go on with frames that were held back. The driver calls this after it has written."""
+        if self._may_go_on() and self._buffered >= self._needed:
+            self._read()
+
+    def _may_go_on(self) -> bool:
+        return self.state in (State.READY, State.UNAUTHENTICATED) and not self._is_full()
+
+    def _is_full(self) -> bool:
+        return len(self._line) >= limits.PIPELINED_REQUESTS_MAX or self._unsent > limits.CONNECTION_UNSENT_BYTES_MAX
+
+    def _read(self) -> None:
+        if self._buffered < self._needed or self._is_full():
+            return
+        data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        self._chunks.clear()
+        self._buffered = 0
+        try:
+            pos = self._split(data)
+        except WireError as error:
+            self._fail(str(error))
+            return
+        if pos < len(data) and self.state is not State.CLOSED:
+            rest = data[pos:] if pos else data
+            self._chunks.insert(0, rest)
+            self._buffered += len(rest)
+
+    def _split(self, data: bytes) -> int:
+        """Hand on whole frames, at most one turn's share; the position of the first byte that stays.
+
+        What is answered at once never fills the line, so thousands of small requests of one read would hold up
+        everybody else's heartbeats.
+        """
+        pos, size, count = 0, len(data), 0
+        self.last_request_ms = now_ms = self._clock.monotonic_ms()
+        while not self._is_full():
+            self._needed = _SIZE_BYTES
+            left = size - pos
+            if left < _SIZE_BYTES:
+                break
+            frame_size = self._frame_size(data, pos, left)
+            stop = pos + _SIZE_BYTES + frame_size
+            if stop > size:
+                # With fewer than six bytes the API is still unknown, and so is the limit that applies.
+                self._needed = _PEEK_BYTES if left < _PEEK_BYTES else _SIZE_BYTES + frame_size
+                break
+            if (
+                count >= limits.CONNECTION_TURN_REQUESTS_MAX
+                or self._clock.monotonic_ms() - now_ms > limits.CONNECTION_TURN_MS_MAX
+            ):
+                self._wake()
+                break
+            count += 1
+            self._request(data, pos + _SIZE_BYTES, stop)
+            pos = stop
+            if self.state not in (State.READY, State.UNAUTHENTICATED):
+                break
+        return pos
+
+    def _frame_size(self, data: bytes, pos: int, left: int) -> int:
+        if left < _PEEK_BYTES:
+            size: int = _UNPACK_SIZE(data, pos)[0]
+            highest = limits.FRAME_BYTES_MAX_LARGE
+        else:
+            size, api = _UNPACK_SIZE_AND_API(data, pos)
+            highest = limits.FRAME_BYTES_MAX_LARGE if api in LARGE_FRAMES else limits.FRAME_BYTES_MAX
+        if self.state is State.UNAUTHENTICATED:
+            highest = limits.UNAUTHENTICATED_FRAME_BYTES_MAX
+        if not FIRST_BYTES <= size <= highest:
+            raise WireError(f"frame of {size} bytes")
+        return size
+
+    def _request(self, data: bytes, pos: int, stop: int) -> None:
+        header = read_first(data, pos)
+        if self.state is State.UNAUTHENTICATED and header.api not in BEFORE_AUTHENTICATION:
+            raise WireError("request before authentication")
+        self.requests += 1
+        if not served(header):
+            self._refuse_version(header.api, header.version, header.correlation)
+            return
+        frame = Frame(data, stop)
+        client_id, body = read_rest(frame, pos, header)
+        context = RequestContext(
+            principal=ANONYMOUS,
+            listener=self._listener,
+            connection_id=self.connection_id,
+            client_id=client_id,
+            client_host=self._client_host,
+            api_key=header.api,
+            api_version=header.version,
+            deadline_ms=self.last_request_ms + limits.PROPOSAL_TIMEOUT_MS,
+        )
+        request = decoder(header.api, header.version)(frame, body, context)
+        exchange = Exchange(self, header.api, header.version, header.correlation)
+        self._line.append(exchange)
+        self._handle(context, request, exchange)
+
+    def _refuse_version(self, api: int, version: int, correlation: int) -> None:
+        """ApiVersions in a version unknown here is answered in version 0 with its own range (KIP-511)."""
+        if api != Api.API_VERSIONS:
+            raise WireError(f"API {api} version {version} is not served")
+        exchange = Exchange(self, api, 0, correlation)
+        self._line.append(exchange)
+        low, high = VERSIONS[Api.API_VERSIONS].min, VERSIONS[Api.API_VERSIONS].max
+        ranges = [{"api_key": int(Api.API_VERSIONS), "min_version": low, "max_version": high}]
+        exchange({"error_code": Code.UNSUPPORTED_VERSION, "api_keys": ranges})
+
+    # -- output
+
+    def answered(self) -> None:
+        """An exchange in the line has its answer: move what is ready at the head to the output."""
+        line = self._line
+        if line[0].frame is None:
+            return
+        while line and line[0].frame is not None:
+            frame = line.popleft().frame
+            if isinstance(frame, bytearray):
+                self._ready.append(frame)
+                self._unsent += len(frame)
+            elif frame is CLOSE:
+                self._fail("closed by the handler")
+                return
+        self._wake()
+
+    def take(self) -> list[bytearray]:
+        """Frames to write now, in order; each is given once."""
+        ready, self._ready = self._ready, []
+        return ready
+
+    def note_unsent(self, transport_bytes: int) -> None:
+        """The driver still holds this many bytes of what it took."""
+        self._unsent = transport_bytes + sum(map(len, self._ready))
+
+    @property
+    def ready_bytes(self) -> int:
+        """Answers in order that the driver has not taken yet."""
+        return sum(map(len, self._ready))
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes of frames that are not whole yet or held back."""
+        return self._buffered
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Answers made and not yet given to the kernel."""
+        return self._unsent
+
+    @property
+    def unanswered(self) -> int:
+        """Requests in the line."""
+        return len(self._line)
+
+    # -- end
+
+    def _fail(self, why: str) -> None:
+        self.state, self.failure = State.FAILED, why
+        self._chunks.clear()
+        self._buffered = 0
+        self._wake()
+
+    def close(self) -> None:
+        """The socket is gone: cancel what waits."""
+        if self.state is State.CLOSED:
+            return
+        self.state = State.CLOSED
+        line, self._line = self._line, deque()
+        self._chunks.clear()
+        self._buffered = self._unsent = 0
+        self._ready.clear()
+        for exchange in line:
+            exchange.cancel()

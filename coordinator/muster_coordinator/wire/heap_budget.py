@@ -1,0 +1,45 @@
+"""One request's bytes and the heap that decoding them may take.
+
+Problem: a count in a few bytes can ask for gigabytes of objects (eight Kafka implementations had this one bug; kio's
+native reader ends the process with SIGABRT on a compact array of 2**31 elements, six bytes long), and even an honest
+frame becomes up to 83 heap bytes per wire byte in CPython.
+Mechanism: before anything is allocated an array's count is compared with the bytes left times the smallest possible
+element, and its estimated cost is taken from the request's budget (`limits.REQUEST_HEAP_BYTES_MAX`). Byte strings
+cost what they cost on the wire and are bounded by the frame limit; text that CPython widens is charged at four bytes
+a character. What it does not do: sum budgets over connections; `runtime.clients` bounds how many requests are being
+decoded: one.
+"""
+
+from muster_coordinator import limits
+from muster_coordinator.errors import WireError
+
+INT_COST = 32
+TEXT_COST = 64
+"""An empty str or bytes object."""
+STRUCT_COST = 56
+"""A tuple with its garbage-collector header; each field adds a pointer."""
+POINTER_COST = 8
+
+
+class Frame:
+    """The bytes of one request, from the first after its header to `end`; `data` may go on with other frames."""
+
+    __slots__ = ("data", "end", "heap_left")
+
+    def __init__(self, data: bytes, end: int, heap: int = limits.REQUEST_HEAP_BYTES_MAX) -> None:
+        assert end <= len(data)
+        self.data = data
+        self.end = end
+        self.heap_left = heap
+
+    def charge(self, count: int, cost: int) -> None:
+        """Take `count` objects of `cost` bytes from the budget. WireError when it does not reach."""
+        self.heap_left -= count * cost
+        if self.heap_left < 0:
+            raise WireError("request would take more heap than its budget")
+
+    def claim(self, pos: int, count: int, smallest: int, cost: int) -> None:
+        """Admit an array of `count` elements that starts at `pos`, before any of them is made."""
+        if count * smallest > self.end - pos:
+            raise WireError("array is longer than its frame")
+        self.charge(count, cost)

@@ -1,0 +1,134 @@
+"""A replica as the admin room sees it, without a cluster behind it."""
+
+from collections.abc import Callable, Mapping
+
+from muster_coordinator.context import RequestContext
+from muster_coordinator.controller.commands import Command, CommandResult, SetDraining
+from muster_coordinator.controller.image import OFFSETS_TOPIC, Broker, ClusterImage, Endpoint, Partition, Routing, Topic
+from muster_coordinator.groups.requests import GroupAnswer, GroupRequest
+from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo
+from muster_coordinator.ports import Loop
+from muster_coordinator.replica.status import GroupStatus
+from muster_coordinator.replica.surface import Leadership
+
+VOTERS = (BrokerId(0), BrokerId(1), BrokerId(2))
+OFFSETS_PARTITIONS = 4
+
+
+def broker(number: int, *, draining: bool = False) -> Broker:
+    return Broker(
+        broker=BrokerId(number),
+        replica_uuid=bytes([number]) * 16,
+        incarnation=number + 1,
+        endpoints=(Endpoint(listener="PLAINTEXT", host="127.0.0.1", port=9092 + number),),
+        admin=f"127.0.0.1:{9392 + number}",
+        draining=draining,
+        feature_max=1,
+    )
+
+
+def image(draining: frozenset[int] = frozenset()) -> ClusterImage:
+    partitions = tuple(Partition(group=GroupNo(FIRST_OFFSETS_GROUP + n), voters=VOTERS) for n in range(4))
+    topic = Topic(name=OFFSETS_TOPIC, topic_id=b"o" * 16, partitions=partitions, configs=(), internal=True)
+    return ClusterImage(
+        applied=7,
+        cluster_id="c" * 22,
+        voters=VOTERS,
+        brokers={BrokerId(n): broker(n, draining=n in draining) for n in VOTERS},
+        topics={OFFSETS_TOPIC: topic},
+        names_by_id={b"o" * 16: OFFSETS_TOPIC},
+        deleted_topic_ids=frozenset(),
+        routing=Routing(offsets_partitions=OFFSETS_PARTITIONS),
+        feature_level=1,
+        next_group=GroupNo(5),
+        next_producer_id=0,
+    )
+
+
+class FakeReplica:
+    """Broker 0 of three. Tests set who leads what and what commands and transfers do."""
+
+    def __init__(self, loop: Loop, rand: object = None) -> None:
+        self.loop = loop
+        self.rand = rand
+        self.broker = BrokerId(0)
+        self.known_image: ClusterImage | None = image()
+        self.leaders: dict[GroupNo, BrokerId | None] = {GroupNo(n): BrokerId(0) for n in range(5)}
+        self.match: dict[GroupNo, Mapping[BrokerId, int]] = {}
+        self.down: set[BrokerId] = set()
+        self.reasons: tuple[str, ...] = ()
+        self.answers: dict[type, GroupAnswer] = {}
+        self.commands: list[Command] = []
+        self.controller_answers = True
+        self.transfers: list[tuple[GroupNo, BrokerId]] = []
+        self.transfer_works = True
+        self.transfer_ms = 5
+
+    def image(self) -> ClusterImage | None:
+        return self.known_image
+
+    def leadership(self, group: GroupNo) -> Leadership:
+        return Leadership(self.leaders.get(group), 3)
+
+    def alive(self, broker: BrokerId) -> bool:
+        return broker not in self.down
+
+    def when_leader_known(self, group: GroupNo, wait_ms: int, call: Callable[[], None]) -> None:
+        call()
+
+    def group_request(
+        self, partition: int, request: GroupRequest, context: RequestContext, done: Callable[[GroupAnswer], None]
+    ) -> None:
+        done(self.answers[type(request)])
+
+    def offsets_led(self) -> tuple[int, ...]:
+        return tuple(n - FIRST_OFFSETS_GROUP for n, leader in self.leaders.items() if n and leader == self.broker)
+
+    def submit(self, command: Command, *, deadline_ms: int, done: Callable[[CommandResult], None]) -> None:
+        self.commands.append(command)
+        if not self.controller_answers:
+            self.loop.call_at(deadline_ms, lambda: done(CommandResult(7)))
+            return
+
+        def apply() -> None:
+            if isinstance(command, SetDraining):
+                assert self.known_image is not None
+                draining = {int(n) for n, known in self.known_image.brokers.items() if known.draining}
+                own = {int(command.broker)}
+                self.known_image = image(frozenset(draining | own if command.draining else draining - own))
+            done(CommandResult(0))
+
+        self.loop.call_soon(apply)
+
+    def not_ready(self) -> tuple[str, ...]:
+        return self.reasons
+
+    def local_groups(self) -> list[GroupStatus]:
+        return [
+            GroupStatus(
+                group=group,
+                role="leader" if leader == self.broker else "follower",
+                term=3,
+                leader=leader,
+                commit=10,
+                applied=10,
+                last_index=10,
+                voters=VOTERS,
+                match=self.match.get(group, {BrokerId(1): 10, BrokerId(2): 9}) if leader == self.broker else {},
+            )
+            for group, leader in sorted(self.leaders.items())
+        ]
+
+    def transfer(self, group: GroupNo, target: BrokerId) -> bool:
+        if not self.transfer_works or self.leaders[group] != self.broker:
+            return False
+        self.transfers.append((group, target))
+
+        def moved() -> None:
+            self.leaders[group] = target
+
+        self.loop.call_at(self.loop.monotonic_ms() + self.transfer_ms, moved)
+        return True
+
+
+assert CONTROLLER_GROUP == 0

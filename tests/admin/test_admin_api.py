@@ -1,0 +1,288 @@
+"""The admin API over a real aiohttp server: token, shapes as in the schema, redirections, what is refused."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+from muster_coordinator.admin.api import AdminApi
+from muster_coordinator.admin.auth import LOOK_MS, TokenFile
+from muster_coordinator.admin.drain import Drain
+from muster_coordinator.errors import Code
+from muster_coordinator.groups.assignors.consumer_protocol import Assignment, encode_assignment
+from muster_coordinator.groups.assignors.membership import TopicPartition
+from muster_coordinator.groups.requests import (
+    DescribedMember,
+    DescribeGroup,
+    DescribeGroupAnswer,
+    FetchedOffset,
+    OffsetFetch,
+    OffsetFetchAnswer,
+)
+from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.replica.surface import partition_of
+from muster_coordinator.runtime.loop import AsyncLoop
+from yarl import URL
+
+from tests.admin import json_schema
+from tests.admin.fake_replica import OFFSETS_PARTITIONS, FakeReplica
+from tests.sim.loop import SimLoop, World
+
+SCHEMA = json_schema.load()
+TOKEN = "s3cret"
+
+
+class Harness:
+    def __init__(self, replica: FakeReplica, client: TestClient[Any, Any]) -> None:
+        self.replica = replica
+        self.client = client
+
+    async def ask(self, method: str, path: str, body: Any = None, *, template: str | None = None) -> tuple[int, Any]:
+        """(status, document); the document is held against the schema of its path and status."""
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        async with self.client.request(method, path, json=body, headers=headers) as answer:
+            document = await answer.json()
+            schema = SCHEMA["paths"][f"{method} {template or path}"]
+            assert json_schema.violations(document, schema[str(answer.status)], SCHEMA) == []
+            return answer.status, document
+
+
+def run(tmp_path: Path, body: Callable[[Harness], Awaitable[None]]) -> None:
+    (tmp_path / "token").write_text(TOKEN + "\n")
+    fatal: list[BaseException] = []
+
+    async def main() -> None:
+        loop = AsyncLoop(asyncio.get_running_loop(), on_fatal=lambda error, _: fatal.append(error))
+        replica = FakeReplica(loop)
+        api = AdminApi(replica, Drain(replica), TokenFile(tmp_path / "token", loop), version="1.2.3")
+        async with TestClient(TestServer(api.application())) as client:
+            await body(Harness(replica, client))
+        loop.close()
+
+    asyncio.run(main())
+    assert not fatal
+
+
+def describe(state: str = "Stable", *, known: bool = True, error: int = 0) -> DescribeGroupAnswer:
+    bytes_of = encode_assignment(Assignment((TopicPartition("flights", 0), TopicPartition("flights", 3)), b""))
+    member = DescribedMember("m-1", None, "client", "/127.0.0.1", b"", bytes_of)
+    other = DescribedMember("m-2", "static-2", "client", "/127.0.0.1", b"", b"\x00")
+    return DescribeGroupAnswer(
+        error=error,
+        group="g",
+        state=state,
+        known=known,
+        generation=5,
+        protocol_type="consumer",
+        protocol="range",
+        members=(member, other),
+    )
+
+
+OFFSETS = OffsetFetchAnswer(0, (("flights", (FetchedOffset(0, 17, 2, "", 0), FetchedOffset(1, -1, -1, "", 0))),))
+
+
+def test_status_says_who_and_how_and_conforms(tmp_path: Path) -> None:
+    async def body(h: Harness) -> None:
+        status, document = await h.ask("GET", "/v1/status")
+        assert status == 200
+        assert (document["version"], document["broker"], document["ready"]) == ("1.2.3", 0, True)
+        assert document["leaderships"] == 5
+        assert [broker["alive"] for broker in document["brokers"]] == [True, True, True]
+
+    run(tmp_path, body)
+
+
+def test_status_answers_before_the_cluster_is_formed(tmp_path: Path) -> None:
+    async def body(h: Harness) -> None:
+        h.replica.known_image = None
+        h.replica.reasons = ("waiting for the initial replicas [1, 2]",)
+        _, document = await h.ask("GET", "/v1/status")
+        assert document["cluster_id"] is None
+        assert (document["ready"], document["not_ready"]) == (False, ["waiting for the initial replicas [1, 2]"])
+
+    run(tmp_path, body)
+
+
+def test_partitions_name_topics_and_the_leaders_view_of_each_voter(tmp_path: Path) -> None:
+    async def body(h: Harness) -> None:
+        h.replica.leaders[GroupNo(2)] = BrokerId(1)
+        _, document = await h.ask("GET", "/v1/partitions")
+        by_group = {row["group"]: row for row in document["partitions"]}
+        assert (by_group[0]["topic"], by_group[0]["partition"]) == (None, None)
+        assert (by_group[1]["topic"], by_group[1]["partition"]) == ("__consumer_offsets", 0)
+        assert by_group[1]["match"] == {"1": 10, "2": 9}
+        assert (by_group[2]["role"], by_group[2]["match"]) == ("follower", {})
+
+    run(tmp_path, body)
+
+
+def test_a_group_comes_with_members_assignments_and_offsets(tmp_path: Path) -> None:
+    async def body(h: Harness) -> None:
+        h.replica.answers = {DescribeGroup: describe(), OffsetFetch: OFFSETS}
+        status, document = await h.ask("GET", "/v1/groups/g", template="/v1/groups/{group}")
+        assert status == 200
+        assert (document["generation"], document["state"], document["coordinator"]) == (5, "Stable", 0)
+        assert document["members"][0]["assignment"] == [{"topic": "flights", "partitions": [0, 3]}]
+        assert document["members"][1]["assignment"] is None, "bytes that are no assignment are shown, not believed"
+        assert [(o["partition"], o["offset"]) for o in document["offsets"]] == [(0, 17)]
+
+    run(tmp_path, body)
+
+
+def test_a_group_name_may_hold_any_characters(tmp_path: Path) -> None:
+    async def body(h: Harness) -> None:
+        name = "söme/group %2F?"
+        h.replica.answers = {DescribeGroup: describe(), OffsetFetch: OFFSETS}
+        asked: list[tuple[int, str]] = []
+        original = h.replica.group_request
+
+        def spy(partition: int, request: Any, context: Any, done: Any) -> None:
+            asked.append((partition, request.group))
+            original(partition, request, context, done)
+
+        h.replica.group_request = spy
+        path = "/v1/groups/s%C3%B6me%2Fgroup%20%252F%3F"
+        await h.ask("GET", URL(path, encoded=True), template="/v1/groups/{group}")
+        assert asked[0] == (partition_of(name, OFFSETS_PARTITIONS), name)
+
+    run(tmp_path, body)
+
+
+def test_an_unknown_group_is_404(tmp_path: Path) -> None:
+    async def body(h: Harness) -> None:
+        h.replica.answers = {DescribeGroup: describe("Dead", known=False), OffsetFetch: OffsetFetchAnswer(0, ())}
+        assert (await h.ask("GET", "/v1/groups/g", template="/v1/groups/{group}"))[0] == 404
+
+    run(tmp_path, body)
+
+
+def test_the_wrong_replica_says_who_is_right(tmp_path: Path) -> None:
+    async def body(h: Harness) -> None:
+        h.replica.leaders = {GroupNo(n): BrokerId(2) for n in range(5)}
+        status, document = await h.ask("GET", "/v1/groups/g", template="/v1/groups/{group}")
+        assert (status, document["coordinator"], document["admin"]) == (421, 2, "127.0.0.1:9394")
+
+    run(tmp_path, body)
+
+
+@pytest.mark.parametrize("code", [Code.COORDINATOR_NOT_AVAILABLE, Code.COORDINATOR_LOAD_IN_PROGRESS])
+def test_what_cannot_be_known_is_503_and_never_empty(tmp_path: Path, code: Code) -> None:
+    async def body(h: Harness) -> None:
+        h.replica.answers = {DescribeGroup: describe(error=code)}
+        status, document = await h.ask("GET", "/v1/groups/g", template="/v1/groups/{group}")
+        assert (status, document["message"]) == (503, code.name)
+        h.replica.answers = {DescribeGroup: describe(), OffsetFetch: OffsetFetchAnswer(code, ())}
+        assert (await h.ask("GET", "/v1/groups/g", template="/v1/groups/{group}"))[0] == 503
+        h.replica.leaders = {GroupNo(n): None for n in range(5)}
+        assert (await h.ask("GET", "/v1/groups/g", template="/v1/groups/{group}"))[0] == 503
+        h.replica.known_image = None
+        assert (await h.ask("GET", "/v1/groups/g", template="/v1/groups/{group}"))[0] == 503
+
+    run(tmp_path, body)
+
+
+def test_drain_answers_at_once_and_undrain_clears_it(tmp_path: Path) -> None:
+    async def body(h: Harness) -> None:
+        status, document = await h.ask("POST", "/v1/drain")
+        assert (status, document["phase"]) == (202, "marking")
+        status, document = await h.ask("POST", "/v1/undrain")
+        assert (status, document["phase"]) == (200, "idle")
+        h.replica.submit = lambda command, *, deadline_ms, done: done(type("R", (), {"error": 41})())
+        assert (await h.ask("POST", "/v1/undrain"))[0] == 503
+
+    run(tmp_path, body)
+
+
+def test_transfer_moves_one_partition_and_reports_the_new_leader(tmp_path: Path) -> None:
+    async def body(h: Harness) -> None:
+        status, document = await h.ask("POST", "/v1/transfer", {"partition": 2})
+        assert (status, document) == (200, {"group": 3, "leader": 1, "term": 3})
+        assert h.replica.transfers == [(3, 1)]
+        status, document = await h.ask("POST", "/v1/transfer", {"group": 0, "target": 2})
+        assert (status, document["leader"]) == (200, 2)
+
+    run(tmp_path, body)
+
+
+@pytest.mark.parametrize(
+    ("request_body", "status"),
+    [
+        ({"partition": 4}, 400),
+        ({"partition": -1}, 400),
+        ({"partition": True}, 400),
+        ({"topic": "nope", "partition": 0}, 400),
+        ({}, 400),
+        ([], 400),
+        ({"group": "1"}, 400),
+        ({"group": 1, "target": "2"}, 400),
+        ({"group": 1, "surprise": 2}, 400),
+        ({"group": 99}, 404),
+        ({"group": 2}, 421),
+        ({"group": 1, "target": 9}, 409),
+    ],
+)
+def test_transfers_that_make_no_sense_are_refused(tmp_path: Path, request_body: Any, status: int) -> None:
+    async def body(h: Harness) -> None:
+        h.replica.leaders[GroupNo(2)] = BrokerId(1)
+        assert (await h.ask("POST", "/v1/transfer", request_body))[0] == status
+        assert h.replica.transfers == []
+
+    run(tmp_path, body)
+
+
+@pytest.mark.parametrize(
+    "header", [None, "", "Bearer", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer \xff"]
+)
+@pytest.mark.parametrize("path", ["/v1/status", "/v1/nowhere", "/"])
+def test_without_the_token_nothing_is_told(tmp_path: Path, header: str | None, path: str) -> None:
+    async def body(h: Harness) -> None:
+        headers = {} if header is None else {"Authorization": header}
+        async with h.client.get(path, headers=headers) as answer:
+            assert answer.status == 401
+            assert json.loads(await answer.text())["error"] == "unauthorized"
+
+    run(tmp_path, body)
+
+
+def test_an_unknown_path_and_a_wrong_method_are_json_errors(tmp_path: Path) -> None:
+    async def body(h: Harness) -> None:
+        for method, path, status in (("GET", "/v1/nowhere", 404), ("GET", "/v1/drain", 405)):
+            async with h.client.request(method, path, headers={"Authorization": f"Bearer {TOKEN}"}) as answer:
+                assert answer.status == status
+                assert json_schema.violations(await answer.json(), SCHEMA["$defs"]["error"], SCHEMA) == []
+
+    run(tmp_path, body)
+
+
+def test_a_rotated_token_counts_without_a_restart(tmp_path: Path) -> None:
+    world = World()
+    path = tmp_path / "token"
+    path.write_text("old")
+    token = TokenFile(path, SimLoop(world))
+    assert token.allows("Bearer old")
+    path.write_text("newer\n")
+    world.run_for(LOOK_MS)
+    assert not token.allows("Bearer old")
+    assert token.allows("bearer newer")
+    path.unlink()
+    world.run_for(LOOK_MS)
+    assert not token.allows("Bearer newer")
+
+
+def test_an_empty_or_absent_token_file_lets_nobody_in(tmp_path: Path) -> None:
+    loop = SimLoop(World())
+    assert not TokenFile(tmp_path / "absent", loop).allows("Bearer ")
+    (tmp_path / "empty").write_text("\n")
+    assert not TokenFile(tmp_path / "empty", loop).allows("Bearer ")
+
+
+def test_the_schema_checker_itself_notices_what_is_wrong() -> None:
+    good = {"group": 1, "leader": None, "term": 2}
+    schema = SCHEMA["$defs"]["transfer"]
+    assert json_schema.violations(good, schema, SCHEMA) == []
+    for bad in ({"group": 1, "term": 2}, {**good, "more": 1}, {**good, "term": "2"}, {**good, "term": True}, []):
+        assert json_schema.violations(bad, schema, SCHEMA)

@@ -1,0 +1,167 @@
+"""Drain on virtual time: what is marked, what moves where, how many at once, and when it is over."""
+
+from muster_coordinator import limits
+from muster_coordinator.admin.drain import MARK_MS, Drain, DrainPhase
+from muster_coordinator.controller.commands import CommandResult, SetDraining
+from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo
+
+from tests.admin.fake_replica import FakeReplica, image
+from tests.sim.loop import SimLoop, World
+
+
+def made(groups: int = 5) -> tuple[World, FakeReplica, Drain, list[str]]:
+    world = World()
+    replica = FakeReplica(SimLoop(world))
+    replica.leaders = {GroupNo(n): BrokerId(0) for n in range(groups)}
+    return world, replica, Drain(replica), []
+
+
+def test_it_marks_then_moves_everything_and_says_so_once() -> None:
+    world, replica, drain, told = made()
+    drain.start(lambda: told.append("drained"))
+    world.run_for(1_000)
+    assert replica.commands == [SetDraining(broker=BrokerId(0), draining=True)]
+    assert set(replica.leaders.values()) == {BrokerId(1)}, "1 is the best-matched"
+    assert (drain.phase, drain.left(), told) == (DrainPhase.DRAINED, 0, ["drained"])
+
+
+def test_the_controller_group_goes_last() -> None:
+    world, replica, drain, _ = made(12)
+    drain.start()
+    world.run_for(2_000)
+    assert replica.transfers[-1][0] == CONTROLLER_GROUP
+    assert [group for group, _ in replica.transfers].count(CONTROLLER_GROUP) == 1
+
+
+def test_only_so_many_at_once() -> None:
+    world, replica, drain, _ = made(40)
+    replica.transfer_ms = 1_000
+    drain.start()
+    world.run_for(500)
+    assert len(replica.transfers) == limits.DRAIN_TRANSFERS_AT_ONCE
+    world.run_for(20_000)
+    assert drain.phase == DrainPhase.DRAINED
+
+
+def test_without_a_controller_quorum_it_goes_on_after_two_seconds() -> None:
+    world, replica, drain, _ = made()
+    replica.controller_answers = False
+    drain.start()
+    world.run_for(MARK_MS - 1)
+    assert replica.transfers == []
+    world.run_for(1_000)
+    assert drain.phase == DrainPhase.DRAINED
+
+
+def test_a_refused_mark_is_proposed_again() -> None:
+    world, replica, drain, _ = made()
+    accept = replica.submit
+    refused: list[object] = []
+
+    def refuse(command: object, *, deadline_ms: int, done: object) -> None:
+        refused.append(command)
+        if len(refused) == 3:
+            replica.submit = accept
+        done(CommandResult(41))
+
+    replica.submit = refuse
+    drain.start()
+    world.run_for(1_000)
+    assert len(refused) == 3
+    assert drain.phase == DrainPhase.DRAINED
+    assert replica.known_image.brokers[BrokerId(0)].draining
+
+
+def test_the_mark_counts_once_it_is_applied_here() -> None:
+    world, replica, drain, _ = made()
+
+    def made_elsewhere(command: object, *, deadline_ms: int, done: object) -> None:
+        done(CommandResult(0))
+        replica.loop.call_at(replica.loop.monotonic_ms() + 300, lambda: setattr(replica, "known_image", marked))
+
+    marked = image(frozenset({0}))
+    replica.submit = made_elsewhere
+    drain.start()
+    world.run_for(290)
+    assert replica.transfers == []
+    world.run_for(700)
+    assert drain.phase == DrainPhase.DRAINED
+
+
+def test_a_dead_or_draining_voter_is_not_chosen() -> None:
+    world, replica, drain, _ = made()
+    replica.down = {BrokerId(1)}
+    drain.start()
+    world.run_for(1_000)
+    assert set(replica.leaders.values()) == {BrokerId(2)}
+
+
+def test_while_nobody_can_take_a_group_it_waits_and_tries_again() -> None:
+    world, replica, drain, told = made()
+    replica.down = {BrokerId(1), BrokerId(2)}
+    drain.start(lambda: told.append("drained"))
+    world.run_for(30_000)
+    assert (drain.phase, drain.left(), told) == (DrainPhase.TRANSFERRING, 5, [])
+    replica.down = set()
+    world.run_for(1_000)
+    assert told == ["drained"]
+
+
+def test_a_transfer_that_moves_nothing_is_tried_again() -> None:
+    world, replica, drain, _ = made(2)
+    replica.transfer_ms = 3_600_000
+    drain.start()
+    world.run_for(6_000)
+    assert len(replica.transfers) >= 2
+    replica.transfer_ms = 5
+    world.run_for(6_000)
+    assert drain.phase == DrainPhase.DRAINED
+
+
+def test_when_all_voters_drain_there_is_nothing_to_move() -> None:
+    world, replica, drain, told = made()
+    drain.start(lambda: told.append("drained"))
+    replica.known_image = image(frozenset({0, 1, 2}))
+    replica.submit = lambda command, *, deadline_ms, done: None
+    world.run_for(MARK_MS + 100)
+    assert told == ["drained"]
+    assert replica.transfers == []
+
+
+def test_starting_again_joins_the_drain_under_way_and_each_caller_is_told() -> None:
+    world, replica, drain, told = made()
+    drain.start(lambda: told.append("first"))
+    drain.start(lambda: told.append("second"))
+    world.run_for(1_000)
+    drain.start(lambda: told.append("third"))
+    world.run_for(10)
+    assert told == ["first", "second", "third"]
+    assert len(replica.commands) == 1
+
+
+def test_undo_stops_moving_and_clears_the_mark() -> None:
+    world, replica, drain, told = made(40)
+    replica.transfer_ms = 200
+    drain.start(lambda: told.append("drained"))
+    world.run_for(100)
+    results: list[int] = []
+    drain.undo(lambda result: results.append(result.error))
+    world.run_for(10_000)
+    assert results == [0]
+    assert len(replica.transfers) == limits.DRAIN_TRANSFERS_AT_ONCE
+    assert replica.commands[-1] == SetDraining(broker=BrokerId(0), draining=False)
+    assert (drain.phase, told) == (DrainPhase.IDLE, [])
+
+
+def test_an_election_won_while_drained_is_handed_on() -> None:
+    world, replica, drain, told = made()
+    drain.start(lambda: told.append("drained"))
+    world.run_for(1_000)
+    replica.leaders[GroupNo(77)] = BrokerId(0)
+    world.run_for(1_000)
+    assert replica.leaders[GroupNo(77)] == BrokerId(1)
+    assert told == ["drained"]
+    drain.undo(lambda result: None)
+    replica.leaders[GroupNo(78)] = BrokerId(0)
+    world.run_for(1_000)
+    assert replica.leaders[GroupNo(78)] == BrokerId(0), "after undrain it may lead"

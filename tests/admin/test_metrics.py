@@ -1,0 +1,209 @@
+"""Metrics: bounded series, sweeps in slices, and a page that a Prometheus parser reads."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from aiohttp.test_utils import TestClient, TestServer
+from muster_coordinator import limits
+from muster_coordinator.admin.commit_timer import timed_commits
+from muster_coordinator.admin.group_meter import SLICE_STEPS, SWEEP_MS, GroupMeter, GroupSample
+from muster_coordinator.admin.metrics import ReplicaCollector
+from muster_coordinator.admin.probes import Probes
+from muster_coordinator.groups.requests import Heartbeat, HeartbeatAnswer, OffsetCommit, OffsetCommitAnswer
+from muster_coordinator.histogram import Histogram
+from muster_coordinator.ids import BrokerId
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.admin.fake_replica import FakeReplica
+from tests.sim.loop import SimLoop, World
+
+
+class Source:
+    """Groups by partition; counts how many were taken in each turn of the loop."""
+
+    def __init__(self, world: World, groups: Mapping[int, list[GroupSample]]) -> None:
+        self.world = world
+        self.groups = groups
+        self.per_step: dict[int, int] = {}
+
+    def led_partitions(self) -> tuple[int, ...]:
+        return tuple(self.groups)
+
+    def samples_of(self, partition: int) -> Iterator[GroupSample | None]:
+        for sample in self.groups[partition]:
+            yield None
+            self.per_step[self.world.steps] = self.per_step.get(self.world.steps, 0) + 1
+            yield sample
+
+    def rebalance_time(self) -> tuple[int, int]:
+        return 4, 6_000
+
+
+class Process:
+    def longest_turn_ms(self) -> int:
+        return 12
+
+    def full_collections(self) -> tuple[int, int]:
+        return 3, 40
+
+    def log_records_dropped(self) -> int:
+        return 5
+
+    def storage_jobs(self) -> Mapping[str, Histogram]:
+        histogram = Histogram()
+        histogram.observe(0.0004)
+        histogram.observe(0.3)
+        return {"wal-offsets": histogram}
+
+    def connections(self) -> Mapping[str, Mapping[str, int]]:
+        return {"PLAINTEXT": {"connections": 2}}
+
+    def requests(self) -> Mapping[str, int]:
+        return {"HEARTBEAT": 7}
+
+
+def samples(count: int) -> list[GroupSample]:
+    return [GroupSample(f"g{n}", "Stable", 2, 3, n) for n in range(count)]
+
+
+def swept(groups: Mapping[int, list[GroupSample]]) -> tuple[World, Source, GroupMeter]:
+    world = World()
+    source = Source(world, groups)
+    meter = GroupMeter(SimLoop(world), source)
+    meter.start()
+    world.run_for(SWEEP_MS + 1_000)
+    return world, source, meter
+
+
+def test_series_are_bounded_the_largest_lag_first_and_the_rest_is_summed() -> None:
+    extra = 250
+    _, _, meter = swept({0: samples(limits.METRIC_GROUPS_MAX + extra)})
+    shown = meter.samples()
+    assert len(shown) == limits.METRIC_GROUPS_MAX
+    assert shown[0].lag == limits.METRIC_GROUPS_MAX + extra - 1
+    rest = meter.rest()
+    assert rest is not None
+    assert (rest.members, rest.generation, rest.lag) == (2 * extra, 3 * extra, sum(range(extra)))
+    assert meter.states() == {"Stable": limits.METRIC_GROUPS_MAX + extra}
+
+
+def test_few_groups_have_no_rest_and_unknown_lag_comes_last() -> None:
+    _, _, meter = swept({0: samples(2), 3: [GroupSample("unknown", "Empty", 0, 1, None)]})
+    assert [sample.group for sample in meter.samples()] == ["g1", "g0", "unknown"]
+    assert meter.rest() is None
+
+
+def test_a_sweep_takes_a_slice_a_turn() -> None:
+    _, source, meter = swept({0: samples(950)})
+    assert max(source.per_step.values()) <= SLICE_STEPS / 2
+    assert len(source.per_step) >= 9
+    assert len(meter.samples()) == 950
+
+
+def test_groups_that_are_gone_vanish_with_the_next_sweep() -> None:
+    world, source, meter = swept({0: samples(3)})
+    source.groups = {}
+    world.run_for(2 * SWEEP_MS)
+    assert meter.samples() == ()
+
+
+def test_buckets_are_cumulative_and_bounds_inclusive() -> None:
+    histogram = Histogram((0.1, 1.0))
+    for seconds in (0.05, 0.1, 0.5, 7.0):
+        histogram.observe(seconds)
+    assert histogram.buckets() == [("0.1", 2.0), ("1.0", 3.0), ("+Inf", 4.0)]
+
+
+def scrape() -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    async def main() -> str:
+        world, _, meter = swept({0: samples(2)})
+        replica = FakeReplica(SimLoop(world))
+        replica.leaders[next(iter(replica.leaders))] = None
+        replica.down = {BrokerId(2)}
+        registry = CollectorRegistry()
+        latency = Histogram()
+        latency.observe(0.002)
+        registry.register(ReplicaCollector(replica, Process(), meter, latency))
+        server = TestServer(Probes(replica, registry, stopping=lambda: False).application())
+        async with TestClient(server) as client, client.get("/metrics") as answer:
+            assert answer.status == 200
+            assert answer.content_type == "text/plain"
+            return await answer.text()
+
+    page = asyncio.run(main())
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+    }
+
+
+def test_the_page_holds_every_promised_metric() -> None:
+    values = scrape()
+    assert values["muster_consumer_group_members", (("group", "g1"), ("state", "Stable"))] == 2
+    assert values["muster_consumer_group_lag", (("group", "g1"),)] == 1
+    assert values["muster_consumer_group_rebalances_total", (("group", "g1"),)] == 3
+    assert values["muster_consumer_group_rebalance_duration_seconds_count", ()] == 4
+    assert values["muster_consumer_group_rebalance_duration_seconds_sum", ()] == 6
+    assert values["muster_consumer_commit_latency_seconds_bucket", (("le", "0.0025"),)] == 1
+    assert values["muster_partition_leader", (("partition", "0"), ("topic", "(controller)"))] == -1
+    assert values["muster_partition_leader", (("partition", "0"), ("topic", "__consumer_offsets"))] == 0
+    assert values["muster_partition_term", (("partition", "3"), ("topic", "__consumer_offsets"))] == 3
+    assert values["muster_peer_up", (("peer", "1"),)] == 1
+    assert values["muster_peer_up", (("peer", "2"),)] == 0
+    assert values["muster_loop_longest_turn_seconds", ()] == 0.012
+    assert values["muster_storage_job_seconds_count", (("lane", "wal-offsets"),)] == 2
+    assert values["muster_log_records_dropped_total", ()] == 5
+    assert values["muster_ready", ()] == 1
+
+
+def test_every_documented_metric_is_on_the_page() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "admin-api.md").read_text()
+    rows = [line.split("|")[1] for line in text.split("## Metrics")[1].splitlines() if line.startswith("| `muster_")]
+    documented = {name.strip(" `") for row in rows for name in row.split(",")} - {"process_*"}
+    assert len(documented) > 15
+    there = {name for name, _ in scrape()}
+    missing = {name for name in documented if not any(found.startswith(name) for found in there)}
+    assert not missing
+
+
+def test_probes_tell_ready_from_not_ready_and_stopping() -> None:
+    async def main() -> None:
+        replica = FakeReplica(SimLoop(World()))
+        stopping = [False]
+        app = Probes(replica, CollectorRegistry(), stopping=lambda: stopping[0]).application()
+        async with TestClient(TestServer(app)) as client:
+
+            async def ask(path: str) -> tuple[int, str]:
+                async with client.get(path) as answer:
+                    return answer.status, await answer.text()
+
+            assert await ask("/livez") == (200, "ok\n")
+            assert await ask("/readyz") == (200, "ok\n")
+            replica.reasons = ("no controller leader",)
+            assert await ask("/readyz") == (503, "no controller leader\n")
+            replica.reasons, stopping[0] = (), True
+            assert await ask("/readyz") == (503, "stopping\n")
+            assert (await ask("/livez"))[0] == 200
+
+    asyncio.run(main())
+
+
+def test_only_commits_are_timed_and_everything_else_is_the_replicas_own() -> None:
+    replica = FakeReplica(SimLoop(World()))
+    replica.answers = {OffsetCommit: OffsetCommitAnswer(()), Heartbeat: HeartbeatAnswer(0)}
+    clock = iter([1_000_000_000, 1_004_000_000])
+    replica.producer_id = lambda done: done(1)
+    replica.local_log = lambda group: None
+    latency = Histogram()
+    surface = timed_commits(replica, latency, lambda: next(clock))
+    got: list[object] = []
+    commit = OffsetCommit(group="g", generation=1, member="m", instance=None, topics=())
+    surface.group_request(0, commit, None, got.append)
+    surface.group_request(0, Heartbeat("g", 1, "m", None), None, got.append)
+    assert got == [OffsetCommitAnswer(()), HeartbeatAnswer(0)]
+    assert latency.total == 0.004
+    assert surface.leadership == replica.leadership
+    assert surface.broker == 0

@@ -1,0 +1,351 @@
+"""A replica that is nothing but tables: what the handlers see, under the control of a test, on virtual time."""
+
+import heapq
+from collections.abc import Callable, Iterator, Mapping
+from random import Random
+from types import MappingProxyType
+from typing import TypeVar
+
+from muster_coordinator.context import RequestContext
+from muster_coordinator.controller.commands import Command, CommandResult
+from muster_coordinator.controller.image import (
+    OFFSETS_TOPIC,
+    Broker,
+    ClusterImage,
+    Endpoint,
+    Partition,
+    Routing,
+    Topic,
+)
+from muster_coordinator.errors import Code
+from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, refusal
+from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo
+from muster_coordinator.ports import Loop, Rand
+from muster_coordinator.replica.surface import EpochEnd, Leadership, LocalLog, OffsetResult, ReadResult, Surface
+from muster_coordinator.topics.machine import ProduceResult
+from typing_extensions import override
+
+T = TypeVar("T")
+CLUSTER_ID = "Q0xVU1RFUi1JRC1GT1ItVQ"
+OFFSETS_PARTITIONS = 4
+FIRST_TOPIC_GROUP = 100
+
+
+class FakeTimer:
+    def __init__(self, call: Callable[[], None]) -> None:
+        self.call: Callable[[], None] | None = call
+
+    def cancel(self) -> None:
+        self.call = None
+
+
+class FakeLoop:
+    """`ports.Loop` on virtual time. `run` makes the calls that are due."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1_000_000
+        self._calls: list[tuple[int, int, FakeTimer]] = []
+        self._order = 0
+
+    def monotonic_ms(self) -> int:
+        return self.now_ms
+
+    def wall_ms(self) -> int:
+        return self.now_ms + 1_700_000_000_000
+
+    def call_soon(self, call: Callable[[], None]) -> None:
+        self.call_at(self.now_ms, call)
+
+    def call_at(self, monotonic_ms: int, call: Callable[[], None]) -> FakeTimer:
+        timer = FakeTimer(call)
+        self._order += 1
+        heapq.heappush(self._calls, (monotonic_ms, self._order, timer))
+        return timer
+
+    def submit(self, lane: str, job: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
+        done(job())
+
+    def run(self, for_ms: int = 0) -> None:
+        """Let time pass."""
+        until = self.now_ms + for_ms
+        while self._calls and self._calls[0][0] <= until:
+            at, _, timer = heapq.heappop(self._calls)
+            self.now_ms = max(self.now_ms, at)
+            call, timer.call = timer.call, None
+            if call is not None:
+                call()
+        self.now_ms = until
+
+    @property
+    def pending(self) -> int:
+        """Calls that are set and not cancelled."""
+        return sum(1 for _, _, timer in self._calls if timer.call is not None)
+
+
+class FakeLog:
+    """`LocalLog` of opaque batches, ten records each unless said otherwise."""
+
+    def __init__(self, group: GroupNo, term: int = 3) -> None:
+        self.group = group
+        self.code = Code.NONE
+        self.start = 0
+        self.stable: int | None = None
+        """Last stable offset; None: the end."""
+        self.batches: list[tuple[int, int, bytes]] = []
+        """(base offset, next offset, bytes)"""
+        self.epoch = term
+        self.epochs: dict[int, EpochEnd] = {}
+        self.watchers: list[Callable[[], None]] = []
+        self.produced: list[tuple[bytes, Mapping[str, str], int]] = []
+        self.produce_result: ProduceResult | None = ProduceResult(Code.NONE, 42, -1, 0)
+        self.waiting: list[Callable[[ProduceResult], None]] = []
+        self.asked_offsets: list[int] = []
+        self.offset_result = OffsetResult(Code.NONE, 7, -1, 3)
+        self.reads = 0
+        self.deleted: list[int] = []
+
+    @property
+    def end(self) -> int:
+        return self.batches[-1][1] if self.batches else self.start
+
+    def append(self, data: bytes, records: int = 10) -> None:
+        self.batches.append((self.end, self.end + records, data))
+        self.moved()
+
+    def moved(self) -> None:
+        for watcher in list(self.watchers):
+            watcher()
+
+    def serving(self, current_leader_epoch: int) -> Code:
+        if current_leader_epoch >= 0 and current_leader_epoch < self.epoch:
+            return Code.FENCED_LEADER_EPOCH
+        if current_leader_epoch > self.epoch:
+            return Code.UNKNOWN_LEADER_EPOCH
+        return self.code
+
+    def term(self) -> int:
+        return self.epoch
+
+    def read(self, offset: int, max_bytes: int, *, whole_first_batch: bool) -> ReadResult:
+        self.reads += 1
+        if not self.start <= offset <= self.end:
+            return ReadResult(Code.OFFSET_OUT_OF_RANGE)
+        data = b""
+        for _base, after, batch in self.batches:
+            if after <= offset:
+                continue
+            if len(data) + len(batch) > max_bytes and not (whole_first_batch and not data):
+                break
+            data += batch
+        stable = self.end if self.stable is None else self.stable
+        return ReadResult(Code.NONE, data, self.end, stable, self.start)
+
+    def watch(self, notify: Callable[[], None]) -> Callable[[], None]:
+        self.watchers.append(notify)
+        return lambda: self.watchers.remove(notify)
+
+    def produce(
+        self, batch: bytes, *, configs: Mapping[str, str], deadline_ms: int, done: Callable[[ProduceResult], None]
+    ) -> None:
+        self.produced.append((batch, configs, deadline_ms))
+        if self.produce_result is None:
+            self.waiting.append(done)
+        else:
+            done(self.produce_result)
+
+    def list_offset(self, timestamp_ms: int, *, done: Callable[[OffsetResult], None]) -> None:
+        self.asked_offsets.append(timestamp_ms)
+        done(self.offset_result)
+
+    def epoch_end(self, epoch: int) -> EpochEnd:
+        return self.epochs.get(epoch, EpochEnd(Code.NONE))
+
+    def delete_records(self, offset: int, *, deadline_ms: int, done: Callable[[OffsetResult], None]) -> None:
+        self.deleted.append(offset)
+        done(OffsetResult(Code.NONE, self.end if offset < 0 else offset))
+
+
+class Watched(Mapping[str, Topic]):
+    """The topics of an image; counts look-ups."""
+
+    def __init__(self, topics: Mapping[str, Topic], note: Callable[[str], None]) -> None:
+        self._topics = topics
+        self._note = note
+
+    @override
+    def __getitem__(self, key: str) -> Topic:
+        self._note("topic")
+        return self._topics[key]
+
+    @override
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._topics)
+
+    @override
+    def __len__(self) -> int:
+        return len(self._topics)
+
+
+def broker(number: int, *, listeners: tuple[str, ...] = ("PLAINTEXT", "EXTERNAL")) -> Broker:
+    return Broker(
+        broker=BrokerId(number),
+        replica_uuid=bytes([number]) * 16,
+        incarnation=1,
+        endpoints=tuple(
+            Endpoint(listener=name, host=f"{name.lower()}-{number}", port=9092 + i) for i, name in enumerate(listeners)
+        ),
+        admin=f"admin-{number}:8081",
+        draining=False,
+        feature_max=1,
+    )
+
+
+def topic(
+    name: str,
+    partitions: int,
+    *,
+    first_group: int = FIRST_TOPIC_GROUP,
+    topic_id: bytes | None = None,
+    configs: tuple[tuple[str, str], ...] = (),
+    internal: bool = False,
+    voters: tuple[int, ...] = (0, 1, 2),
+) -> Topic:
+    return Topic(
+        name=name,
+        topic_id=topic_id or name.encode().ljust(16, b"-")[:16],
+        partitions=tuple(
+            Partition(group=GroupNo(first_group + i), voters=tuple(map(BrokerId, voters))) for i in range(partitions)
+        ),
+        configs=configs,
+        internal=internal,
+    )
+
+
+class FakeSurface:
+    """`Surface`: three brokers, this is number 0, topic `orders` with three partitions led by 0, 1, 2."""
+
+    def __init__(self) -> None:
+        self.fake_loop = FakeLoop()
+        self.loop: Loop = self.fake_loop
+        self.rand: Rand = Random(7)
+        self.broker = BrokerId(0)
+        self.lookups: list[str] = []
+        """Every look at state that a denied request must not get."""
+        self.topics: dict[str, Topic] = {}
+        self.brokers = {BrokerId(n): broker(n) for n in range(3)}
+        self.dead: set[int] = set()
+        self.formed = True
+        self.deleted_ids: frozenset[bytes] = frozenset()
+        self.leaders: dict[int, Leadership] = {0: Leadership(BrokerId(1), 2)}
+        self.logs: dict[int, FakeLog] = {}
+        self.waiting_for_leader: list[tuple[int, FakeTimer, Callable[[], None]]] = []
+        self.group_requests: list[tuple[int, GroupRequest, RequestContext]] = []
+        self.on_group: Callable[[GroupRequest], GroupAnswer | None] = lambda r: refusal(r, Code.NOT_COORDINATOR)
+        self.parked: list[Callable[[GroupAnswer], None]] = []
+        self.led: tuple[int, ...] = (0, 2)
+        self.commands: list[Command] = []
+        self.command_deadlines: list[int] = []
+        self.on_command: Callable[[Command], CommandResult | None] = lambda _: CommandResult(0)
+        self.producer = 4_000
+        self.add_topic(
+            topic(
+                OFFSETS_TOPIC,
+                OFFSETS_PARTITIONS,
+                first_group=1,
+                internal=True,
+                configs=(("cleanup.policy", "compact"),),
+            )
+        )
+        self.add_topic(topic("orders", 3))
+
+    def add_topic(self, added: Topic) -> None:
+        """Leaders go round the voters; partitions led here have a log here."""
+        self.topics[added.name] = added
+        for index, partition in enumerate(added.partitions):
+            leader = partition.voters[index % len(partition.voters)]
+            self.leaders[partition.group] = Leadership(leader, 3)
+            if leader == self.broker:
+                self.logs[partition.group] = FakeLog(partition.group)
+
+    def log_of(self, name: str, index: int) -> FakeLog:
+        return self.logs[self.topics[name].partitions[index].group]
+
+    # -- Surface
+
+    def image(self) -> ClusterImage | None:
+        if not self.formed:
+            return None
+        return ClusterImage(
+            applied=9,
+            cluster_id=CLUSTER_ID,
+            voters=tuple(self.brokers),
+            brokers=MappingProxyType(self.brokers),
+            topics=Watched(self.topics, self.lookups.append),
+            names_by_id={t.topic_id: t.name for t in self.topics.values()},
+            deleted_topic_ids=self.deleted_ids,
+            routing=Routing(offsets_partitions=OFFSETS_PARTITIONS),
+            feature_level=1,
+            next_group=GroupNo(500),
+            next_producer_id=0,
+        )
+
+    def leadership(self, group: GroupNo) -> Leadership:
+        if group != CONTROLLER_GROUP:  # that one is in every Metadata answer, whatever is asked
+            self.lookups.append("leadership")
+        return self.leaders.get(group, Leadership(None, 0))
+
+    def alive(self, broker: BrokerId) -> bool:
+        return broker not in self.dead
+
+    def when_leader_known(self, group: GroupNo, wait_ms: int, call: Callable[[], None]) -> None:
+        if self.leaders.get(group, Leadership(None, 0)).leader is not None:
+            call()
+            return
+
+        def once() -> None:
+            self.waiting_for_leader[:] = [w for w in self.waiting_for_leader if w[2] is not once]
+            call()
+
+        timer = self.fake_loop.call_at(self.fake_loop.now_ms + wait_ms, once)
+        self.waiting_for_leader.append((group, timer, once))
+
+    def elect(self, group: int, leader: int, term: int) -> None:
+        self.leaders[group] = Leadership(BrokerId(leader), term)
+        for waiting, timer, call in list(self.waiting_for_leader):
+            if waiting == group:
+                timer.cancel()
+                call()
+
+    def group_request(
+        self, partition: int, request: GroupRequest, context: RequestContext, done: Callable[[GroupAnswer], None]
+    ) -> None:
+        self.lookups.append("group")
+        self.group_requests.append((partition, request, context))
+        answer = self.on_group(request)
+        if answer is None:
+            self.parked.append(done)
+        else:
+            done(answer)
+
+    def local_log(self, group: GroupNo) -> LocalLog | None:
+        self.lookups.append("log")
+        return self.logs.get(group)
+
+    def offsets_led(self) -> tuple[int, ...]:
+        return self.led
+
+    def submit(self, command: Command, *, deadline_ms: int, done: Callable[[CommandResult], None]) -> None:
+        self.lookups.append("command")
+        self.commands.append(command)
+        self.command_deadlines.append(deadline_ms)
+        result = self.on_command(command)
+        if result is not None:
+            done(result)
+
+    def producer_id(self, done: Callable[[int], None]) -> None:
+        self.lookups.append("producer id")
+        done(self.producer)
+
+
+_PROOF: Callable[[], Surface] = FakeSurface
+_LOG_PROOF: Callable[[GroupNo], LocalLog] = FakeLog

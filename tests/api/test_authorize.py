@@ -1,0 +1,122 @@
+"""Every handler asks before it looks at any state, and says no with the right code (decision 11)."""
+
+import pytest
+from muster_coordinator.api.authorize import Operation, Resource, ResourceType
+from muster_coordinator.context import RequestContext
+from muster_coordinator.wire.versions import VERSIONS, Api
+
+from tests.api.kafka_client import KafkaClient
+from tests.api.test_every_version import REQUESTS, SERVED, error_codes, happy_surface
+
+TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
+
+ASKED: dict[int, tuple[Operation, ResourceType, int]] = {
+    Api.PRODUCE: (Operation.WRITE, TOPIC, 29),
+    Api.FETCH: (Operation.READ, TOPIC, 29),
+    Api.LIST_OFFSETS: (Operation.DESCRIBE, TOPIC, 29),
+    Api.METADATA: (Operation.DESCRIBE, TOPIC, 29),
+    Api.OFFSET_COMMIT: (Operation.READ, GROUP, 30),
+    Api.OFFSET_FETCH: (Operation.DESCRIBE, GROUP, 30),
+    Api.FIND_COORDINATOR: (Operation.DESCRIBE, GROUP, 30),
+    Api.JOIN_GROUP: (Operation.READ, GROUP, 30),
+    Api.HEARTBEAT: (Operation.READ, GROUP, 30),
+    Api.LEAVE_GROUP: (Operation.READ, GROUP, 30),
+    Api.SYNC_GROUP: (Operation.READ, GROUP, 30),
+    Api.DESCRIBE_GROUPS: (Operation.DESCRIBE, GROUP, 30),
+    Api.CREATE_TOPICS: (Operation.CREATE, TOPIC, 29),
+    Api.DELETE_TOPICS: (Operation.DELETE, TOPIC, 29),
+    Api.DELETE_RECORDS: (Operation.DELETE, TOPIC, 29),
+    Api.INIT_PRODUCER_ID: (Operation.IDEMPOTENT_WRITE, CLUSTER, 31),
+    Api.OFFSET_FOR_LEADER_EPOCH: (Operation.DESCRIBE, TOPIC, 29),
+    Api.DESCRIBE_CONFIGS: (Operation.DESCRIBE_CONFIGS, TOPIC, 29),
+    Api.CREATE_PARTITIONS: (Operation.ALTER, TOPIC, 29),
+    Api.DELETE_GROUPS: (Operation.DELETE, GROUP, 30),
+    Api.INCREMENTAL_ALTER_CONFIGS: (Operation.ALTER_CONFIGS, TOPIC, 29),
+    Api.LIST_PARTITION_REASSIGNMENTS: (Operation.DESCRIBE, CLUSTER, 31),
+    Api.OFFSET_DELETE: (Operation.DELETE, GROUP, 30),
+    Api.DESCRIBE_CLUSTER: (Operation.DESCRIBE, CLUSTER, 31),
+    Api.DESCRIBE_TOPIC_PARTITIONS: (Operation.DESCRIBE, TOPIC, 29),
+}
+NEEDS_NO_RIGHT = {Api.API_VERSIONS}
+LISTED_BY_GROUP = {Api.LIST_GROUPS}
+"""Without DESCRIBE on the cluster each group is asked about; see below."""
+
+
+class Guard:
+    """Refuses everything and remembers what was asked."""
+
+    def __init__(self, allowed: frozenset[ResourceType] = frozenset()) -> None:
+        self.asked: list[tuple[Operation, Resource]] = []
+        self.allowed = allowed
+
+    def __call__(self, _context: RequestContext, operation: Operation, resource: Resource) -> bool:
+        self.asked.append((operation, resource))
+        return resource.type in self.allowed
+
+
+def test_every_api_is_covered_here() -> None:
+    assert ASKED.keys() | NEEDS_NO_RIGHT | LISTED_BY_GROUP == VERSIONS.keys()
+
+
+@pytest.mark.parametrize(("api", "version"), [(a, v) for a, v in SERVED if a in ASKED])
+def test_a_denied_request_gets_its_code_and_no_look_at_any_state(api: int, version: int) -> None:
+    surface, guard = happy_surface(), Guard()
+    answer = KafkaClient(surface, authorize=guard).ask(api, version, **REQUESTS[api])
+    operation, kind, expected = ASKED[api]
+    assert guard.asked[0][0] is operation
+    assert guard.asked[0][1].type is kind
+    assert set(error_codes(answer)) - {0} == {expected}
+    assert surface.lookups == []
+    assert surface.group_requests == []
+    assert surface.commands == []
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_list_groups_shows_only_what_may_be_seen(version: int) -> None:
+    surface = happy_surface()
+    denied = KafkaClient(surface, authorize=Guard()).ask(Api.LIST_GROUPS, version)
+    assert denied.groups == ()
+    by_group = KafkaClient(surface, authorize=Guard(frozenset([GROUP]))).ask(Api.LIST_GROUPS, version)
+    assert {g.group_id for g in by_group.groups} == {"g"}
+
+
+@pytest.mark.parametrize("api", [Api.OFFSET_COMMIT, Api.OFFSET_FETCH, Api.OFFSET_DELETE])
+def test_topics_are_asked_about_too_once_the_group_is_allowed(api: int) -> None:
+    surface, guard = happy_surface(), Guard(frozenset([GROUP]))
+    for version in range(VERSIONS[api].min, VERSIONS[api].max + 1):
+        answer = KafkaClient(surface, authorize=guard).ask(api, version, **REQUESTS[api])
+        assert 29 in error_codes(answer)
+    kinds = {resource.type for _, resource in guard.asked}
+    assert kinds == {GROUP, TOPIC}
+
+
+def test_all_topics_leaves_out_what_may_not_be_seen() -> None:
+    """No 29 in a list of everything: that would tell the names."""
+
+    def only_orders(_context: RequestContext, _operation: Operation, resource: Resource) -> bool:
+        return resource.name == "orders"
+
+    client = KafkaClient(happy_surface(), authorize=only_orders)
+    assert [t.name for t in client.ask(Api.METADATA, 9, topics=None).topics] == ["orders"]
+    paged = client.ask(Api.DESCRIBE_TOPIC_PARTITIONS, 0, topics=[], response_partition_limit=100)
+    assert [t.name for t in paged.topics] == ["orders"]
+
+
+def test_all_committed_offsets_leave_out_what_may_not_be_seen() -> None:
+    def groups_only(_context: RequestContext, _operation: Operation, resource: Resource) -> bool:
+        return resource.type is GROUP
+
+    client = KafkaClient(happy_surface(), authorize=groups_only)
+    answer = client.ask(Api.OFFSET_FETCH, 7, group_id="g", topics=None)
+    assert answer.topics == ()
+
+
+def test_the_context_that_is_asked_about_is_the_requests() -> None:
+    contexts: list[RequestContext] = []
+
+    def note(context: RequestContext, _operation: Operation, _resource: Resource) -> bool:
+        contexts.append(context)
+        return True
+
+    KafkaClient(happy_surface(), authorize=note, listener="EXTERNAL").ask(Api.HEARTBEAT, 3, group_id="g")
+    assert (contexts[0].principal, contexts[0].listener, contexts[0].api_key) == ("User:ANONYMOUS", "EXTERNAL", 12)

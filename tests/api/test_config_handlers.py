@@ -1,0 +1,203 @@
+"""DescribeConfigs and IncrementalAlterConfigs (data_plane.md 5)."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from muster_coordinator.api.services import ApiSettings
+from muster_coordinator.controller.commands import AlterTopicConfigs, Command, CommandResult
+from muster_coordinator.controller.image import OFFSETS_TOPIC
+from muster_coordinator.errors import Code
+from muster_coordinator.wire.versions import Api
+
+from tests.api.fake_surface import FakeSurface, topic
+from tests.api.kafka_client import KafkaClient, code
+
+TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
+SETTINGS = ApiSettings(broker_configs=(("log.dirs", "/data"), ("num.partitions", "1")))
+
+
+def configured() -> FakeSurface:
+    surface = FakeSurface()
+    surface.add_topic(topic("tuned", 1, first_group=300, configs=(("retention.ms", "5000"),)))
+    return surface
+
+
+def describe(surface: FakeSurface, kind: int, name: str, keys: Any = None, version: int = 4, **more: Any) -> Any:
+    resource = {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
+    client = KafkaClient(surface, settings=SETTINGS)
+    (result,) = client.ask(Api.DESCRIBE_CONFIGS, version, resources=[resource], **more).results
+    return result
+
+
+@pytest.mark.parametrize("version", range(1, 5))
+@pytest.mark.parametrize("keys", [None, ()])
+def test_a_topic_shows_kafkas_33_configs(version: int, keys: Any) -> None:
+    result = describe(configured(), TOPIC, "tuned", keys, version)
+    assert (code(result.error_code), result.error_message) == (0, "")
+    assert len(result.configs) == 33
+    shown = {c.name: (c.value, c.config_source) for c in result.configs}
+    assert shown["retention.ms"] == ("5000", 1)
+    assert shown["max.message.bytes"] == ("1048588", 5)
+    assert shown["cleanup.policy"] == ("delete", 5)
+    if version >= 3:
+        kinds = {c.name: c.config_type for c in result.configs}
+        assert (kinds["retention.ms"], kinds["cleanup.policy"], kinds["preallocate"]) == (5, 7, 1)
+
+
+def test_unknown_keys_are_left_out() -> None:
+    result = describe(configured(), TOPIC, "tuned", ("retention.ms", "no.such"))
+    assert [c.name for c in result.configs] == ["retention.ms"]
+
+
+def test_synonyms_and_documentation_only_when_asked() -> None:
+    surface = configured()
+    asked = describe(surface, TOPIC, "tuned", ("retention.ms",), include_synonyms=True, include_documentation=True)
+    assert [(s.value, s.source) for s in asked.configs[0].synonyms] == [("5000", 1), ("604800000", 5)]
+    assert asked.configs[0].documentation
+    unasked = describe(surface, TOPIC, "tuned", ("retention.ms",))
+    assert (unasked.configs[0].synonyms, unasked.configs[0].documentation) == ((), None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "expected"),
+    [(TOPIC, "nope", 3), (TOPIC, "a/b", 17), (BROKER, "1", 42), (BROKER, "x", 42), (0, "", 42), (99, "", 42)],
+)
+def test_resources_that_are_not_there(kind: int, name: str, expected: int) -> None:
+    result = describe(configured(), kind, name)
+    assert (code(result.error_code), result.configs) == (expected, ())
+
+
+def test_this_broker_shows_its_settings_read_only() -> None:
+    result = describe(configured(), BROKER, "0")
+    assert [(c.name, c.value, c.read_only, c.config_source) for c in result.configs] == [
+        ("log.dirs", "/data", True, 4),
+        ("num.partitions", "1", True, 4),
+    ]
+    assert [c.name for c in describe(configured(), BROKER, "0", ("log.dirs",)).configs] == ["log.dirs"]
+    assert describe(configured(), BROKER, "").configs == ()
+    assert describe(configured(), GROUP, "g").configs == ()
+
+
+# -- IncrementalAlterConfigs
+
+
+def change(name: str, operation: int, value: str | None) -> dict[str, Any]:
+    return {"name": name, "config_operation": operation, "value": value}
+
+
+def alter(surface: FakeSurface, *changes: dict[str, Any], kind: int = TOPIC, name: str = "tuned", **more: Any) -> int:
+    resource = {"resource_type": kind, "resource_name": name, "configs": changes}
+    (answer,) = KafkaClient(surface).ask(Api.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], **more).responses
+    return code(answer.error_code)
+
+
+def new_configs(surface: FakeSurface) -> dict[str, str]:
+    (command,) = surface.commands
+    assert isinstance(command, AlterTopicConfigs)
+    assert command.expected == (("retention.ms", "5000"),)
+    return dict(command.configs)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_set_and_delete(version: int) -> None:
+    surface = configured()
+    changes = (change("segment.ms", 0, "900"), change("retention.ms", 1, None))
+    resource = {"resource_type": TOPIC, "resource_name": "tuned", "configs": changes}
+    answer = KafkaClient(surface).ask(Api.INCREMENTAL_ALTER_CONFIGS, version, resources=[resource])
+    assert code(answer.responses[0].error_code) == 0
+    assert new_configs(surface) == {"segment.ms": "900"}
+
+
+def test_append_and_subtract_on_lists() -> None:
+    surface = configured()
+    name = "leader.replication.throttled.replicas"
+    assert alter(surface, change(name, 2, "0:1,1:2")) == 0
+    assert new_configs(surface)[name] == "0:1,1:2"
+    surface = configured()
+    assert alter(surface, change("cleanup.policy", 2, "delete")) == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ((change("no.such", 0, "1"),), 40),
+        ((change("no.such", 1, None),), 0),
+        ((change("retention.ms", 0, "x"),), 40),
+        ((change("cleanup.policy", 0, "compact"),), 40),
+        ((change("cleanup.policy", 3, "delete"),), 40),
+        ((change("retention.ms", 2, "5"),), 40),
+        ((change("retention.ms", 0, None),), 42),
+        ((change("retention.ms", 4, "5"),), 42),
+        ((change("retention.ms", -1, "5"),), 42),
+        ((change("retention.ms", 0, "1"), change("retention.ms", 0, "2")), 42),
+    ],
+)
+def test_changes_that_cannot_be(changes: tuple[dict[str, Any], ...], expected: int) -> None:
+    surface = configured()
+    assert alter(surface, *changes) == expected
+    assert surface.commands == []
+
+
+def test_other_resources_are_not_changed_here() -> None:
+    surface = configured()
+    some = change("retention.ms", 0, "1")
+    assert alter(surface, some, name="nope") == 3
+    assert alter(surface, some, name=OFFSETS_TOPIC) == 44
+    assert alter(surface, some, kind=BROKER, name="0") == 44
+    assert alter(surface, some, kind=LOGGER, name="0") == 42
+    assert surface.commands == []
+
+
+def test_validate_only_and_no_change_propose_nothing() -> None:
+    surface = configured()
+    assert alter(surface, change("retention.ms", 0, "1"), validate_only=True) == 0
+    assert alter(surface, change("retention.ms", 0, "5000")) == 0
+    assert surface.commands == []
+
+
+def test_a_lost_race_is_computed_anew_from_what_is_there_now() -> None:
+    surface = configured()
+
+    def decide(command: Command) -> CommandResult:
+        assert isinstance(command, AlterTopicConfigs)
+        if len(surface.commands) == 1:
+            surface.topics["tuned"] = replace(surface.topics["tuned"], configs=(("segment.ms", "7"),))
+            return CommandResult(Code.INVALID_REQUEST, "changed meanwhile")
+        return CommandResult(0)
+
+    surface.on_command = decide
+    assert alter(surface, change("retention.bytes", 0, "9")) == 0
+    second = surface.commands[1]
+    assert isinstance(second, AlterTopicConfigs)
+    assert second.expected == (("segment.ms", "7"),)
+    assert dict(second.configs) == {"segment.ms": "7", "retention.bytes": "9"}
+
+
+def test_a_refusal_that_is_no_race_is_passed_on_at_once() -> None:
+    surface = configured()
+    surface.on_command = lambda _: CommandResult(Code.INVALID_REQUEST, "not so")
+    assert alter(surface, change("retention.bytes", 0, "9")) == 42
+    assert len(surface.commands) == 1
+
+
+def test_a_race_that_is_always_lost_ends() -> None:
+    surface = configured()
+
+    def always(_command: Command) -> CommandResult:
+        surface.topics["tuned"] = replace(
+            surface.topics["tuned"], configs=(("segment.ms", str(len(surface.commands))),)
+        )
+        return CommandResult(Code.INVALID_REQUEST, "changed meanwhile")
+
+    surface.on_command = always
+    assert alter(surface, change("retention.bytes", 0, "9")) == 42
+    assert len(surface.commands) <= 5
+
+
+def test_a_resource_named_twice_is_42() -> None:
+    surface = configured()
+    resource = {"resource_type": TOPIC, "resource_name": "tuned", "configs": [change("retention.ms", 0, "1")]}
+    answer = KafkaClient(surface).ask(Api.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource, resource])
+    assert [code(r.error_code) for r in answer.responses] == [42, 42]
+    assert surface.commands == []

@@ -1,0 +1,350 @@
+"""CreateTopics, DeleteTopics, CreatePartitions, DeleteRecords (data_plane.md 4, 5)."""
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+from muster_coordinator import limits
+from muster_coordinator.api.services import ApiSettings, TopicsMode
+from muster_coordinator.controller.commands import AddPartitions, CommandResult, CreateTopic, DeleteTopic
+from muster_coordinator.controller.image import OFFSETS_TOPIC
+from muster_coordinator.wire.versions import Api
+
+from tests.api.fake_surface import FakeSurface, topic
+from tests.api.kafka_client import KafkaClient, code
+
+ORDERS_ID = b"orders----------"
+
+
+def wanted(name: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "num_partitions": 2, "replication_factor": 3, **more}
+
+
+def create(surface: FakeSurface, *topics: dict[str, Any], version: int = 7, **more: Any) -> Any:
+    settings = more.pop("settings", None)
+    client = KafkaClient(surface, settings=settings)
+    return client.ask(Api.CREATE_TOPICS, version, topics=topics, **{"timeout_ms": 5_000, **more})
+
+
+def outcome(answer: Any) -> list[tuple[str, int]]:
+    return [(t.name, code(t.error_code)) for t in answer.topics]
+
+
+def refusal(surface: FakeSurface, **more: Any) -> int:
+    answer = create(surface, wanted("new", **more))
+    if code(answer.topics[0].error_code):
+        assert surface.commands == []
+    return code(answer.topics[0].error_code)
+
+
+# -- CreateTopics
+
+
+@pytest.mark.parametrize("version", range(2, 8))
+def test_a_topic_is_proposed_with_a_fresh_id(version: int) -> None:
+    surface = FakeSurface()
+    configs = [{"name": "retention.ms", "value": "5000"}, {"name": "max.message.bytes", "value": "9"}]
+    answer = create(surface, wanted("new", configs=configs), version=version)
+    assert outcome(answer) == [("new", 0)]
+    (command,) = surface.commands
+    assert isinstance(command, CreateTopic)
+    assert (command.name, command.partitions) == ("new", 2)
+    assert command.configs == (("max.message.bytes", "9"), ("retention.ms", "5000"))
+    assert command.topic_id != bytes(16)
+    assert surface.command_deadlines == [surface.fake_loop.now_ms + 5_000]
+    if version >= 5:
+        (said,) = answer.topics
+        assert (said.num_partitions, said.replication_factor, len(said.configs)) == (2, 3, 33)
+        assert {c.name: (c.value, c.config_source) for c in said.configs}["retention.ms"] == ("5000", 1)
+        assert {c.name: (c.value, c.config_source) for c in said.configs}["segment.ms"] == ("604800000", 5)
+    if version >= 7:
+        assert answer.topics[0].topic_id.bytes == command.topic_id
+
+
+@pytest.mark.parametrize("version", range(2, 8))
+def test_minus_one_means_the_defaults_in_every_version(version: int) -> None:
+    surface = FakeSurface()
+    settings = ApiSettings(num_partitions=6)
+    asked = wanted("new", num_partitions=-1, replication_factor=-1)
+    assert outcome(create(surface, asked, version=version, settings=settings)) == [("new", 0)]
+    assert [c.partitions for c in surface.commands if isinstance(c, CreateTopic)] == [6]
+
+
+@pytest.mark.parametrize("name", ["", "a/b", ".", "..", "x" * 250, "sp ace"])
+def test_bad_names_are_17(name: str) -> None:
+    assert outcome(create(FakeSurface(), wanted(name))) == [(name, 17)]
+
+
+def test_names_that_collide_with_an_existing_topic_are_17() -> None:
+    surface = FakeSurface()
+    surface.add_topic(topic("a.b", 1, first_group=300))
+    assert outcome(create(surface, wanted("a_b"))) == [("a_b", 17)]
+
+
+def test_existing_is_36_even_when_only_validated() -> None:
+    assert outcome(create(FakeSurface(), wanted("orders"), validate_only=True)) == [("orders", 36)]
+    assert outcome(create(FakeSurface(), wanted(OFFSETS_TOPIC))) == [(OFFSETS_TOPIC, 36)]
+
+
+def test_reserved_name() -> None:
+    assert outcome(create(FakeSurface(), wanted("__cluster_metadata"))) == [("__cluster_metadata", 42)]
+
+
+def test_the_same_name_twice_is_42_once() -> None:
+    surface = FakeSurface()
+    assert outcome(create(surface, wanted("new"), wanted("new"))) == [("new", 42)]
+    assert surface.commands == []
+
+
+def test_good_topics_of_a_half_bad_request_are_created() -> None:
+    surface = FakeSurface()
+    assert outcome(create(surface, wanted("good"), wanted("b/d"), wanted("orders"))) == [
+        ("good", 0), ("b/d", 17), ("orders", 36),
+    ]  # fmt: skip
+    assert len(surface.commands) == 1
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"name": "retention.ms", "value": None},
+        {"name": "no.such.config", "value": "1"},
+        {"name": "retention.ms", "value": "soon"},
+        {"name": "cleanup.policy", "value": "compact"},
+        {"name": "compression.type", "value": "gzip"},
+        {"name": "segment.bytes", "value": "1000"},
+        {"name": "min.insync.replicas", "value": "3"},
+    ],
+)
+def test_configs_that_cannot_be_are_40_and_say_why(config: dict[str, Any]) -> None:
+    surface = FakeSurface()
+    answer = create(surface, wanted("new", configs=[config]))
+    assert outcome(answer) == [("new", 40)]
+    assert config["name"] in answer.topics[0].error_message
+    assert surface.commands == []
+
+
+@pytest.mark.parametrize(("factor", "expected"), [(0, 38), (-2, 38), (4, 38), (1, 0), (3, 0), (-1, 0)])
+def test_replication_factors(factor: int, expected: int) -> None:
+    assert refusal(FakeSurface(), replication_factor=factor) == expected
+
+
+def test_dead_brokers_count_as_registered() -> None:
+    surface = FakeSurface()
+    surface.dead |= {1, 2}
+    assert refusal(surface, replication_factor=3) == 0
+
+
+@pytest.mark.parametrize(("partitions", "expected"), [(0, 37), (-2, 37), (10_000, 0), (10_001, 44)])
+def test_numbers_of_partitions(partitions: int, expected: int) -> None:
+    assert refusal(FakeSurface(), num_partitions=partitions) == expected
+
+
+def assigned(*replicas: tuple[int, tuple[int, ...]], **more: Any) -> dict[str, Any]:
+    assignments = [{"partition_index": i, "broker_ids": brokers} for i, brokers in replicas]
+    return {"num_partitions": -1, "replication_factor": -1, "assignments": assignments, **more}
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        (assigned((0, (0, 1)), num_partitions=1), 42),
+        (assigned((0, (0, 1)), replication_factor=2), 42),
+        (assigned((1, (0, 1))), 39),
+        (assigned((0, (0,)), (0, (1,))), 39),
+        (assigned((0, (9,))), 39),
+        (assigned((0, (1, 1))), 39),
+        (assigned((0, ())), 39),
+        (assigned((0, (0, 1, 2))), 39),
+    ],
+)
+def test_manual_assignments_are_refused(asked: dict[str, Any], expected: int) -> None:
+    assert refusal(FakeSurface(), **asked) == expected
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+def test_no_time_nothing_created(timeout_ms: int) -> None:
+    surface = FakeSurface()
+    assert outcome(create(surface, wanted("new"), timeout_ms=timeout_ms)) == [("new", 7)]
+    assert surface.commands == []
+
+
+def test_validate_only_creates_nothing() -> None:
+    surface = FakeSurface()
+    answer = create(surface, wanted("new"), validate_only=True)
+    assert outcome(answer) == [("new", 0)]
+    assert surface.commands == []
+
+
+@pytest.mark.parametrize("error", [36, 7, 41, 44])
+def test_what_the_controller_decides_is_the_answer(error: int) -> None:
+    surface = FakeSurface()
+    surface.on_command = lambda _: CommandResult(error, "because")
+    (said,) = create(surface, wanted("new")).topics
+    assert (code(said.error_code), said.error_message) == (error, "because")
+    assert (said.num_partitions, said.replication_factor, said.configs, said.topic_id) == (-1, -1, (), None)
+
+
+def test_a_promise_waits_for_the_controller() -> None:
+    surface = FakeSurface()
+    held: list[Callable[[], None]] = []
+    surface.on_command = lambda _: held.append(lambda: None)  # type: ignore[func-returns-value]
+    client = KafkaClient(surface)
+    client.send(Api.CREATE_TOPICS, 7, topics=[wanted("new")], timeout_ms=5_000)
+    assert client.receive() == []
+
+
+def test_where_topics_are_not_ours_none_is_created() -> None:
+    settings = ApiSettings(topics_mode=TopicsMode.NONE)
+    assert outcome(create(FakeSurface(), wanted("new"), settings=settings)) == [("new", 44)]
+
+
+def test_ids_are_never_used_twice() -> None:
+    surface = FakeSurface()
+    ids = iter([bytes(16), ORDERS_ID, b"deleted---------", b"fresh-----------"])
+
+    class Scripted:
+        def randbytes(self, n: int) -> bytes:
+            assert n == 16
+            return next(ids)
+
+    surface.rand = Scripted()  # type: ignore[assignment]
+    surface.deleted_ids = frozenset([b"deleted---------"])
+    create(surface, wanted("new"))
+    assert [c.topic_id for c in surface.commands if isinstance(c, CreateTopic)] == [b"fresh-----------"]
+
+
+# -- DeleteTopics
+
+
+def delete(
+    surface: FakeSurface, version: int, *names: str, settings: ApiSettings | None = None
+) -> list[tuple[Any, int]]:
+    topics = [{"name": name} for name in names]
+    client = KafkaClient(surface, settings=settings)
+    answer = client.ask(Api.DELETE_TOPICS, version, topic_names=names, topics=topics, timeout_ms=1_000)
+    return [(r.name, code(r.error_code)) for r in answer.responses]
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+def test_topics_are_deleted_by_name(version: int) -> None:
+    surface = FakeSurface()
+    assert delete(surface, version, "orders", "nope") == [("orders", 0), ("nope", 3)]
+    assert surface.commands == [DeleteTopic(topic_id=ORDERS_ID)]
+
+
+def test_topics_are_deleted_by_id_since_v6() -> None:
+    surface = FakeSurface()
+    topics = [
+        {"name": None, "topic_id": UUID(bytes=ORDERS_ID)}, {"name": None, "topic_id": UUID(int=4)},
+        {"name": "orders", "topic_id": UUID(bytes=ORDERS_ID)}, {"name": None},
+    ]  # fmt: skip
+    answer = KafkaClient(surface).ask(Api.DELETE_TOPICS, 6, topics=topics, timeout_ms=1_000)
+    assert [code(r.error_code) for r in answer.responses] == [0, 100, 42, 42]
+    assert answer.responses[0].name == "orders"
+    assert len(surface.commands) == 1
+
+
+def test_a_repeated_name_is_42_and_nothing_is_deleted() -> None:
+    surface = FakeSurface()
+    assert delete(surface, 5, "orders", "orders") == [("orders", 42)]
+    assert surface.commands == []
+
+
+@pytest.mark.parametrize(("version", "expected"), [(1, 42), (2, 42), (3, 73), (6, 73)])
+def test_deletion_can_be_disabled(version: int, expected: int) -> None:
+    settings = ApiSettings(delete_topic_enable=False)
+    assert delete(FakeSurface(), version, "orders", settings=settings) == [("orders", expected)]
+
+
+def test_the_offsets_topic_stays() -> None:
+    surface = FakeSurface()
+    assert delete(surface, 6, OFFSETS_TOPIC) == [(OFFSETS_TOPIC, 44)]
+    assert delete(surface, 6, "__cluster_metadata") == [("__cluster_metadata", 3)]
+    assert surface.commands == []
+
+
+# -- CreatePartitions
+
+
+def grow(surface: FakeSurface, *topics: dict[str, Any], version: int = 3, **more: Any) -> list[tuple[str, int]]:
+    answer = KafkaClient(surface).ask(
+        Api.CREATE_PARTITIONS,
+        version,
+        topics=[{"assignments": None, **t} for t in topics],
+        **{"timeout_ms": 1_000, **more},
+    )
+    return [(r.name, code(r.error_code)) for r in answer.results]
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_a_topic_grows(version: int) -> None:
+    surface = FakeSurface()
+    assert grow(surface, {"name": "orders", "count": 5}, version=version) == [("orders", 0)]
+    assert surface.commands == [AddPartitions(topic_id=ORDERS_ID, total=5)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"name": "nope", "count": 5}, 3),
+        ({"name": "orders", "count": 3}, 37),
+        ({"name": "orders", "count": 1}, 37),
+        ({"name": "orders", "count": 10_004}, 44),
+        ({"name": "orders", "count": 4, "assignments": [{"broker_ids": (0,)}]}, 39),
+        ({"name": OFFSETS_TOPIC, "count": 99}, 44),
+    ],
+)
+def test_growth_that_cannot_be(asked: dict[str, Any], expected: int) -> None:
+    surface = FakeSurface()
+    assert grow(surface, asked) == [(asked["name"], expected)]
+    assert surface.commands == []
+
+
+def test_growth_repeated_is_42_validated_only_is_nothing_and_without_time_is_7() -> None:
+    surface = FakeSurface()
+    more = {"name": "orders", "count": 5}
+    assert grow(surface, more, more) == [("orders", 42)]
+    assert grow(surface, more, validate_only=True) == [("orders", 0)]
+    assert grow(surface, more, timeout_ms=0) == [("orders", 7)]
+    assert surface.commands == []
+
+
+# -- DeleteRecords
+
+
+def cut(surface: FakeSurface, *parts: tuple[str, int, int], version: int = 2) -> list[tuple[int, int]]:
+    topics: dict[str, list[Any]] = {}
+    for name, index, offset in parts:
+        topics.setdefault(name, []).append({"partition_index": index, "offset": offset})
+    answer = KafkaClient(surface).ask(
+        Api.DELETE_RECORDS,
+        version,
+        timeout_ms=1_000,
+        topics=[{"name": name, "partitions": entries} for name, entries in topics.items()],
+    )
+    return [(code(p.error_code), p.low_watermark) for t in answer.topics for p in t.partitions]
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_the_log_start_moves_and_minus_one_is_the_high_watermark(version: int) -> None:
+    surface = FakeSurface()
+    surface.log_of("orders", 0).append(b"x")
+    assert cut(surface, ("orders", 0, 4), version=version) == [(0, 4)]
+    assert cut(surface, ("orders", 0, -1), version=version) == [(0, 10)]
+    assert surface.log_of("orders", 0).deleted == [4, -1]
+
+
+def test_records_that_cannot_be_deleted() -> None:
+    surface = FakeSurface()
+    surface.add_topic(topic("kept", 1, first_group=300, configs=(("cleanup.policy", "compact"),)))
+    parts = (
+        ("nope", 0, 1), ("orders", 9, 1), ("orders", 1, 1), ("orders", 0, -2), (OFFSETS_TOPIC, 0, 1), ("kept", 0, 1),
+    )  # fmt: skip
+    assert [c for c, _ in cut(surface, *parts)] == [3, 3, 6, 1, 17, 44]
+    assert surface.log_of("orders", 0).deleted == []
+
+
+def test_limits_used_here_are_the_documented_ones() -> None:
+    assert limits.PARTITIONS_PER_REQUEST_MAX == 10_000

@@ -1,0 +1,168 @@
+"""`muster cluster status` against HTTP servers that answer as replicas do, also when some do not."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from muster_coordinator.cli.cluster import partition_rows
+from muster_coordinator.cli.exits import Exit
+from muster_coordinator.cli.output import UNKNOWN
+
+TOKEN = "secret"
+NOBODY = "127.0.0.1:1"
+
+
+def partition(group: int, role: str, term: int, leader: int | None, commit: int, applied: int) -> dict:
+    return {
+        "group": group,
+        "topic": "__consumer_offsets" if group else None,
+        "partition": group - 1 if group else None,
+        "role": role,
+        "term": term,
+        "leader": leader,
+        "commit": commit,
+        "applied": applied,
+        "last_index": commit,
+        "voters": [0, 1],
+        "match": {},
+    }
+
+
+def test_followers_lag_is_what_they_have_yet_to_apply():
+    (row,) = partition_rows({0: [partition(1, "leader", 3, 0, 10, 9)], 1: [partition(1, "follower", 3, 0, 8, 7)]})
+    assert (row["leader"], row["term"], row["commit"], row["applied"]) == (0, 3, 10, 9)
+    assert row["follower_lag"] == ["1:3"]
+
+
+def test_a_follower_that_does_not_answer_is_unknown_not_zero():
+    (row,) = partition_rows({0: [partition(1, "leader", 3, 0, 10, 9)]})
+    assert row["follower_lag"] == ["1:unknown"]
+    assert row["followers"] == [{"broker": 1, "lag": UNKNOWN}]
+
+
+def test_an_old_leader_that_does_not_know_its_successor_is_not_believed():
+    old, new = partition(1, "leader", 3, 0, 10, 10), partition(1, "leader", 4, 1, 12, 12)
+    (row,) = partition_rows({0: [old], 1: [new]})
+    assert (row["leader"], row["term"], row["commit"]) == (1, 4, 12)
+
+
+def test_a_partition_whose_leader_does_not_answer_has_a_leader_but_no_progress():
+    (row,) = partition_rows({1: [partition(1, "follower", 3, 0, 8, 7)]})
+    assert (row["leader"], row["commit"], row["follower_lag"]) == (0, UNKNOWN, UNKNOWN)
+
+
+class Replica:
+    """An HTTP server that answers as broker `number` would."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.answers: dict[str, dict] = {}
+        replica = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                allowed = self.headers["Authorization"] == f"Bearer {TOKEN}"
+                body = json.dumps(replica.answers.get(self.path, {}) if allowed else {"error": "unauthorized"}).encode()
+                self.send_response(200 if allowed else 401)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"127.0.0.1:{self.server.server_address[1]}"
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
+        self.thread.start()
+
+    def stop(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+
+@pytest.fixture
+def replicas() -> Iterator[list[Replica]]:
+    """Two replicas of a cluster of two; broker 1 leads everything."""
+    both = [Replica(0), Replica(1)]
+    brokers = [
+        {"broker": one.number, "alive": True, "draining": False, "admin": one.address, "endpoints": []} for one in both
+    ]
+    for one in both:
+        one.answers["/v1/status"] = {
+            "version": "0.1.0",
+            "broker": one.number,
+            "cluster_id": "c1",
+            "ready": one.number == 1,
+            "not_ready": [] if one.number == 1 else ["catching up"],
+            "draining": False,
+            "leaderships": 2 * one.number,
+            "controller": {"leader": 1, "term": 7},
+            "feature_level": 1,
+            "brokers": brokers,
+        }
+        role = "leader" if one.number == 1 else "follower"
+        applied = 20 if one.number == 1 else 15
+        one.answers["/v1/partitions"] = {
+            "partitions": [partition(0, role, 7, 1, 20, 20), partition(1, role, 7, 1, 20, applied)]
+        }
+    yield both
+    for one in both:
+        one.stop()
+
+
+@pytest.fixture
+def token(tmp_path):
+    path = tmp_path / "token"
+    path.write_text(f"{TOKEN}\n")
+    return str(path)
+
+
+def test_all_replicas_are_asked_and_shown(muster, replicas, token):
+    ran = muster("cluster", "status", "--admin", replicas[0].address, "--token-file", token)
+    assert ran.code == Exit.OK
+    assert "cluster c1, controller 1 in term 7" in ran.out
+    assert "not ready" in ran.out
+    assert "catching up" in ran.out
+    assert "__consumer_offsets          0       1     7      20       20  0:5" in ran.out
+
+
+def test_problems_only(muster, replicas, token):
+    command = ["cluster", "status", "--admin", replicas[0].address, "--token-file", token, "-o", "json", "--problems"]
+    ran = muster(*command)
+    assert [row["group"] for row in json.loads(ran.out)["partitions"]] == [1]
+
+
+def test_a_silent_replica_is_unknown_and_the_exit_code_says_so(muster, replicas, token):
+    for one in replicas:
+        one.answers["/v1/status"]["brokers"][0]["admin"] = NOBODY
+    admin = f"{NOBODY},{replicas[1].address}"
+    ran = muster("cluster", "status", "--admin", admin, "--token-file", token)
+    assert ran.code == Exit.INCOMPLETE
+    assert "replica 0 is unknown" in ran.err
+    assert "0:unknown" in ran.out
+
+
+def test_a_wrong_token_is_told(muster, replicas, tmp_path):
+    wrong = tmp_path / "wrong"
+    wrong.write_text("guess")
+    ran = muster("cluster", "status", "--admin", replicas[0].address, "--token-file", str(wrong))
+    assert (ran.code, ran.err) == (Exit.REFUSED, f"muster: {replicas[0].address} refuses the token\n")
+
+
+def test_nobody_answers(muster, token):
+    ran = muster("cluster", "status", "--admin", NOBODY, "--token-file", token)
+    assert (ran.code, "Connection refused" in ran.err) == (Exit.UNREACHABLE, True)
+
+
+def test_the_folder_of_muster_dev_names_addresses_and_token(muster, replicas, tmp_path):
+    (tmp_path / "admin-token").write_text(TOKEN)
+    for one in replicas:
+        folder = tmp_path / f"replica-{one.number}"
+        folder.mkdir()
+        (folder / "server.properties").write_text(f"muster.admin.listener={one.address}\n")
+    assert muster("cluster", "status", "--dev", str(tmp_path)).code == Exit.OK
+    assert muster("cluster", "status", "--dev", str(tmp_path / "nothing")).code == Exit.USAGE

@@ -1,0 +1,56 @@
+"""What `muster dev` writes: configurations that `muster server` accepts, ports as documented, a secret token."""
+
+import stat
+from pathlib import Path
+
+import pytest
+from muster_coordinator.cli.dev_layout import DevLayout
+from muster_coordinator.settings import ConfigError, load_settings
+
+
+@pytest.mark.parametrize("replicas", [1, 3, 5])
+def test_every_replica_can_be_started_from_its_own_file(tmp_path: Path, replicas: int) -> None:
+    layout = DevLayout(tmp_path, replicas, 10_000)
+    layout.write(7, {})
+    for n in range(replicas):
+        settings = load_settings(layout.config_file(n))
+        assert settings.node_id == n
+        assert [listener.port for listener in settings.listeners] == [10_000 + n]
+        assert settings.peer_bind == ("127.0.0.1", 10_100 + n)
+        assert settings.probe_listener == ("127.0.0.1", 10_200 + n)
+        assert settings.admin_listener == ("127.0.0.1", 10_300 + n)
+        assert settings.offsets_partitions == 7
+        assert sorted(settings.peers) == list(range(replicas))
+        assert settings.peers[n] == settings.peer_bind
+        assert settings.pid_file == tmp_path / f"replica-{n}" / "pid"
+        assert settings.admin_token_file == tmp_path / "admin-token"
+    assert layout.bootstrap == ",".join(f"127.0.0.1:{10_000 + n}" for n in range(replicas))
+
+
+def test_the_token_is_secret_and_survives_a_restart(tmp_path: Path) -> None:
+    layout = DevLayout(tmp_path, 1, 10_000)
+    layout.write(1, {})
+    token = layout.token_file.read_text()
+    assert len(token.strip()) >= 32
+    assert stat.S_IMODE(layout.token_file.stat().st_mode) == 0o600
+    layout.write(1, {})
+    assert layout.token_file.read_text() == token
+
+
+def test_settings_given_on_the_command_line_win(tmp_path: Path) -> None:
+    layout = DevLayout(tmp_path, 1, 10_000)
+    layout.write(1, {"group.initial.rebalance.delay.ms": "0", "shutdown.grace.ms": "1234"})
+    settings = load_settings(layout.config_file(0))
+    assert (settings.group_initial_rebalance_delay_ms, settings.shutdown_grace_ms) == (0, 1234)
+    layout.write(1, {"no.such.key": "1"})
+    with pytest.raises(ConfigError, match=r"no\.such\.key"):
+        load_settings(layout.config_file(0))
+
+
+def test_fresh_forgets_the_cluster_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    layout = DevLayout(tmp_path, 3, 10_000)
+    layout.write(1, {})
+    (layout.replica_folder(2) / "data").mkdir()
+    layout.remove()
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]

@@ -1,0 +1,119 @@
+"""The command as such: plug-ins, exit codes, one sentence a failure, never a traceback."""
+
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+
+import pytest
+import typer
+from muster_coordinator.cli import main as main_module
+from muster_coordinator.cli.exits import CliError, Exit
+from muster_coordinator.cli.kafka_client import client_settings
+from muster_coordinator.errors import StorageFailed
+
+NOBODY = "127.0.0.1:1"
+
+
+def test_version_and_help(muster):
+    assert muster("--version").out.startswith("muster ")
+    shown = muster("--help").out
+    for command in ("topic", "produce", "consume", "group", "cluster", "dev", "server", "demo"):
+        assert command in shown
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("topic", "list"),
+        ("topic", "create", "t"),
+        ("group", "list"),
+        ("group", "describe", "g"),
+        ("group", "lag", "g"),
+        ("group", "delete", "g"),
+        ("group", "reset-offsets", "g", "--all-topics", "--to-earliest"),
+        ("produce", "t"),
+        ("consume", "t"),
+    ],
+    ids=" ".join,
+)
+def test_without_a_broker_the_answer_is_one_sentence_and_exit_4(command):
+    whole = [sys.executable, "-m", "muster_coordinator.cli.main", *command, "-b", NOBODY, "--timeout", "0.3"]
+    ran = subprocess.run(whole, input="", capture_output=True, text=True, timeout=20, check=False)
+    assert ran.returncode == Exit.UNREACHABLE
+    assert ran.stdout == ""
+    assert ran.stderr.count("\n") == 1
+    assert ran.stderr.startswith("muster: ")
+    assert NOBODY in ran.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("group", "describe", "g", "--state", "--members"),
+        ("group", "reset-offsets", "g", "--to-earliest"),
+        ("group", "reset-offsets", "g", "--all-topics"),
+        ("group", "reset-offsets", "g", "--all-topics", "--to-earliest", "--to-latest"),
+        ("consume", "t", "--instance-id", "i"),
+        ("cluster", "status"),
+        ("topic", "create", "t", "--set", "nonsense"),
+        ("nonsense",),
+        ("topic", "create"),
+    ],
+    ids=" ".join,
+)
+def test_a_senseless_command_line_is_exit_2(muster, command):
+    ran = muster(*command)
+    assert ran.code == Exit.USAGE
+    assert "Traceback" not in ran.err
+
+
+def test_an_unknown_client_setting_is_refused_by_name(tmp_path, muster):
+    config = tmp_path / "client.properties"
+    config.write_text("sesion.timeout.ms=1000\n")
+    ran = muster("topic", "list", "--config", str(config), "--bootstrap-server", NOBODY)
+    assert (ran.code, "sesion.timeout.ms" in ran.err) == (Exit.USAGE, True)
+
+
+def test_client_settings_are_typed_like_the_clients_defaults():
+    defaults = {"session_timeout_ms": 45000, "enable_auto_commit": True, "client_id": "x", "ssl_cafile": None}
+    texts = {"session.timeout.ms": "10", "enable.auto.commit": "FALSE", "client.id": "me", "ssl.cafile": "f"}
+    assert client_settings(texts, defaults, "f") == {
+        "session_timeout_ms": 10,
+        "enable_auto_commit": False,
+        "client_id": "me",
+        "ssl_cafile": "f",
+    }
+    for wrong in ({"session.timeout.ms": "soon"}, {"enable.auto.commit": "1"}):
+        with pytest.raises(CliError):
+            client_settings(wrong, defaults, "f")
+
+
+def _plug(monkeypatch, *entries: EntryPoint) -> None:
+    monkeypatch.setattr(main_module, "entry_points", lambda group: entries)
+
+
+def failing(app: typer.Typer) -> None:
+    """A plug-in whose commands fail."""
+
+    @app.command("disk")
+    def disk() -> None:
+        raise StorageFailed("the disk is gone")
+
+    @app.command("stop")
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+
+def test_commands_come_from_entry_points_and_their_failures_are_sentences(monkeypatch, muster):
+    _plug(monkeypatch, EntryPoint("failing", "tests.cli.test_main:failing", main_module.COMMANDS_GROUP))
+    assert muster("disk") == (Exit.REFUSED, "", "muster: the disk is gone\n")
+    assert muster("stop").code == Exit.INTERRUPTED
+
+
+def test_a_plugin_that_cannot_be_imported_costs_only_its_own_commands(monkeypatch, muster):
+    broken = EntryPoint("operator", "no_such_module_here:register", main_module.COMMANDS_GROUP)
+    works = EntryPoint("works", "tests.cli.test_main:failing", main_module.COMMANDS_GROUP)
+    _plug(monkeypatch, broken, works)
+    ran = muster("disk")
+    assert "the commands of 'operator' are not available" in ran.err
+    assert "the disk is gone" in ran.err

@@ -1,0 +1,62 @@
+"""What the file says reaches the room that acts on it, under the right name and unit."""
+
+from muster_coordinator.api.services import TopicsMode
+from muster_coordinator.controller.topic_configs import DEFAULTS
+from muster_coordinator.node_settings import api_settings, client_limits, node_settings, topic_configs
+from muster_coordinator.replica.settings import NodeSettings
+from muster_coordinator.settings import Settings, settings_of
+
+MINIMAL = {"node.id": "1", "log.dirs": "/data", "controller.quorum.voters": "2@c:1,0@a:1,1@b:1"}
+
+
+def made(keys: dict[str, str]) -> Settings:
+    return settings_of(MINIMAL | keys)
+
+
+def test_defaults_of_file_and_node_are_the_same() -> None:
+    found = node_settings(made({}))
+    default = NodeSettings(broker=found.broker, initial_voters=found.initial_voters)
+    for name in NodeSettings.__dataclass_fields__:
+        if name not in ("endpoints", "admin", "topic_configs"):
+            assert getattr(found, name) == getattr(default, name), name
+
+
+def test_voters_are_ascending_whatever_the_file_says() -> None:
+    assert node_settings(made({})).initial_voters == (0, 1, 2)
+
+
+def test_units_are_converted() -> None:
+    found = node_settings(made({"offsets.retention.minutes": "3", "log.retention.hours": "2", "log.roll.hours": "1"}))
+    assert found.shard.offsets_retention_ms == 180_000
+    configs = dict(found.topic_configs)
+    assert (configs["retention.ms"], configs["segment.ms"]) == ("7200000", "3600000")
+
+
+def test_the_finer_unit_wins_and_minus_one_is_for_ever() -> None:
+    assert dict(topic_configs(made({"log.retention.ms": "5", "log.retention.minutes": "9"})))["retention.ms"] == "5"
+    assert dict(topic_configs(made({"log.retention.minutes": "9"})))["retention.ms"] == "540000"
+    assert dict(topic_configs(made({"log.retention.hours": "-1"})))["retention.ms"] == "-1"
+
+
+def test_server_wide_values_have_the_topic_configs_names_and_defaults() -> None:
+    for name, value in topic_configs(made({})):
+        assert DEFAULTS[name] == value
+
+
+def test_the_admin_address_is_told_only_when_there_is_an_admin_api() -> None:
+    assert node_settings(made({})).admin == ""
+    keys = {
+        "muster.admin.token.file": "/t",
+        "muster.admin.listener": "0.0.0.0:8081",
+        "muster.admin.advertised": "b:8081",
+    }
+    assert node_settings(made(keys)).admin == "b:8081"
+
+
+def test_clients_and_api() -> None:
+    assert client_limits(made({})).connections_per_address_max is None
+    assert client_limits(made({"max.connections.per.ip": "7"})).connections_per_address_max == 7
+    found = api_settings(made({"topics.mode": "none", "num.partitions": "4"}))
+    assert (found.topics_mode, found.num_partitions) == (TopicsMode.NONE, 4)
+    assert dict(found.broker_configs)["num.partitions"] == "4"
+    assert dict(found.broker_configs)["group.max.size"] == "2000"

@@ -1,0 +1,180 @@
+"""Settings: Kafka's names and defaults, nothing unknown, nothing half understood."""
+
+from pathlib import Path
+
+import pytest
+from muster_coordinator.properties import PropertiesError, format_properties, parse_properties
+from muster_coordinator.settings import ConfigError, Listener, Settings, key_docs, load_settings, settings_of
+
+from tests.cli import configuration_doc
+
+MINIMAL = {"node.id": "0", "log.dirs": "/data"}
+
+
+def made(**keys: str) -> Settings:
+    return settings_of(MINIMAL | {key.replace("_", "."): value for key, value in keys.items()})
+
+
+# -- the file ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_properties_file_is_read_as_java_reads_it() -> None:
+    text = """
+# comment
+! comment too
+a=1
+b : two words\t
+c   3
+d.long = one,\\
+         two
+e=back\\\\slash \\u00e9
+f=
+g=has=equals:and:colons
+"""
+    assert parse_properties(text) == {
+        "a": "1",
+        "b": "two words",
+        "c": "3",
+        "d.long": "one,two",
+        "e": "back\\slash é",
+        "f": "",
+        "g": "has=equals:and:colons",
+    }
+
+
+@pytest.mark.parametrize(("text", "why"), [("a=1\na=2", "line 2: a is set twice"), ("ok=1\n\n=x", "line 3: no key")])
+def test_a_file_that_hides_a_mistake_is_refused_with_its_line(text: str, why: str) -> None:
+    with pytest.raises(PropertiesError, match=why):
+        parse_properties(text)
+
+
+@pytest.mark.parametrize("value", ["", "plain", " leading", "back\\slash", "two\nlines", "a=b:c", "C:\\dir"])
+def test_what_is_written_is_read_back(value: str) -> None:
+    assert parse_properties(format_properties({"key": value}, "a comment")) == {"key": value}
+
+
+# -- keys --------------------------------------------------------------------------------------------------------------
+
+
+def test_defaults_are_kafkas_where_kafka_has_the_setting() -> None:
+    settings = made()
+    assert settings.listeners == (Listener("PLAINTEXT", "127.0.0.1", 9092),)
+    assert (settings.offsets_partitions, settings.offsets_segment_bytes) == (50, 104_857_600)
+    assert (settings.group_session_timeout_min_ms, settings.group_session_timeout_max_ms) == (6_000, 1_800_000)
+    assert settings.group_initial_rebalance_delay_ms == 3_000
+    assert (settings.offsets_retention_minutes, settings.offsets_retention_check_ms) == (10_080, 600_000)
+    assert settings.offset_metadata_chars_max == 4_096
+    assert settings.connections_idle_ms == 600_000
+    assert settings.shutdown_grace_ms == 60_000
+
+
+def test_an_unknown_key_is_named_with_the_nearest_known_one() -> None:
+    with pytest.raises(ConfigError, match=r"unknown key group\.max\.siz \(did you mean group\.max\.size\?\)"):
+        settings_of(MINIMAL | {"group.max.siz": "5"})
+
+
+@pytest.mark.parametrize("missing", sorted(MINIMAL))
+def test_a_key_that_must_be_set_is_named(missing: str) -> None:
+    with pytest.raises(ConfigError, match=f"{missing} must be set"):
+        settings_of({key: value for key, value in MINIMAL.items() if key != missing})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        ("node.id", "-1", "not between 0"),
+        ("node.id", "zero", "not a whole number"),
+        ("node.id", "1_0", "not a whole number"),
+        ("log.dirs", "/a,/b", "one folder only"),
+        ("offsets.topic.num.partitions", "0", "not between 1"),
+        ("listeners", "", "no listener"),
+        ("listeners", "127.0.0.1:9092", "NAME://host:port"),
+        ("listeners", "A://h:1,A://h:2", "comes twice"),
+        ("listeners", "A://h:70000", "not host:port"),
+        ("listeners", "A://fe80::1:9092", "brackets"),
+        ("listener.security.protocol.map", "PLAINTEXT:SASL_SSL", "SASL_SSL is not supported"),
+        ("controller.quorum.voters", "0@h:1,1@h:2", "1, 3 or 5"),
+        ("controller.quorum.voters", "0@h:1,0@h:2,1@h:3", "an id comes twice"),
+        ("controller.quorum.voters", "h:1", "id@host:port"),
+        ("topics.mode", "kafka", "not one of embedded, none"),
+        ("delete.topic.enable", "yes", "neither true nor false"),
+        ("muster.log.level", "loud", "not one of"),
+    ],
+)
+def test_a_bad_value_is_refused_and_its_key_named(key: str, value: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why) as error:
+        settings_of(MINIMAL | {key: value})
+    assert str(error.value).startswith(f"{key}={value}: ")
+
+
+# -- relations ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("keys", "why"),
+    [
+        ({"controller.quorum.voters": "1@h:1,2@h:2,3@h:3"}, "node.id=0 is not among"),
+        ({"offsets.topic.replication.factor": "3"}, "there are 1 voters"),
+        ({"advertised.listeners": "OTHER://h:1"}, "names OTHER"),
+        ({"listener.security.protocol.map": "OTHER:PLAINTEXT"}, "names OTHER"),
+        ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "clients cannot connect to 0.0.0.0"),
+        ({"group.min.session.timeout.ms": "2000000"}, "above group.max.session.timeout.ms"),
+        ({"muster.raft.election.timeout.min.ms": "2000"}, "not below"),
+        ({"muster.raft.heartbeat.ms": "500"}, "above a third"),
+        ({"muster.wal.max.bytes": "300000"}, "below four times"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(keys: dict[str, str], why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        settings_of(MINIMAL | keys)
+
+
+def test_listeners_have_names_and_each_its_advertised_address() -> None:
+    settings = settings_of(
+        MINIMAL
+        | {
+            "listeners": "internal://0.0.0.0:9092, EXTERNAL://[::1]:9094",
+            "advertised.listeners": "INTERNAL://pod-0.peers:9092",
+        }
+    )
+    assert settings.listeners == (Listener("INTERNAL", "0.0.0.0", 9092), Listener("EXTERNAL", "::1", 9094))
+    assert settings.advertised_listeners == (
+        Listener("INTERNAL", "pod-0.peers", 9092),
+        Listener("EXTERNAL", "::1", 9094),
+    )
+
+
+def test_an_empty_host_is_loopback_and_not_every_interface() -> None:
+    assert made(listeners="PLAINTEXT://:9092").listeners[0].host == "127.0.0.1"
+
+
+def test_a_replica_without_voters_is_alone() -> None:
+    assert list(made().peers) == [0]
+
+
+def test_the_peer_address_is_the_own_voters_unless_a_bind_address_is_named() -> None:
+    voters = {"controller.quorum.voters": "0@a.peers:9093,1@b.peers:9093,2@[fd00::3]:9093"}
+    assert settings_of(MINIMAL | voters).peer_bind == ("a.peers", 9093)
+    assert settings_of(MINIMAL | voters).peers[2] == ("fd00::3", 9093)
+    assert settings_of(MINIMAL | voters | {"muster.peer.listener": "0.0.0.0:9093"}).peer_bind == ("0.0.0.0", 9093)
+
+
+def test_a_file_that_cannot_be_read_is_a_configuration_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot read"):
+        load_settings(tmp_path / "absent.properties")
+    bad = tmp_path / "bad.properties"
+    bad.write_text("node.id=0\nnode.id=1\n")
+    with pytest.raises(ConfigError, match=r"line 2: node\.id is set twice"):
+        load_settings(bad)
+
+
+def test_the_configuration_page_is_what_the_settings_say() -> None:
+    assert configuration_doc.FILE.read_text("utf-8") == configuration_doc.text(), configuration_doc.__doc__
+
+
+def test_every_key_is_documented_once() -> None:
+    keys = [row.key for row in key_docs()]
+    assert len(set(keys)) == len(keys) > 40
+    own = [key for key in keys if not key.startswith("muster.")]
+    assert "topics.mode" in own
+    assert "shutdown.grace.ms" in own

@@ -1,0 +1,50 @@
+"""What the member programs of all clients have in common: one JSON object a line.
+
+A member is started with its settings as one JSON argument, tells what happens to it on standard output and takes
+commands on standard input. `tests.clients.member.Member` is the other side.
+
+settings  bootstrap group topics|pattern assignors[] instance session_ms heartbeat_ms poll_ms auto_commit_ms (0 = off)
+          reset (earliest|latest|none) commit_on_revoke client_id assign [[topic, partition]...] (simple consumer)
+events    {"e": "assigned"|"revoked"|"lost", "tps": [[t, p]...]}
+          {"e": "records", "rs": [[t, p, offset, key, value]...]}
+          {"e": "committed"|"commit_failed", "error": ...}
+          {"e": "fetched", "offsets": [[t, p, offset|null, metadata]...]}
+          {"e": "error", "error": name, "fatal": bool}  {"e": "closed"}
+commands  {"c": "commit"} sync, of the position; {"c": "commit_async"};
+          {"c": "commit_offsets", "offsets": [[t, p, o, metadata]...]}; {"c": "fetch", "tps": [...]};
+          {"c": "seek", "t": .., "p": .., "o": ..}; {"c": "stop_polling"}; {"c": "poll_again"};
+          {"c": "subscribe", "topics": [...]}; {"c": "close"}
+"""
+
+import json
+import os
+import queue
+import sys
+import threading
+from typing import Any
+
+
+def settings() -> dict[str, Any]:
+    return dict(json.loads(sys.argv[1]))
+
+
+def tell(event: str, **fields: Any) -> None:
+    sys.stdout.write(json.dumps({"e": event, **fields}) + "\n")
+    sys.stdout.flush()
+
+
+def commands() -> "queue.SimpleQueue[dict[str, Any]]":
+    """Commands as they come; end of input ends the process, so that no member outlives its test."""
+    box: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+
+    def read() -> None:
+        for line in sys.stdin:
+            box.put(json.loads(line))
+        os._exit(3)
+
+    threading.Thread(target=read, daemon=True, name="commands").start()
+    return box
+
+
+def text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode(errors="replace")

@@ -1,0 +1,149 @@
+"""Kafka's own command-line tools: what an operator of Kafka types works, and says the same."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests import kafka_tools
+from tests.clients.member import Member
+from tests.clients.server import Server
+from tests.cluster import wait_until
+
+pytestmark = [pytest.mark.clients, pytest.mark.java, pytest.mark.timeout(180)]
+
+
+def tool(server: Server, main_class: str, *arguments: str, stdin: str = "", fails: bool = False) -> str:
+    return kafka_tools.run(main_class, "--bootstrap-server", server.bootstrap, *arguments, stdin=stdin, fails=fails)
+
+
+def rows(table: str) -> list[dict[str, str]]:
+    """The tools' column output as dicts."""
+    lines = [line.split() for line in table.splitlines() if line.strip()]
+    head = next(i for i, line in enumerate(lines) if line[0] == "GROUP")
+    return [dict(zip(lines[head], line, strict=False)) for line in lines[head + 1 :]]
+
+
+def test_topics_create_describe_alter_list_delete(server: Server) -> None:
+    name = server.unique("tool")
+    tool(server, kafka_tools.TOPICS, "--create", "--topic", name, "--partitions", "3", "--config", "retention.ms=60000")
+    described = tool(server, kafka_tools.TOPICS, "--describe", "--topic", name)
+    assert "PartitionCount: 3" in described
+    assert "retention.ms=60000" in described
+    assert len(re.findall(r"Partition: \d+\s+Leader: \d+", described)) == 3
+    tool(server, kafka_tools.TOPICS, "--alter", "--topic", name, "--partitions", "5")
+    server.wait_topic(name, 5)
+    assert name in tool(server, kafka_tools.TOPICS, "--list").split()
+    tool(server, kafka_tools.TOPICS, "--delete", "--topic", name)
+    wait_until("it is gone", lambda: name not in tool(server, kafka_tools.TOPICS, "--list").split(), 20, 0.5)
+
+
+def test_console_producer_and_consumer_and_get_offsets(server: Server) -> None:
+    name = server.create(server.unique("console"), 2)
+    lines = "".join(f"key{n}:value {n}\n" for n in range(20))
+    tool(
+        server,
+        kafka_tools.PRODUCER,
+        "--topic",
+        name,
+        "--property",
+        "parse.key=true",
+        "--property",
+        "key.separator=:",
+        stdin=lines,
+    )
+    read = tool(server, kafka_tools.CONSUMER, "--topic", name, "--from-beginning", "--max-messages", "20")
+    assert sorted(read.split("\n"))[-20:] == sorted(f"value {n}" for n in range(20))
+    ends = dict(line.rsplit(":", 1) for line in tool(server, kafka_tools.OFFSETS, "--topic", name).split())
+    assert sum(int(end) for end in ends.values()) == 20
+    earliest = tool(server, kafka_tools.OFFSETS, "--topic", name, "--time", "earliest").split()
+    assert earliest == [f"{name}:0:0", f"{name}:1:0"]
+
+
+def test_consumer_groups_list_and_describe_in_all_forms(server: Server, member: Callable[..., Member]) -> None:
+    topic, group = server.create(server.unique("desc"), 2), server.unique("g")
+    server.fill(topic, 2, 10)
+    one = member("librdkafka", group=group, topics=[topic], client_id="me", instance="pod-0")
+    one.wait("all records", lambda m: len(m.records) == 20, 60)
+    one.commit()
+    server.fill(topic, 2, 3, start=10)
+    assert group in tool(server, kafka_tools.GROUPS, "--list").split()
+    listed = tool(server, kafka_tools.GROUPS, "--list", "--state", "Stable")
+    assert re.search(rf"{group}\s+.*Stable", listed)
+    offsets = rows(tool(server, kafka_tools.GROUPS, "--describe", "--group", group))
+    assert [(r["PARTITION"], r["CURRENT-OFFSET"], r["LOG-END-OFFSET"], r["LAG"]) for r in offsets] == [
+        ("0", "10", "13", "3"),
+        ("1", "10", "13", "3"),
+    ]
+    assert all(r["CLIENT-ID"] == "me" and r["HOST"].startswith("/127.0.0.1") for r in offsets)
+    members = tool(server, kafka_tools.GROUPS, "--describe", "--group", group, "--members", "--verbose")
+    assert "pod-0" in members
+    assert re.search(rf"{topic}[:(]\s*0,1", members)
+    state = tool(server, kafka_tools.GROUPS, "--describe", "--group", group, "--state")
+    assert re.search(r"range\s+Stable\s+1", state)
+
+
+def test_consumer_groups_reset_delete_offsets_and_delete(server: Server, member: Callable[..., Member]) -> None:
+    topic, group = server.create(server.unique("reset"), 2), server.unique("g")
+    server.fill(topic, 2, 10)
+    one = member("librdkafka", group=group, topics=[topic])
+    one.wait("all records", lambda m: len(m.records) == 20, 60)
+    one.commit()
+    refused = tool(server, kafka_tools.GROUPS, "--delete", "--group", group, fails=True)
+    assert "not empty" in refused.lower() or "NonEmptyGroup" in refused
+    one.leave()
+    reset = ["--reset-offsets", "--group", group, "--topic", topic]
+    tool(server, kafka_tools.GROUPS, *reset, "--to-offset", "4", "--execute")
+    assert [r["CURRENT-OFFSET"] for r in rows(tool(server, kafka_tools.GROUPS, "--describe", "--group", group))] == [
+        "4",
+        "4",
+    ]
+    tool(server, kafka_tools.GROUPS, *reset, "--shift-by", "-1", "--execute")
+    assert [r["CURRENT-OFFSET"] for r in rows(tool(server, kafka_tools.GROUPS, "--describe", "--group", group))] == [
+        "3",
+        "3",
+    ]
+    tool(server, kafka_tools.GROUPS, "--delete-offsets", "--group", group, "--topic", f"{topic}:1")
+    left = rows(tool(server, kafka_tools.GROUPS, "--describe", "--group", group))
+    assert [r["CURRENT-OFFSET"] for r in left if r["PARTITION"] == "0"] == ["3"]
+    assert [r["CURRENT-OFFSET"] for r in left if r["PARTITION"] == "1" and r["CURRENT-OFFSET"] != "-"] == []
+    tool(server, kafka_tools.GROUPS, "--delete", "--group", group)
+    assert group not in tool(server, kafka_tools.GROUPS, "--list").split()
+
+
+def test_verifiable_producer_and_consumer_agree(server: Server, tmp_path: Path) -> None:
+    topic, group = server.create(server.unique("verify"), 3), server.unique("g")
+    sent = kafka_tools.run(
+        kafka_tools.VERIFIABLE_PRODUCER,
+        "--bootstrap-server",
+        server.bootstrap,
+        "--topic",
+        topic,
+        "--max-messages",
+        "500",
+    )
+    assert sent.count("producer_send_success") == 500
+    output = tmp_path / "consumer.txt"
+    arguments = ["--bootstrap-server", server.bootstrap, "--topic", topic, "--group-id", group]
+    arguments += ["--reset-policy", "earliest", "--enable-autocommit"]
+    with kafka_tools.running(kafka_tools.VERIFIABLE_CONSUMER, *arguments, output=output):
+
+        def read() -> bool:
+            found = re.findall(r'"name":"records_consumed","partitions":\[[^]]*\],"count":(\d+)', output.read_text())
+            found += re.findall(r'"name":"records_consumed".*?"count":(\d+)', output.read_text()) if not found else []
+            return sum(int(count) for count in found) >= 500
+
+        wait_until("the consumer read what the producer sent", read, 60, 0.5)
+
+
+def test_configs_describe_and_alter(server: Server) -> None:
+    name = server.create(server.unique("conf"), 1)
+    entity = ["--entity-type", "topics", "--entity-name", name]
+    tool(server, kafka_tools.CONFIGS, "--alter", *entity, "--add-config", "retention.ms=1000000")
+    wait_until(
+        "the new value shows",
+        lambda: "retention.ms=1000000" in tool(server, kafka_tools.CONFIGS, "--describe", *entity),
+        20,
+        0.5,
+    )

@@ -1,0 +1,205 @@
+"""A real Muster cluster of processes on loopback, for tests and benchmarks: start, kill, freeze, restart, ask, stop.
+
+It drives the product as a person does: `muster dev` starts the replicas, pid files name them, a dead replica is started
+again with `muster server --config DIR/replica-N/server.properties`, questions go to the admin port with the token.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+START_SECONDS_MAX = 60
+STOP_SECONDS_MAX = 30
+PORT_SPAN = 400
+"""Clients on P.., peers +100, probes +200, admin +300."""
+
+
+def wait_until(what: str, check: Callable[[], Any], seconds: float, every: float = 0.05) -> Any:
+    """Poll `check` until it returns something true; its last value is in the error otherwise."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = check()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds} s: {what} (last: {value!r})")
+        time.sleep(every)
+
+
+def free_port_base(replicas: int = 5) -> int:
+    """A port P so that P..P+n and the same +100, +200, +300 are free; below the ephemeral range."""
+    start = 11_000 + (os.getpid() * 7) % 300 * 60
+    for base in range(start, 32_000 - PORT_SPAN, 10):
+        wanted = [base + lane + n for lane in (0, 100, 200, 300) for n in range(replicas)]
+        if all(_is_free(port) for port in wanted):
+            return base
+    raise AssertionError("no free port range")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+class MusterCluster:
+    """`with MusterCluster(folder) as cluster: ...`"""
+
+    def __init__(
+        self, folder: Path, *, replicas: int = 3, partitions: int = 50, settings: dict[str, str] | None = None
+    ) -> None:
+        self.folder = folder
+        self.replicas = replicas
+        self.partitions = partitions
+        self.settings = settings or {}
+        self.port = free_port_base()
+        self.output = folder.with_name(folder.name + ".log")
+        self._supervisor: subprocess.Popen[bytes] | None = None
+        self._restarted: dict[int, subprocess.Popen[bytes]] = {}
+
+    # --- life
+
+    def __enter__(self) -> "MusterCluster":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self, *, fresh: bool = True) -> None:
+        command = [sys.executable, "-m", "muster_coordinator.cli.main", "dev", "--data", str(self.folder)]
+        command += ["--replicas", str(self.replicas), "--port", str(self.port), "--partitions", str(self.partitions)]
+        for key, value in self.settings.items():
+            command += ["--set", f"{key}={value}"]
+        if fresh:
+            command.append("--fresh")
+        self.output.parent.mkdir(parents=True, exist_ok=True)
+        with self.output.open("ab") as log:
+            mark = self.output.stat().st_size
+            self._supervisor = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+        try:
+            wait_until("muster dev is ready", lambda: self._ready(mark), START_SECONDS_MAX)
+        except AssertionError as error:
+            tail = self.output.read_text(errors="replace")[-4000:]
+            self.stop()
+            raise AssertionError(f"{error}\n--- {self.output}\n{tail}") from None
+
+    def _ready(self, mark: int) -> bool:
+        assert self._supervisor is not None
+        if self._supervisor.poll() is not None:
+            raise AssertionError(f"muster dev ended with {self._supervisor.returncode}")
+        return b"ready bootstrap=" in self.output.read_bytes()[mark:]
+
+    def stop(self) -> int | None:
+        """Ctrl-C, as a person would; whatever is left after the grace is killed."""
+        code: int | None = None
+        for process in self._restarted.values():
+            if process.poll() is None:
+                process.terminate()
+        if self._supervisor is not None and self._supervisor.poll() is None:
+            self._supervisor.send_signal(signal.SIGINT)
+            try:
+                code = self._supervisor.wait(STOP_SECONDS_MAX)
+            except subprocess.TimeoutExpired:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self._supervisor.pid, signal.SIGKILL)
+                self._supervisor.wait()
+        for process in self._restarted.values():
+            try:
+                process.wait(STOP_SECONDS_MAX)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._supervisor = None
+        self._restarted.clear()
+        return code
+
+    # --- one replica
+
+    def pid(self, replica: int) -> int:
+        return int((self.folder / f"replica-{replica}" / "pid").read_text())
+
+    def kill(self, replica: int, number: int = signal.SIGKILL) -> None:
+        os.kill(self.pid(replica), number)
+        if number == signal.SIGKILL:
+            process = self._restarted.get(replica)
+            if process is not None:
+                process.wait()
+
+    def freeze(self, replica: int) -> None:
+        os.kill(self.pid(replica), signal.SIGSTOP)
+
+    def thaw(self, replica: int) -> None:
+        os.kill(self.pid(replica), signal.SIGCONT)
+
+    def start_replica(self, replica: int, *, wait_ready: bool = True) -> None:
+        config = self.folder / f"replica-{replica}" / "server.properties"
+        command = [sys.executable, "-m", "muster_coordinator.cli.main", "server", "--config", str(config)]
+        with self.output.open("ab") as log:
+            self._restarted[replica] = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+        if wait_ready:
+            self.wait_ready(replica)
+
+    def wait_ready(self, replica: int, seconds: float = START_SECONDS_MAX) -> None:
+        wait_until(f"replica {replica} is ready", lambda: self.probe(replica, "/readyz") == 200, seconds)
+
+    # --- questions
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{self.port + n}" for n in range(self.replicas))
+
+    def client_port(self, replica: int) -> int:
+        return self.port + replica
+
+    def probe(self, replica: int, path: str) -> int:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port + 200 + replica}{path}", timeout=5) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            return error.code
+        except OSError:
+            return 0
+
+    def metrics(self, replica: int) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port + 200 + replica}/metrics", timeout=5) as answer:
+            return str(answer.read().decode())
+
+    def admin(self, replica: int, path: str, *, post: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        """(HTTP status, body). Raises OSError when nobody listens."""
+        token = (self.folder / "admin-token").read_text().strip()
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port + 300 + replica}{path}",
+            data=None if post is None else json.dumps(post).encode(),
+            headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+            method="GET" if post is None else "POST",
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return int(answer.status), json.loads(answer.read() or b"{}")
+        except urllib.error.HTTPError as error:
+            body = error.read()
+            return error.code, json.loads(body) if body.startswith(b"{") else {}
+
+    def status(self, replica: int) -> dict[str, Any]:
+        code, body = self.admin(replica, "/v1/status")
+        assert code == 200, (code, body)
+        return body
+
+    def alive(self) -> Iterator[int]:
+        for replica in range(self.replicas):
+            if self.probe(replica, "/livez") == 200:
+                yield replica

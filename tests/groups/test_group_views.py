@@ -1,0 +1,106 @@
+"""DescribeGroups, ListGroups and the views for metrics: protocol.md 3.13."""
+
+from muster_coordinator import limits
+from muster_coordinator.groups.config import ShardConfig
+from muster_coordinator.groups.requests import DescribeGroup, ListGroups
+
+from tests.groups.host import Host, Member, commit, leave, listed, stable
+
+
+def describe(host: Host, group: str = "g"):
+    return host.ask(DescribeGroup(group))
+
+
+def test_unknown_group_is_dead_and_not_known():
+    answer = describe(Host())
+    assert (answer.error, answer.state, answer.known, answer.members) == (0, "Dead", False, ())
+
+
+def test_stable_group_is_described_in_full():
+    host = Host()
+    leader, follower = stable(host, names=("range", "sticky"))
+    answer = describe(host)
+    assert (answer.state, answer.protocol_type, answer.protocol, answer.generation) == (
+        "Stable", "consumer", "range", 1,
+    )  # fmt: skip
+    assert [m.member for m in answer.members] == [leader.id, follower.id]
+    member = answer.members[0]
+    assert (member.client_id, member.client_host, member.instance) == ("c", "/127.0.0.1", None)
+    assert (member.metadata, member.assignment) == (b"meta-range", b"plan-" + leader.id.encode())
+
+
+def test_other_states_show_members_without_bytes():
+    host = Host(ShardConfig())
+    member = Member(host).join()
+    for state in ("PreparingRebalance", "CompletingRebalance"):
+        answer = describe(host)
+        assert (answer.state, answer.protocol, len(answer.members)) == (state, "", 1)
+        assert (answer.members[0].metadata, answer.members[0].assignment) == (b"", b"")
+        assert answer.protocol_type == "consumer"
+        host.advance(3_000)
+    member.took()
+
+
+def test_empty_and_simple_groups():
+    host = Host()
+    (member,) = stable(host, 1)
+    host.ask(leave(member.id))
+    host.ask(commit(group="s"))
+    empty, simple = describe(host), describe(host, "s")
+    assert (empty.state, empty.protocol_type, empty.protocol, empty.members) == ("Empty", "consumer", "", ())
+    assert (simple.state, simple.protocol_type, simple.known) == ("Empty", "", True)
+
+
+def test_list_and_its_filters():
+    host = Host()
+    stable(host, 1, "live")
+    host.ask(commit(group="simple"))
+    assert {g: (e.state, e.protocol_type, e.type) for g, e in listed(host).items()} == {
+        "live": ("Stable", "consumer", "classic"),
+        "simple": ("Empty", "", "classic"),
+    }
+    assert listed(host, "stable").keys() == {"live"}
+    assert listed(host, "STABLE", "empty").keys() == {"live", "simple"}
+    assert listed(host, "nonsense") == {}
+    assert listed(host, types=("classic",)).keys() == {"live", "simple"}
+    assert listed(host, types=("Classic", "consumer")).keys() == {"live", "simple"}
+    assert listed(host, types=("consumer",)) == {}
+
+
+def test_a_long_list_takes_several_turns_and_misses_nothing():
+    host = Host(followers=0)
+    count = 2 * limits.GROUP_SLICE_WORK + 10
+    for n in range(count):
+        host.ask(commit(group=f"g{n}"))
+    ticket = host.send(ListGroups((), ()))
+    assert ticket not in host.answers
+    assert host.leader.next_deadline_ms() <= host.mono
+    host.tick()
+    assert len(host.answers[ticket].groups) == count
+
+
+def test_list_in_slices_is_answered_on_resign():
+    host = Host()
+    for n in range(limits.GROUP_SLICE_WORK + 10):
+        host.ask(commit(group=f"g{n}"))
+    ticket = host.send(ListGroups((), ()))
+    host.hand_over()
+    assert host.answers[ticket].error == 16
+
+
+def test_views_and_counts_on_leader_and_follower():
+    host = Host()
+    members = stable(host, 2, "live")
+    host.ask(commit(members[0].id, 1, group="live"))
+    host.ask(commit(group="simple"))
+    follower = host.followers[0]
+    expected = {
+        ("live", "classic", "Stable", 1, 2, "consumer", "range", 1),
+        ("simple", "simple", "Empty", 0, 0, "", "", 1),
+    }
+    assert set(host.leader.views()) == set(follower.views()) == expected
+    for shard in (host.leader, follower):
+        assert shard.group_counts() == {
+            "Empty": 0, "PreparingRebalance": 0, "CompletingRebalance": 0, "Stable": 1,
+        }  # fmt: skip
+        assert (shard.offset_count(), shard.group_count(), shard.member_count()) == (2, 1, 2)

@@ -1,0 +1,471 @@
+"""Every advertised (api, version), asked by kafka-python's encoder; what the answer *means* is checked, not its bytes.
+
+`MUSTER_TEST_AGAINST=kafka` runs the same questions against a real broker.
+"""
+
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from muster_coordinator.records.batch import encode_batch
+from muster_coordinator.wire.versions import VERSIONS, Api
+
+from tests.cluster import MusterCluster, wait_until
+from tests.integration.second_client import SecondClient
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
+
+TOPIC = "versions"
+WITH_ID = {"Produce": 13, "Fetch": 13, "OffsetCommit": 10, "OffsetFetch": 10}
+Ask = Callable[..., Any]
+
+
+class World:
+    """A one-replica cluster with one topic of three records, and ids that are not used twice."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.client = SecondClient(port)
+        self.topic_id = uuid.UUID(int=0)
+
+    def ask(self, api: str, version: int, **fields: Any) -> Any:
+        return self.client.ask(api, version, **fields)
+
+    def unique(self, stem: str) -> str:
+        return f"{stem}-{uuid.uuid4().hex[:10]}"
+
+    def prepare(self) -> None:
+        self.create(TOPIC, 2)
+        self.topic_id = self.ask("Metadata", 12, topics=[{"name": TOPIC}]).topics[0].topic_id
+        values = [b"one", b"two", b"three"]
+        wait_until("records", lambda: self.produce(9, values).responses[0].partition_responses[0].error_code == 0, 10)
+
+    def create(self, name: str, partitions: int, version: int = 5) -> Any:
+        topic = {"name": name, "num_partitions": partitions, "replication_factor": -1, "assignments": [], "configs": []}
+        if version < 4:
+            topic["replication_factor"] = 1
+        answer = self.ask("CreateTopics", version, topics=[topic], timeout_ms=10_000, validate_only=False)
+        if answer.topics[0].error_code == 0:
+            wait_until("the topic is led", lambda: self.led(name, partitions), 10)
+        return answer
+
+    def led(self, name: str, partitions: int) -> bool:
+        topic = self.ask("Metadata", 9, topics=[{"name": name}]).topics[0]
+        return len(topic.partitions) == partitions and all(p.error_code == 0 for p in topic.partitions)
+
+    def produce(self, version: int, values: list[bytes], partition: int = 0) -> Any:
+        batch = encode_batch([(None, v) for v in values], timestamp_ms=1_700_000_000_000)
+        topic = {"name": TOPIC, "topic_id": self.topic_id}
+        data = [{**topic, "partition_data": [{"index": partition, "records": bytes(batch)}]}]
+        return self.ask("Produce", version, transactional_id=None, acks=-1, timeout_ms=10_000, topic_data=data)
+
+    def member(self, group: str) -> tuple[str, int]:
+        """A lone member of a new group, synced; (member id, generation)."""
+        answer = self.join(5, group)
+        member = answer.member_id
+        answer = self.join(5, group, member)
+        assert answer.error_code == 0
+        synced = self.sync(3, group, member, answer.generation_id)
+        assert synced.error_code == 0
+        return member, answer.generation_id
+
+    def join(self, version: int, group: str, member: str = "") -> Any:
+        return self.ask(
+            "JoinGroup",
+            version,
+            group_id=group,
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            member_id=member,
+            group_instance_id=None,
+            protocol_type="consumer",
+            protocols=[{"name": "range", "metadata": b"\0\0\0\0\0\0\0\0\0\0"}],
+            reason="because",
+        )
+
+    def sync(self, version: int, group: str, member: str, generation: int) -> Any:
+        return self.ask(
+            "SyncGroup",
+            version,
+            group_id=group,
+            generation_id=generation,
+            member_id=member,
+            group_instance_id=None,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=[{"member_id": member, "assignment": b"plan"}],
+        )
+
+    def commit(self, version: int, group: str, offset: int, member: str = "", generation: int = -1) -> Any:
+        partition = {"partition_index": 1, "committed_offset": offset, "committed_metadata": "m"}
+        if version >= 6:
+            partition["committed_leader_epoch"] = 3
+        return self.ask(
+            "OffsetCommit",
+            version,
+            group_id=group,
+            generation_id_or_member_epoch=generation,
+            member_id=member,
+            group_instance_id=None,
+            retention_time_ms=-1,
+            topics=[{"name": TOPIC, "topic_id": self.topic_id, "partitions": [partition]}],
+        )
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("versions")
+    if os.environ.get("MUSTER_TEST_AGAINST") == "kafka":
+        from tests.kafka_broker import KafkaBroker
+
+        with KafkaBroker(folder) as broker:
+            yield from prepared(broker.port)
+        return
+    settings = {"group.initial.rebalance.delay.ms": "0"}
+    with MusterCluster(folder / "data", replicas=1, partitions=4, settings=settings) as cluster:
+        yield from prepared(cluster.port)
+
+
+def prepared(port: int) -> Iterator[World]:
+    it = World(port)
+    try:
+        it.prepare()
+        it.ask("FindCoordinator", 0, key="warm")  # makes a fresh Kafka create its offsets topic
+        wait_until("groups are served", lambda: it.join(3, "warm").error_code == 0, 20)
+        yield it
+    finally:
+        it.client.close()
+
+
+# --- one question per API; each takes (world, version)
+
+
+def ask_produce(world: World, version: int) -> None:
+    answer = world.produce(version, [b"x"], partition=1).responses[0].partition_responses[0]
+    assert answer.error_code == 0
+    assert answer.base_offset >= 0
+
+
+def ask_fetch(world: World, version: int) -> None:
+    partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
+    partition |= {"current_leader_epoch": -1, "last_fetched_epoch": -1, "log_start_offset": -1}
+    answer = world.ask(
+        "Fetch",
+        version,
+        max_wait_ms=100,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        isolation_level=0,
+        session_id=0,
+        session_epoch=-1,
+        topics=[{"topic": TOPIC, "topic_id": world.topic_id, "partitions": [partition]}],
+        forgotten_topics_data=[],
+        rack_id="",
+    )
+    got = answer.responses[0].partitions[0]
+    assert got.error_code == 0
+    assert got.high_watermark >= 3
+    assert b"three" in bytes(got.records)
+
+
+def ask_list_offsets(world: World, version: int) -> None:
+    def at(timestamp: int) -> tuple[int, int]:
+        partition = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": timestamp}
+        topics = [{"name": TOPIC, "partitions": [partition]}]
+        answer = world.ask("ListOffsets", version, isolation_level=0, topics=topics, timeout_ms=5000)
+        got = answer.topics[0].partitions[0]
+        return got.error_code, got.offset
+
+    assert at(-1) == (0, 3)
+    assert at(-2) == (0, 0)
+    assert at(1_700_000_000_000) == (0, 0)
+    if version >= 7:
+        assert at(-3) == (0, 0)
+
+
+def ask_metadata(world: World, version: int) -> None:
+    answer = world.ask("Metadata", version, topics=[{"name": TOPIC}], allow_auto_topic_creation=False)
+    topic = answer.topics[0]
+    assert (topic.error_code, topic.name, len(topic.partitions)) == (0, TOPIC, 2)
+    assert {p.leader_id for p in topic.partitions} <= {b.node_id for b in answer.brokers}
+    if version >= 1:
+        assert answer.controller_id in {b.node_id for b in answer.brokers}
+    if version >= 2:
+        assert len(answer.cluster_id) == 22
+    if version >= 10:
+        assert topic.topic_id == world.topic_id
+
+
+def ask_offset_commit(world: World, version: int) -> None:
+    group = world.unique("commit")
+    answer = world.commit(version, group, 77)
+    assert answer.topics[0].partitions[0].error_code == 0
+    got = world.ask("OffsetFetch", 5, group_id=group, topics=[{"name": TOPIC, "partition_indexes": [1]}])
+    read = got.topics[0].partitions[0]
+    assert (read.committed_offset, read.metadata) == (77, "m")
+    assert read.committed_leader_epoch == (3 if version >= 6 else -1)
+
+
+def ask_offset_fetch(world: World, version: int) -> None:
+    group = world.unique("fetch")
+    world.commit(6, group, 5)
+    topics = [{"name": TOPIC, "topic_id": world.topic_id, "partition_indexes": [0, 1]}]
+    if version >= 8:
+        groups = [{"group_id": group, "member_id": None, "member_epoch": -1, "topics": topics}]
+        answer = world.ask("OffsetFetch", version, groups=groups, require_stable=False).groups[0]
+    else:
+        answer = world.ask("OffsetFetch", version, group_id=group, topics=topics, require_stable=False)
+    if version >= 2:
+        assert answer.error_code == 0
+    got = {p.partition_index: p.committed_offset for p in answer.topics[0].partitions}
+    assert got == {0: -1, 1: 5}
+
+
+def ask_find_coordinator(world: World, version: int) -> None:
+    group = world.unique("find")
+    if version >= 4:
+        answer = world.ask("FindCoordinator", version, key_type=0, coordinator_keys=[group, "other"])
+        assert [c.key for c in answer.coordinators] == [group, "other"]
+        found = answer.coordinators[0]
+    else:
+        found = world.ask("FindCoordinator", version, key=group, key_type=0)
+    assert (found.error_code, found.port) == (0, world.port)
+
+
+def ask_join_group(world: World, version: int) -> None:
+    group = world.unique("join")
+    answer = world.join(version, group)
+    if version >= 4:
+        assert answer.error_code == 79
+        answer = world.join(version, group, answer.member_id)
+    assert answer.error_code == 0
+    assert answer.generation_id == 1
+    assert answer.leader == answer.member_id
+    assert [m.member_id for m in answer.members] == [answer.member_id]
+    assert answer.protocol_name == "range"
+    if version >= 7:
+        assert answer.protocol_type == "consumer"
+
+
+def ask_heartbeat(world: World, version: int) -> None:
+    group = world.unique("beat")
+    member, generation = world.member(group)
+    fields = {"group_id": group, "member_id": member, "group_instance_id": None}
+    assert world.ask("Heartbeat", version, generation_id=generation, **fields).error_code == 0
+    assert world.ask("Heartbeat", version, generation_id=generation + 1, **fields).error_code == 22
+
+
+def ask_leave_group(world: World, version: int) -> None:
+    group = world.unique("leave")
+    member, _ = world.member(group)
+    identity = {"member_id": member, "group_instance_id": None, "reason": "done"}
+    answer = world.ask("LeaveGroup", version, group_id=group, member_id=member, members=[identity])
+    assert answer.error_code == 0
+    if version >= 3:
+        assert [(m.member_id, m.error_code) for m in answer.members] == [(member, 0)]
+
+
+def ask_sync_group(world: World, version: int) -> None:
+    group = world.unique("sync")
+    first = world.join(5, group)
+    joined = world.join(5, group, first.member_id)
+    answer = world.sync(version, group, joined.member_id, joined.generation_id)
+    assert (answer.error_code, bytes(answer.assignment)) == (0, b"plan")
+    if version >= 5:
+        assert (answer.protocol_type, answer.protocol_name) == ("consumer", "range")
+
+
+def ask_describe_groups(world: World, version: int) -> None:
+    group = world.unique("describe")
+    member, _ = world.member(group)
+    answer = world.ask("DescribeGroups", version, groups=[group, "absent"], include_authorized_operations=False)
+    known, absent = answer.groups
+    assert (known.error_code, known.group_state, known.protocol_data) == (0, "Stable", "range")
+    assert [m.member_id for m in known.members] == [member]
+    assert bytes(known.members[0].member_assignment) == b"plan"
+    assert known.members[0].client_host == "/127.0.0.1"
+    assert (absent.group_state, absent.error_code) == ("Dead", 69 if version >= 6 else 0)
+
+
+def ask_list_groups(world: World, version: int) -> None:
+    group = world.unique("list")
+    world.member(group)
+    answer = world.ask("ListGroups", version, states_filter=[], types_filter=[])
+    listed = {g.group_id: g for g in answer.groups}
+    assert listed[group].protocol_type == "consumer"
+    if version >= 4:
+        assert listed[group].group_state == "Stable"
+        empty = world.ask("ListGroups", version, states_filter=["Empty"], types_filter=[])
+        assert group not in {g.group_id for g in empty.groups}
+    if version >= 5:
+        assert listed[group].group_type.lower() == "classic"
+
+
+def ask_api_versions(world: World, version: int) -> None:
+    answer = world.ask("ApiVersions", version, client_software_name="test", client_software_version="1.0")
+    assert answer.error_code == 0
+    ranges = {k.api_key: (k.min_version, k.max_version) for k in answer.api_keys}
+    assert ranges[18] == (0, 4)
+    assert ranges[0][0] == 0
+
+
+def ask_create_topics(world: World, version: int) -> None:
+    name = world.unique("created")
+    answer = world.create(name, 3, version)
+    assert answer.topics[0].error_code == 0
+    if version >= 5:
+        assert answer.topics[0].num_partitions == 3
+    if version >= 7:
+        assert answer.topics[0].topic_id.int != 0
+    assert world.create(name, 3, version).topics[0].error_code == 36
+
+
+def ask_delete_topics(world: World, version: int) -> None:
+    name = world.unique("deleted")
+    world.create(name, 1)
+    if version >= 6:
+        fields: dict[str, Any] = {"topics": [{"name": name, "topic_id": uuid.UUID(int=0)}]}
+    else:
+        fields = {"topic_names": [name]}
+    answer = world.ask("DeleteTopics", version, timeout_ms=10_000, **fields)
+    assert answer.responses[0].error_code == 0
+    wait_until("gone", lambda: world.ask("Metadata", 4, topics=[{"name": name}]).topics[0].error_code == 3, 10)
+
+
+def ask_delete_records(world: World, version: int) -> None:
+    name = world.unique("truncated")
+    world.create(name, 1)
+    partition = {"partition_index": 0, "offset": 0}
+
+    def truncated() -> bool:
+        """6 while the new partition's leader has not begun to serve."""
+        topics = [{"name": name, "partitions": [partition]}]
+        got = world.ask("DeleteRecords", version, topics=topics, timeout_ms=10_000).topics[0].partitions[0]
+        assert got.error_code in (0, 6)
+        return (got.error_code, got.low_watermark) == (0, 0)
+
+    wait_until("nothing to delete", truncated, 5)
+    partition["offset"] = 5
+    answer = world.ask("DeleteRecords", version, topics=[{"name": name, "partitions": [partition]}], timeout_ms=10_000)
+    assert answer.topics[0].partitions[0].error_code == 1
+
+
+def ask_init_producer_id(world: World, version: int) -> None:
+    fields = {"transaction_timeout_ms": 60_000, "producer_id": -1, "producer_epoch": -1}
+
+    def fresh() -> Any:
+        """14 until the first block of ids is there, as in Kafka."""
+        answer = world.ask("InitProducerId", version, transactional_id=None, **fields)
+        return answer if answer.error_code == 0 else None
+
+    first, second = (wait_until("a producer id", fresh, 10) for _ in range(2))
+    assert first.producer_id != second.producer_id
+    assert first.producer_epoch == second.producer_epoch == 0
+
+
+def ask_offset_for_leader_epoch(world: World, version: int) -> None:
+    epoch = world.ask("Metadata", 9, topics=[{"name": TOPIC}]).topics[0].partitions[0].leader_epoch
+    partition = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": epoch}
+    topics = [{"topic": TOPIC, "partitions": [partition]}]
+    got = world.ask("OffsetForLeaderEpoch", version, replica_id=-2, topics=topics).topics[0].partitions[0]
+    assert (got.error_code, got.end_offset) == (0, 3)
+
+
+def ask_describe_configs(world: World, version: int) -> None:
+    resource = {"resource_type": 2, "resource_name": TOPIC, "configuration_keys": ["retention.ms", "cleanup.policy"]}
+    answer = world.ask(
+        "DescribeConfigs", version, resources=[resource], include_synonyms=True, include_documentation=False
+    )
+    got = answer.results[0]
+    assert got.error_code == 0
+    assert {c.name: c.value for c in got.configs} == {"retention.ms": "604800000", "cleanup.policy": "delete"}
+
+
+def ask_create_partitions(world: World, version: int) -> None:
+    name = world.unique("grown")
+    world.create(name, 1)
+    wanted = {"name": name, "count": 3, "assignments": None}
+    answer = world.ask("CreatePartitions", version, topics=[wanted], timeout_ms=10_000, validate_only=False)
+    assert answer.results[0].error_code == 0
+    wait_until("three partitions", lambda: world.led(name, 3), 10)
+
+
+def ask_delete_groups(world: World, version: int) -> None:
+    group = world.unique("dead")
+    world.commit(6, group, 1)
+    answer = world.ask("DeleteGroups", version, groups_names=[group, "never-was"])
+    assert {r.group_id: r.error_code for r in answer.results} == {group: 0, "never-was": 69}
+
+
+def ask_incremental_alter_configs(world: World, version: int) -> None:
+    name = world.unique("altered")
+    world.create(name, 1)
+    config = {"name": "retention.ms", "config_operation": 0, "value": "12345678"}
+    resource = {"resource_type": 2, "resource_name": name, "configs": [config]}
+    answer = world.ask("IncrementalAlterConfigs", version, resources=[resource], validate_only=False)
+    assert answer.responses[0].error_code == 0
+
+    def seen() -> bool:
+        wanted = {"resource_type": 2, "resource_name": name, "configuration_keys": ["retention.ms"]}
+        got = world.ask("DescribeConfigs", 1, resources=[wanted], include_synonyms=False)
+        return bool(got.results[0].configs[0].value == "12345678")
+
+    wait_until("the new value", seen, 10)
+
+
+def ask_list_partition_reassignments(world: World, version: int) -> None:
+    answer = world.ask("ListPartitionReassignments", version, timeout_ms=5000, topics=None)
+    assert (answer.error_code, list(answer.topics)) == (0, [])
+
+
+def ask_offset_delete(world: World, version: int) -> None:
+    group = world.unique("forget")
+    world.commit(6, group, 9)
+    topics = [{"name": TOPIC, "partitions": [{"partition_index": 1}]}]
+    answer = world.ask("OffsetDelete", version, group_id=group, topics=topics)
+    assert answer.error_code == 0
+    assert answer.topics[0].partitions[0].error_code == 0
+    got = world.ask("OffsetFetch", 5, group_id=group, topics=[{"name": TOPIC, "partition_indexes": [1]}])
+    assert got.topics[0].partitions[0].committed_offset == -1
+
+
+def ask_describe_cluster(world: World, version: int) -> None:
+    answer = world.ask(
+        "DescribeCluster",
+        version,
+        include_cluster_authorized_operations=False,
+        endpoint_type=1,
+        include_fenced_brokers=False,
+    )
+    assert answer.error_code == 0
+    assert [b.port for b in answer.brokers] == [world.port]
+    assert answer.controller_id in {b.broker_id for b in answer.brokers}
+
+
+def ask_describe_topic_partitions(world: World, version: int) -> None:
+    answer = world.ask(
+        "DescribeTopicPartitions", version, topics=[{"name": TOPIC}], response_partition_limit=1, cursor=None
+    )
+    assert [p.partition_index for p in answer.topics[0].partitions] == [0]
+    assert answer.next_cursor.partition_index == 1
+
+
+EVERY = [(api, version) for api, span in VERSIONS.items() for version in range(span.min, span.max + 1)]
+
+
+@pytest.mark.parametrize(("api", "version"), EVERY, ids=[f"{Api(a).name}-{v}" for a, v in EVERY])
+def test_answer_means_what_the_second_implementation_expects(world: World, api: int, version: int) -> None:
+    globals()[f"ask_{Api(api).name.lower()}"](world, version)
+
+
+@pytest.mark.skipif(os.environ.get("MUSTER_TEST_AGAINST") == "kafka", reason="Kafka advertises more")
+def test_advertised_versions_are_the_decided_ones(world: World) -> None:
+    answer = world.ask("ApiVersions", 3, client_software_name="test", client_software_version="1")
+    told = {k.api_key: (k.min_version, k.max_version) for k in answer.api_keys}
+    assert told == {
+        0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9), 12: (0, 4),
+        13: (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5), 18: (0, 4), 19: (2, 7), 20: (1, 6), 21: (0, 2), 22: (0, 5),
+        23: (2, 4), 32: (1, 4), 37: (0, 3), 42: (0, 2), 44: (0, 1), 46: (0, 0), 47: (0, 0), 60: (0, 2), 75: (0, 0),
+    }  # fmt: skip

@@ -1,0 +1,138 @@
+"""A JVM with Kafka's own jars, for tests that compare against the original.
+
+`classpath("group:artifact:version", ...)` resolves coordinates and their run-time dependencies with Maven once and
+keeps the jars under `.cache/java-lib/`, keyed by the coordinates; `compile_java` keeps class files the same way under
+`.cache/java-classes/`, keyed by the sources. Both take a file lock, so that two test runs can share the cache, and
+work without network once filled. A machine without java, javac or mvn skips such tests with the reason, unless the
+environment variable MUSTER_REQUIRE contains `java` or `all`: then the missing tool is a failure.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+import pytest
+
+CACHE = Path(__file__).resolve().parent.parent / ".cache"
+KAFKA_VERSION = "4.3.0"
+KAFKA_CLIENTS = f"org.apache.kafka:kafka-clients:{KAFKA_VERSION}"
+KAFKA_SERVER = f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}"
+KAFKA_TOOLS = f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}"
+LOG4J_BINDING = "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4"
+SLF4J_SILENT = "org.slf4j:slf4j-nop:1.7.36"
+KAFKA_ALL = (KAFKA_SERVER, KAFKA_TOOLS, LOG4J_BINDING)
+"""Broker, console tools (`org.apache.kafka.tools.*`) and a logger; one class path for all of them."""
+
+MAVEN_TIMEOUT_S = 300.0
+JAVAC_TIMEOUT_S = 120.0
+JVM_SMALL = ("-Xshare:auto", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss512k")
+"""A JVM that starts fast and leaves the second core alone; add -Xmx yourself."""
+
+
+def required(kind: str) -> bool:
+    """Whether MUSTER_REQUIRE forbids skipping tests of `kind`."""
+    wanted = {word.strip() for word in os.environ.get("MUSTER_REQUIRE", "").split(",")}
+    return kind in wanted or "all" in wanted
+
+
+def give_up(kind: str, reason: str) -> None:
+    """Skip the running test loudly, or fail it where MUSTER_REQUIRE asks for `kind`. Never returns."""
+    if required(kind):
+        pytest.fail(f"MUSTER_REQUIRE asks for {kind}: {reason}", pytrace=False)
+    pytest.skip(f"NOT RUN ({kind}): {reason}")
+
+
+def java_command(tool: str = "java") -> str:
+    """Path of `java` or `javac`; gives up when there is none."""
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which(tool, path=str(Path(home) / "bin")) if home else None
+    found = found or shutil.which(tool)
+    if found is None:
+        give_up("java", f"no {tool} on this machine (JAVA_HOME and PATH searched)")
+    assert found is not None
+    return found
+
+
+def classpath(*coordinates: str) -> str:
+    """Class path of `group:artifact:version` coordinates with their run-time dependencies."""
+    assert coordinates
+    java_command()
+    key = hashlib.sha256("\n".join(coordinates).encode()).hexdigest()[:16]
+    folder = CACHE / "java-lib" / key
+    with _locked(folder):
+        if not folder.is_dir():
+            _resolve(coordinates, folder)
+    return os.pathsep.join(str(jar) for jar in sorted(folder.glob("*.jar")))
+
+
+def compile_java(sources: Sequence[Path], class_path: str) -> str:
+    """Compile `sources`; returns a class path that holds the result in front of `class_path`."""
+    javac = java_command("javac")
+    digest = hashlib.sha256(class_path.encode())
+    for source in sources:
+        digest.update(source.read_bytes())
+    folder = CACHE / "java-classes" / digest.hexdigest()[:16]
+    with _locked(folder):
+        if not folder.is_dir():
+            partial = _fresh(folder.with_suffix(".partial"))
+            command = [javac, "-nowarn", "-cp", class_path, "-d", str(partial), *map(str, sources)]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=JAVAC_TIMEOUT_S, check=False)
+            assert done.returncode == 0, f"javac failed:\n{done.stderr}"
+            partial.rename(folder)
+    return os.pathsep.join((str(folder), class_path))
+
+
+def _resolve(coordinates: Sequence[str], folder: Path) -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        give_up("java", "no mvn on this machine, and the jars are not cached in .cache/java-lib")
+    assert maven is not None
+    partial = _fresh(folder.with_suffix(".partial"))
+    pom = partial / "pom.xml"
+    pom.write_text(_pom(coordinates))
+    command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
+    command += ["-DincludeScope=runtime", f"-DoutputDirectory={partial}"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=MAVEN_TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired:
+        give_up("java", f"Maven did not resolve {', '.join(coordinates)} within {MAVEN_TIMEOUT_S:.0f} s")
+    else:
+        if done.returncode != 0:
+            give_up("java", f"Maven could not resolve {', '.join(coordinates)}: {done.stdout[-2000:]}")
+    pom.unlink()
+    partial.rename(folder)
+
+
+def _pom(coordinates: Sequence[str]) -> str:
+    dependencies = ""
+    for coordinate in coordinates:
+        group, artifact, version = map(escape, coordinate.split(":"))
+        dependencies += (
+            f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
+            f"<version>{version}</version></dependency>"
+        )
+    return (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        "<groupId>muster.tests</groupId><artifactId>class-path</artifactId><version>1</version>"
+        f"<packaging>pom</packaging><dependencies>{dependencies}</dependencies></project>"
+    )
+
+
+def _fresh(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,321 @@
+"""Two and three replicas on virtual time: one link survives, the right one, and loss is told when it should be."""
+
+from collections.abc import Callable
+
+import pytest
+from muster_coordinator import limits
+from muster_coordinator.ids import BrokerId
+from muster_coordinator.links.lanes import APPEND, CONTROL
+from muster_coordinator.links.link import Link
+from muster_coordinator.links.mesh import Mesh
+
+from tests.sim.loop import SimLoop, World
+
+A, B, C = BrokerId(0), BrokerId(1), BrokerId(2)
+
+
+class FakeWire:
+    """One end of a connection; what it writes arrives at the other end after the net's delay."""
+
+    def __init__(self, net: "FakeNet", owner: BrokerId) -> None:
+        self.net = net
+        self.owner = owner
+        self.other: FakeWire | None = None
+        self.link: Link | None = None
+        self.open = True
+        self.writes = 0
+
+    def write(self, parts: list[bytes]) -> None:
+        self.writes += 1
+        other = self.other
+        if self.open and other is not None:
+            data = b"".join(parts)
+            self.net.later(self.owner, other.owner, lambda: other.deliver(data))
+
+    def deliver(self, data: bytes) -> None:
+        if self.open and self.link is not None:
+            self.net.nodes[self.owner].mesh.received(self.link, data)
+
+    def close(self) -> None:
+        if self.open:
+            self.open = False
+            other = self.other
+            if other is not None:
+                self.net.later(self.owner, other.owner, other.lost)
+
+    def lost(self) -> None:
+        if self.open:
+            self.open = False
+            if self.link is not None:
+                self.net.nodes[self.owner].mesh.closed(self.link)
+
+    def writable(self) -> bool:
+        return True
+
+
+class FakeAttempt:
+    def __init__(self) -> None:
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class Node:
+    """A mesh, its dialler and its sink in one."""
+
+    def __init__(self, net: "FakeNet", broker: BrokerId, peers: list[BrokerId], run: int) -> None:
+        self.net = net
+        self.broker = broker
+        self.run = run
+        self.loop = SimLoop(net.world)
+        self.events: list[tuple[str, BrokerId]] = []
+        self.messages: list[tuple[BrokerId, int, bytes]] = []
+        self.hellos: dict[BrokerId, bytes] = {}
+        self.notices: list[str] = []
+        self.down_ms: list[int] = []
+        self.mesh = Mesh(
+            broker,
+            peers,
+            run=run,
+            loop=self.loop,
+            rand=net.world.rand,
+            dialler=self,
+            notice=lambda event, peer, detail: self.notices.append(f"{event}: {detail}"),
+        )
+        self.mesh.set_hello(b"hello of %d" % broker)
+
+    def dial(self, peer: BrokerId) -> FakeAttempt:
+        attempt = FakeAttempt()
+        self.net.dials.append((self.broker, peer))
+        self.net.later(self.broker, peer, lambda: self.net.connect(self, peer, attempt), always=True)
+        return attempt
+
+    def peer_up(self, peer: BrokerId, hello: bytes) -> None:
+        self.events.append(("up", peer))
+        self.hellos[peer] = hello
+
+    def peer_down(self, peer: BrokerId) -> None:
+        self.events.append(("down", peer))
+        self.down_ms.append(self.loop.monotonic_ms())
+
+    def peer_message(self, peer: BrokerId, lane: int, payload: bytes) -> None:
+        self.messages.append((peer, lane, payload))
+
+
+class FakeNet:
+    def __init__(self, delay_ms: float = 1.0, seed: int = 1) -> None:
+        self.world = World(seed)
+        self.delay_ms = delay_ms
+        self.nodes: dict[BrokerId, Node] = {}
+        self.wires: list[FakeWire] = []
+        self.dials: list[tuple[BrokerId, BrokerId]] = []
+        self.cut: set[tuple[BrokerId, BrokerId]] = set()
+        self.runs = 100
+
+    def start(self, broker: BrokerId, peers: list[BrokerId]) -> Node:
+        self.runs += 1
+        node = Node(self, broker, peers, self.runs)
+        self.nodes[broker] = node
+        node.mesh.start(node)
+        return node
+
+    def kill(self, broker: BrokerId) -> None:
+        node = self.nodes.pop(broker)
+        node.loop.kill()
+        for wire in self.wires:
+            if wire.owner == broker:
+                wire.link = None
+                wire.close()
+
+    def later(self, sender: BrokerId, receiver: BrokerId, call: Callable[[], None], *, always: bool = False) -> None:
+        if (sender, receiver) not in self.cut or always:
+            wait_us = int(self.delay_ms * 1000)
+            self.world.at(self.world.now_us + wait_us, call, order=0.5)
+
+    def connect(self, node: Node, peer: BrokerId, attempt: FakeAttempt) -> None:
+        if attempt.cancelled or self.nodes.get(node.broker) is not node:
+            return
+        if {(node.broker, peer), (peer, node.broker)} & self.cut:
+            return  # no answer at all
+        if peer not in self.nodes:
+            node.mesh.dial_failed(peer)
+            return
+        near, far = FakeWire(self, node.broker), FakeWire(self, peer)
+        near.other, far.other = far, near
+        self.wires += [near, far]
+        far.link = self.nodes[peer].mesh.accepted(far)
+        near.link = node.mesh.dial_connected(peer, near)
+        if far.link is None:
+            far.close()
+
+    def open_links(self, a: BrokerId, b: BrokerId) -> list[FakeWire]:
+        return [w for w in self.wires if w.open and w.other is not None and {w.owner, w.other.owner} == {a, b}]
+
+
+def pair(net: FakeNet) -> tuple[Node, Node]:
+    one, two = net.start(A, [A, B]), net.start(B, [A, B])
+    net.world.run_until("both are up", lambda: one.mesh.is_up(B) and two.mesh.is_up(A), 5_000)
+    return one, two
+
+
+def test_a_link_comes_up_and_carries_messages_both_ways() -> None:
+    net = FakeNet()
+    one, two = pair(net)
+    assert (one.hellos[B], two.hellos[A]) == (b"hello of 1", b"hello of 0")
+    assert one.mesh.send(B, APPEND, b"there")
+    assert two.mesh.send(A, CONTROL, b"back")
+    net.world.run_for(10)
+    assert two.messages == [(A, APPEND, b"there")]
+    assert one.messages == [(B, CONTROL, b"back")]
+
+
+@pytest.mark.parametrize("delay_ms", [0.01, 1, 19, 20, 21, 39, 40, 41, 60, 90])
+@pytest.mark.parametrize("seed", range(4))
+def test_crossing_dials_leave_exactly_one_link_dialled_by_the_lower_id(delay_ms: float, seed: int) -> None:
+    net = FakeNet(delay_ms, seed)
+    one, two = pair(net)
+    net.world.run_for(5_000)
+    assert one.mesh.is_up(B)
+    assert two.mesh.is_up(A)
+    links = net.open_links(A, B)
+    assert len(links) == 2, "one connection has two ends"
+    assert next(wire for wire in links if wire.owner == A).link.dialled, "the one dialled by the lower id"
+    assert ("down", B) not in one.events
+    assert ("down", A) not in two.events
+
+
+def test_messages_of_one_turn_leave_in_one_write() -> None:
+    net = FakeNet()
+    one, two = pair(net)
+    net.world.run_for(100)
+    wire = next(wire for wire in net.open_links(A, B) if wire.owner == A)
+    before = wire.writes
+    for n in range(20):
+        assert one.mesh.send(B, APPEND, bytes([n]))
+    net.world.run_for(10)
+    assert wire.writes == before + 1
+    assert [payload for _, _, payload in two.messages] == [bytes([n]) for n in range(20)]
+
+
+def test_a_dead_process_is_told_150_ms_after_its_link_closed() -> None:
+    net = FakeNet()
+    one, _ = pair(net)
+    net.world.run_for(100)
+    killed_ms = one.loop.monotonic_ms()
+    net.kill(B)
+    net.world.run_for(limits.LINK_REDIAL_GRACE_MS - 5)
+    assert not one.mesh.is_up(B)
+    assert ("down", B) not in one.events
+    net.world.run_for(10)
+    assert one.events[-1] == ("down", B)
+    assert one.down_ms[-1] - killed_ms <= limits.LINK_REDIAL_GRACE_MS + 2
+
+
+def test_a_link_that_breaks_but_comes_back_is_no_death() -> None:
+    net = FakeNet()
+    one, two = pair(net)
+    net.world.run_for(100)
+    for wire in net.open_links(A, B):
+        wire.lost()
+    assert not one.mesh.is_up(B)
+    net.world.run_for(2_000)
+    assert one.mesh.is_up(B)
+    assert two.mesh.is_up(A)
+    assert ("down", B) not in one.events
+    assert [event for event in one.events if event == ("up", B)] == [("up", B)] * 2
+
+
+@pytest.mark.parametrize("killed", [A, B])
+def test_a_restarted_process_is_linked_again_and_told_once_as_gone_and_back(killed: BrokerId) -> None:
+    net = FakeNet()
+    pair(net)
+    net.world.run_for(100)
+    left = net.nodes[B if killed == A else A]
+    net.kill(killed)
+    net.world.run_for(3_000)
+    back = net.start(killed, [A, B])
+    net.world.run_until("linked again", lambda: back.mesh.is_up(left.broker) and left.mesh.is_up(killed), 3_000)
+    assert left.events == [("up", killed), ("down", killed), ("up", killed)]
+
+
+def test_a_restart_behind_a_silent_loss_replaces_the_half_open_link() -> None:
+    """The old connection still looks open here; the new process's run number says otherwise."""
+    net = FakeNet()
+    one, _ = pair(net)
+    net.world.run_for(3_000)
+    net.cut |= {(A, B), (B, A)}
+    net.kill(B)
+    net.cut.clear()
+    back = net.start(B, [A, B])
+    net.world.run_until("linked again", lambda: back.mesh.is_up(A), 1_000)
+    one.mesh.send(B, APPEND, b"to the new one")
+    net.world.run_for(10)
+    assert back.messages == [(A, APPEND, b"to the new one")]
+    assert ("down", B) not in one.events
+
+
+def test_a_silent_peer_is_dialled_with_bounded_back_off() -> None:
+    net = FakeNet()
+    net.cut |= {(A, B), (B, A)}
+    net.start(A, [A, B])
+    net.world.run_for(60_000)
+    assert 15 <= len(net.dials) <= 80
+    net.cut.clear()
+    two = net.start(B, [A, B])
+    net.world.run_until("linked", lambda: two.mesh.is_up(A), 3_000)
+
+
+def test_a_stranger_and_a_wrong_address_are_refused() -> None:
+    net = FakeNet()
+    one = net.start(A, [A, B])
+    net.start(C, [A, B, C])
+    net.world.run_for(2_000)
+    assert one.events == []
+    assert any("broker 2 looks for 0" in notice for notice in one.notices)
+
+
+def test_a_peer_that_says_nothing_is_dropped() -> None:
+    net = FakeNet()
+    one = net.start(A, [A, B])
+    wire = FakeWire(net, A)
+    wire.link = one.mesh.accepted(wire)
+    net.world.run_for(limits.LINK_HANDSHAKE_TIMEOUT_MS + 10)
+    assert not wire.open
+
+
+def test_strangers_that_say_nothing_are_bounded() -> None:
+    net = FakeNet()
+    one = net.start(A, [A, B])
+    accepted = [one.mesh.accepted(FakeWire(net, A)) for _ in range(limits.LINK_PENDING_MAX + 5)]
+    assert accepted.count(None) == 5
+
+
+def test_garbage_from_a_peer_closes_the_link_and_a_new_one_is_made() -> None:
+    net = FakeNet()
+    one, two = pair(net)
+    net.world.run_for(100)
+    next(wire for wire in net.open_links(A, B) if wire.owner == B).write([b"\xff" * 64])
+    net.world.run_for(20)
+    assert any(notice.startswith("peer_link_broken") for notice in one.notices)
+    net.world.run_until("linked again", lambda: one.mesh.is_up(B) and two.mesh.is_up(A), 2_000)
+
+
+def test_sending_without_a_link_says_so() -> None:
+    net = FakeNet()
+    one = net.start(A, [A, B])
+    assert not one.mesh.send(B, CONTROL, b"x")
+    assert not one.mesh.send(BrokerId(9), CONTROL, b"x")
+    assert not one.mesh.is_up(BrokerId(9))
+
+
+def test_after_stop_the_sink_hears_nothing_and_nobody_dials() -> None:
+    net = FakeNet()
+    one, two = pair(net)
+    net.world.run_for(100)
+    one.mesh.stop()
+    events, dials = list(one.events), [dial for dial in net.dials if dial[0] == A]
+    net.world.run_for(3_000)
+    assert one.events == events
+    assert [dial for dial in net.dials if dial[0] == A] == dials
+    assert two.events[-1] == ("down", A)

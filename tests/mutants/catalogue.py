@@ -1,0 +1,170 @@
+"""The product broken on purpose, one rule at a time: each of these must be noticed by the simulator.
+
+A mutant is a set of replacements in the product's source, made while it is imported (`loading`); the product itself
+has no switch for any of it. `first` and `kinds` aim its seeds: the faults that make the broken rule matter.
+"""
+
+from typing import NamedTuple
+
+PRODUCT = "muster_coordinator."
+
+
+class Patch(NamedTuple):
+    """`old` must be in `module` exactly once."""
+
+    module: str
+    old: str
+    new: str
+
+
+class Mutant(NamedTuple):
+    """Noticed within `seeds` seeds, or the simulator is blind."""
+
+    name: str
+    patches: tuple[Patch, ...]
+    kinds: tuple[str, ...] | None = None
+    """Aim at these faults; None: whatever the seed draws."""
+    by: tuple[str, ...] = ()
+    """Invariants of which one must be the first to be violated; empty: any."""
+    seeds: int = 40
+
+
+ENDS = ("power-all", "power", "power-at-boundary", "kill-at-boundary", "isolate")
+
+MUTANTS = (
+    Mutant(
+        "reply before own fsync",
+        (
+            Patch(
+                "replica.wal_lane",
+                "        self._loop.submit(self._name, job, self._done)\n",
+                "        batch = self._in_flight\n"
+                "        batch.durable = True\n"
+                "        for group, (era, index) in batch.persisted.items():\n"
+                "            group.persisted(era, index)\n"
+                "        for group, messages in batch.promises:\n"
+                "            self._release(group, messages)\n"
+                "        batch.persisted.clear()\n"
+                "        batch.promises.clear()\n"
+                "        self._turn_wanted()\n"
+                "        self._loop.submit(self._name, job, self._done)\n",
+            ),
+        ),
+        kinds=ENDS,
+    ),
+    Mutant(
+        "reply before quorum",
+        (Patch("raft.quorum", "    return values[(len(values) - 1) // 2]\n", "    return values[-1]\n"),),
+        kinds=ENDS,
+    ),
+    Mutant(
+        "vote not persisted",
+        (
+            Patch(
+                "replica.wal_lane",
+                "self.wal.stage(GroupWrites(group.number, ready.hard_state, ready.entries))",
+                "self.wal.stage(GroupWrites(group.number, "
+                "ready.hard_state and ready.hard_state._replace(vote=-1), ready.entries))",
+            ),
+        ),
+        kinds=ENDS,
+        by=("R2",),
+    ),
+    Mutant(
+        "truncate past commit",
+        (
+            Patch("raft.following", "        if log.term_at(entry.index) == entry.term:\n            continue\n", ""),
+            Patch(
+                "raft.following",
+                '            assert entry.index > state.commit, "a committed entry is never overwritten"\n'
+                "            if state.term <= log.era:\n"
+                "                return None\n"
+                "            log.cut(entry.index - 1, state.term)\n",
+                "            log.cut(entry.index - 1, state.term)\n",
+            ),
+            Patch(
+                "raft.log",
+                '        assert term > self.era, "a log follows one leader a term, so it is cut at most once in it"\n',
+                "",
+            ),
+            Patch(
+                "raft.following",
+                "    if previous < state.commit:\n"
+                "        _acknowledge(state, message.sender, state.commit)\n"
+                "        return\n",
+                "",
+            ),
+        ),
+        kinds=("replaying-links", "kill", "power", "isolate"),
+        by=("R1", "R2", "R3", "R8", "O1", "O1/O5", "O4", "process"),
+    ),
+    Mutant(
+        "answer before the no-op is applied",
+        (
+            Patch(
+                "replica.raft_group",
+                "            self._led_term = leading_term\n",
+                "            self._led_term = leading_term\n"
+                "            self.ready_term = leading_term\n"
+                "            self.machine.lead(leading_term)\n",
+            ),
+            Patch("replica.raft_group", "                machine.lead(entry.term)\n", ""),
+            Patch(
+                "replica.raft_group",
+                "        core = self.core\n        beats = self._host.beats\n        reads = self._joining\n",
+                "        if self.leads:\n            done(True)\n            return\n"
+                "        core = self.core\n        beats = self._host.beats\n        reads = self._joining\n",
+            ),
+        ),
+        kinds=("kill", "kill-at-boundary", "power", "transfer"),
+    ),
+    Mutant(
+        "generation checked before an await",
+        (
+            Patch(
+                "groups.commit",
+                "    refused = _judge(core, live, request)\n",
+                "    refused = Code.NONE if request.generation >= 0 else _judge(core, live, request)\n",
+            ),
+            Patch(
+                "replica.shards",
+                "        else:\n            self._handle(request, done)\n\n    def _read(",
+                "        else:\n            self._checked_early(request, done)\n\n"
+                "    def _checked_early(self, request, done):\n"
+                "        from muster_coordinator.groups import commit, waking\n"
+                "        if type(request).__name__ != 'OffsetCommit' or request.generation < 0:\n"
+                "            return self._handle(request, done)\n"
+                "        core = self.shard._core\n"
+                "        code = commit._judge(core, waking.find(core, self._now(), request.group), request)\n"
+                "        if code:\n"
+                "            return done(refusal(request, code))\n"
+                "        def then():\n"
+                "            if self.group.serves:\n"
+                "                self._handle(request, done)\n"
+                "            else:\n"
+                "                done(refusal(request, Code.NOT_COORDINATOR))\n"
+                "        self._loop.call_at(self._loop.monotonic_ms() + 20, then)\n\n"
+                "    def _read(",
+            ),
+        ),
+        by=("G7",),
+    ),
+)
+
+CANARY = Mutant(
+    "canary: acknowledges and forgets",
+    (
+        Patch(
+            "groups.commit",
+            "    return core.append(now, flight, tuple(records))\n",
+            "    core.answer(ticket, answer)\n",
+        ),
+    ),
+    by=("O1", "O4", "O1/O5"),
+    seeds=1,
+)
+
+
+def by_name(name: str) -> Mutant:
+    """Of all, the canary included."""
+    return next(mutant for mutant in (*MUTANTS, CANARY) if mutant.name == name)

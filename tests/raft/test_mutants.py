@@ -1,0 +1,126 @@
+"""Every rule broken on purpose: the random schedules, or else a test of that rule, must notice each mutant.
+
+A mutant is one replacement in the source of one module (`mutants.txt`), loaded beside the real package and thrown away
+again.
+"""
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import inspect
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+import muster_coordinator.raft
+import pytest
+
+ROOM = Path(muster_coordinator.raft.__file__).parent
+RELOADED = ("muster_coordinator.raft", "tests.raft")
+SEEDS = 60
+
+
+class Mutant(NamedTuple):
+    """`old` becomes `new` in `module`; `by` is what must notice."""
+
+    name: str
+    module: str
+    old: str
+    new: str
+    by: str
+
+
+def read_mutants(text: str) -> list[Mutant]:
+    """Blocks separated by empty lines; see the head of the file."""
+    mutants = []
+    for block in text.split("\n\n")[1:]:
+        name, place, *lines = block.strip("\n").split("\n")
+        _, module, _, _, by = place.split()
+        old = "\n".join(line[1:] for line in lines if line[0] == "-")
+        new = "\n".join(line[1:] for line in lines if line[0] == "+")
+        mutants.append(Mutant(name, module, old, new, by))
+    return mutants
+
+
+MUTANTS = read_mutants((Path(__file__).parent / "mutants.txt").read_text())
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    def __init__(self, name: str, path: str, mutant: Mutant) -> None:
+        super().__init__(name, path)
+        self.mutant = mutant
+
+    def get_code(self, fullname: str):
+        source = self.get_data(self.path).decode()
+        assert source.count(self.mutant.old) >= 1, f"{self.mutant.name}: nothing to replace in {self.path}"
+        return compile(source.replace(self.mutant.old, self.mutant.new), self.path, "exec")
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def __init__(self, mutant: Mutant) -> None:
+        self.name = f"muster_coordinator.raft.{mutant.module}"
+        self.mutant = mutant
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None):
+        if fullname != self.name:
+            return None
+        file = str(ROOM / f"{self.mutant.module}.py")
+        return importlib.util.spec_from_file_location(fullname, file, loader=_Loader(fullname, file, self.mutant))
+
+
+@contextmanager
+def mutated(mutant: Mutant) -> Iterator[None]:
+    """Inside, imports of the Raft room and of these tests see the mutant."""
+    saved = {name: sys.modules.pop(name) for name in list(sys.modules) if name.startswith(RELOADED)}
+    finder = _Finder(mutant)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+        for name in [name for name in sys.modules if name.startswith(RELOADED)]:
+            del sys.modules[name]
+        sys.modules.update(saved)
+
+
+def killed_by_schedules() -> bool:
+    module = importlib.import_module("tests.raft.test_random_schedules")
+    for seed in range(SEEDS):
+        schedule = module.Schedule(seed, 5 if seed % 3 == 2 else 3)
+        try:
+            schedule.run(module.STEPS)
+            schedule.heal()
+        except Exception:  # noqa: BLE001 - whatever breaks, the mutant was noticed
+            return True
+    return False
+
+
+def killed_by_rules() -> bool:
+    module = importlib.import_module("tests.raft.test_rules")
+    quorum = importlib.import_module("tests.raft.test_quorum")
+    for name, test in [
+        *inspect.getmembers(module, inspect.isfunction),
+        *inspect.getmembers(quorum, inspect.isfunction),
+    ]:
+        if name.startswith("test_") and not inspect.signature(test).parameters:
+            try:
+                test()
+            except Exception:  # noqa: BLE001
+                return True
+    return False
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.name for mutant in MUTANTS])
+def test_the_mutant_is_noticed(mutant: Mutant) -> None:
+    with mutated(mutant):
+        noticed = killed_by_schedules() if mutant.by == "schedules" else killed_by_rules()
+    assert noticed, f"{mutant.name}: survives"
+
+
+def test_the_unbroken_core_is_not_accused() -> None:
+    with mutated(Mutant("none", "quorum", "size // 2 + 1", "size // 2 + 1", "nobody")):
+        assert not killed_by_rules()

@@ -1,0 +1,222 @@
+"""A cluster of the product's own `Node`s on virtual time, disk and network; every life of a replica is a new Node.
+
+`SimCluster(world, replicas=3)`; `start()` runs until every replica is ready. Faults: `kill` (power loss: unsynced bytes
+may vanish), `restart`, `net.isolate`, `net.cut`, `disks[b].fail_next`. Requests run until they are answered.
+"""
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from muster_coordinator import limits
+from muster_coordinator.context import RequestContext
+from muster_coordinator.controller.commands import Command, CommandResult
+from muster_coordinator.controller.image import Endpoint
+from muster_coordinator.groups.config import ShardConfig
+from muster_coordinator.groups.requests import (
+    FetchedOffset,
+    GroupAnswer,
+    GroupRequest,
+    OffsetCommit,
+    OffsetCommitAnswer,
+    OffsetFetch,
+    OffsetFetchAnswer,
+    PartitionCommit,
+    TopicCommit,
+)
+from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.replica.node import Node
+from muster_coordinator.replica.settings import NodeSettings
+
+from tests.sim.disk import SimDisk
+from tests.sim.loop import SimLoop, World
+from tests.sim.net import SimNet
+
+NO_TOPIC_ID = bytes(16)
+SMALL = {"wal_file_bytes": 256 * limits.KIB, "wal_bytes_max": 4 * limits.MIB}
+"""Files are zero-written ahead; in memory that is all their size costs."""
+
+
+class SimCluster:
+    """See the module. Broker ids are 0, 1, 2, ..."""
+
+    def __init__(self, world: World, *, replicas: int = 3, partitions: int = 3, **settings: Any) -> None:
+        self.world = world
+        self.net = SimNet(world)
+        self.brokers = [BrokerId(n) for n in range(replicas)]
+        self.base = NodeSettings(
+            broker=BrokerId(0),
+            initial_voters=tuple(self.brokers),
+            offsets_partitions=partitions,
+            **{**SMALL, "shard": ShardConfig(initial_rebalance_delay_ms=0), **settings},
+        )
+        self.disks: dict[int, SimDisk] = {broker: SimDisk() for broker in self.brokers}
+        self.loops: dict[int, SimLoop] = {}
+        self.nodes: dict[int, Node] = {}
+        self.on_start: Callable[[Node], None] | None = None
+        """Called with each new Node before it starts."""
+
+    # -- lives -----------------------------------------------------------------------------------------------------
+
+    def settings_of(self, broker: int) -> NodeSettings:
+        endpoint = Endpoint(listener="PLAINTEXT", host="replica", port=9092 + broker)
+        return replace(self.base, broker=BrokerId(broker), endpoints=(endpoint,))
+
+    def start_one(self, broker: int) -> Node:
+        """A new life on the broker's disk."""
+        loop = SimLoop(self.world, skew_us=self.world.rand.randrange(0, 10**9) * 1000)
+        port = self.net.port(BrokerId(broker), loop)
+        rand = random.Random(self.world.rand.getrandbits(64))
+        node = Node(self.settings_of(broker), loop, self.disks[broker], port, rand)
+        self.loops[broker] = loop
+        self.nodes[broker] = node
+        if self.on_start is not None:
+            self.on_start(node)
+        node.start()
+        return node
+
+    def start(self, ms: float = 30_000) -> None:
+        """All of them, until ready."""
+        for broker in self.brokers:
+            self.start_one(broker)
+        self.wait_ready(ms=ms)
+
+    def wait_ready(self, brokers: list[int] | None = None, ms: float = 30_000) -> None:
+        wanted = [int(b) for b in self.brokers] if brokers is None else brokers
+
+        def ready() -> bool:
+            return all(not self.nodes[broker].not_ready() for broker in wanted)
+
+        try:
+            self.world.run_until("all replicas ready", ready, ms)
+        except AssertionError:
+            told = {broker: self.nodes[broker].not_ready() for broker in wanted}
+            raise AssertionError(f"not ready within {ms} ms: {told}") from None
+
+    def kill(self, broker: int) -> None:
+        """Power loss of one replica."""
+        self.loops[broker].kill()
+        del self.nodes[broker], self.loops[broker]
+        self.disks[broker].crash(self.world.rand)
+        self.net.gone(broker)
+
+    def restart(self, broker: int) -> Node:
+        self.disks[broker].restart()
+        return self.start_one(broker)
+
+    def empty_disk(self, broker: int) -> None:
+        """The volume is lost."""
+        self.disks[broker] = SimDisk()
+
+    # -- questions -------------------------------------------------------------------------------------------------
+
+    def leader_of(self, group: int, among: list[int] | None = None) -> int | None:
+        """The replica that serves as leader of a Raft group, if exactly one does."""
+        found = [
+            broker
+            for broker in (list(self.nodes) if among is None else among)
+            if (node := self.nodes.get(broker)) is not None
+            and (held := node.host.groups.get(GroupNo(group))) is not None
+            and held.serves
+        ]
+        return found[0] if len(found) == 1 else None
+
+    def wait_leader(self, group: int, ms: float = 10_000, among: list[int] | None = None) -> int:
+        return int(
+            self.world.run_until(f"a leader of group {group}", lambda: self._one_more(self.leader_of(group, among)), ms)
+            - 1
+        )
+
+    @staticmethod
+    def _one_more(leader: int | None) -> int | None:
+        return None if leader is None else leader + 1
+
+    def hashes(self, group: int) -> set[tuple[int, str]]:
+        """(applied, state hash) of every replica; one element when they agree."""
+        return {
+            (node.host.groups[GroupNo(group)].applied, str(node.state_hash(GroupNo(group))))
+            for node in self.nodes.values()
+        }
+
+    def converge(self, groups: list[int] | None = None, ms: float = 10_000) -> None:
+        """Run until all replicas applied the same and their states hash alike."""
+        wanted = list(next(iter(self.nodes.values())).host.groups) if groups is None else groups
+
+        def same() -> bool:
+            return all(
+                len({node.host.groups[GroupNo(group)].applied for node in self.nodes.values()}) == 1 for group in wanted
+            )
+
+        self.world.run_until("all replicas applied the same", same, ms)
+        for group in wanted:
+            assert len(self.hashes(group)) == 1, (group, self.hashes(group))
+
+    # -- requests --------------------------------------------------------------------------------------------------
+
+    def context(self, broker: int, wait_ms: int = 30_000) -> RequestContext:
+        return RequestContext(
+            principal="User:ANONYMOUS",
+            listener="PLAINTEXT",
+            connection_id=1,
+            client_id="test",
+            client_host="/127.0.0.1",
+            api_key=0,
+            api_version=0,
+            deadline_ms=self.loops[broker].monotonic_ms() + wait_ms,
+        )
+
+    def ask_later(self, broker: int, partition: int, request: GroupRequest) -> list[GroupAnswer]:
+        """Send; the list gets the answer when it comes."""
+        answers: list[GroupAnswer] = []
+        self.nodes[broker].group_request(partition, request, self.context(broker), answers.append)
+        return answers
+
+    def ask(self, broker: int, partition: int, request: GroupRequest, ms: float = 10_000) -> Any:
+        answers = self.ask_later(broker, partition, request)
+        self.world.run_until(f"an answer to {request}", lambda: answers, ms)
+        assert len(answers) == 1
+        return answers[0]
+
+    def commit(self, broker: int, partition: int, group: str, offset: int, topic: str = "t") -> int:
+        """Commit one offset of a simple consumer; the error code."""
+        answer = self.ask(broker, partition, commit_request(group, offset, topic))
+        assert isinstance(answer, OffsetCommitAnswer)
+        return answer.topics[0][1][0][1]
+
+    def fetch(self, broker: int, partition: int, group: str, topic: str = "t") -> tuple[int, int]:
+        """(error, committed offset)."""
+        answer = self.ask(broker, partition, fetch_request(group, topic))
+        return fetched(answer)
+
+    def submit(self, broker: int, command: Command, ms: float = 10_000) -> CommandResult:
+        results: list[CommandResult] = []
+        deadline_ms = self.loops[broker].monotonic_ms() + limits.FORWARD_TIMEOUT_MS
+        self.nodes[broker].submit(command, deadline_ms=deadline_ms, done=results.append)
+        self.world.run_until(f"a result of {command}", lambda: results, ms)
+        assert len(results) == 1
+        return results[0]
+
+
+def commit_request(group: str, offset: int, topic: str = "t") -> OffsetCommit:
+    """A simple consumer's commit of partition 0."""
+    return OffsetCommit(
+        group=group,
+        generation=-1,
+        member="",
+        instance=None,
+        topics=(TopicCommit(topic, NO_TOPIC_ID, (PartitionCommit(0, offset, -1, ""),)),),
+    )
+
+
+def fetch_request(group: str, topic: str = "t") -> OffsetFetch:
+    return OffsetFetch(group, ((topic, (0,)),), require_stable=False)
+
+
+def fetched(answer: GroupAnswer) -> tuple[int, int]:
+    """(error, committed offset) of partition 0."""
+    assert isinstance(answer, OffsetFetchAnswer)
+    if answer.error:
+        return answer.error, -1
+    offset: FetchedOffset = answer.topics[0][1][0]
+    return offset.error, offset.offset

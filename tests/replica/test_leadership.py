@@ -1,0 +1,224 @@
+"""Where leaders are: hand-over, drain marks, take-back, stuck disks, stalls, one-sided losses."""
+
+from muster_coordinator import limits
+from muster_coordinator.controller.commands import SetDraining
+from muster_coordinator.errors import Code
+from muster_coordinator.groups.requests import JoinGroup, JoinGroupAnswer, Protocol
+from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.raft.messages import Role
+
+from tests.replica.cluster import SimCluster, commit_request
+from tests.sim.loop import Latency, World
+
+GROUP = GroupNo(1)
+
+
+def join_request(group: str = "g", member: str = "") -> JoinGroup:
+    return JoinGroup(
+        group=group,
+        member=member,
+        instance=None,
+        client_id="c",
+        client_host="/127.0.0.1",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=60_000,
+        protocol_type="consumer",
+        protocols=(Protocol("range", b""),),
+        reason="",
+        requires_known_member=False,
+        supports_skip_assignment=True,
+    )
+
+
+def others_of(cluster: SimCluster, broker: int) -> list[int]:
+    return [other for other in cluster.nodes if other != broker]
+
+
+def test_a_transfer_moves_leadership_without_losing_a_commit() -> None:
+    cluster = SimCluster(World(1))
+    cluster.start()
+    old = cluster.wait_leader(1)
+    target = others_of(cluster, old)[0]
+    assert cluster.commit(old, 0, "g", 1) == Code.NONE
+    flying = [cluster.ask_later(old, 0, commit_request("g", 2 + n)) for n in range(20)]
+    assert cluster.nodes[old].transfer(GROUP, BrokerId(target))
+    during = cluster.ask_later(old, 0, commit_request("g", 100))
+    began_us = cluster.world.now_us
+    cluster.world.run_until("the target leads", lambda: cluster.leader_of(1) == target, 3_000)
+    assert (cluster.world.now_us - began_us) / 1000 < 150
+    cluster.world.run_until("answers", lambda: all(flying) and during, 3_000)
+    assert {a[0].topics[0][1][0][1] for a in flying} == {Code.NONE}, "what was proposed before is committed first"
+    assert during[0].topics[0][1][0][1] == Code.NOT_COORDINATOR
+    assert cluster.nodes[old].leadership(GROUP).leader == target, "who was refused is told the right one next"
+    assert cluster.fetch(target, 0, "g") == (Code.NONE, 21)
+
+
+def test_parked_joins_are_answered_when_the_new_leader_is_known() -> None:
+    cluster = SimCluster(World(2))
+    cluster.start()
+    old = cluster.wait_leader(1)
+    target = others_of(cluster, old)[0]
+    first = cluster.ask(old, 0, join_request())
+    assert isinstance(first, JoinGroupAnswer)
+    assert first.error == Code.NONE
+    waiting = cluster.ask_later(old, 0, join_request())  # a rebalance: waits for the first member
+    cluster.world.run_for(100)
+    assert not waiting
+    known: list[int | None] = []
+    cluster.nodes[old].transfer(GROUP, BrokerId(target))
+    cluster.world.run_until("the parked join is answered", lambda: waiting, 3_000)
+    known.append(cluster.nodes[old].leadership(GROUP).leader)
+    assert waiting[0].error == Code.NOT_COORDINATOR
+    assert known == [target]
+
+
+def test_requests_to_a_leader_that_may_not_serve_yet_wait_for_its_no_op() -> None:
+    cluster = SimCluster(World(3))
+    cluster.start()
+    old = cluster.wait_leader(1)
+    others = others_of(cluster, old)
+    cluster.kill(old)
+
+    def led_not_serving() -> int | None:
+        for broker in others:
+            group = cluster.nodes[broker].host.groups[GROUP]
+            if group.leads and not group.serves:
+                return broker + 1
+        return None
+
+    new = cluster.world.run_until("somebody was elected", led_not_serving, 3_000) - 1
+    parked = cluster.ask_later(new, 0, commit_request("g", 5))
+    assert not parked
+    cluster.world.run_until("served", lambda: parked, 1_000)
+    assert parked[0].topics[0][1][0][1] == Code.NONE
+
+
+def test_a_leader_that_never_gets_to_serve_answers_15_after_a_second() -> None:
+    cluster = SimCluster(World(4))
+    cluster.start()
+    old = cluster.wait_leader(1)
+    others = others_of(cluster, old)
+    cluster.kill(old)
+    new = cluster.world.run_until(
+        "somebody was elected",
+        lambda: next((b + 1 for b in others if cluster.nodes[b].host.groups[GROUP].leads), None),
+        3_000,
+    )
+    new -= 1
+    cluster.net.isolate(new)
+    if not cluster.nodes[new].host.groups[GROUP].serves:
+        parked = cluster.ask_later(new, 0, commit_request("g", 5))
+        began = cluster.world.now_us
+        cluster.world.run_until("an answer", lambda: parked, 5_000)
+        assert (cluster.world.now_us - began) / 1000 <= limits.PARK_MS_MAX + limits.COORDINATOR_LOOKUP_WAIT_MS + 200
+        assert parked[0].topics[0][1][0][1] in (Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR)
+
+
+def test_the_preferred_leader_takes_back_after_its_time_and_not_while_draining() -> None:
+    cluster = SimCluster(World(5), partitions=6, takeback_ms=5_000)
+    cluster.start()
+    cluster.world.run_for(3_000)
+    before = {p: cluster.leader_of(1 + p) for p in range(6)}
+    victim = before[0]
+    assert victim is not None
+    cluster.kill(victim)
+    for p in range(6):
+        cluster.wait_leader(1 + p)
+    cluster.restart(victim)
+    cluster.wait_ready()
+    mark = SetDraining(broker=BrokerId(victim), draining=True)
+    assert cluster.submit(others_of(cluster, victim)[0], mark).error == Code.NONE
+    cluster.world.run_for(15_000)
+    assert all(cluster.leader_of(1 + p) != victim for p in range(6)), "a draining replica gets nothing"
+    unmark = SetDraining(broker=BrokerId(victim), draining=False)
+    assert cluster.submit(others_of(cluster, victim)[0], unmark).error == Code.NONE
+    cluster.world.run_for(20_000)
+    assert {p: cluster.leader_of(1 + p) for p in range(6)} == before
+
+
+def test_a_restart_clears_the_draining_mark() -> None:
+    cluster = SimCluster(World(6))
+    cluster.start()
+    assert cluster.submit(0, SetDraining(broker=BrokerId(2), draining=True)).error == Code.NONE
+    cluster.kill(2)
+    cluster.restart(2)
+    cluster.wait_ready()
+    cluster.world.run_for(500)
+    assert not cluster.nodes[0].image().brokers[BrokerId(2)].draining
+
+
+def test_a_leader_with_a_stuck_disk_loses_leadership() -> None:
+    """Beats stop, it steps down from everything, and the others elect (raft.md rule 16)."""
+    cluster = SimCluster(World(7))
+    cluster.start()
+    old = cluster.wait_leader(1)
+    cluster.loops[old].latency["wal-offsets"] = Latency(60_000_000, 60_000_000)
+    stuck = cluster.ask_later(old, 0, commit_request("g", 1))
+    others = others_of(cluster, old)
+    new = cluster.wait_leader(1, among=others, ms=5_000)
+    assert cluster.commit(new, 0, "g", 2) == Code.NONE
+    assert not any(group.core.role is Role.LEADER for group in cluster.nodes[old].host.groups.values())
+    assert stuck[0].topics[0][1][0][1] in (Code.NOT_COORDINATOR, Code.COORDINATOR_NOT_AVAILABLE)
+
+
+def test_a_paused_leader_does_not_answer_old_state_when_it_wakes() -> None:
+    cluster = SimCluster(World(8))
+    cluster.start()
+    old = cluster.wait_leader(1)
+    assert cluster.commit(old, 0, "g", 1) == Code.NONE
+    cluster.loops[old].pause()
+    new = cluster.wait_leader(1, among=others_of(cluster, old), ms=10_000)
+    assert cluster.commit(new, 0, "g", 2) == Code.NONE
+    cluster.loops[old].resume()
+    error, offset = cluster.fetch(old, 0, "g")
+    assert (error, offset) in ((Code.NOT_COORDINATOR, -1), (Code.COORDINATOR_NOT_AVAILABLE, -1))
+    cluster.converge()
+
+
+def test_a_short_stall_of_a_follower_costs_no_election() -> None:
+    """Input that has arrived is taken before overdue time-outs fire."""
+    cluster = SimCluster(World(9))
+    cluster.start()
+    cluster.world.run_for(2_000)
+    leader = cluster.wait_leader(1)
+    terms = {n: cluster.nodes[0].host.groups[GroupNo(n)].core.term for n in range(4)}
+    for other in others_of(cluster, leader):
+        cluster.loops[other].pause()
+        cluster.world.run_for(700)
+        cluster.loops[other].resume()
+        cluster.world.run_for(2_000)
+    assert {n: cluster.nodes[leader].host.groups[GroupNo(n)].core.term for n in range(4)} == terms
+
+
+def test_a_lost_link_between_two_replicas_moves_no_leader_that_the_third_still_hears() -> None:
+    """Pre-vote makes a one-sided loss harmless for the term (decision 17)."""
+    cluster = SimCluster(World(10))
+    cluster.start()
+    cluster.world.run_for(2_000)
+    leader = cluster.wait_leader(1)
+    term = cluster.nodes[leader].host.groups[GROUP].core.term
+    follower, third = others_of(cluster, leader)
+    cluster.net.cut(leader, follower)
+    cluster.net.cut(follower, leader)
+    cluster.net.reset(leader, follower)
+    cluster.world.run_for(5_000)
+    assert cluster.leader_of(1, [leader, third]) == leader
+    assert cluster.nodes[leader].host.groups[GROUP].core.term == term
+    assert cluster.commit(leader, 0, "g", 3) == Code.NONE
+
+
+def test_sessions_expire_only_at_a_leader_that_hears_a_quorum() -> None:
+    cluster = SimCluster(World(11))
+    cluster.start()
+    leader = cluster.wait_leader(1)
+    assert cluster.ask(leader, 0, join_request()).error == Code.NONE
+    shard = cluster.nodes[leader].hosting.shards[0]
+    others = others_of(cluster, leader)
+    for other in others:
+        cluster.loops[other].pause()
+    proposals = shard.group.proposals
+    cluster.world.run_for(900)
+    shard._on_timer(cluster.loops[leader].monotonic_ms() + 60_000)
+    assert shard.group.proposals == proposals
+    for other in others:
+        cluster.loops[other].resume()

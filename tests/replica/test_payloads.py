@@ -1,0 +1,183 @@
+"""Everything between replicas survives the way there and back; any other bytes are a WireError and nothing else."""
+
+import contextlib
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from muster_coordinator import limits
+from muster_coordinator.errors import WireError
+from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.raft.messages import Entry, Message, MsgType
+from muster_coordinator.replica import payloads
+from muster_coordinator.replica import transfer_payload as transfer
+from muster_coordinator.replica.bootstrap import Expectation, Tidings
+from muster_coordinator.replica.identity import ClusterRecord, Phase, Voter
+from muster_coordinator.replica.payloads import Beat, BeatAck, Hello, Kind, LeaderNews, NamedGroup
+from muster_coordinator.replica.raft_payload import RaftPacker, unpack_raft
+from muster_coordinator.storage.contract import Mark
+
+u32 = st.integers(0, 2**32 - 1)
+u64 = st.integers(0, 2**64 - 1)
+i32 = st.integers(-(2**31), 2**31 - 1)
+brokers = i32.map(BrokerId)
+uuids = st.binary(min_size=16, max_size=16)
+names = st.text(max_size=30)
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> Message:
+    index = draw(st.integers(0, 2**40))
+    entries = tuple(
+        Entry(draw(u64), index + 1 + n, draw(st.integers(0, 3)), draw(st.binary(max_size=50)))
+        for n in range(draw(st.integers(0, 4)))
+    )
+    return Message(
+        draw(st.sampled_from(list(MsgType))), 1, 2, draw(u64), index, draw(u64), draw(u64), entries,
+        draw(st.booleans()), draw(u64), draw(u64),
+    )  # fmt: skip
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(u32, messages()), max_size=8))
+def test_raft_messages_of_many_groups(sent: list[tuple[int, Message]]) -> None:
+    got = [item for payload in RaftPacker().pack(sent) for item in unpack_raft(payload, 1, 2)]
+    assert got == sent
+
+
+def test_a_turns_messages_are_cut_into_frames_and_one_large_entry_travels_alone() -> None:
+    small = Message(MsgType.APPEND, 1, 2, 1, 0, 0, 0, (Entry(1, 1, 0, bytes(100_000)),))
+    large = Message(MsgType.APPEND, 1, 2, 1, 0, 0, 0, (Entry(1, 1, 0, bytes(limits.OFFSETS_BATCH_BYTES_MAX)),))
+    packed = list(RaftPacker().pack([(1, small), (2, small), (3, small), (4, large), (5, small)]))
+    assert [len(unpack_raft(payload, 1, 2)) for payload in packed] == [2, 1, 1, 1]
+    assert all(len(payload) <= limits.PEER_FRAME_BYTES_MAX for payload in packed if len(payload) < 2**20)
+    assert max(len(payload) for payload in packed) <= limits.PEER_FRAME_BYTES_HARD_MAX
+
+
+def test_entries_for_several_followers_are_packed_once() -> None:
+    entries = (Entry(1, 1, 0, b"data"),)
+    packer = RaftPacker()
+    first = list(packer.pack([(1, Message(MsgType.APPEND, 0, 1, 1, 0, 0, 0, entries))]))
+    second = list(packer.pack([(1, Message(MsgType.APPEND, 0, 2, 1, 0, 0, 0, entries))]))
+    assert first == second
+    assert len(packer._packed) == 1
+
+
+groups = st.lists(u32, max_size=5).map(tuple)
+named = st.lists(st.builds(NamedGroup, u32, u64, u64, u64), max_size=5).map(tuple)
+
+
+@settings(deadline=None)
+@given(st.builds(Beat, st.booleans(), u64, u64, u32, u64, groups, named))
+def test_beats(beat: Beat) -> None:
+    assert payloads.decode_beat(payloads.encode_beat(beat)) == beat
+
+
+@settings(deadline=None)
+@given(st.builds(BeatAck, st.booleans(), u64, u64, st.lists(st.tuples(u32, u64), max_size=5).map(tuple)))
+def test_beat_acks(ack: BeatAck) -> None:
+    assert payloads.decode_beat_ack(payloads.encode_beat_ack(ack)) == ack
+
+
+@settings(deadline=None)
+@given(st.lists(st.builds(LeaderNews, u32.map(GroupNo), u64, brokers), max_size=5))
+def test_news_of_leaders(news: list[LeaderNews]) -> None:
+    assert payloads.decode_leaders(payloads.encode_leaders(news)) == news
+
+
+@settings(deadline=None)
+@given(u64, u32, st.binary(max_size=50))
+def test_commands_and_results(request: int, wait_ms: int, data: bytes) -> None:
+    assert payloads.decode_command(payloads.encode_command(request, wait_ms, data)) == (request, wait_ms, data)
+    assert payloads.decode_result(payloads.encode_result(request, data)) == (request, data)
+
+
+records = st.builds(
+    ClusterRecord, names, st.lists(st.builds(Voter, brokers, uuids), max_size=5).map(tuple), st.integers(1, 1000), uuids
+)
+expectations = st.builds(Expectation, names, st.lists(brokers, max_size=5).map(tuple), st.integers(1, 1000))
+
+
+@settings(deadline=None)
+@given(st.one_of(
+    st.builds(Tidings, brokers, uuids, st.just(Phase.EMPTY), expectations, st.none()),
+    st.builds(Tidings, brokers, uuids, st.sampled_from([Phase.PREPARED, Phase.FORMED]), expectations, records),
+))  # fmt: skip
+def test_tidings(tidings: Tidings) -> None:
+    assert payloads.decode_tidings(payloads.encode_tidings(tidings)) == tidings
+
+
+@settings(deadline=None)
+@given(st.builds(Hello, brokers, uuids, u64, names))
+def test_hellos(hello: Hello) -> None:
+    assert payloads.decode_hello(payloads.encode_hello(hello)) == hello
+
+
+def test_transfers() -> None:
+    files = (
+        transfer.OfferedFile(0, "00000000000000000007-0000000002.ckpt", 99),
+        transfer.OfferedFile(1, "00000000000000000000.log", 12345),
+    )
+    for mark in (None, Mark(7, 5, 0, 12345)):
+        offer = transfer.Offer(3, 4, 7, 2, mark, files)
+        assert transfer.decode_offer(transfer.encode_offer(offer)) == offer
+    assert transfer.decode_ask(transfer.encode_ask(1, 2, 3)) == (1, 2, 3)
+    assert transfer.decode_chunk_ask(transfer.encode_chunk_ask(1, 2, 3, 4)) == (1, 2, 3, 4)
+    chunk = transfer.Chunk(1, 2, 3, 4, b"data")
+    assert transfer.decode_chunk(transfer.encode_chunk(chunk)) == chunk
+    assert transfer.decode_refusal(transfer.encode_refusal(9, "why")) == (9, "why")
+
+
+def test_a_transfer_cannot_name_a_file_elsewhere() -> None:
+    for name in ("../identity", "00000000000000000000.log/..", "cluster", "0.log"):
+        files = (
+            transfer.OfferedFile(0, "00000000000000000007-0000000002.ckpt", 99),
+            transfer.OfferedFile(1, name, 1),
+        )
+        payload = transfer.encode_offer(transfer.Offer(3, 4, 7, 2, None, files))
+        try:
+            transfer.decode_offer(payload)
+        except WireError:
+            continue
+        raise AssertionError(name)
+
+
+DECODERS = {
+    Kind.RAFT: lambda payload: unpack_raft(payload, 1, 2),
+    Kind.BEAT: payloads.decode_beat,
+    Kind.BEAT_ACK: payloads.decode_beat_ack,
+    Kind.LEADERS: payloads.decode_leaders,
+    Kind.COMMAND: payloads.decode_command,
+    Kind.COMMAND_RESULT: payloads.decode_result,
+    Kind.TIDINGS: payloads.decode_tidings,
+    Kind.TRANSFER_ASK: transfer.decode_ask,
+    Kind.TRANSFER_OFFER: transfer.decode_offer,
+    Kind.TRANSFER_REFUSAL: transfer.decode_refusal,
+    Kind.CHUNK_ASK: transfer.decode_chunk_ask,
+    Kind.CHUNK: transfer.decode_chunk,
+}
+
+
+def test_every_kind_has_a_decoder() -> None:
+    assert set(DECODERS) == set(Kind)
+
+
+@settings(deadline=None, max_examples=500)
+@given(st.sampled_from(list(Kind)), st.binary(max_size=200))
+def test_any_bytes_are_a_value_or_a_wire_error(kind: Kind, body: bytes) -> None:
+    payload = payloads.HEADS[kind] + body
+    assert payloads.kind_of(payload) is kind
+    with contextlib.suppress(WireError):
+        DECODERS[kind](payload)
+    with contextlib.suppress(WireError):
+        payloads.decode_hello(body)
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=3))
+def test_heads_of_other_versions_and_kinds_are_refused(head: bytes) -> None:
+    try:
+        kind = payloads.kind_of(head)
+    except WireError:
+        return
+    assert head[0] == payloads.VERSION
+    assert head[1] == kind

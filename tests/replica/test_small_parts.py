@@ -1,0 +1,177 @@
+"""Deadlines, leaders, identity files and the controller's client, each alone."""
+
+import random
+
+import pytest
+from muster_coordinator.controller.commands import CreateTopic
+from muster_coordinator.errors import Code, Corruption, UnsupportedFormat
+from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.replica import identity
+from muster_coordinator.replica.deadlines import Deadlines, Due
+from muster_coordinator.replica.identity import ClusterRecord, Phase, StartRefused, Voter, open_identity
+from muster_coordinator.replica.leaders import Leaders
+from muster_coordinator.replica.surface import Leadership
+
+from tests.replica.cluster import SimCluster
+from tests.sim.disk import PowerLoss, SimDisk
+from tests.sim.loop import SimLoop, World
+
+RECORD = ClusterRecord("c" * 22, (Voter(BrokerId(0), bytes(range(16))),), 50, bytes(16))
+
+
+def test_deadlines_fire_once_in_order_and_move_both_ways() -> None:
+    world = World()
+    loop = SimLoop(world)
+    deadlines = Deadlines(loop)
+    fired: list[str] = []
+    start = loop.monotonic_ms()
+    dues = {name: Due(lambda now, name=name: fired.append(name)) for name in "abcd"}
+    for name, after in (("a", 30), ("b", 20), ("c", 10), ("d", 15)):
+        deadlines.set(dues[name], start + after)
+    deadlines.set(dues["c"], start + 40)  # later
+    deadlines.set(dues["a"], start + 5)  # earlier
+    deadlines.set(dues["d"], None)
+    world.run_for(100)
+    assert fired == ["a", "b", "c"]
+    deadlines.set(dues["b"], start + 10)  # overdue: at once
+    world.run_for(1)
+    assert fired[-1] == "b"
+
+
+def test_renewing_a_deadline_a_million_times_keeps_the_heap_small() -> None:
+    world = World()
+    loop = SimLoop(world)
+    deadlines = Deadlines(loop)
+    due = Due(lambda now: None)
+    for n in range(100_000):
+        deadlines.set(due, loop.monotonic_ms() + 1_000 + n % 7)
+    assert len(deadlines._heap) < 20
+
+
+def test_input_of_a_stalled_loop_is_taken_before_overdue_deadlines_fire() -> None:
+    world = World()
+    loop = SimLoop(world)
+    deadlines = Deadlines(loop)
+    order: list[str] = []
+    deadlines.set(Due(lambda now: order.append("deadline")), loop.monotonic_ms() + 100)
+    loop.pause()
+    world.run_for(3_000)
+    loop.resume()
+    world.at(world.now_us + 100, lambda: loop.call_soon(lambda: order.append("input")))
+    world.run_for(10)
+    assert order == ["input", "deadline"]
+    assert deadlines.stalls == 1
+
+
+def test_the_highest_term_wins_whatever_the_order() -> None:
+    rand = random.Random(1)
+    news = [(GroupNo(g), term, BrokerId(term % 3)) for g in range(3) for term in range(1, 6)]
+    for _ in range(50):
+        rand.shuffle(news)
+        leaders = Leaders(SimLoop(World()))
+        for group, term, leader in news:
+            leaders.note(group, term, leader)
+        assert {leaders.of(GroupNo(g)) for g in range(3)} == {Leadership(BrokerId(2), 5)}
+
+
+def test_who_waits_for_a_leader_is_called_once_known_or_in_time() -> None:
+    world = World()
+    leaders = Leaders(SimLoop(world))
+    calls: list[str] = []
+    leaders.when_known(GroupNo(1), 250, lambda: calls.append("known"))
+    leaders.when_known(GroupNo(2), 250, lambda: calls.append("late"))
+    leaders.note(GroupNo(1), 3, BrokerId(0))
+    assert calls == ["known"]
+    leaders.when_known(GroupNo(1), 250, lambda: calls.append("at once"))
+    world.run_for(249)
+    assert calls == ["known", "at once"]
+    world.run_for(2)
+    assert calls == ["known", "at once", "late"]
+
+
+def test_a_gone_brokers_leaderships_are_unknown_until_somebody_names_it_again() -> None:
+    leaders = Leaders(SimLoop(World()))
+    leaders.note(GroupNo(1), 3, BrokerId(0))
+    leaders.broker_gone(BrokerId(0))
+    assert leaders.of(GroupNo(1)) == Leadership(None, 3)
+    leaders.note(GroupNo(1), 2, BrokerId(1))
+    assert leaders.of(GroupNo(1)).leader is None
+    leaders.note(GroupNo(1), 3, BrokerId(0))
+    assert leaders.of(GroupNo(1)).leader == 0
+
+
+def test_an_identity_counts_its_starts_and_refuses_another_seat() -> None:
+    disk, rand = SimDisk(), random.Random(1)
+    first = open_identity(disk, BrokerId(1), rand)
+    second = open_identity(disk, BrokerId(1), rand)
+    assert (first.incarnation, second.incarnation) == (1, 2)
+    assert first.replica_uuid == second.replica_uuid
+    with pytest.raises(StartRefused, match="belongs to broker 1"):
+        open_identity(disk, BrokerId(2), rand)
+
+
+@pytest.mark.parametrize("after", range(8))
+@pytest.mark.parametrize("seed", range(5))
+def test_a_record_is_the_old_or_the_new_one_wherever_power_fails(after: int, seed: int) -> None:
+    disk = SimDisk()
+    identity.store_cluster(disk, Phase.PREPARED, RECORD)
+    disk.power_off_after(after)
+    done = False
+    try:
+        identity.store_cluster(disk, Phase.FORMED, RECORD)
+        done = True
+    except PowerLoss:
+        pass
+    disk.crash(random.Random(seed))
+    phase, record = identity.load_cluster(disk)
+    assert record == RECORD
+    assert phase is Phase.FORMED if done else phase in (Phase.PREPARED, Phase.FORMED)
+
+
+def test_a_damaged_record_is_refused_and_a_newer_one_is_named() -> None:
+    disk = SimDisk()
+    identity.store_cluster(disk, Phase.FORMED, RECORD)
+    content = disk.content("cluster")
+    disk.damage("cluster", len(content) - 1, b"\xff")
+    with pytest.raises(Corruption, match="checksum"):
+        identity.load_cluster(disk)
+    disk.damage("cluster", 4, b"\x00\x09")
+    with pytest.raises(UnsupportedFormat):
+        identity.load_cluster(disk)
+
+
+def test_a_command_without_a_controller_is_answered_41_and_one_in_flight_7() -> None:
+    cluster = SimCluster(World(1))
+    cluster.start()
+    leader = cluster.wait_leader(0)
+    other = next(b for b in cluster.nodes if b != leader)
+    topic = CreateTopic(name="t", topic_id=bytes([1]) * 16, partitions=1, configs=())
+    cluster.net.cut(leader, other)  # the command arrives, its result does not
+    result = cluster.submit(other, topic)
+    assert result.error == Code.REQUEST_TIMED_OUT
+    cluster.net.heal()
+    cluster.world.run_for(3_000)
+    for broker in [b for b in cluster.nodes if b != other]:
+        cluster.kill(broker)
+    cluster.world.run_for(3_000)
+    began_us = cluster.world.now_us
+    assert cluster.submit(other, topic).error == Code.NOT_CONTROLLER
+    assert (cluster.world.now_us - began_us) / 1000 <= 1_100
+
+
+def test_producer_ids_are_unique_over_all_brokers_and_restarts() -> None:
+    cluster = SimCluster(World(2))
+    cluster.start()
+    cluster.wait_leader(0)
+    ids: list[int] = []
+    for turn in range(3):
+        for node in cluster.nodes.values():
+            for _ in range(700):
+                node.producer_id(ids.append)
+        cluster.world.run_until("ids", lambda turn=turn: len(ids) == (turn + 1) * 2_100)
+        cluster.kill(0)
+        cluster.restart(0)
+        cluster.wait_ready()
+        cluster.world.run_for(500)
+    assert len(set(ids)) == len(ids)
+    assert min(ids) >= 0

@@ -1,0 +1,75 @@
+"""Many seeds over both cores, and what they reached in sum."""
+
+import multiprocessing
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+
+from tests.sim.plan import draw
+from tests.sim.run import Result, run
+
+JOBS = 2
+
+
+def run_seed(seed: int) -> Result:
+    """In a worker."""
+    return run(draw(seed))
+
+
+def run_seeds(seeds: Iterable[int], jobs: int = JOBS) -> Iterator[Result]:
+    """Results in the order of the seeds."""
+    if jobs == 1:
+        yield from map(run_seed, seeds)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield from pool.map(run_seed, list(seeds), chunksize=4)
+
+
+@dataclass
+class Tally:
+    """Sums over results."""
+
+    seeds: int = 0
+    operations: int = 0
+    acknowledged: int = 0
+    virtual_ms: int = 0
+    cpu_s: float = 0.0
+    faults: int = 0
+    marks: Counter[str] = field(default_factory=Counter)
+    failed: list[Result] = field(default_factory=list)
+
+    def add(self, result: Result) -> None:
+        self.seeds += 1
+        self.operations += result.operations
+        self.acknowledged += result.acknowledged
+        self.virtual_ms += result.virtual_ms
+        self.cpu_s += result.cpu_s
+        self.faults += result.faults
+        self.marks.update(result.marks)
+        if result.failed:
+            self.failed.append(result)
+
+    def lines(self) -> list[str]:
+        """For people: sums, and in how many seeds each mark was reached."""
+        speed = self.virtual_ms / 1000 / self.cpu_s if self.cpu_s else 0
+        hours = self.virtual_ms / 3_600_000
+        return [
+            f"{self.seeds} seeds, {len(self.failed)} failed, {hours:.2f} simulated hours at {speed:.0f}x",
+            f"{self.operations} operations, {self.faults} faults; in how many seeds what was reached:",
+            *(f"  {count:6d}  {mark}" for mark, count in sorted(self.marks.items(), key=lambda m: (-m[1], m[0]))),
+        ]
+
+
+def run_all(
+    seeds: Iterable[int], jobs: int = JOBS, tell: Callable[[str], None] | None = None, *, tell_all: bool = False
+) -> Tally:
+    """`tell` gets the line of every failed seed at once, or of every seed."""
+    tally = Tally()
+    for result in run_seeds(seeds, jobs):
+        tally.add(result)
+        if tell is not None and tell_all and not result.failed:
+            tell(f"seed {result.seed}: trace {result.trace}")
+        elif tell is not None and result.failed:
+            tell(result.line())
+    return tally

@@ -1,0 +1,348 @@
+"""A whole cluster on one virtual clock: replicas with their disks and lives, the links between them, the client side.
+
+Each replica is the product's own `Node`, `Dispatcher` and `wire.Connection`, on simulated ports. A life ends by `kill`
+(the process dies, the page cache stays) or `power_off` (what was not synced vanishes or tears), either at once or at a
+*boundary*: before or after the n-th disk operation, peer message or client answer from now. An error that escapes the
+product ends the life too; unless a disk fault was injected into it, that is a violation.
+"""
+
+import random
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from muster_coordinator.api.dispatch import Dispatcher
+from muster_coordinator.api.services import ApiSettings, TopicsMode
+from muster_coordinator.controller.image import Endpoint
+from muster_coordinator.errors import StorageFailed
+from muster_coordinator.groups.config import ShardConfig
+from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo
+from muster_coordinator.replica.node import Node
+from muster_coordinator.replica.settings import NodeSettings
+from muster_coordinator.replica.surface import partition_of
+from muster_coordinator.wire.connection import Connection, State
+
+from tests.sim.disk import PowerLoss, SimDisk
+from tests.sim.history import History, Op, Violation
+from tests.sim.loop import Latency, SimLoop, World
+from tests.sim.net import SimNet
+from tests.sim.slices import before_disk_operation
+from tests.sim.wires import Wire, Wires
+
+LISTENER = "sim"
+START_MS = 20
+"""From the process' start to its first action."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """Size and settings of a cluster; the same for all replicas."""
+
+    seed: str = "0"
+    nodes: int = 3
+    partitions: int = 4
+    shard: ShardConfig = field(default_factory=lambda: ShardConfig(initial_rebalance_delay_ms=0))
+    topics_mode: TopicsMode = TopicsMode.NONE
+    node: dict[str, Any] = field(default_factory=dict)
+    """Further fields of `NodeSettings`."""
+    disk_us: tuple[int, int] = (100, 2_000)
+    slice_us: tuple[int, int] | None = None
+    """Drawn time between the disk operations of one I/O job; None: jobs run whole."""
+    link_us: tuple[int, int] = (50, 800)
+
+
+class Life:
+    """One run of a replica's process, and its end of the client connections."""
+
+    def __init__(self, cluster: "Cluster", replica: "Replica", number: int) -> None:
+        setup = cluster.setup
+        self.cluster = cluster
+        self.replica = replica
+        seed = f"{setup.seed}/life/{replica.broker}/{number}"
+        rand = random.Random(seed)
+        self.loop = SimLoop(
+            cluster.world, skew_us=rand.randint(0, 10**9), wall_us=replica.wall_us, escaped=replica.escaped
+        )
+        self.loop.default_latency = Latency(*setup.disk_us)
+        self.loop.slice_us = setup.slice_us
+        self.node = Node(replica.settings(), self.loop, replica.disk, cluster.net.port(replica.broker, self.loop), rand)
+        self.dispatcher = Dispatcher(self.node, ApiSettings(topics_mode=setup.topics_mode))
+        self._connections: dict[int, Connection] = {}
+        self._flushing: set[int] = set()
+
+    # wires.ServerEnd
+
+    def accepted(self, wire: Wire) -> None:
+        self._connections[wire.number] = Connection(
+            listener=LISTENER,
+            connection_id=wire.number,
+            client_host="/10.0.0.1",
+            clock=self.loop,
+            handle=self.dispatcher.handle,
+            wake=lambda: self._wake(wire),
+        )
+
+    def received(self, wire: Wire, data: bytes) -> None:
+        self.loop.call_soon(lambda: self._take(wire, data))
+
+    def closed(self, wire: Wire) -> None:
+        self.loop.call_soon(lambda: self._end(wire))
+
+    def _take(self, wire: Wire, data: bytes) -> None:
+        connection = self._connections.get(wire.number)
+        if connection is not None:
+            connection.receive(data)
+
+    def _end(self, wire: Wire) -> None:
+        connection = self._connections.pop(wire.number, None)
+        if connection is not None:
+            connection.close()
+
+    def _wake(self, wire: Wire) -> None:
+        if wire.number not in self._flushing:
+            self._flushing.add(wire.number)
+            self.loop.call_soon(lambda: self._flush(wire))
+
+    def _flush(self, wire: Wire) -> None:
+        self._flushing.discard(wire.number)
+        connection = self._connections.get(wire.number)
+        if connection is None:
+            return
+        for frame in connection.take():
+            self.replica.boundary()
+            self.cluster.answered(wire, bytes(frame), self)
+            self.replica.boundary()
+        connection.note_unsent(0)
+        connection.resume()
+        if connection.state is State.FAILED:
+            self._end(wire)
+            wire.shut()
+
+
+class Replica:
+    """One seat: its disk, its lives."""
+
+    def __init__(self, cluster: "Cluster", broker: BrokerId) -> None:
+        self.cluster = cluster
+        self.broker = broker
+        self.disk = SimDisk()
+        self.disk.cost = self._disk_effect
+        self.life: Life | None = None
+        self.lives = 0
+        self.wall_us = 1_700_000_000_000_000
+        self.disk_faults = 0
+        """Injected and not yet forgiven: an end of the process is expected."""
+        self.restarts_wanted = True
+        self._fuse: int | None = None
+        self._fuse_power = False
+        self.boundaries = 0
+
+    def settings(self) -> NodeSettings:
+        setup = self.cluster.setup
+        return NodeSettings(
+            broker=self.broker,
+            initial_voters=tuple(BrokerId(n) for n in range(setup.nodes)),
+            endpoints=(Endpoint(listener=LISTENER, host=f"n{self.broker}", port=9092),),
+            admin=f"n{self.broker}:8081",
+            offsets_partitions=setup.partitions,
+            shard=setup.shard,
+            **setup.node,
+        )
+
+    @property
+    def up(self) -> bool:
+        return self.life is not None
+
+    @property
+    def node(self) -> Node:
+        assert self.life is not None
+        return self.life.node
+
+    # -- life and death --------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Run the process; harmless when it runs."""
+        if self.life is not None:
+            return
+        self.lives += 1
+        self.life = Life(self.cluster, self, self.lives)
+        try:
+            self.life.node.start()
+        except BaseException as error:  # noqa: BLE001  # `escaped` decides what it means
+            self.escaped(error)
+            return
+        self.cluster.started(self)
+
+    def kill(self) -> None:
+        """SIGKILL, now."""
+        self._end(power=False)
+
+    def power_off(self) -> None:
+        """The machine goes dark, now."""
+        self._end(power=True)
+
+    def end_at_boundary(self, boundaries: int, *, power: bool, even_down: bool = False) -> None:
+        """`kill` or `power_off` at the n-th boundary from now; `even_down`: or of the next life."""
+        if self.life is not None or even_down:
+            self._fuse, self._fuse_power = boundaries, power
+
+    def lose_disk(self) -> None:
+        """The volume is gone, and an empty one is in its place."""
+        assert self.life is None
+        self.disk = SimDisk()
+        self.disk.cost = self._disk_effect
+
+    def forgive(self) -> None:
+        """Forget the faults that have not struck yet."""
+        self._fuse = None
+        self.disk.forgive()
+        self.disk_faults = 0
+
+    def boundary(self) -> None:
+        """Something is about to leave the process, or has just left it."""
+        self.boundaries += 1
+        if self._fuse is not None:
+            self._fuse -= 1
+            if self._fuse < 0:
+                self._fuse = None
+                raise PowerLoss
+
+    def escaped(self, error: BaseException) -> None:
+        """Let out by a call, a job or the start."""
+        if isinstance(error, PowerLoss):
+            self.cluster.marks.add("cut at a boundary")
+            self._end(power=self._fuse_power)
+        elif self.disk_faults and isinstance(error, StorageFailed | OSError):
+            self.cluster.marks.add("ended by a failing disk")
+            self._end(power=False)
+        elif isinstance(error, KeyboardInterrupt | SystemExit):
+            raise error
+        else:
+            text = "".join(traceback.format_exception(error)[-4:])
+            self.cluster.violations.append(Violation("process", f"replica {self.broker} ended: {text}"))
+            self._end(power=False)
+
+    def _end(self, *, power: bool) -> None:
+        life, self.life = self.life, None
+        self._fuse = None
+        if life is not None:
+            life.loop.kill()
+        self.disk_faults = 0
+        self.disk.forgive()
+        if power:
+            self.disk.crash(self.cluster.disk_rand)
+            self.cluster.net.vanished(self.broker)
+        else:
+            self.disk.restart()
+            self.cluster.net.gone(self.broker)
+        self.cluster.wires.gone(self.broker, silent=power)
+        self.cluster.ended(self, power=power)
+
+    def _disk_effect(self, operation: str, path: str, size: int) -> None:
+        before_disk_operation()
+        if operation != "pread":
+            self.cluster.trace(f"disk {self.broker} {operation} {path} {size}", b"")
+            self.boundary()
+
+
+class Cluster:
+    """All replicas of one run. `violations` fills while it runs; `marks` says what was reached."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        self.world = World(f"{setup.seed}/schedule")
+        self.disk_rand = random.Random(f"{setup.seed}/disk")
+        self.net = SimNet(self.world, delay_us=setup.link_us)
+        self.net.boundary = lambda broker: self.replicas[broker].boundary()
+        self.wires = Wires(self.world)
+        self.history = History()
+        self.violations: list[Violation] = []
+        self.marks: set[str] = set()
+        self.replicas = [Replica(self, BrokerId(n)) for n in range(setup.nodes)]
+        self.asked: dict[tuple[int, int], tuple[Op, Callable[[bytes], Any]]] = {}
+        """(wire, correlation id) -> the operation that waits, and how to read its answer."""
+        self.on_started: list[Callable[[Replica], None]] = []
+        self.on_ended: list[Callable[[Replica, bool], None]] = []
+        self.on_answered: list[Callable[[Op], None]] = []
+
+    def trace(self, what: str, data: bytes) -> None:
+        if self.world.tracer is not None:
+            self.world.tracer(what, data)
+
+    def start(self) -> None:
+        """Every process starts within `START_MS`."""
+        for replica in self.replicas:
+            after_us = self.world.rand.randint(0, START_MS * 1000)
+            self.world.at(self.world.now_us + after_us, replica.start)
+
+    def started(self, replica: Replica) -> None:
+        self.trace(f"started {replica.broker}", b"")
+        assert replica.life is not None
+        self.wires.serve(replica.broker, replica.life)
+        for call in self.on_started:
+            call(replica)
+
+    def ended(self, replica: Replica, *, power: bool) -> None:
+        self.trace(f"ended {replica.broker} {power}", b"")
+        self.history.crashes += 1
+        for call in self.on_ended:
+            call(replica, power)
+
+    def answered(self, wire: Wire, frame: bytes, life: Life) -> None:
+        """A frame leaves a replica: that is the promise."""
+        correlation = int.from_bytes(frame[4:8], "big")
+        op, read = self.asked.pop((wire.number, correlation))
+        op.answer = read(frame[4:])
+        op.answered_us = self.world.now_us
+        op.broker = life.replica.broker
+        group = life.node.host.groups.get(self.group_of(op.group))
+        op.term = group.core.term if group is not None and group.leads else -1
+        wire.answer(frame)
+        for call in self.on_answered:
+            call(op)
+
+    def group_of(self, group_id: str) -> GroupNo:
+        """Raft group of a consumer group."""
+        return GroupNo(FIRST_OFFSETS_GROUP + partition_of(group_id, self.setup.partitions))
+
+    # -- questions -------------------------------------------------------------------------------------------------
+
+    def up(self) -> list[Replica]:
+        return [replica for replica in self.replicas if replica.life is not None]
+
+    def leader_of(self, group: GroupNo) -> Replica | None:
+        """The replica that leads in the highest term, if any does."""
+        best: tuple[int, Replica] | None = None
+        for replica in self.up():
+            held = replica.node.host.groups.get(group)
+            if held is not None and held.leads and (best is None or held.core.term > best[0]):
+                best = (held.core.term, replica)
+        return None if best is None else best[1]
+
+    def groups(self) -> list[GroupNo]:
+        """Numbers of all Raft groups that some replica holds."""
+        return sorted({number for replica in self.up() for number in replica.node.host.groups})
+
+    def serving(self) -> bool:
+        """Every Raft group has a leader that serves."""
+        numbers = [GroupNo(FIRST_OFFSETS_GROUP + n) for n in range(self.setup.partitions)]
+        return all(
+            any((held := replica.node.host.groups.get(number)) is not None and held.serves for replica in self.up())
+            for number in numbers
+        )
+
+    def settled(self) -> bool:
+        """All replicas are up, led, and have applied the same of everything."""
+        if len(self.up()) < len(self.replicas) or not self.serving():
+            return False
+        for number in self.groups():
+            applied = set()
+            for replica in self.replicas:
+                held = replica.node.host.groups.get(number)
+                applied.add(None if held is None else held.applied)
+                if held is not None and held.core.commit != held.applied:
+                    return False
+            if len(applied) != 1:
+                return False
+        return True

@@ -1,0 +1,47 @@
+"""The logs of a partition on all replicas, byte by byte."""
+
+from muster_coordinator.errors import Code
+from muster_coordinator.ids import GroupNo
+from muster_coordinator.records.batch import split_batches
+
+from tests.sim.cluster import Cluster, Replica
+from tests.sim.history import Violation
+
+READ_BYTES = 1 << 20
+
+
+def read_log(replica: Replica, group: GroupNo) -> list[bytes]:
+    """All batches of a partition as Fetch gives them, from the log start."""
+    log = replica.node.local_log(group)
+    hosting = replica.node.hosting
+    assert log is not None
+    assert hosting is not None
+    offset = hosting.states[group].log_start
+    batches: list[bytes] = []
+    while True:
+        result = log.read(offset, READ_BYTES, whole_first_batch=True)
+        assert result.code == Code.NONE, f"read at {offset} answered {result.code}"
+        got = split_batches(result.records)
+        if not got:
+            return batches
+        batches += got
+        last = got[-1]
+        offset = int.from_bytes(last[:8], "big") + int.from_bytes(last[23:27], "big") + 1
+
+
+def compare_logs(cluster: Cluster, group: GroupNo) -> tuple[list[bytes], list[Violation]]:
+    """The log, and where replicas differ (R1)."""
+    first = read_log(cluster.replicas[0], group)
+    found = []
+    for replica in cluster.replicas[1:]:
+        other = read_log(replica, group)
+        if other != first:
+            at = next((n for n, (a, b) in enumerate(zip(first, other, strict=False)) if a != b), len(first))
+            found.append(
+                Violation(
+                    "R1",
+                    f"group {group}: the logs of 0 and {replica.broker} differ from batch {at} "
+                    f"({len(first)} and {len(other)} batches)",
+                )
+            )
+    return first, found

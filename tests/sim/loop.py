@@ -1,0 +1,248 @@
+"""Virtual time for whole clusters: one `World` holds the clock and the queue, each replica a `SimLoop`.
+
+Time moves only when nothing is left to do at the present instant. Calls of one replica run in the order they were made;
+the order between replicas at the same instant is drawn from the seed. I/O jobs run whole at the instant they complete,
+after a drawn latency, one at a time a lane, like a thread a lane. A killed loop runs nothing any more: neither queued
+calls, nor timers, nor the completion of a job (a job that has not run by then never happened).
+"""
+
+import heapq
+import random
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.sim.slices import SlicedJob
+
+STEPS_MIN = 50_000
+STEPS_PER_MS_MAX = 1_000
+"""More events than these in a stretch of virtual time are a circle, and no work."""
+
+
+class SimTimer:
+    """A scheduled call; cancelling forgets it."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self.call: Callable[[], None] | None = call
+
+    def cancel(self) -> None:
+        self.call = None
+
+
+@dataclass(slots=True)
+class Latency:
+    """How long an I/O job takes, drawn uniformly, in microseconds of virtual time."""
+
+    low_us: int = 100
+    high_us: int = 400
+
+
+class World:
+    """The clock in microseconds, the queue, and the randomness of everything that is not the product's own."""
+
+    def __init__(self, seed: int | str = 0) -> None:
+        self.now_us = 1_000_000_000
+        self.rand = random.Random(seed)
+        self.tracer: Callable[[str, bytes], None] | None = None
+        """Called as tracer(what, bytes) by everything that happens; the hash of it all is a run's identity."""
+        self._heap: list[tuple[int, float, int, Callable[[], None]]] = []
+        self._count = 0
+        self.steps = 0
+
+    def at(self, when_us: int, call: Callable[[], None], *, order: float | None = None) -> None:
+        """Run `call` at `when_us`; ties are broken by a drawn number, or by `order`."""
+        self._count += 1
+        tie = self.rand.random() if order is None else order
+        heapq.heappush(self._heap, (max(when_us, self.now_us), tie, self._count, call))
+
+    def step(self) -> bool:
+        """Run one event. False when nothing is left."""
+        if not self._heap:
+            return False
+        when, _, _, call = heapq.heappop(self._heap)
+        self.now_us = max(self.now_us, when)
+        self.steps += 1
+        call()
+        return True
+
+    def run_for(self, ms: float) -> None:
+        """Let `ms` of virtual time pass."""
+        until = self.now_us + int(ms * 1000)
+        enough = self.steps + STEPS_MIN + int(ms * STEPS_PER_MS_MAX)
+        while self._heap and self._heap[0][0] <= until:
+            self.step()
+            assert self.steps < enough, f"something turns in circles at {self.now_us} us"
+        self.now_us = until
+
+    def run_until(self, what: str, check: Callable[[], Any], ms: float = 60_000) -> Any:
+        """Run until `check()` is true and return it; AssertionError after `ms` of virtual time."""
+        until = self.now_us + int(ms * 1000)
+        while True:
+            found = check()
+            if found:
+                return found
+            if not self._heap or self._heap[0][0] > until:
+                raise AssertionError(f"not within {ms} ms of virtual time: {what}")
+            self.step()
+
+
+@dataclass(slots=True)
+class _Lane:
+    jobs: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = field(default_factory=deque)
+    busy: bool = False
+
+
+class SimLoop:
+    """`ports.Loop` of one replica's life. `skew_us` shifts its clocks; `kill` ends the life.
+
+    `escaped(error)` gets what a call or a job lets out (also `disk.PowerLoss`), and has to end the life; without it
+    the error goes up through `World.step`.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        skew_us: int = 0,
+        wall_us: int = 1_700_000_000_000_000,
+        escaped: Callable[[BaseException], None] | None = None,
+    ) -> None:
+        self.world = world
+        self._escaped = escaped
+        self.alive = True
+        self.paused = False
+        self.latency: dict[str, Latency] = {}
+        self.default_latency = Latency()
+        self._skew_us = skew_us
+        self._wall_us = wall_us
+        self._soon: deque[Callable[[], None]] = deque()
+        self._running = False
+        self._lanes: dict[str, _Lane] = {}
+        self.slice_us: tuple[int, int] | None = None
+        """Drawn time between two disk operations of a job, during which the loop goes on; None: jobs run whole."""
+        self._sliced: list[SlicedJob] = []
+
+    def monotonic_ms(self) -> int:
+        return (self.world.now_us + self._skew_us) // 1000
+
+    def wall_ms(self) -> int:
+        return (self.world.now_us + self._wall_us) // 1000
+
+    def step_wall(self, ms: int) -> None:
+        """Somebody set the machine's clock."""
+        self._wall_us += ms * 1000
+
+    def call_soon(self, call: Callable[[], None]) -> None:
+        self._soon.append(call)
+        self._wake()
+
+    def call_at(self, monotonic_ms: int, call: Callable[[], None]) -> SimTimer:
+        timer = SimTimer(call)
+
+        def fire() -> None:
+            if timer.call is not None:
+                call, timer.call = timer.call, None
+                self.call_soon(call)
+
+        self.world.at(monotonic_ms * 1000 - self._skew_us, fire)
+        return timer
+
+    def submit(self, lane: str, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        state = self._lanes.setdefault(lane, _Lane())
+        state.jobs.append((job, done))
+        self._next_job(lane, state)
+
+    def kill(self) -> None:
+        """The process is gone: nothing of it runs again."""
+        self.alive = False
+        self._soon.clear()
+        sliced, self._sliced = self._sliced, []
+        for job in sliced:
+            job.abort()
+
+    def pause(self) -> None:
+        """Like SIGSTOP: nothing runs, I/O that was handed out completes, time goes on."""
+        self.paused = True
+
+    def resume(self) -> None:
+        self.paused = False
+        self._wake()
+
+    def _next_job(self, lane: str, state: _Lane) -> None:
+        if state.busy or not state.jobs or not self.alive:
+            return
+        state.busy = True
+        job, done = state.jobs.popleft()
+        latency = self.latency.get(lane, self.default_latency)
+        wait_us = self.world.rand.randint(latency.low_us, latency.high_us)
+        self.world.at(self.world.now_us + wait_us, lambda: self._run_job(lane, state, job, done))
+
+    def _run_job(self, lane: str, state: _Lane, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        if not self.alive:
+            return
+        if self.slice_us is not None:
+            sliced = SlicedJob(job)
+            self._sliced.append(sliced)
+            self._slice(lane, state, sliced, done)
+            return
+        result: Any
+        try:
+            result = job()
+        except Exception as error:  # noqa: BLE001  # the port hands the job's error to `done`
+            result = error
+        except BaseException as error:
+            if self._escaped is None:
+                raise
+            self._escaped(error)
+            return
+        if not self.alive:
+            return  # the job pulled the plug itself
+        self._completed(lane, state, result, done)
+
+    def _completed(self, lane: str, state: _Lane, result: Any, done: Callable[[Any], None]) -> None:
+        state.busy = False
+        self.call_soon(lambda: done(result))
+        self._next_job(lane, state)
+
+    def _slice(self, lane: str, state: _Lane, job: SlicedJob, done: Callable[[Any], None]) -> None:
+        """The next piece of a job, up to its next disk operation."""
+        if not self.alive:
+            return
+        if not job.step():
+            assert self.slice_us is not None
+            wait_us = self.world.rand.randint(*self.slice_us)
+            self.world.at(self.world.now_us + wait_us, lambda: self._slice(lane, state, job, done))
+            return
+        self._sliced.remove(job)
+        if job.error is None or isinstance(job.error, Exception):
+            self._completed(lane, state, job.result if job.error is None else job.error, done)
+        elif self._escaped is None:
+            raise job.error
+        else:
+            self._escaped(job.error)
+
+    def _wake(self) -> None:
+        if not self._running and self.alive and not self.paused:
+            self._running = True
+            self.world.at(self.world.now_us, self._turn)
+
+    def _turn(self) -> None:
+        """Run the calls that are queued now; what they queue runs in the next turn."""
+        self._running = False
+        if self.paused:
+            return
+        try:
+            for _ in range(len(self._soon)):
+                if not self.alive:
+                    return
+                self._soon.popleft()()
+        except BaseException as error:
+            if self._escaped is None:
+                raise
+            self._escaped(error)
+            return
+        if self._soon:
+            self._wake()

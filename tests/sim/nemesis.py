@@ -1,0 +1,231 @@
+"""Carries out a plan's faults, each at its time, and heals everything at the end of the storm.
+
+| kind | what happens |
+|---|---|
+| kill, power | the picked replicas end, now; `power` loses what was not synced; both start again after `ms` |
+| …-at-boundary | the same, before or after the n-th disk operation, peer message or client answer from now |
+| power-all | every replica loses its power within `amount` ms |
+| isolate, one-way, halves, ring | links lose everything in silence, for `ms` |
+| reset-links, slow-links, lossy-links | connections between replicas break, delay, lose |
+| replaying-links | Raft messages come twice, the second time late and out of order |
+| slow-disk, disk-error | every operation takes `amount` ms; one sync or write fails |
+| clock-step | the wall clock of the picked replicas jumps by `amount` ms |
+| pause | as SIGSTOP, for `ms` |
+| transfer | leadership of the picked partition is handed to another replica |
+| block-client, reset-clients | clients and a replica do not hear each other, or their connections break |
+"""
+
+import errno
+import random
+
+from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo
+
+from tests.sim.cluster import Cluster, Replica
+from tests.sim.loop import Latency
+from tests.sim.plan import Fault, Plan
+
+RESTART_MS = 700
+"""After an end that no fault planned."""
+
+
+class Nemesis:
+    """`arm` once; `heal` ends the storm."""
+
+    def __init__(self, cluster: Cluster, plan: Plan, clients: list[str]) -> None:
+        self.cluster = cluster
+        self.plan = plan
+        self.clients = clients
+        self.rand = random.Random(f"{plan.seed}/nemesis")
+        self._down_ms: dict[int, int] = {}
+        self.over = False
+        cluster.on_ended.append(self._ended)
+
+    def arm(self) -> None:
+        start_us = self.cluster.world.now_us
+        for fault in self.plan.faults:
+            self._at(start_us + fault.at_ms * 1000, lambda fault=fault: self._strike(fault))
+
+    def _at(self, when_us: int, call) -> None:  # type: ignore[no-untyped-def]
+        self.cluster.world.at(when_us, lambda: None if self.over else call())
+
+    def _after(self, ms: int, call) -> None:  # type: ignore[no-untyped-def]
+        self._at(self.cluster.world.now_us + ms * 1000, call)
+
+    def _strike(self, fault: Fault) -> None:
+        self.cluster.trace(f"fault {fault}", b"")
+        self.cluster.marks.add(f"fault {fault.kind}")
+        victims = [self._resolve(pick) for pick in fault.picks]
+        getattr(self, "_" + fault.kind.replace("-", "_"))(fault, victims)
+
+    def _resolve(self, pick: str) -> Replica:
+        kind, _, number = pick.partition(":")
+        if kind == "leader":
+            leader = self.cluster.leader_of(GroupNo(FIRST_OFFSETS_GROUP + int(number)))
+            if leader is not None:
+                return leader
+        return self.cluster.replicas[int(number) % len(self.cluster.replicas)]
+
+    def _ended(self, replica: Replica, power: bool) -> None:
+        """Whoever goes down comes back."""
+        wait_ms = self._down_ms.pop(replica.broker, RESTART_MS)
+        world = self.cluster.world
+        world.at(world.now_us + wait_ms * 1000, replica.start)
+
+    # Ends.
+
+    def _kill(self, fault: Fault, victims: list[Replica]) -> None:
+        for replica in victims:
+            if replica.up:
+                self._down_ms[replica.broker] = fault.ms
+                replica.kill()
+
+    def _power(self, fault: Fault, victims: list[Replica]) -> None:
+        for replica in victims:
+            if replica.up:
+                self._down_ms[replica.broker] = fault.ms
+                replica.power_off()
+
+    def _kill_at_boundary(self, fault: Fault, victims: list[Replica]) -> None:
+        for replica in victims:
+            self._down_ms[replica.broker] = fault.ms
+            replica.end_at_boundary(fault.amount, power=False)
+
+    def _power_at_boundary(self, fault: Fault, victims: list[Replica]) -> None:
+        for replica in victims:
+            self._down_ms[replica.broker] = fault.ms
+            replica.end_at_boundary(fault.amount, power=True)
+
+    def _power_all(self, fault: Fault, victims: list[Replica]) -> None:
+        for replica in self.cluster.replicas:
+            at_ms = self.rand.randint(0, fault.amount)
+            self._after(at_ms, lambda replica=replica: self._power(fault, [replica]))
+
+    # Links.
+
+    def _isolate(self, fault: Fault, victims: list[Replica]) -> None:
+        pairs = [(v.broker, other.broker) for v in victims for other in self.cluster.replicas]
+        self._cut_for(fault, [*pairs, *((b, a) for a, b in pairs)])
+
+    def _one_way(self, fault: Fault, victims: list[Replica]) -> None:
+        outwards = fault.amount % 2 == 0
+        pairs = [(v.broker, other.broker) for v in victims for other in self.cluster.replicas]
+        self._cut_for(fault, pairs if outwards else [(b, a) for a, b in pairs])
+
+    def _halves(self, fault: Fault, victims: list[Replica]) -> None:
+        brokers = [replica.broker for replica in self.cluster.replicas]
+        self.rand.shuffle(brokers)
+        left, right = brokers[: len(brokers) // 2], brokers[len(brokers) // 2 :]
+        self._cut_for(fault, [pair for a in left for b in right for pair in ((a, b), (b, a))])
+
+    def _ring(self, fault: Fault, victims: list[Replica]) -> None:
+        """Everybody hears its two neighbours only; with three replicas: one pair hears nothing of one another."""
+        size = len(self.cluster.replicas)
+        if size == 3:
+            a, b = victims[0].broker, (victims[0].broker + 1) % 3
+            return self._cut_for(fault, [(a, b), (b, a)])
+        pairs = [(a, b) for a in range(size) for b in range(size) if (a - b) % size not in (0, 1, size - 1)]
+        return self._cut_for(fault, [(BrokerId(a), BrokerId(b)) for a, b in pairs])
+
+    def _cut_for(self, fault: Fault, pairs: list[tuple[BrokerId, BrokerId]]) -> None:
+        pairs = [(a, b) for a, b in pairs if a != b]
+        for a, b in pairs:
+            self.cluster.net.cut(a, b)
+
+        def mend() -> None:
+            for a, b in pairs:
+                self.cluster.net.restore(a, b)
+
+        self._after(fault.ms, mend)
+
+    def _reset_links(self, fault: Fault, victims: list[Replica]) -> None:
+        for victim in victims:
+            for other in self.cluster.replicas:
+                if other is not victim:
+                    self.cluster.net.reset(victim.broker, other.broker)
+
+    def _slow_links(self, fault: Fault, victims: list[Replica]) -> None:
+        self.cluster.net.delay_us = (fault.amount * 500, fault.amount * 1_000)
+        self._after(fault.ms, self._calm_links)
+
+    def _lossy_links(self, fault: Fault, victims: list[Replica]) -> None:
+        self.cluster.net.loss = fault.amount / 1_000
+        self._after(fault.ms, self._calm_links)
+
+    def _replaying_links(self, fault: Fault, victims: list[Replica]) -> None:
+        self.cluster.net.replay = fault.amount / 1_000
+        self._after(fault.ms, self._calm_links)
+
+    def _calm_links(self) -> None:
+        self.cluster.net.loss = self.cluster.net.replay = 0.0
+        self.cluster.net.delay_us = self.plan.setup.link_us
+
+    # Machines.
+
+    def _slow_disk(self, fault: Fault, victims: list[Replica]) -> None:
+        for replica in victims:
+            life = replica.life
+            if life is not None:
+                life.loop.default_latency = Latency(fault.amount * 500, fault.amount * 1_500)
+                self._after(fault.ms, lambda life=life: self._calm_disk(life))
+
+    def _calm_disk(self, life) -> None:  # type: ignore[no-untyped-def]
+        life.loop.default_latency = Latency(*self.plan.setup.disk_us)
+
+    def _disk_error(self, fault: Fault, victims: list[Replica]) -> None:
+        for replica in victims:
+            if replica.up:
+                self._down_ms[replica.broker] = fault.ms
+                replica.disk_faults += 1
+                operation = ("sync", "pwrite", "sync")[fault.amount % 3]
+                replica.disk.fail_next(operation, errno.EIO if fault.amount % 2 else errno.ENOSPC)
+
+    def _clock_step(self, fault: Fault, victims: list[Replica]) -> None:
+        for replica in victims:
+            replica.wall_us += fault.amount * 1_000
+            if replica.life is not None:
+                replica.life.loop.step_wall(fault.amount)
+
+    def _pause(self, fault: Fault, victims: list[Replica]) -> None:
+        for replica in victims:
+            life = replica.life
+            if life is not None and not life.loop.paused:
+                life.loop.pause()
+                self._after(fault.ms, life.loop.resume)
+
+    def _transfer(self, fault: Fault, victims: list[Replica]) -> None:
+        group = GroupNo(FIRST_OFFSETS_GROUP + fault.amount % self.plan.setup.partitions)
+        leader = self.cluster.leader_of(group)
+        if leader is not None and not leader.node.loop.paused:  # type: ignore[attr-defined]
+            others = [r.broker for r in self.cluster.replicas if r is not leader]
+            leader.node.transfer(group, others[fault.amount % len(others)])
+
+    # Clients.
+
+    def _block_client(self, fault: Fault, victims: list[Replica]) -> None:
+        for replica in victims:
+            for client in self.clients:
+                if self.rand.random() < 0.6:
+                    self.cluster.wires.block(client, replica.broker)
+        self._after(fault.ms, self._unblock)
+
+    def _unblock(self) -> None:
+        self.cluster.wires.unblock_all(lambda: self.rand.random() < 0.4)
+
+    def _reset_clients(self, fault: Fault, victims: list[Replica]) -> None:
+        self.cluster.wires.reset_some(lambda: self.rand.random() < 0.5)
+
+    # The end of the storm.
+
+    def heal(self) -> None:
+        """Everything works again, and everybody is up."""
+        self.over = True
+        self._calm_links()
+        self.cluster.net.heal()
+        self._unblock()
+        for replica in self.cluster.replicas:
+            replica.forgive()
+            if replica.life is not None:
+                self._calm_disk(replica.life)
+                replica.life.loop.resume()
+            else:
+                replica.start()

@@ -1,0 +1,240 @@
+"""A network of peer links on virtual time: one `SimNet`, each replica's life gets a `SimPort` (ports.PeerNet).
+
+A link is made when both ends have started and may talk. Messages of one direction and lane keep their order; delay is
+drawn. Faults: `cut` loses everything in one direction in silence (the link stays "up", as TCP does for a while),
+`reset` closes a link at once (the ends are told after the re-dial grace, unless it is up again), `isolate`/`heal` do
+both directions of a replica. A `WireError` from the sink closes the link, as `links.mesh` does.
+"""
+
+from collections.abc import Callable, Iterable
+
+from muster_coordinator import limits
+from muster_coordinator.errors import WireError
+from muster_coordinator.ids import BrokerId
+from muster_coordinator.ports import PeerSink
+from muster_coordinator.replica.payloads import Kind, kind_of
+
+from tests.sim.loop import SimLoop, World
+
+
+class _Link:
+    """Both directions between two replicas; `life` counts how often it was made."""
+
+    __slots__ = ("arrival_us", "life", "up")
+
+    def __init__(self) -> None:
+        self.up = False
+        self.life = 0
+        self.arrival_us: dict[tuple[int, int], int] = {}
+
+
+class SimNet:
+    """`delay_us`: bounds of the one-way delay."""
+
+    def __init__(self, world: World, *, delay_us: tuple[int, int] = (50, 500)) -> None:
+        self.world = world
+        self.delay_us = delay_us
+        self.dial_us = (500, 20_000)
+        self.wire_errors: list[tuple[int, int, str]] = []
+        self.sent_messages = 0
+        self.sent_bytes = 0
+        self.loss = 0.0
+        self.replay = 0.0
+        """Chance that a Raft payload arrives once more, much later and out of order: more than `ports.PeerNet` allows,
+        and no more than a Raft core must bear."""
+        self.watch: Callable[[int, int, int, bytes], None] | None = None
+        """Called as watch(sender, receiver, lane, payload) for everything that leaves."""
+        self.boundary: Callable[[int], None] | None = None
+        """Called as boundary(sender) before and after a message leaves; may raise PowerLoss."""
+        self._ports: dict[int, SimPort] = {}
+        self._links: dict[tuple[int, int], _Link] = {}
+        self._cut: set[tuple[int, int]] = set()
+
+    def port(self, broker: BrokerId, loop: SimLoop) -> "SimPort":
+        """The port of a new life of `broker`; an older life's port is dead."""
+        port = SimPort(self, broker, loop)
+        self._ports[broker] = port
+        return port
+
+    # -- faults ----------------------------------------------------------------------------------------------------
+
+    def cut(self, sender: int, receiver: int) -> None:
+        """Lose everything from `sender` to `receiver`, in silence."""
+        self._cut.add((sender, receiver))
+
+    def mend(self, sender: int, receiver: int) -> None:
+        self._cut.discard((sender, receiver))
+        self._dial(sender, receiver)
+
+    def isolate(self, broker: int, others: Iterable[int] | None = None) -> None:
+        """Cut `broker` from `others` (default: all), both ways, in silence."""
+        for other in list(self._ports) if others is None else others:
+            if other != broker:
+                self.cut(broker, other)
+                self.cut(other, broker)
+
+    def restore(self, sender: int, receiver: int) -> None:
+        """As `mend`; the link is made anew when it lost something."""
+        if (sender, receiver) in self._cut:
+            self.reset(sender, receiver)
+        self.mend(sender, receiver)
+
+    def heal(self) -> None:
+        """No direction is cut any more. Links that were up may have lost messages, so they are made anew."""
+        for sender, receiver in sorted(self._cut):
+            self.reset(sender, receiver)
+        self._cut.clear()
+        ports = sorted(self._ports)
+        for i, a in enumerate(ports):
+            for b in ports[i + 1 :]:
+                self._dial(a, b)
+
+    def reset(self, a: int, b: int) -> None:
+        """Close the link now; both ends re-dial and are told when that takes too long."""
+        link = self._link(a, b)
+        if link.up:
+            link.up = False
+            for end, other in ((a, b), (b, a)):
+                self._tell_down_later(end, other, link.life)
+        self._dial(a, b)
+
+    def gone(self, broker: int) -> None:
+        """The process of `broker` died: its sockets close."""
+        self._ports.pop(broker, None)
+        for other in list(self._ports):
+            self.reset(broker, other)
+
+    def vanished(self, broker: int) -> None:
+        """The machine of `broker` went dark: nobody is told, and what is sent to it is lost."""
+        self._ports.pop(broker, None)
+
+    # -- links -----------------------------------------------------------------------------------------------------
+
+    def _link(self, a: int, b: int) -> _Link:
+        return self._links.setdefault((min(a, b), max(a, b)), _Link())
+
+    def link_up(self, a: int, b: int) -> bool:
+        return self._link(a, b).up
+
+    def started(self, broker: int) -> None:
+        for other in list(self._ports):
+            if other != broker:
+                link = self._link(broker, other)
+                if link.up:
+                    self.reset(broker, other)
+                self._dial(broker, other)
+
+    def _dial(self, a: int, b: int) -> None:
+        wait = self.world.rand.randint(*self.dial_us)
+        self.world.at(self.world.now_us + wait, lambda: self._connect(a, b))
+
+    def _connect(self, a: int, b: int) -> None:
+        link = self._link(a, b)
+        one, two = self._ports.get(a), self._ports.get(b)
+        if link.up or one is None or two is None or one.sink is None or two.sink is None:
+            return
+        if (a, b) in self._cut or (b, a) in self._cut:
+            self.world.at(self.world.now_us + 200_000, lambda: self._connect(a, b))
+            return
+        link.up = True
+        link.life += 1
+        link.arrival_us.clear()
+        one.is_told_up(BrokerId(b), two.hello)
+        two.is_told_up(BrokerId(a), one.hello)
+
+    def _tell_down_later(self, end: int, other: int, life: int) -> None:
+        port = self._ports.get(end)
+        if port is None:
+            return
+
+        def tell() -> None:
+            link = self._link(end, other)
+            if not link.up and link.life == life and self._ports.get(end) is port and port.sink is not None:
+                sink = port.sink
+                port.loop.call_soon(lambda: sink.peer_down(BrokerId(other)))
+
+        self.world.at(self.world.now_us + limits.LINK_REDIAL_GRACE_MS * 1000, tell)
+
+    def carry(self, sender: "SimPort", receiver: int, lane: int, payload: bytes) -> bool:
+        """Queue one message; see `ports.PeerNet.send`."""
+        link = self._link(sender.broker, receiver)
+        if not link.up or self._ports.get(sender.broker) is not sender:
+            return False
+        if self.boundary is not None:
+            self.boundary(sender.broker)
+        self._leave(sender, receiver, lane, payload, link)
+        if self.boundary is not None:
+            self.boundary(sender.broker)
+        return True
+
+    def _leave(self, sender: "SimPort", receiver: int, lane: int, payload: bytes, link: _Link) -> None:
+        self.sent_messages += 1
+        self.sent_bytes += len(payload)
+        if self.world.tracer is not None:
+            self.world.tracer(f"peer {sender.broker} {receiver} {lane}", payload)
+        if self.watch is not None:
+            self.watch(sender.broker, receiver, lane, payload)
+        if (sender.broker, receiver) in self._cut or (self.loss and self.world.rand.random() < self.loss):
+            return
+        key = (sender.broker, lane)
+        arrival = self.world.now_us + self.world.rand.randint(*self.delay_us)
+        arrival = max(arrival, link.arrival_us.get(key, 0) + 1)
+        link.arrival_us[key] = arrival
+        life = link.life
+
+        def arrive() -> None:
+            port = self._ports.get(receiver)
+            if link.up and link.life == life and port is not None:
+                port.arrived(sender.broker, lane, payload, life)
+
+        self.world.at(arrival, arrive)
+        if self.replay and kind_of(payload) is Kind.RAFT and self.world.rand.random() < self.replay:
+            self.world.at(arrival + self.world.rand.randint(1_000, 400_000), arrive)
+
+    def life(self, a: int, b: int) -> int:
+        return self._link(a, b).life
+
+
+class SimPort:
+    """`ports.PeerNet` of one replica's life."""
+
+    def __init__(self, net: SimNet, broker: BrokerId, loop: SimLoop) -> None:
+        self.net = net
+        self.broker = broker
+        self.loop = loop
+        self.hello = b""
+        self.sink: PeerSink | None = None
+
+    def start(self, sink: PeerSink) -> None:
+        self.sink = sink
+        self.net.started(self.broker)
+
+    def send(self, peer: BrokerId, lane: int, payload: bytes) -> bool:
+        return self.net.carry(self, peer, lane, payload)
+
+    def is_up(self, peer: BrokerId) -> bool:
+        return self.net.link_up(self.broker, peer)
+
+    def set_hello(self, hello: bytes) -> None:
+        self.hello = hello
+
+    def is_told_up(self, peer: BrokerId, hello: bytes) -> None:
+        sink = self.sink
+        assert sink is not None
+        self.loop.call_soon(lambda: sink.peer_up(peer, hello))
+
+    def arrived(self, peer: BrokerId, lane: int, payload: bytes, life: int) -> None:
+        sink = self.sink
+        if sink is None:
+            return
+
+        def deliver() -> None:
+            if self.net.life(self.broker, peer) != life or not self.net.link_up(self.broker, peer):
+                return
+            try:
+                sink.peer_message(peer, lane, payload)
+            except WireError as error:
+                self.net.wire_errors.append((self.broker, peer, str(error)))
+                self.net.reset(self.broker, peer)
+
+        self.loop.call_soon(deliver)

@@ -1,0 +1,201 @@
+"""R1, R2, R8 while a cluster runs: what no client can see.
+
+Looks at every Raft message that leaves, every entry that is applied, and now and then at all states. Holds what must
+be true over all lives of all replicas: one vote a voter and term, one leader a term, one entry an index, one state an
+applied index.
+"""
+
+import hashlib
+import random
+
+from crc32c import crc32c
+from muster_coordinator.errors import Corruption
+from muster_coordinator.ids import GroupNo
+from muster_coordinator.raft.messages import NOBODY, Entry, HardState, Message, MsgType
+from muster_coordinator.replica.hosting import OFFSETS_LANE
+from muster_coordinator.replica.payloads import Kind, kind_of
+from muster_coordinator.replica.raft_group import RaftGroup
+from muster_coordinator.replica.raft_payload import unpack_raft
+from muster_coordinator.storage.contract import NO_MARK, RecoveredGroup
+from muster_coordinator.storage.wal import Wal
+
+from tests.sim.cluster import Cluster, Replica
+from tests.sim.history import Violation
+
+VOTES_CHECKED_MAX = 10
+ACKS_CHECKED_MAX = 6
+ACKS_CHECKED = 0.02
+"""Promises of one run that are held against what is durable at that instant; each costs a recovery of the WAL."""
+
+
+class Oracle:
+    """Attach it before the cluster starts; call `look` from time to time."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.leaders: dict[tuple[int, int], int] = {}
+        self.votes: dict[tuple[int, int, int], int] = {}
+        self.entries: dict[tuple[int, int], tuple[int, int, int]] = {}
+        """(group, index) -> (term, kind, CRC)"""
+        self.hashes: dict[tuple[int, int], tuple[str, int]] = {}
+        self.served: dict[int, tuple[int, int, int]] = {}
+        """group -> (term, applied, by whom)"""
+        self._rand = random.Random(f"{cluster.setup.seed}/oracle")
+        self._votes_left = VOTES_CHECKED_MAX
+        self._acks_left = ACKS_CHECKED_MAX
+        cluster.net.watch = self._message
+        cluster.on_started.append(self._started)
+
+    def _say(self, invariant: str, text: str) -> None:
+        self.cluster.violations.append(Violation(invariant, text))
+
+    def _message(self, sender: int, receiver: int, lane: int, payload: bytes) -> None:
+        if kind_of(payload) is not Kind.RAFT:
+            return
+        for group, message in unpack_raft(payload, sender, receiver):
+            if message.type == MsgType.VOTE_REPLY and not message.reject:
+                known = self.votes.setdefault((sender, group, message.term), receiver)
+                if known != receiver:
+                    self._say("R2", f"{sender} voted for {known} and {receiver} in term {message.term} of {group}")
+                if self._votes_left and self._rand.random() < 0.5:
+                    self._votes_left -= 1
+                    self._vote_is_durable(self.cluster.replicas[sender], group, message)
+            elif message.type == MsgType.APPEND_REPLY and not message.reject:
+                if self._acks_left and message.index and self._rand.random() < ACKS_CHECKED:
+                    self._acks_left -= 1
+                    self._ack_is_durable(self.cluster.replicas[sender], group, message)
+            elif message.type == MsgType.APPEND:
+                known = self.leaders.setdefault((group, message.term), sender)
+                if known != sender:
+                    self._say("R2", f"{known} and {sender} lead group {group} in term {message.term}")
+
+    def _durable(self, replica: Replica, group: int) -> RecoveredGroup | None:
+        """What a power loss at this instant would leave of a group of the offsets WAL, at least."""
+        hosting = replica.node.hosting
+        assert hosting is not None
+        if group > self.cluster.setup.partitions:
+            return None
+        try:
+            wal = Wal.open(
+                replica.disk.durable_copy(),
+                OFFSETS_LANE,
+                node_uuid=replica.node.identity.replica_uuid,
+                cluster_uuid=hashlib.blake2b(hosting.record.cluster_id.encode(), digest_size=16).digest(),
+                file_bytes=replica.settings().wal_file_bytes,
+                bytes_max=replica.settings().wal_bytes_max,
+            )
+        except Corruption as error:
+            self._say("R5", f"what is durable at {replica.broker} cannot be recovered: {error}")
+            return None
+        return wal.groups().get(GroupNo(group), RecoveredGroup(HardState(0, NOBODY, 0), 1, 0, 0, NO_MARK, (0, 0)))
+
+    def _vote_is_durable(self, replica: Replica, group: int, message: Message) -> None:
+        stored = self._durable(replica, group)
+        if stored is None:
+            return
+        term, vote, _ = stored.hard_state
+        if term < message.term or (term == message.term and vote != message.to):
+            self._say(
+                "R2",
+                f"{replica.broker} grants {message.to} term {message.term} of group {group}; its disk says "
+                f"term {term}, vote {vote}",
+            )
+
+    def _ack_is_durable(self, replica: Replica, group: int, message: Message) -> None:
+        held = replica.node.host.groups[GroupNo(group)]
+        stored = self._durable(replica, group)
+        if stored is None or held.core.term != message.term or held.core.log.last_index < message.index:
+            return
+        if max(stored.last_index, stored.checkpoint[0]) < message.index:
+            self._say(
+                "R3",
+                f"{replica.broker} acknowledges {message.index} of group {group}; its disk ends at {stored.last_index}",
+            )
+
+    def _started(self, replica: Replica) -> None:
+        """Watch what this life applies: its groups are made when the cluster is formed."""
+        host = replica.node.host
+        added = host.add
+
+        def add(group: RaftGroup) -> None:
+            self._watch(replica.broker, group)
+            added(group)
+
+        for group in host.groups.values():
+            self._watch(replica.broker, group)
+        setattr(host, "add", add)  # noqa: B010  # the product has no such hook, and needs none
+
+    def _watch(self, broker: int, group: RaftGroup) -> None:
+        inner = group.machine.apply
+
+        def apply(entry: Entry) -> object:
+            self.applied(broker, group.number, entry)
+            return inner(entry)
+
+        setattr(group.machine, "apply", apply)  # noqa: B010
+
+    def applied(self, broker: int, group: int, entry: Entry) -> None:
+        """A replica applies an entry."""
+        mine = (entry.term, int(entry.kind), crc32c(entry.data))
+        known = self.entries.setdefault((group, entry.index), mine)
+        if known != mine:
+            self._say("R1", f"{broker} applies {mine} at {entry.index} of group {group}; elsewhere it is {known}")
+
+    def look(self) -> None:
+        """Leaders, commits and states at this instant."""
+        for replica in self.cluster.up():
+            self._mark(replica)
+            for number, group in replica.node.host.groups.items():
+                core = group.core
+                if core.log.era:
+                    self.cluster.marks.add("an entry was cut")
+                if group.leads:
+                    if core.term > 1:
+                        self.cluster.marks.add("a leader changed")
+                    known = self.leaders.setdefault((number, core.term), replica.broker)
+                    if known != replica.broker:
+                        self._say("R2", f"{known} and {replica.broker} lead group {number} in term {core.term}")
+                    if group.serves:
+                        self._serves(replica.broker, number, core.term, group.applied)
+
+    def _mark(self, replica: Replica) -> None:
+        marks = self.cluster.marks
+        transfers = replica.node._transfers
+        if transfers is not None and transfers.installed:
+            marks.add("a checkpoint was transferred")
+        if replica.lives > 1 and replica.node.hosting is not None:
+            marks.add("a replica replayed its WAL")
+
+    def mark_files(self) -> None:
+        """What the disks hold at the end."""
+        for replica in self.cluster.up():
+            files = replica.disk.files()
+            if sum(path.startswith(OFFSETS_LANE) and path.endswith(".wal") for path in files) > 1:
+                self.cluster.marks.add("two WAL files")
+            logs = [path.rpartition("/")[0] for path in files if path.endswith(".log")]
+            if len(set(logs)) < len(logs):
+                self.cluster.marks.add("two segments")
+
+    def _serves(self, broker: int, group: int, term: int, applied: int) -> None:
+        """Leader completeness: who serves in a term has all that was served in earlier ones."""
+        newest, done, by = self.served.get(group, (0, 0, broker))
+        if term < newest:
+            return  # a deposed leader that has not noticed yet
+        if applied < done:
+            self._say("R2", f"{broker} serves group {group} at {applied} in term {term}, {by} had {done} in {newest}")
+        self.served[group] = (term, max(done, applied), broker)
+
+    def compare_states(self) -> None:
+        """States by applied index; O(state)."""
+        for replica in self.cluster.up():
+            for number, group in replica.node.host.groups.items():
+                if group.installing:
+                    continue
+                state = replica.node.state_hash(GroupNo(number))
+                if state is None:
+                    continue
+                known, by = self.hashes.setdefault((number, group.applied), (state, replica.broker))
+                if known != state:
+                    self._say(
+                        "R8", f"states of {by} and {replica.broker} differ at index {group.applied} of group {number}"
+                    )

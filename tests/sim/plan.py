@@ -1,0 +1,206 @@
+"""What one seed means: sizes, settings, clients and every fault, drawn before the run (swarm testing).
+
+Faults come from a stream of their own, so that another workload does not reshuffle them; each has a number, and a run
+can be repeated with some of them only (`shrink`). A seed enables a random subset of the kinds of faults; some seeds
+enable none, because a cluster without faults breaks promises too.
+"""
+
+import random
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from muster_coordinator.api.services import TopicsMode
+from muster_coordinator.groups.config import ShardConfig
+
+from tests.sim.cluster import Setup
+from tests.sim.members import GroupPlan
+
+KIB = 1024
+KINDS = (
+    "kill", "kill-at-boundary", "power", "power-at-boundary", "power-all", "isolate", "one-way", "halves", "ring",
+    "reset-links", "slow-disk", "disk-error", "slow-links", "lossy-links", "replaying-links", "clock-step", "pause",
+    "transfer", "block-client", "reset-clients",
+)  # fmt: skip
+"""See `nemesis`."""
+CALM_MS = 25_000
+"""Session and rebalance time-outs of groups that must never rebalance for a fault."""
+
+
+class Fault(NamedTuple):
+    """`picks`: replicas, as `node:2` or `leader:1` (of that offsets partition when it happens)."""
+
+    number: int
+    at_ms: int
+    kind: str
+    picks: tuple[str, ...]
+    ms: int
+    """How long it lasts."""
+    amount: int
+    """Boundaries, milliseconds of a clock step, per mille of lost or repeated messages."""
+
+
+class Crew(NamedTuple):
+    """Clients of one group."""
+
+    name: str
+    committers: int
+    pause_ms: int
+    keys: int
+    plan: GroupPlan | None
+    dynamic: int
+    static: int
+    twins: int
+    """Static members whose instance id a second member claims."""
+    restart: float
+    """Chance at each heartbeat that a static member starts anew."""
+    rogue: bool
+    """Somebody commits without a generation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """All of it. `replay` says how to run it again."""
+
+    seed: str
+    setup: Setup
+    crews: tuple[Crew, ...]
+    faults: tuple[Fault, ...]
+    data_partitions: int
+    """Of the topic that producers write to; 0: no topics here."""
+    storm_ms: int
+    """Faults happen in this time; then everything is healed."""
+    extras: dict[str, Any] = field(default_factory=dict)
+
+    def only(self, faults: list[int]) -> "Plan":
+        """The same run with some of its faults."""
+        return replace(self, faults=tuple(f for f in self.faults if f.number in faults))
+
+
+def draw(seed: int | str, *, kinds: tuple[str, ...] | None = None, storm_ms: int | None = None) -> Plan:
+    """The plan of a seed. `kinds`: aim it at these faults."""
+    name = str(seed)
+    setup_rand = random.Random(f"{name}/setup")
+    setup = _setup(name, setup_rand)
+    work_rand = random.Random(f"{name}/workload")
+    crews = _crews(work_rand)
+    data_partitions = work_rand.randint(1, 2) if setup.topics_mode is TopicsMode.EMBEDDED else 0
+    fault_rand = random.Random(f"{name}/faults")
+    length_ms = storm_ms or fault_rand.choice((8_000, 12_000, 12_000, 18_000))
+    return Plan(
+        seed=name,
+        setup=setup,
+        crews=crews,
+        faults=_faults(fault_rand, setup, length_ms, kinds),
+        data_partitions=data_partitions,
+        storm_ms=length_ms,
+    )
+
+
+def _setup(seed: str, rand: random.Random) -> Setup:
+    node: dict[str, Any] = {
+        "wal_file_bytes": rand.choice((128 * KIB, 256 * KIB)),
+        "wal_bytes_max": rand.choice((2048 * KIB, 8192 * KIB)),
+        "checkpoint_bytes": rand.choice((4 * KIB, 32 * KIB, 1 << 26)),
+        "trailing_entries": rand.choice((10, 200, 5_000)),
+        "offsets_segment_bytes": rand.choice((8 * KIB, 64 * KIB, 1 << 26)),
+        "segment_flush_ms": rand.choice((200, 2_000, 30_000)),
+        "takeback_ms": rand.choice((2_000, 30_000)),
+    }
+    return Setup(
+        seed=seed,
+        nodes=5 if rand.random() < 0.15 else 3,
+        partitions=rand.randint(2, 4),
+        shard=ShardConfig(
+            session_timeout_min_ms=500,
+            session_timeout_max_ms=2 * CALM_MS,
+            initial_rebalance_delay_ms=rand.choice((0, 0, 300)),
+        ),
+        topics_mode=TopicsMode.EMBEDDED if rand.random() < 0.25 else TopicsMode.NONE,
+        node=node,
+        disk_us=rand.choice(((50, 300), (100, 2_000), (500, 8_000))),
+        slice_us=rand.choice(((1, 50), (10, 1_000))) if rand.random() < 0.2 else None,
+        link_us=rand.choice(((20, 200), (50, 800), (500, 5_000))),
+    )
+
+
+def _crews(rand: random.Random) -> tuple[Crew, ...]:
+    crews = []
+    for number in range(rand.randint(1, 2)):
+        crews.append(
+            Crew(
+                f"simple-{number}",
+                rand.randint(1, 3),
+                rand.choice((60, 150, 400)),
+                rand.randint(1, 4),
+                None,
+                0,
+                0,
+                0,
+                0,
+                False,
+            )
+        )
+    for number in range(rand.randint(1, 3)):
+        calm = rand.random() < 0.35
+        plan = GroupPlan(
+            name=f"group-{number}",
+            topic=f"topic-{number}",
+            partitions=rand.randint(1, 6),
+            session_ms=CALM_MS if calm else rand.choice((1_500, 3_000, 6_000)),
+            rebalance_ms=CALM_MS if calm else rand.choice((1_500, 4_000)),
+            heartbeat_ms=rand.choice((200, 500)),
+            commit_ms=rand.choice((200, 600)),
+            consumer=rand.random() < 0.8,
+            restless=0.0 if calm else rand.choice((0.0, 0.01, 0.05)),
+            zombies=rand.choice((0.0, 0.3)),
+            two_protocols=rand.random() < 0.3,
+            calm=calm,
+        )
+        static = rand.randint(0, 3) if rand.random() < 0.5 else 0
+        dynamic = rand.randint(0 if static else 1, 3)
+        twins = 1 if static and not calm and rand.random() < 0.3 else 0
+        restart = 0.03 if static and rand.random() < 0.6 else 0.0
+        rogue = not calm and rand.random() < 0.4
+        crews.append(Crew(plan.name, 0, 0, 0, plan, dynamic, static, twins, restart, rogue))
+    return tuple(crews)
+
+
+def _faults(rand: random.Random, setup: Setup, length_ms: int, kinds: tuple[str, ...] | None) -> tuple[Fault, ...]:
+    if kinds is None:
+        if rand.random() < 0.08:
+            return ()
+        kinds = tuple(kind for kind in KINDS if rand.random() < 0.5)
+    if not kinds:
+        return ()
+    count = rand.randint(2, 4 + length_ms // 1_500)
+    # Some seeds begin with faults while the cluster is being formed.
+    first_ms = 0 if rand.random() < 0.15 else 1_500
+    found = [_fault(rand, number, rand.choice(kinds), first_ms, length_ms, setup) for number in range(count)]
+    return tuple(sorted(found, key=lambda fault: (fault.at_ms, fault.number)))
+
+
+def _fault(rand: random.Random, number: int, kind: str, first_ms: int, length_ms: int, setup: Setup) -> Fault:
+    at_ms = rand.randint(first_ms, length_ms)
+    picks = tuple(_pick(rand, setup) for _ in range(rand.choice((1, 1, 1, 2))))
+    ms = rand.choice((100, 400, 1_200, 3_000, 5_000))
+    amount = rand.randint(0, 60)
+    match kind:
+        case "clock-step":
+            amount = rand.choice((-3_600_000, -5_000, 5_000, 3_600_000))
+        case "lossy-links" | "replaying-links":
+            amount = rand.choice((10, 50, 200))
+        case "slow-disk":
+            amount = rand.choice((20, 100, 600))
+        case "slow-links":
+            amount = rand.choice((5, 40, 150))
+        case "pause":
+            ms = rand.choice((300, 1_500, 4_000))
+        case _:
+            pass
+    return Fault(number, at_ms, kind, picks, ms, amount)
+
+
+def _pick(rand: random.Random, setup: Setup) -> str:
+    if rand.random() < 0.6:
+        return f"leader:{rand.randrange(setup.partitions)}"
+    return f"node:{rand.randrange(setup.nodes)}"

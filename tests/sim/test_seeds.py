@@ -1,0 +1,60 @@
+"""Whole clusters through storms of faults: no promise is broken in any of MUSTER_SIM_SEEDS seeds (default 300)."""
+
+import os
+import sys
+
+import pytest
+
+from tests.sim.batch import Tally, run_all
+from tests.sim.plan import KINDS
+
+SEEDS = int(os.environ.get("MUSTER_SIM_SEEDS", "300"))
+ENOUGH = 200
+"""With this many seeds, what is not reached is out of the generator's reach."""
+REACHED = (
+    "a checkpoint was transferred",
+    "a leader changed",
+    "a replica replayed its WAL",
+    "an entry was cut",
+    "commit answered 22",
+    "commit answered 25",
+    "commit answered 27",
+    "commit answered 82",
+    "commit under an old generation",
+    "cut at a boundary",
+    "ended by a failing disk",
+    "fenced",
+    "join of an unknown member",
+    "join with unknown outcome",
+    "left",
+    "static restart",
+    "told it is no member",
+    "two segments",
+    "two WAL files",
+    "vanished",
+)
+
+pytestmark = [pytest.mark.sim, pytest.mark.timeout(3_600)]
+
+
+@pytest.fixture(scope="module")
+def tally() -> Tally:
+    found = run_all(range(SEEDS))
+    sys.stdout.write("\n".join(found.lines()) + "\n")
+    return found
+
+
+def test_no_seed_breaks_a_promise(tally: Tally) -> None:
+    assert not tally.failed, "\n" + "\n".join(result.line() for result in tally.failed)
+
+
+def test_the_clusters_did_some_work(tally: Tally) -> None:
+    assert tally.seeds == SEEDS
+    assert tally.operations > 300 * SEEDS
+    assert tally.acknowledged > 50 * SEEDS
+
+
+@pytest.mark.skipif(SEEDS < ENOUGH, reason=f"needs {ENOUGH} seeds")
+def test_every_kind_of_fault_and_every_corner_was_reached(tally: Tally) -> None:
+    wanted = {*REACHED, *(f"fault {kind}" for kind in KINDS)}
+    assert not wanted - tally.marks.keys(), f"never reached: {sorted(wanted - tally.marks.keys())}"

@@ -1,0 +1,146 @@
+"""Frames of clients of topics, plain types only: CreateTopics 2, Metadata 4, InitProducerId 1, Produce 7, Fetch 4."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tests.sim.frames import FETCH_LOG, In, Out, Request
+
+PRODUCE, METADATA, CREATE_TOPICS, INIT_PRODUCER_ID = 0, 3, 19, 22
+
+
+def _request(api: int, version: int, out: Out, read) -> Request:  # type: ignore[no-untyped-def]
+    return Request(api, version, False, b"".join(out.parts), read)
+
+
+def create_topics(topics: Sequence[tuple[str, int]], replicas: int) -> Request:
+    """(name, partitions) each; the answer is name -> error."""
+    out = Out(False)
+    out.count(len(topics))
+    for name, partitions in topics:
+        out.string(name)
+        out.i32(partitions)
+        out.i16(replicas)
+        out.count(0)
+        out.count(0)
+    out.i32(5_000)
+    out.i8(0)
+    return _request(CREATE_TOPICS, 2, out, _read_created)
+
+
+def _read_created(source: In) -> dict[str, int]:
+    source.i32()
+    found = {}
+    for _ in range(source.count()):
+        name = source.text()
+        found[name] = source.i16()
+        source.string()
+    return found
+
+
+def metadata(topic: str) -> Request:
+    """The answer is (error, partition -> leader)."""
+    out = Out(False)
+    out.count(1)
+    out.string(topic)
+    out.i8(0)
+    return _request(METADATA, 4, out, _read_metadata)
+
+
+def _read_metadata(source: In) -> tuple[int, dict[int, int]]:
+    source.i32()
+    for _ in range(source.count()):
+        source.i32()
+        source.text()
+        source.i32()
+        source.string()
+    source.string()
+    source.i32()
+    assert source.count() == 1
+    error = source.i16()
+    source.text()
+    source.i8()
+    leaders = {}
+    for _ in range(source.count()):
+        source.i16()
+        partition = source.i32()
+        leaders[partition] = source.i32()
+        for _ in range(2):
+            for _ in range(source.count()):
+                source.i32()
+    return error, leaders
+
+
+def init_producer_id() -> Request:
+    """The answer is (error, producer id, epoch)."""
+    out = Out(False)
+    out.string(None)
+    out.i32(0)
+    return _request(INIT_PRODUCER_ID, 1, out, _read_producer_id)
+
+
+def _read_producer_id(source: In) -> tuple[int, int, int]:
+    source.i32()
+    return source.i16(), source.i64(), source.i16()
+
+
+def produce(topic: str, partition: int, batch: bytes) -> Request:
+    """acks=all; the answer is (error, base offset)."""
+    out = Out(False)
+    out.string(None)
+    out.i16(-1)
+    out.i32(2_000)
+    out.count(1)
+    out.string(topic)
+    out.count(1)
+    out.i32(partition)
+    out.data(batch)
+    return _request(PRODUCE, 7, out, _read_produced)
+
+
+def _read_produced(source: In) -> tuple[int, int]:
+    assert source.count() == 1
+    source.text()
+    assert source.count() == 1
+    source.i32()
+    error, base_offset = source.i16(), source.i64()
+    source.i64()
+    source.i64()
+    source.i32()
+    return error, base_offset
+
+
+class LogPart(NamedTuple):
+    """Answer to `fetch_log`."""
+
+    error: int
+    high_watermark: int
+    records: bytes
+
+
+def fetch_log(topic: str, partition: int, offset: int, max_bytes: int, wait_ms: int = 0) -> Request:
+    """One partition from `offset`."""
+    out = Out(False)
+    for value in (-1, wait_ms, 1, max_bytes):
+        out.i32(value)
+    out.i8(0)
+    out.count(1)
+    out.string(topic)
+    out.count(1)
+    out.i32(partition)
+    out.i64(offset)
+    out.i32(max_bytes)
+    return _request(FETCH_LOG, 4, out, _read_log)
+
+
+def _read_log(source: In) -> LogPart:
+    source.i32()
+    assert source.count() == 1
+    source.text()
+    assert source.count() == 1
+    source.i32()
+    error, high_watermark = source.i16(), source.i64()
+    source.i64()
+    for _ in range(source.count()):
+        source.i64()
+        source.i64()
+    return LogPart(error, high_watermark, source.data() or b"")

@@ -1,0 +1,180 @@
+"""Checkpoint files: whole or refused, equal for equal state, published by rename, the WAL's word decides which
+counts."""
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from muster_coordinator.errors import Corruption, StorageFailed, UnsupportedFormat
+from muster_coordinator.groups.effects import CheckpointBody
+from muster_coordinator.records.crc import crc32c
+from muster_coordinator.storage.checkpoint import (
+    CheckpointMeta,
+    checkpoint_files,
+    checkpoint_name,
+    encode_checkpoint,
+    newest_checkpoint,
+    open_checkpoint,
+    remove_leftovers,
+    write_job,
+)
+
+from tests.sim.disk import PowerLoss, SimDisk
+
+FOLDER = "checkpoints/7"
+META = CheckpointMeta(7, 41, 3, 100, 20, ((1, 20), (3, 60)), 2)
+BODY = CheckpointBody(b"head", ((b"b", b"blob of b"), (b"a", b""), (b"c" * 300, bytes(5000))))
+
+
+class Image:
+    """A state machine's picture."""
+
+    def __init__(self, body=BODY):
+        self._body = body
+
+    def encode(self):
+        return self._body
+
+
+def written(disk, meta=META, body=BODY):
+    write_job(disk, FOLDER, meta, Image(body))()
+    return f"{FOLDER}/{checkpoint_name(meta.index, meta.term)}"
+
+
+def test_what_was_written_is_read_blob_by_blob():
+    disk = SimDisk()
+    checkpoint = open_checkpoint(disk, written(disk))
+    assert checkpoint.meta == META
+    assert checkpoint.head == b"head"
+    assert checkpoint.keys() == (b"a", b"b", b"c" * 300)
+    assert checkpoint.blob(b"b") == b"blob of b"
+    with pytest.raises(KeyError):
+        checkpoint.blob(b"absent")
+    checkpoint.verify()
+    assert checkpoint.body() == CheckpointBody(b"head", tuple(sorted(BODY.blobs)))
+
+
+def test_opening_reads_no_blob():
+    disk = SimDisk()
+    body = CheckpointBody(b"", tuple((b"%d" % n, bytes(100_000)) for n in range(20)))
+    path = written(disk, body=body)
+    read = []
+    disk.cost = lambda operation, _path, _size: read.append(operation)
+    open_checkpoint(disk, path)
+    assert read.count("pread") <= 4
+
+
+def test_an_empty_state_has_a_checkpoint_too():
+    disk = SimDisk()
+    empty = CheckpointMeta(0, 1, 1)
+    checkpoint = open_checkpoint(disk, written(disk, empty, CheckpointBody(b"", ())))
+    assert (checkpoint.meta, checkpoint.body()) == (empty, CheckpointBody(b"", ()))
+
+
+@given(st.dictionaries(st.binary(max_size=8), st.binary(max_size=50), max_size=8), st.randoms())
+def test_equal_state_gives_equal_bytes(blobs, rand):
+    shuffled = list(blobs.items())
+    rand.shuffle(shuffled)
+    one = b"".join(encode_checkpoint(META, CheckpointBody(b"h", tuple(blobs.items()))))
+    assert one == b"".join(encode_checkpoint(META, CheckpointBody(b"h", tuple(shuffled))))
+
+
+def test_two_blobs_of_one_key_are_our_bug():
+    with pytest.raises(AssertionError):
+        list(encode_checkpoint(META, CheckpointBody(b"", ((b"a", b"1"), (b"a", b"2")))))
+
+
+def test_damage_to_any_byte_is_found():
+    disk = SimDisk()
+    path = written(disk, body=CheckpointBody(b"head", ((b"a", b"12345"), (b"b", b"678"))))
+    content = disk.content(path)
+    for at in range(len(content)):
+        disk.damage(path, at, bytes((content[at] ^ 0x40,)))
+        with pytest.raises(Corruption):
+            open_checkpoint(disk, path).verify()
+        disk.damage(path, at, content[at : at + 1])
+    for size in (0, 10, len(content) - 1):
+        disk.open(path).truncate(size)
+        with pytest.raises(Corruption):
+            open_checkpoint(disk, path)
+
+
+def test_a_file_of_a_newer_release_is_refused_as_such():
+    disk = SimDisk()
+    path = written(disk)
+    size = 4 + 2 + 2 + 4 + 8 + 4 + 8 + 8 + 4 + 4 + 8
+    head = disk.content(path)[:4] + b"\0\2" + disk.content(path)[6:size]
+    disk.damage(path, 0, head + crc32c(head).to_bytes(4, "big"))
+    with pytest.raises(UnsupportedFormat, match="version 2"):
+        newest_checkpoint(disk, FOLDER, (41, 3), 1)
+
+
+def test_the_two_newest_stay():
+    disk = SimDisk()
+    for index in (5, 9, 100, 40_000):
+        written(disk, META._replace(index=index))
+    assert [path[-31:] for path in checkpoint_files(disk, FOLDER)] == [
+        checkpoint_name(40_000, 3)[-31:],
+        checkpoint_name(100, 3)[-31:],
+    ]
+
+
+def test_the_wal_says_which_checkpoint_counts():
+    disk = SimDisk()
+    assert newest_checkpoint(disk, FOLDER, (0, 0), 1) is None
+    written(disk, META._replace(index=10))
+    written(disk, META._replace(index=20))
+    assert newest_checkpoint(disk, FOLDER, (0, 0), 1) is None
+    assert newest_checkpoint(disk, FOLDER, (10, 3), 5).meta.index == 10
+    assert newest_checkpoint(disk, FOLDER, (20, 3), 21).meta.index == 20
+
+
+def test_files_that_are_not_ours_are_left_alone():
+    disk = SimDisk()
+    written(disk)
+    disk.open(f"{FOLDER}/copy.ckpt", create=True)
+    assert newest_checkpoint(disk, FOLDER, (41, 3), 1).meta == META
+    assert len(checkpoint_files(disk, FOLDER)) == 1
+
+
+def test_a_damaged_checkpoint_is_passed_over_while_the_wal_reaches_further_back():
+    disk = SimDisk()
+    written(disk, META._replace(index=10))
+    path = written(disk, META._replace(index=20))
+    disk.damage(path, 5, b"\xff")
+    assert newest_checkpoint(disk, FOLDER, (20, 3), 11).meta.index == 10
+    assert newest_checkpoint(disk, FOLDER, (20, 3), 1).meta.index == 10
+    with pytest.raises(Corruption, match="where the WAL begins"):
+        newest_checkpoint(disk, FOLDER, (20, 3), 12)
+    disk.unlink(checkpoint_files(disk, FOLDER)[1])
+    assert newest_checkpoint(disk, FOLDER, (20, 3), 1) is None
+
+
+def test_a_failed_sync_is_fatal():
+    disk = SimDisk()
+    disk.fail_next("sync")
+    with pytest.raises(StorageFailed):
+        write_job(disk, FOLDER, META, Image())()
+    assert checkpoint_files(disk, FOLDER) == ()
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32), effects=st.integers(0, 9))
+def test_a_crash_while_writing_leaves_the_one_before(seed, effects):
+    disk = SimDisk()
+    first = written(disk, META._replace(index=10))
+    disk.power_off_after(effects)
+    done = False
+    try:
+        second = written(disk, META._replace(index=20))
+        done = True
+    except PowerLoss:
+        second = f"{FOLDER}/{checkpoint_name(20, 3)}"
+    disk.crash(Random(seed))
+    remove_leftovers(disk, FOLDER)
+    assert not [name for name in disk.listdir(FOLDER) if name.endswith(".tmp")]
+    open_checkpoint(disk, first).verify()
+    assert disk.exists(second) or not done
+    if disk.exists(second):
+        open_checkpoint(disk, second).verify()

@@ -1,0 +1,30 @@
+"""Advertised = implemented (decision 33)."""
+
+import pytest
+from kio.index import load_request_schema, load_response_schema
+from kio.static.primitive import i16
+from muster_coordinator.wire.versions import VERSIONS, Api, is_flexible, response_header_has_tags
+
+DECISION_33 = {
+    0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9), 12: (0, 4),
+    13: (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5), 18: (0, 4), 19: (2, 7), 20: (1, 6), 22: (0, 5), 23: (2, 4),
+    32: (1, 4), 37: (0, 3), 42: (0, 2), 47: (0, 0), 60: (0, 2),
+    21: (0, 2), 44: (0, 1), 46: (0, 0), 75: (0, 0),
+}  # fmt: skip
+
+
+def test_the_advertised_table_is_decision_33() -> None:
+    assert {int(api): (v.advertised_min, v.max) for api, v in VERSIONS.items()} == DECISION_33
+
+
+def test_only_produce_advertises_versions_that_it_refuses() -> None:
+    assert {api: v.min for api, v in VERSIONS.items() if v.min != v.advertised_min} == {Api.PRODUCE: 3}
+
+
+@pytest.mark.parametrize("api", sorted(VERSIONS))
+def test_flexible_versions_agree_with_kafkas_schemas(api: int) -> None:
+    for version in range(VERSIONS[api].min, VERSIONS[api].max + 1):
+        request, response = load_request_schema(i16(api), version), load_response_schema(i16(api), version)
+        assert request.__flexible__ is is_flexible(api, version)
+        assert (request.__header_schema__.__version__ == 2) is is_flexible(api, version)
+        assert (response.__header_schema__.__version__ == 1) is response_header_has_tags(api, version)
