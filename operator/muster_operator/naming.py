@@ -1,0 +1,92 @@
+"""Names that the operator, the chart, the tests and people share: labels, field managers, ports, child names.
+
+Selectors use only `NAME_LABEL`, `INSTANCE_LABEL` and `COMPONENT_LABEL`: selectors are immutable, so nothing that may ever
+change goes into them.
+"""
+
+from typing import Final
+
+GROUP: Final = "muster.dev"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+
+FIELD_MANAGER: Final = "muster-operator"
+"""Owns the children that we create."""
+STATUS_MANAGER: Final = "muster-operator-status"
+"""Owns `.status` of our own kinds; a manager of its own, so that applying one never drops the other's fields."""
+
+NAME_LABEL: Final = "app.kubernetes.io/name"
+INSTANCE_LABEL: Final = "app.kubernetes.io/instance"
+COMPONENT_LABEL: Final = "app.kubernetes.io/component"
+PART_OF_LABEL: Final = "app.kubernetes.io/part-of"
+MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
+REVISION_LABEL: Final = "controller-revision-hash"
+POD_INDEX_LABEL: Final = "apps.kubernetes.io/pod-index"
+
+COORDINATOR: Final = "coordinator"
+CONSUMER: Final = "consumer"
+
+PAUSED_ANNOTATION: Final = "muster.dev/paused"
+"""`"true"` on a CoordinatorCluster or ConsumerGroup: only its status is written."""
+RESTART_ANNOTATION: Final = "muster.dev/restarted-at"
+"""Written by `kubectl muster restart` on our kinds; copied into the pod template, so that a new value is a new revision."""
+CONFIG_HASH_ANNOTATION: Final = "muster.dev/config-hash"
+
+CLIENT_PORT: Final = 9092
+PEER_PORT: Final = 9093
+PROBE_PORT: Final = 8080
+ADMIN_PORT: Final = 8081
+EXTERNAL_PORT_BASE: Final = 9094
+"""Container port of the first external listener; the next ones follow."""
+
+LEASE_NAME: Final = "muster-operator"
+TOKEN_KEY: Final = "token"
+
+
+def selector(*, component: str, instance: str) -> dict[str, str]:
+    """The immutable selector labels of the pods of `instance` (a CoordinatorCluster or a ConsumerGroup)."""
+    return {NAME_LABEL: "muster", COMPONENT_LABEL: component, INSTANCE_LABEL: instance}
+
+
+def labels(*, component: str, instance: str) -> dict[str, str]:
+    return {
+        **selector(component=component, instance=instance),
+        PART_OF_LABEL: "muster",
+        MANAGED_BY_LABEL: FIELD_MANAGER,
+    }
+
+
+def peers_service(cluster: str) -> str:
+    """Headless, publishes unready addresses: peers must find each other before anybody can be Ready."""
+    return f"{cluster}-peers"
+
+
+def bootstrap_service(cluster: str) -> str:
+    return f"{cluster}-bootstrap"
+
+
+def config_map(cluster: str) -> str:
+    return f"{cluster}-config"
+
+
+def token_secret(cluster: str) -> str:
+    return f"{cluster}-admin-token"
+
+
+def external_service(cluster: str, listener: str, ordinal: int) -> str:
+    return f"{cluster}-{listener}-{ordinal}"
+
+
+def pod_name(statefulset: str, ordinal: int) -> str:
+    return f"{statefulset}-{ordinal}"
+
+
+def ordinal_of(pod: str) -> int:
+    """The ordinal at the end of a StatefulSet pod's name; -1 where there is none."""
+    _, dash, tail = pod.rpartition("-")
+    return int(tail) if dash and tail.isdigit() else -1
+
+
+def pod_host(*, pod: str, service: str, namespace: str) -> str:
+    """The name by which clients and peers dial one pod. Without the cluster domain: the pod's search path adds it."""
+    return f"{pod}.{service}.{namespace}.svc"

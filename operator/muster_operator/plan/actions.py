@@ -1,0 +1,100 @@
+"""The closed set of things the operator may do to the world, as values. `runtime.execute` is the only place that does them.
+
+At most one *disruptive* action (EvictPod, DeletePod) is in a plan. Every action is idempotent and is planned anew from what
+is seen next, so a crash between any two of them needs no memory.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Apply:
+    """Server-side apply of a complete intent under `naming.FIELD_MANAGER`, force."""
+
+    manifest: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnsureSecret:
+    """Create the Secret with a fresh random token under `key` unless it exists; its value is never read into a plan."""
+
+    name: str
+    namespace: str
+    key: str
+    labels: Mapping[str, str]
+    owner_reference: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteChild:
+    """Delete an object of ours that is no longer wanted. `uid` is sent as a precondition."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """`POST /v1/drain` on one coordinator pod."""
+
+    pod: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undrain:
+    pod: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvictPod:
+    """Eviction with a uid precondition; 429 (the disruption budget) is an answer, not an error."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletePod:
+    """Only for a pod that is broken and so protected by nobody's budget (image, crash loop); uid precondition."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveMembers:
+    """LeaveGroup v3+ by instance id at the group's coordinator, for instances whose pods are gone for good."""
+
+    group_id: str
+    instance_ids: tuple[str, ...]
+
+
+Action = Apply | EnsureSecret | DeleteChild | Drain | Undrain | EvictPod | DeletePod | RemoveMembers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One events.k8s.io series per (object, reason). Warning only if somebody should act."""
+
+    reason: str
+    message: str
+    warning: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    actions: tuple[Action, ...]
+    """In this order; the first that fails ends the pass (the next pass plans anew)."""
+    status: Mapping[str, Any]
+    """The whole `.status` that we own, applied after the actions, also when one failed."""
+    events: tuple[Event, ...]
+    requeue_after_ms: int
+    """Look again at the latest then, even if nothing is seen to change."""
+    decision: str
+    """One CamelCase word: what this pass is doing (Converged, CreatingChildren, DrainingPod, WaitingForPod, ...)."""
+    reason: str
+    """The sentence behind it; goes to log and condition."""

@@ -1,0 +1,86 @@
+"""What the operator needs of the outside: the Kubernetes API, the coordinators' admin API, Kafka's protocol, time, chance.
+
+Errors come in two families (`errors`): `Transient` (ask again with back-off) and `Refused` (asking again will not help
+until somebody changes something). Everything else that escapes an adapter is a bug and ends the process.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from muster_operator.world.cluster import ReplicaView
+from muster_operator.world.group import GroupView
+from muster_operator.world.views import Unknown
+
+Manifest = Mapping[str, Any]
+
+
+class Clock(Protocol):
+    def monotonic_ms(self) -> int: ...
+
+    def wall_ms(self) -> int: ...
+
+
+class Rand(Protocol):
+    def uniform(self, low: float, high: float) -> float: ...
+
+    def token(self) -> str:
+        """A fresh bearer token of at least 256 bits, URL-safe."""
+        ...
+
+
+class Kube(Protocol):
+    """The API server. `resource` is the plural; names are namespaced where the kind is."""
+
+    async def get(self, *, api_version: str, kind: str, namespace: str, name: str) -> Manifest | None:
+        """None: 404. Read from the API server, not from a cache: preconditions need it."""
+        ...
+
+    async def list(
+        self, *, api_version: str, kind: str, namespace: str, labels: Mapping[str, str] | None = None
+    ) -> Sequence[Manifest]: ...
+
+    async def apply(self, manifest: Manifest) -> Manifest:
+        """Server-side apply, `naming.FIELD_MANAGER`, force; the object as it is now stored."""
+        ...
+
+    async def apply_status(self, manifest: Manifest) -> Manifest | None:
+        """Server-side apply of `.status` by `naming.STATUS_MANAGER`; None when the object (of that uid) is gone."""
+        ...
+
+    async def create(self, manifest: Manifest) -> bool:
+        """False: it exists already."""
+        ...
+
+    async def delete(self, *, api_version: str, kind: str, namespace: str, name: str, uid: str) -> bool:
+        """With a uid precondition; False: gone, or another object by now."""
+        ...
+
+    async def evict(self, *, namespace: str, pod: str, uid: str) -> bool:
+        """False: a disruption budget forbids it now (429). True: evicted or gone."""
+        ...
+
+    async def secret_value(self, *, namespace: str, name: str, key: str) -> str | None: ...
+
+
+class Admin(Protocol):
+    """The coordinators' admin API (docs/admin-api.md)."""
+
+    async def replica(self, *, host: str, pod: str, token: str) -> ReplicaView | Unknown: ...
+
+    async def drain(self, *, host: str, token: str) -> None: ...
+
+    async def undrain(self, *, host: str, token: str) -> None: ...
+
+    async def group_facts(
+        self, *, hosts: Sequence[str], token: str, group_id: str
+    ) -> tuple[int, int | None, str | None] | Unknown:
+        """(generation, last rebalance at ms, its reason) from whichever replica coordinates the group."""
+        ...
+
+
+class Kafka(Protocol):
+    """Kafka's protocol, through kafka-python. One bounded call each; never raises for a cluster that does not answer."""
+
+    async def group(self, *, bootstrap: str, group_id: str, topics: Sequence[str]) -> GroupView | Unknown: ...
+
+    async def remove_members(self, *, bootstrap: str, group_id: str, instance_ids: Sequence[str]) -> None: ...

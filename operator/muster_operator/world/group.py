@@ -1,0 +1,59 @@
+"""One ConsumerGroup, its workload and what the coordinator says of the group, as seen in one pass."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from muster_operator.api.group import GroupSpec
+from muster_operator.world.views import OwnerView, StatefulSetView, Unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberView:
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    assignment: tuple[tuple[str, tuple[int, ...]], ...]
+    """(topic, partitions) by topic; () when the protocol is not "consumer" or nothing is assigned."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionView:
+    topic: str
+    partition: int
+    committed: int | None
+    """None: the coordinator says that nothing is committed."""
+    log_end: int | None
+    """None: the topic's end could not be had (then lag is unknown, not 0)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupView:
+    """DescribeGroups, OffsetFetch and ListOffsets through kafka-python; works against Muster and Apache Kafka alike."""
+
+    state: str
+    """Empty, PreparingRebalance, CompletingRebalance, Stable, Dead: as Kafka spells it."""
+    coordinator: str
+    """host:port, with the broker id where known: `1 (host:port)`."""
+    protocol_type: str
+    protocol: str
+    members: tuple[MemberView, ...]
+    partitions: tuple[PartitionView, ...]
+    generation: int | None
+    """From Muster's `/v1/groups/{id}`; None where only Kafka's protocol is spoken (DescribeGroups has none)."""
+    last_rebalance_ms: int | None
+    last_rebalance_reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupWorld:
+    owner: OwnerView
+    spec: GroupSpec
+    bootstrap: str | Unknown
+    """From `clusterRef` (Unknown with reason ClusterNotFound / ClusterNotReady) or as given."""
+    statefulset: StatefulSetView | Unknown | None
+    """None also when the object only observes (no pod template)."""
+    children: Mapping[tuple[str, str], Mapping[str, Any]] | Unknown
+    group: GroupView | Unknown
+    now_ms: int

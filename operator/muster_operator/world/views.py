@@ -1,0 +1,68 @@
+"""Views shared by both kinds: unknown answers, pods, StatefulSets."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unknown:
+    """The question was asked and not answered. `reason` is one CamelCase word, `message` a sentence without secrets."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodView:
+    name: str
+    uid: str
+    ordinal: int
+    revision: str
+    """Label `controller-revision-hash`; "" before the controller has set it."""
+    phase: str
+    ready: bool
+    ready_since_ms: int | None
+    terminating: bool
+    """`deletionTimestamp` is set. On a cut-off node a pod stays terminating without end: it is *not* gone."""
+    node: str | None
+    waiting_reason: str | None
+    """`state.waiting.reason` of the first container that waits (ImagePullBackOff, CrashLoopBackOff, ...)."""
+    unschedulable: bool
+    restarts: int
+    pod_ip: str | None
+    annotations: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatefulSetView:
+    name: str
+    uid: str
+    generation: int
+    observed_generation: int
+    replicas: int
+    """`spec.replicas`: what the controller has been told."""
+    ready_replicas: int
+    current_revision: str
+    update_revision: str
+    template_hash: str
+    """Hash of the pod template as we applied it (annotation `muster.dev/manifest-hash`), "" when never applied by us."""
+    pods: tuple[PodView, ...]
+    """All pods owned by it, terminating ones included, by ordinal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerView:
+    """A CoordinatorCluster or ConsumerGroup as stored, without its spec (that is parsed apart)."""
+
+    name: str
+    namespace: str
+    uid: str
+    generation: int
+    resource_version: str
+    deleting: bool
+    paused: bool
+    restarted_at: str | None
+    """Annotation `muster.dev/restarted-at`."""
+    status: Mapping[str, Any]
+    """`.status` as it is stored now, `{}` before the first write: carries `lastTransitionTime`s over."""
