@@ -226,6 +226,7 @@ def surroundings(cluster: MusterCluster, tmp_path: Path) -> Iterator[dict[str, A
                 topics=["load"],
                 assignors=["range"],
                 session_ms=45_000,
+                poll_ms=60_000,
                 auto_commit_ms=500,
                 reset="earliest",
             )
