@@ -1,0 +1,24 @@
+"""Table `heads`: samples of the topics' log ends, the input that lag needs and the offsets log does not hold."""
+
+from typing import Final
+
+import pyarrow as pa
+
+from muster_pipeline.schemas.columns import optional, required, schema
+
+HEADS: Final = schema(
+    (
+        required("cluster", pa.string(), "name of the cluster as the run was told"),
+        required("topic", pa.string(), "topic"),
+        required("partition", pa.int32(), "partition"),
+        required("sample_timestamp_ms", pa.int64(), "when the answer arrived, sampler's clock, ms since 1970"),
+        optional("start_offset", pa.int64(), "log start offset (ListOffsets -2); null if not answered"),
+        optional("end_offset", pa.int64(), "log end offset, read uncommitted (ListOffsets -1); null if not answered"),
+        optional(
+            "max_timestamp_offset", pa.int64(), "offset of the record with the largest timestamp (-3); null if none"
+        ),
+        optional("max_timestamp_ms", pa.int64(), "that timestamp, ms since 1970; null if none"),
+        optional("error", pa.string(), "why a value is null: Kafka's error name; null if all were answered"),
+    ),
+    comment="one sample of one partition",
+)
