@@ -30,6 +30,9 @@ class StrictReply:
     def on_close(self, call: Callable[[], None]) -> None:
         self._reply.on_close(call)
 
+    def on_followed(self, call: Callable[[], None]) -> None:
+        self._reply.on_followed(call)
+
 
 def _check_keys(value: Any, known: set[str]) -> None:
     if isinstance(value, dict):

@@ -370,6 +370,28 @@ def test_an_answered_wait_leaves_nothing_behind() -> None:
     assert surface.log_of("wide", 0).watchers == []
 
 
+def test_another_request_behind_it_ends_the_wait() -> None:
+    """librdkafka asks for the coordinator on the connection it fetches on: 500 ms later its fail-over goes in circles."""
+    surface = wide_surface()
+    client = parked(surface)
+    client.send(Api.API_VERSIONS, 3, client_software_name="c", client_software_version="1")
+    fetched, versions = client.receive()
+    assert entries(fetched) == [(0, 0, b""), (1, 0, b"")]
+    assert versions.api_keys
+    assert client.dispatcher.fetch.waiting == 0
+    assert surface.fake_loop.pending == 0
+
+
+def test_pipelined_fetches_each_wait_their_time() -> None:
+    surface = wide_surface()
+    client = parked(surface)
+    client.send(Api.FETCH, 11, **request(part(2, 20), name="wide"))
+    surface.fake_loop.run(499)
+    assert client.receive() == []
+    surface.fake_loop.run(1)
+    assert len(client.receive()) == 2
+
+
 def test_the_waiters_are_bounded_and_the_wait_too() -> None:
     surface = wide_surface()
     client = KafkaClient(surface)

@@ -125,6 +125,23 @@ def test_a_parked_answer_holds_back_the_later_ones() -> None:
     assert desk.correlations() == [1, 2]
 
 
+def test_who_waits_at_leisure_is_told_of_another_request_behind() -> None:
+    """docs/adr/0007: told once a request of another API comes, not for one of its own kind."""
+    desk = Desk()
+    told: list[int] = []
+    desk.connection.receive(heartbeat(1))
+    desk.requests[0][2].on_followed(lambda: told.append(1))
+    desk.connection.receive(heartbeat(2))
+    assert told == []
+    leave = encode_request(Api.LEAVE_GROUP, 1, {"group_id": "g", "member_id": "m"}, 3, "cli")
+    desk.connection.receive(leave)
+    assert told == [1]
+    desk.answer(0)
+    desk.connection.receive(leave)
+    assert told == [1], "an answered request waits for nothing"
+    assert desk.connection.patient == 0
+
+
 def test_reading_stops_at_the_limit_of_unanswered_requests_and_goes_on_below_it() -> None:
     desk = Desk()
     most = limits.PIPELINED_REQUESTS_MAX

@@ -2,8 +2,8 @@
 0.
 
 Mechanism: `handle` reads once; when that is not enough to answer, a `Waiter` watches the logs it read and reads again
-from the start when one of them moves, until there are enough bytes, any error, or max_wait has passed. So an idle
-consumer costs two reads per max_wait. The number of waiters is bounded (`limits.FETCH_WAITERS_MAX`); beyond it nobody
+from the start when one of them moves, until there are enough bytes, any error, max_wait has passed, or another kind of
+request on the same connection waits behind it (docs/adr/0007). So an idle consumer costs two reads per max_wait. The number of waiters is bounded (`limits.FETCH_WAITERS_MAX`); beyond it nobody
 waits. While a new leader has not applied its term's no-op the request waits, then says 6, never 1 (decision 5).
 """
 
@@ -247,6 +247,7 @@ class Waiter:
         wait_ms = min(self._request.max_wait_ms, limits.FETCH_WAIT_MS_MAX)
         self._timer = loop.call_at(self._last_ms + wait_ms, self._time_out)
         self._reply.on_close(self._end)
+        self._reply.on_followed(self._time_out)
         self._unwatch = [log.watch(self._moved) for log in logs]
 
     def _moved(self) -> None:
@@ -267,7 +268,7 @@ class Waiter:
             self._finish(reading)
 
     def _time_out(self) -> None:
-        self._timer = None
+        """Answer with what there is."""
         if self._reply is not None:
             self._finish(self._fetch.read(self._context, self._request, self._wanted))
 

@@ -2,7 +2,8 @@
 
 Mechanism (decision 23): frames are split in place; each request is decoded and handed on at once, without waiting for
 the answer to the one before; an `Exchange` keeps its place in line, and answers leave from the head only, so a parked
-JoinGroup holds back what was asked after it, as in Kafka. Reading stops at `limits.PIPELINED_REQUESTS_MAX` unanswered
+JoinGroup holds back what was asked after it, as in Kafka. A handler that only waits for more to tell (a long-polling
+Fetch) may ask to be told when something else queues up behind it (docs/adr/0007). Reading stops at `limits.PIPELINED_REQUESTS_MAX` unanswered
 requests or `limits.CONNECTION_UNSENT_BYTES_MAX` unsent bytes. Sizes are checked before anything is buffered for a
 frame (decision 24). Bytes that are no request fail the connection: `failure` says why and the driver closes it.
 
@@ -56,12 +57,13 @@ CLOSE = _Sentinel()
 class Exchange:
     """One request's place in line; calling it with the answer, once, fills the place. Handlers get it as `reply`."""
 
-    __slots__ = ("_cancel", "_connection", "_correlation", "api", "frame", "version")
+    __slots__ = ("_cancel", "_connection", "_correlation", "_followed", "api", "frame", "version")
 
     def __init__(self, connection: "Connection", api: int, version: int, correlation: int) -> None:
         self._connection = connection
         self._correlation = correlation
         self._cancel: Callable[[], None] | None = None
+        self._followed: Callable[[], None] | None = None
         self.api = api
         self.version = version
         self.frame: bytearray | _Sentinel | None = None
@@ -70,6 +72,9 @@ class Exchange:
         """Answer in the shape that the API's encoder takes, NO_ANSWER or CLOSE. Harmless on a closed connection."""
         assert self.frame is None, "a request is answered once"
         self._cancel = None
+        if self._followed is not None:
+            self._followed = None
+            self._connection.patient -= 1
         if self._connection.state is State.CLOSED:
             self.frame = NO_ANSWER
             return
@@ -85,6 +90,20 @@ class Exchange:
     def on_close(self, call: Callable[[], None]) -> None:
         """Call when the connection ends before the answer: nobody waits for it any more."""
         self._cancel = call
+
+    def on_followed(self, call: Callable[[], None]) -> None:
+        """Call when a request of another API queues up behind this one, which holds its answer back.
+
+        Not for a request of the same API: who pipelines long polls wants each to wait its time.
+        """
+        assert self._followed is None
+        self._followed = call
+        self._connection.patient += 1
+
+    def hurry(self, api: int) -> None:
+        """A request of `api` stands behind this one now."""
+        if self._followed is not None and api != self.api:
+            self._followed()
 
     def cancel(self) -> None:
         """The connection is gone."""
@@ -102,7 +121,7 @@ class Connection:
 
     __slots__ = (
         "_authenticated", "_buffered", "_chunks", "_client_host", "_clock", "_handle", "_line", "_listener", "_needed",
-        "_ready", "_unsent", "_wake", "connection_id", "failure", "last_request_ms", "requests", "state",
+        "_ready", "_unsent", "_wake", "connection_id", "failure", "last_request_ms", "patient", "requests", "state",
     )  # fmt: skip
 
     def __init__(
@@ -120,6 +139,8 @@ class Connection:
         self.state = State.READY if authenticated else State.UNAUTHENTICATED
         self.failure = ""
         self.requests = 0
+        self.patient = 0
+        """Exchanges in the line that asked to be told when another request stands behind them."""
         self.last_request_ms = clock.monotonic_ms()
         self._listener = listener
         self._client_host = client_host
@@ -241,6 +262,9 @@ class Connection:
             deadline_ms=self.last_request_ms + limits.PROPOSAL_TIMEOUT_MS,
         )
         request = decoder(header.api, header.version)(frame, body, context)
+        if self.patient:
+            for waiting in tuple(self._line):
+                waiting.hurry(header.api)
         exchange = Exchange(self, header.api, header.version, header.correlation)
         self._line.append(exchange)
         self._handle(context, request, exchange)
