@@ -371,7 +371,7 @@ def test_an_answered_wait_leaves_nothing_behind() -> None:
 
 
 def test_another_request_behind_it_ends_the_wait() -> None:
-    """librdkafka asks for the coordinator on the connection it fetches on: 500 ms later its fail-over goes in circles."""
+    """librdkafka asks for the coordinator on the connection it fetches on; late answers send it in circles."""
     surface = wide_surface()
     client = parked(surface)
     client.send(Api.API_VERSIONS, 3, client_software_name="c", client_software_version="1")

@@ -3,8 +3,9 @@
 
 Mechanism: `handle` reads once; when that is not enough to answer, a `Waiter` watches the logs it read and reads again
 from the start when one of them moves, until there are enough bytes, any error, max_wait has passed, or another kind of
-request on the same connection waits behind it (docs/adr/0007). So an idle consumer costs two reads per max_wait. The number of waiters is bounded (`limits.FETCH_WAITERS_MAX`); beyond it nobody
-waits. While a new leader has not applied its term's no-op the request waits, then says 6, never 1 (decision 5).
+request on the same connection waits behind it (docs/adr/0007). So an idle consumer costs two reads per max_wait. The
+number of waiters is bounded (`limits.FETCH_WAITERS_MAX`); beyond it nobody waits. While a new leader has not applied
+its term's no-op the request waits, then says 6, never 1 (decision 5).
 """
 
 import struct

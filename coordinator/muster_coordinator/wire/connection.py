@@ -3,9 +3,10 @@
 Mechanism (decision 23): frames are split in place; each request is decoded and handed on at once, without waiting for
 the answer to the one before; an `Exchange` keeps its place in line, and answers leave from the head only, so a parked
 JoinGroup holds back what was asked after it, as in Kafka. A handler that only waits for more to tell (a long-polling
-Fetch) may ask to be told when something else queues up behind it (docs/adr/0007). Reading stops at `limits.PIPELINED_REQUESTS_MAX` unanswered
-requests or `limits.CONNECTION_UNSENT_BYTES_MAX` unsent bytes. Sizes are checked before anything is buffered for a
-frame (decision 24). Bytes that are no request fail the connection: `failure` says why and the driver closes it.
+Fetch) may ask to be told when something else queues up behind it (docs/adr/0007). Reading stops at
+`limits.PIPELINED_REQUESTS_MAX` unanswered requests or `limits.CONNECTION_UNSENT_BYTES_MAX` unsent bytes. Sizes are
+checked before anything is buffered for a frame (decision 24). Bytes that are no request fail the connection: `failure`
+says why and the driver closes it.
 
 State (decision 12): a connection of a listener that wants authentication starts in UNAUTHENTICATED, where only
 ApiVersions and the SASL requests are parsed at all; no such mechanism exists yet, so those connections cannot get
