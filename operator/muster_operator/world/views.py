@@ -32,6 +32,10 @@ class PodView:
     restarts: int
     pod_ip: str | None
     annotations: Mapping[str, str]
+    created_ms: int | None = None
+    """`metadata.creationTimestamp`."""
+    unready_since_ms: int | None = None
+    """Since when the Ready condition is not True; None while it is, or before the kubelet has said anything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
