@@ -1,0 +1,1 @@
+"""Which tables there are, and the reference that is generated from them."""

@@ -1,0 +1,60 @@
+"""Every table by name: its layer, schema and the order of its rows. The store reads and writes these and no others."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+import pyarrow as pa
+
+from muster_pipeline.schemas import gold, silver
+from muster_pipeline.schemas.quarantine import FILES, QUARANTINE
+from muster_pipeline.schemas.records import RECORDS
+from muster_pipeline.tables.errors import UnknownTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """One table. `order` says how the rows of one log partition are sorted."""
+
+    name: str
+    layer: str
+    schema: pa.Schema
+    order: str
+
+    @property
+    def comment(self) -> str:
+        """What one row is."""
+        return (self.schema.metadata or {})[b"comment"].decode()
+
+
+_TABLES = (
+    Table(name="records", layer="bronze", schema=RECORDS, order="log_offset"),
+    Table(name="quarantine", layer="bronze", schema=QUARANTINE, order="as read"),
+    Table(name="files", layer="bronze", schema=FILES, order="as read"),
+    Table(
+        name="commits", layer="silver", schema=silver.COMMITS, order="resolved_at_offset, log_offset; open ones last"
+    ),
+    Table(name="generations", layer="silver", schema=silver.GENERATIONS, order="log_offset"),
+    Table(name="memberships", layer="silver", schema=silver.MEMBERSHIPS, order="log_offset, place in the record"),
+    Table(name="assignments", layer="silver", schema=silver.ASSIGNMENTS, order="log_offset, place in the record"),
+    Table(name="lag", layer="gold", schema=gold.LAG, order="minute_ms, first appearance of the key in the log"),
+    Table(name="commit_rate", layer="gold", schema=gold.COMMIT_RATE, order="minute_ms, first appearance of the key"),
+    Table(name="rebalances", layer="gold", schema=gold.REBALANCES, order="ended_log_offset"),
+    Table(name="stalls", layer="gold", schema=gold.STALLS, order="ended_log_offset; open ones last"),
+    Table(name="balance", layer="gold", schema=gold.BALANCE, order="log_offset"),
+    Table(name="expiry", layer="gold", schema=gold.EXPIRY, order="first appearance of the key in the log"),
+)
+
+TABLES: Final[Mapping[str, Table]] = MappingProxyType({table.name: table for table in _TABLES})
+
+BRONZE: Final = tuple(name for name, table in TABLES.items() if table.layer == "bronze")
+DERIVED: Final = tuple(name for name, table in TABLES.items() if table.layer != "bronze")
+
+
+def table(name: str) -> Table:
+    """The table of that name. Raises UnknownTable."""
+    found = TABLES.get(name)
+    if found is None:
+        raise UnknownTable(f"no table {name!r}; there are {', '.join(TABLES)}")
+    return found
