@@ -1,0 +1,291 @@
+"""CoordinatorCluster (`cc`): the coordinators of consumer groups as users ask for them.
+
+The dataclasses are the only source: the CRD's schema, the parser and docs/crds.md are made from their fields.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from muster_operator.api.config_keys import CONFIG, Config
+from muster_operator.api.fields import Record, spec_field
+from muster_operator.api.kind import CLUSTER_NAME_LENGTH_MAX, parse_spec
+from muster_operator.api.network import NetworkPolicySpec
+from muster_operator.api.pod import (
+    AFFINITY,
+    ANNOTATIONS,
+    IMAGE,
+    LABELS,
+    NAME,
+    NODE_SELECTOR,
+    POD_SECURITY,
+    PULL_POLICY,
+    PULL_SECRETS,
+    RESOURCES,
+    TOLERATIONS,
+    TOPOLOGY_SPREAD,
+)
+from muster_operator.api.quantity import QUANTITY_TEXT, bytes_of
+from muster_operator.api.schema import Integer, ListOf, Rule, Text, choice, immutable
+from muster_operator.naming import ADMIN_PORT, PEER_PORT, PROBE_PORT
+
+Json = Mapping[str, Any]
+
+REPLICAS: Final = (1, 3, 5)
+STORAGE_BYTES_MIN: Final = 1024**3
+"""A smaller volume fills before the write-ahead logs and segments recycle with default settings."""
+NODE_PORT_STRIDE: Final = 10
+"""Node ports of one listener: base + ordinal. With a base divisible by 10 they never overlap another listener's, and
+the port is the base's digits with the ordinal as the last: one settings file serves every pod."""
+OWN_PORTS: Final = (PEER_PORT, PROBE_PORT, ADMIN_PORT)
+OWN_PORT_NAMES: Final = ("peer", "probe", "admin")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storage:
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="has(self.storageClassName) == has(oldSelf.storageClassName)"
+            " && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",
+            message="`storageClassName` may not change, be set later or be unset: volumes keep the class they were"
+            " made with",
+            holds=None,
+        ),
+    )
+
+    size: str = spec_field(
+        Text(
+            max_length=20,
+            pattern=QUANTITY_TEXT,
+            pattern_text="must be a quantity such as 10Gi",
+            rules=(
+                Rule(
+                    cel="quantity(self).compareTo(quantity('1Gi')) >= 0",
+                    message="`size` must be at least 1Gi",
+                    holds=lambda size: bytes_of(size) >= STORAGE_BYTES_MIN,
+                ),
+                Rule(
+                    cel="quantity(self).compareTo(quantity(oldSelf)) >= 0",
+                    message="`size` may only grow: a volume cannot be made smaller",
+                    holds=None,
+                ),
+            ),
+        ),
+        "Size of each replica's volume. It may grow later if the storage class can expand volumes.",
+        default="10Gi",
+    )
+    storage_class_name: str | None = spec_field(
+        NAME, "Storage class of the volumes. Absent: the default class of the cluster. It may not change."
+    )
+    reclaim_policy: str = spec_field(
+        choice("Retain", "Delete"),
+        "What happens to the volumes when this object is deleted. Retain keeps the data.",
+        default="Retain",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="self.type != 'nodePort' || has(self.nodePortBase)",
+            message="`nodePortBase` must be set for type `nodePort`: clients are told the port before a Service exists",
+            holds=lambda listener: listener.type != "nodePort" or listener.node_port_base is not None,
+        ),
+        Rule(
+            cel="self.type == 'nodePort' || (!has(self.nodePortBase) && !has(self.advertisedHost))",
+            message="`nodePortBase` and `advertisedHost` may only be set for type `nodePort`",
+            holds=lambda listener: (
+                listener.type == "nodePort" or (listener.node_port_base is None and listener.advertised_host is None)
+            ),
+        ),
+    )
+
+    name: str = spec_field(
+        Text(
+            max_length=15,
+            min_length=1,
+            pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$",
+            pattern_text="must be lower-case letters, digits and dashes, beginning with a letter",
+            rules=(
+                Rule(
+                    cel="!(self in ['peer', 'probe', 'admin'])",
+                    message="`name` may not be `peer`, `probe` or `admin`: those ports are the coordinator's own",
+                    holds=lambda name: name not in OWN_PORT_NAMES,
+                ),
+            ),
+        ),
+        "Name of the listener; also of its port.",
+        required=True,
+    )
+    type: str = spec_field(
+        choice("internal", "nodePort"),
+        "internal: reached by the pods' DNS names inside the cluster. nodePort: reached from outside, one NodePort"
+        " Service a pod.",
+        default="internal",
+    )
+    port: int = spec_field(
+        Integer(
+            low=1024,
+            high=65_535,
+            rules=(
+                Rule(
+                    cel="!(self in [8080, 8081, 9093])",
+                    message="`port` may not be 8080, 8081 or 9093: those are the coordinator's own",
+                    holds=lambda port: port not in OWN_PORTS,
+                ),
+            ),
+        ),
+        "Port in the pod. Each listener has its own.",
+        required=True,
+    )
+    advertised_host: str | None = spec_field(
+        Text(
+            max_length=253,
+            min_length=1,
+            pattern=r"^([-a-zA-Z0-9.:\[\]]|\$\((NODE_IP|POD_NAME|ORDINAL)\))+$",
+            pattern_text="must be a host name or address; $(NODE_IP), $(POD_NAME) and $(ORDINAL) are replaced",
+        ),
+        "Host that clients from outside are told, for type nodePort. $(NODE_IP) is the address of the pod's node,"
+        " $(POD_NAME) the pod's name, $(ORDINAL) its number. Absent: $(NODE_IP).",
+    )
+    node_port_base: int | None = spec_field(
+        Integer(
+            low=1000,
+            high=65_520,
+            rules=(
+                Rule(
+                    cel="self % 10 == 0",
+                    message="`nodePortBase` must be divisible by 10: pod N is reached at this port plus N",
+                    holds=lambda base: base % NODE_PORT_STRIDE == 0,
+                ),
+            ),
+        ),
+        "For type nodePort: pod N is reached at this port plus N on every node. Divisible by 10 and within the"
+        " cluster's node port range (usually 30000-32767).",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodTemplate:
+    labels: Json = spec_field(LABELS, "Further labels of the pods.", default={})
+    annotations: Json = spec_field(ANNOTATIONS, "Further annotations of the pods.", default={})
+    node_selector: Json | None = spec_field(NODE_SELECTOR, "Labels that a node must have.")
+    affinity: Json | None = spec_field(AFFINITY, "Where the pods may and would rather run.")
+    tolerations: tuple[Json, ...] | None = spec_field(TOLERATIONS, "Taints that the pods put up with.")
+    topology_spread_constraints: tuple[Json, ...] | None = spec_field(
+        TOPOLOGY_SPREAD,
+        "How the pods spread. Absent: one a node (required), evenly over zones (preferred). A single-node cluster needs"
+        " whenUnsatisfiable ScheduleAnyway for kubernetes.io/hostname.",
+    )
+    priority_class_name: str | None = spec_field(NAME, "Priority class of the pods.")
+    service_account_name: str | None = spec_field(
+        NAME, "A service account of yours. Absent: the operator makes one without any rights."
+    )
+    security_context: Json | None = spec_field(
+        POD_SECURITY,
+        "Security settings of the pods, merged over the operator's: non-root user and group 10001, RuntimeDefault"
+        " seccomp.",
+    )
+
+
+_LISTENERS: Final = ListOf(
+    items=Record(Listener),
+    min_items=1,
+    max_items=8,
+    keys=("name",),
+    rules=(
+        Rule(
+            cel="self.exists_one(listener, listener.type == 'internal')",
+            message="`listeners` must hold exactly one of type `internal`: consumer groups in the cluster use it",
+            holds=lambda listeners: sum(item.type == "internal" for item in listeners) == 1,
+        ),
+        Rule(
+            cel="self.all(a, self.exists_one(b, a.port == b.port))",
+            message="`port` must differ between listeners",
+            holds=lambda listeners: len({item.port for item in listeners}) == len(listeners),
+        ),
+        Rule(
+            cel="self.all(a, !has(a.nodePortBase)"
+            " || self.exists_one(b, has(b.nodePortBase) && a.nodePortBase == b.nodePortBase))",
+            message="`nodePortBase` must differ between listeners",
+            holds=lambda listeners: (
+                len(bases := [x.node_port_base for x in listeners if x.node_port_base is not None]) == len(set(bases))
+            ),
+        ),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSpec:
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="!has(self.replicationFactor) || self.replicationFactor == self.replicas",
+            message="`replicationFactor` must equal `replicas`: every replica holds every partition so far",
+            holds=lambda spec: spec.replication_factor in (None, spec.replicas),
+        ),
+    )
+
+    replicas: int = spec_field(
+        Integer(
+            low=1,
+            high=5,
+            rules=(
+                Rule(
+                    cel="self in [1, 3, 5]",
+                    message="`replicas` must be 1, 3 or 5",
+                    holds=lambda replicas: replicas in REPLICAS,
+                ),
+            ),
+        ),
+        "Coordinators: 1 (no fault survived), 3 (one) or 5 (two). A later change is refused with condition"
+        " ScalingRefused.",
+        default=3,
+    )
+    replication_factor: int | None = spec_field(Integer(low=1, high=5), "If set, it must equal `replicas`.")
+    offsets_partitions: int = spec_field(
+        Integer(low=1, high=1000, rules=(immutable("offsetsPartitions"),)),
+        "Partitions of __consumer_offsets: over so many Raft groups the consumer groups spread. It may not change.",
+        default=50,
+    )
+    image: str | None = spec_field(IMAGE, "Image of the coordinators. Absent: the operator's own.")
+    image_pull_policy: str | None = spec_field(PULL_POLICY, "When the image is pulled. Absent: as Kubernetes decides.")
+    image_pull_secrets: tuple[Json, ...] | None = spec_field(PULL_SECRETS, "Secrets for pulling the image.")
+    storage: Storage = spec_field(Record(Storage), "Volume of each replica.", default={})
+    listeners: tuple[Listener, ...] = spec_field(
+        _LISTENERS,
+        "Where clients connect. Absent: one internal listener on port 9092.",
+        default=[{"name": "internal", "type": "internal", "port": 9092}],
+    )
+    resources: Json = spec_field(
+        RESOURCES,
+        "Processor and memory of each coordinator.",
+        default={"requests": {"cpu": "250m", "memory": "512Mi"}},
+    )
+    pod_template: PodTemplate = spec_field(Record(PodTemplate), "What may be set on the pods.", default={})
+    config: Config = spec_field(
+        CONFIG,
+        "Settings of the coordinators under Kafka's names (docs/configuration.md). Write true and false in quotes.",
+        default={},
+    )
+    network_policy: NetworkPolicySpec = spec_field(
+        Record(NetworkPolicySpec), "Who may connect to the coordinators.", default={}
+    )
+    cluster_domain: str | None = spec_field(
+        NAME,
+        "If set, addresses end in it (cluster.local), for clients whose DNS search path lacks it.",
+    )
+
+    @property
+    def internal_listener(self) -> Listener:
+        return next(item for item in self.listeners if item.type == "internal")
+
+    @property
+    def external_listeners(self) -> tuple[Listener, ...]:
+        return tuple(item for item in self.listeners if item.type == "nodePort")
+
+
+def parse_cluster(obj: Json) -> ClusterSpec:
+    """Spec of a CoordinatorCluster as the API server returned it. Raises `InvalidObject`."""
+    return parse_spec(obj, ClusterSpec, name_length_max=CLUSTER_NAME_LENGTH_MAX)

@@ -1,0 +1,129 @@
+"""Every condition type and reason of both kinds, each with one line of documentation. Reasons are written nowhere else.
+
+A condition's `reason` is one of these words, its `message` a sentence. Status `Unknown` means that we could not look.
+docs/operator-conditions.md is made from this file, and a test holds them together.
+"""
+
+from enum import StrEnum
+
+
+class Word(StrEnum):
+    """A word that the API shows, with the line that explains it."""
+
+    text: str
+
+    def __new__(cls, value: str, text: str = "") -> "Word":
+        made = str.__new__(cls, value)
+        made._value_ = value
+        made.text = text
+        return made
+
+
+class ClusterCondition(Word):
+    """Condition types of a CoordinatorCluster."""
+
+    READY = "Ready", "Every coordinator is Ready and the intent has been carried out."
+    QUORUM_AVAILABLE = (
+        "QuorumAvailable",
+        "Every Raft group has a leader and a majority that is caught up.",
+    )
+    PROGRESSING = "Progressing", "Something is being made, replaced or waited for."
+    DEGRADED = "Degraded", "Something is wrong that does not heal by waiting."
+    SCALING_REFUSED = "ScalingRefused", "`replicas` was changed; this version cannot change the number of coordinators."
+    PAUSED = "Paused", "Only the status is written."
+
+
+class GroupCondition(Word):
+    """Condition types of a ConsumerGroup."""
+
+    READY = "Ready", "The group is Stable and every wanted consumer is Ready and a member."
+    CLUSTER_REACHABLE = "ClusterReachable", "The group's coordinator answered in this pass."
+    STATIC_MEMBERSHIP = (
+        "StaticMembership",
+        "Every member has its pod's name as group.instance.id: restarts within the session timeout cost no rebalance.",
+    )
+    PROGRESSING = "Progressing", "Something is being made, replaced or waited for, or the group is rebalancing."
+    DEGRADED = "Degraded", "Something is wrong that does not heal by waiting."
+    PAUSED = "Paused", "Only the status is written."
+
+
+class Reason(Word):
+    """Reasons of conditions, decisions and Events of both kinds."""
+
+    # Both kinds.
+    ALL_READY = "AllReady", "Everything wanted is there, Ready and of the wanted revision."
+    AS_EXPECTED = "AsExpected", "There is nothing to say about it."
+    CONVERGED = "Converged", "Nothing is left to do."
+    CREATING_CHILDREN = "CreatingChildren", "The objects that belong to it are being made or changed."
+    DELETING = "Deleting", "The object is being deleted; Kubernetes removes what belongs to it."
+    PAUSED = "Paused", "It is paused by its annotation or field."
+    NOT_PAUSED = "NotPaused", "It is not paused."
+    INVALID_SPEC = "InvalidSpec", "The spec breaks a rule; the message names the field."
+    NAME_TAKEN = "NameTaken", "An object that it needs exists and belongs to somebody else."
+    API_ERROR = "ApiError", "The Kubernetes API answered with an error; it is asked again."
+    NOT_OBSERVED = "NotObserved", "The question could not be asked in this pass."
+    WAITING_FOR_POD = "WaitingForPod", "A pod is starting, not Ready yet, or not Ready for long enough."
+    POD_TERMINATING = "PodTerminating", "A pod is being stopped. On a cut-off node this lasts until somebody acts."
+    POD_FAILING = "PodFailing", "A pod cannot start or keeps crashing; the message has Kubernetes' own reason."
+    POD_UNSCHEDULABLE = "PodUnschedulable", "No node takes the pod."
+    STATEFULSET_NOT_OBSERVED = "StatefulSetNotObserved", "The StatefulSet controller has not seen the last change yet."
+    ROLLING_OUT = "RollingOut", "Pods are being replaced by ones of the wanted revision."
+
+    # CoordinatorCluster.
+    QUORUM_HEALTHY = "QuorumHealthy", "Every Raft group that was seen has a caught-up majority."
+    QUORUM_LOST = "QuorumLost", "At least one Raft group has no caught-up majority."
+    QUORUM_UNKNOWN = "QuorumUnknown", "Some Raft group has no leader that answered in this pass."
+    NOT_FORMED = "NotFormed", "The coordinators have not formed their cluster yet."
+    REPLICAS_UNREACHABLE = "ReplicasUnreachable", "A coordinator's admin API did not answer."
+    REPLICAS_NOT_READY = "ReplicasNotReady", "Fewer coordinators than wanted are Ready."
+    CATCHING_UP = "CatchingUp", "A coordinator that was replaced still lacks entries."
+    WAITING_FOR_QUORUM = "WaitingForQuorum", "The next restart would leave a Raft group without a caught-up majority."
+    DRAINING_POD = "DrainingPod", "A coordinator is handing its leaderships away before its restart."
+    EVICTING_POD = "EvictingPod", "A drained coordinator is being restarted."
+    REPLACING_BROKEN_POD = (
+        "ReplacingBrokenPod",
+        "A coordinator of an old revision that is broken is replaced first.",
+    )
+    OUTAGE_EXPECTED = "OutageExpected", "The only coordinator is restarted: there is no other to take over."
+    BLOCKED_BY_BUDGET = "BlockedByBudget", "A PodDisruptionBudget forbids the eviction for now."
+    NEW_REVISION_UNHEALTHY = (
+        "NewRevisionUnhealthy",
+        "A pod of the new revision does not become Ready: the roll-out has stopped and goes on when it is reverted.",
+    )
+    UNDRAINING_POD = "UndrainingPod", "A coordinator that was drained and is not to be restarted takes work again."
+    SCALING_UNSUPPORTED = "ScalingUnsupported", "The number of coordinators stays as it was made."
+    SCALE_AS_MADE = "ScaleAsMade", "`replicas` is the number that the cluster was made with."
+    STORAGE_GROWING = "StorageGrowing", "Volumes are being made larger."
+
+    # ConsumerGroup.
+    GROUP_STABLE = "GroupStable", "Every member has its partitions."
+    GROUP_REBALANCING = "GroupRebalancing", "Members are joining or waiting for their partitions."
+    GROUP_EMPTY = "GroupEmpty", "The group has no members."
+    GROUP_NOT_FOUND = "GroupNotFound", "The coordinator does not know the group: nobody has joined or committed yet."
+    MEMBERS_MISSING = "MembersMissing", "Fewer members than Ready consumers."
+    REACHABLE = "Reachable", "The coordinator answered."
+    UNREACHABLE = "Unreachable", "No address of the cluster answered in time."
+    AUTHORIZATION_FAILED = "AuthorizationFailed", "The cluster does not let the operator look."
+    CLUSTER_NOT_FOUND = "ClusterNotFound", "There is no CoordinatorCluster of the name in `clusterRef`."
+    CLUSTER_NOT_READY = "ClusterNotReady", "The CoordinatorCluster has no Ready coordinator yet."
+    MEMBERS_STATIC = "MembersStatic", "Every member joined with its pod's name as group.instance.id."
+    MEMBERS_DYNAMIC = "MembersDynamic", "Members joined without the expected ids: every restart rebalances the group."
+    DUPLICATE_INSTANCE_ID = (
+        "DuplicateInstanceId",
+        "Two processes use one instance id and fence each other; the message names it.",
+    )
+    NOT_REQUESTED = "NotRequested", "`staticMembership` is false."
+    NO_MEMBERS = "NoMembers", "There are no members to judge."
+    OBSERVING_ONLY = "ObservingOnly", "There is no `template`: the operator runs no consumers."
+    SCALING = "Scaling", "The number of consumers is being changed."
+    REMOVING_MEMBERS = "RemovingMembers", "Instances whose pods are gone for good are being removed from the group."
+    SCALED_TO_ZERO = "ScaledToZero", "`replicas` is 0."
+
+    # Causes of a rebalance, as far as known.
+    SCALED_UP = "ScaledUp", "Consumers were added."
+    SCALED_DOWN = "ScaledDown", "Consumers were removed."
+    ROLLOUT = "Rollout", "Pods were replaced."
+    POD_LOST = "PodLost", "A pod went away or did not come back within the session timeout."
+    MEMBER_JOINED = "MemberJoined", "A member joined."
+    MEMBER_LEFT = "MemberLeft", "A member left or was expelled."
+    UNKNOWN_CAUSE = "UnknownCause", "Nothing that was seen explains it."

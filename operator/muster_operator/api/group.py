@@ -1,0 +1,140 @@
+"""ConsumerGroup (`cg`): a consumer group as users ask for it: which group, of which cluster, and the pods that consume.
+
+Without `template` the object only observes the group. The dataclasses are the only source: the CRD's schema, the parser
+and docs/crds.md are made from their fields.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from muster_operator.api.consumer_template import ConsumerTemplate
+from muster_operator.api.fields import Record, spec_field
+from muster_operator.api.kind import GROUP_NAME_LENGTH_MAX, parse_spec
+from muster_operator.api.pod import NAME
+from muster_operator.api.schema import Boolean, Integer, ListOf, Rule, Text, choice, immutable
+
+Json = Mapping[str, Any]
+
+ASSIGNORS: Final = ("range", "roundrobin", "sticky", "cooperative-sticky")
+ASSIGNOR_ALIASES: Final = {"round_robin": "roundrobin", "cooperative_sticky": "cooperative-sticky"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterRef:
+    name: str = spec_field(NAME, "Name of a CoordinatorCluster in this namespace.", required=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="self.heartbeatIntervalSeconds * 3 <= self.timeoutSeconds",
+            message="`heartbeatIntervalSeconds` may be at most a third of `timeoutSeconds`",
+            holds=lambda session: session.heartbeat_interval_seconds * 3 <= session.timeout_seconds,
+        ),
+        Rule(
+            cel="self.maxPollIntervalSeconds >= self.timeoutSeconds",
+            message="`maxPollIntervalSeconds` must be at least `timeoutSeconds`: clients refuse to start otherwise",
+            holds=lambda session: session.max_poll_interval_seconds >= session.timeout_seconds,
+        ),
+    )
+
+    timeout_seconds: int = spec_field(
+        Integer(low=6, high=1800),
+        "A member that is silent for so long is expelled. A pod that is back within it costs no rebalance.",
+        default=45,
+    )
+    heartbeat_interval_seconds: int = spec_field(Integer(low=1, high=600), "Time between heartbeats.", default=3)
+    max_poll_interval_seconds: int = spec_field(
+        Integer(low=6, high=86_400), "A consumer that does not poll for so long leaves the group.", default=300
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollout:
+    max_unavailable: int = spec_field(
+        Integer(low=1, high=1000),
+        "Consumers that may be away at once: in a drain of nodes, and in a roll-out where Kubernetes supports it for"
+        " StatefulSets (else 1).",
+        default=1,
+    )
+    min_ready_seconds: int = spec_field(
+        Integer(low=0, high=3600), "A new pod must be Ready for so long before the next one is replaced.", default=0
+    )
+
+
+_TOPIC: Final = Text(
+    max_length=249,
+    min_length=1,
+    pattern=r"^[a-zA-Z0-9._-]+$",
+    pattern_text="must be a topic name: letters, digits, dots, dashes and underscores",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSpec:
+    RULES: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="has(self.clusterRef) != has(self.bootstrapServers)",
+            message="exactly one of `clusterRef` and `bootstrapServers` must be set",
+            holds=lambda spec: (spec.cluster_ref is None) != (spec.bootstrap_servers is None),
+        ),
+    )
+
+    cluster_ref: ClusterRef | None = spec_field(
+        Record(ClusterRef), "The CoordinatorCluster that coordinates the group. Or set `bootstrapServers`."
+    )
+    bootstrap_servers: str | None = spec_field(
+        Text(
+            max_length=2000,
+            min_length=3,
+            pattern=r"^[^\s,:]+:[0-9]{1,5}(,[^\s,:]+:[0-9]{1,5})*$",
+            pattern_text="must be host:port, several with commas between them",
+        ),
+        "Addresses of a cluster outside of Muster's care (Apache Kafka or Muster), as host:port,host:port. Or set"
+        " `clusterRef`.",
+    )
+    group_id: str = spec_field(
+        Text(max_length=249, min_length=1, rules=(immutable("groupId"),)),
+        "Kafka's group.id. It may not change: offsets belong to it.",
+        required=True,
+    )
+    topics: tuple[str, ...] = spec_field(
+        ListOf(items=_TOPIC, min_items=1, max_items=100, unique=True),
+        "Topics that the group consumes: in the pods' environment, and whose lag is reported.",
+        required=True,
+    )
+    template: ConsumerTemplate | None = spec_field(
+        Record(ConsumerTemplate), "The pods that consume. Absent: this object only observes the group."
+    )
+    replicas: int = spec_field(
+        Integer(low=0, high=1000),
+        "Number of consumer pods; also by kubectl scale. Instances that leave are removed from the group at once.",
+        default=1,
+    )
+    static_membership: bool = spec_field(
+        Boolean(),
+        "Give each pod its name as group.instance.id, so that a restart within the session timeout costs no rebalance.",
+        default=True,
+    )
+    session: Session = spec_field(Record(Session), "Session and poll settings, in the pods' environment.", default={})
+    assignor: str | None = spec_field(
+        choice("range", "roundrobin", "sticky", "cooperative-sticky", "round_robin", "cooperative_sticky"),
+        "How partitions are shared out: a hint in the pods' environment, under Kafka's name. Absent: the client's"
+        " default.",
+    )
+    rollout: Rollout = spec_field(Record(Rollout), "How pods are replaced.", default={})
+    paused: bool = spec_field(
+        Boolean(), "Only report: neither the pods nor the group's members are changed.", default=False
+    )
+
+    @property
+    def kafka_assignor(self) -> str | None:
+        """`assignor` under Kafka's name; None: the client's default."""
+        return None if self.assignor is None else ASSIGNOR_ALIASES.get(self.assignor, self.assignor)
+
+
+def parse_group(obj: Json) -> GroupSpec:
+    """Spec of a ConsumerGroup as the API server returned it. Raises `InvalidObject`."""
+    return parse_spec(obj, GroupSpec, name_length_max=GROUP_NAME_LENGTH_MAX)
