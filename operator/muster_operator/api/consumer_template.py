@@ -1,5 +1,7 @@
 """`spec.template` of a ConsumerGroup: the pods that consume, as a typed subset of a pod with one container."""
 
+# ruff: noqa: RUF009  # a field is a call with its shape and text
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
@@ -42,7 +44,7 @@ _ENV: Final = ListOf(
     rules=(
         Rule(
             cel=f"self.all(variable, !(variable.name in [{_LISTED}]))",
-            message="`env` may not set the group's own variables (KAFKA_GROUP_ID, KAFKA_BOOTSTRAP_SERVERS and their like):"
+            message="`env` may not set the group's own variables (KAFKA_GROUP_ID and its like):"
             " the operator writes them from the fields of this object",
             holds=lambda env: not {item["name"] for item in env} & set(OPERATOR_NAMES),
         ),

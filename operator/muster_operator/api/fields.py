@@ -1,7 +1,7 @@
 """Objects of our kinds: frozen dataclasses whose fields carry shape, default and documentation.
 
-`spec_field(...)` is a dataclass field; `Record(cls)` is the shape of such a dataclass; `Struct(...)` is the shape of a part of
-a pod that we hand through to Kubernetes as it is (affinity, tolerations): typed in the schema, a plain dict in Python.
+`spec_field(...)` is a dataclass field; `Record(cls)` is the shape of such a dataclass; `Struct(...)` is the shape of a
+part of a pod that we hand through to Kubernetes as it is (affinity): typed in the schema, a plain dict in Python.
 """
 
 from collections.abc import Mapping

@@ -4,6 +4,8 @@ Without `template` the object only observes the group. The dataclasses are the o
 and docs/crds.md are made from their fields.
 """
 
+# ruff: noqa: RUF009  # a field is a call with its shape and text
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final

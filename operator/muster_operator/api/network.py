@@ -1,5 +1,7 @@
 """`spec.networkPolicy` of a CoordinatorCluster: who may connect to its client ports."""
 
+# a field is a call with its shape and text
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final

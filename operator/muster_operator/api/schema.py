@@ -1,13 +1,14 @@
 """The closed set of value shapes that our kinds are made of. One description, three uses.
 
-Each shape knows its structural OpenAPI schema for the CRD, how to parse and check the value that comes back from the API
-server, and what the field tables say of it. So the CRD, the parser and the documents cannot disagree. Every string, list and
-map has a maximum and every number both bounds: the API server needs them to bound the cost of CEL rules, and refuses a CRD
-whose estimate is too high. (Schemas made by a model library have `$ref`, `null` and no list types: none is structural.)
+Each shape knows its structural OpenAPI schema for the CRD, how to parse and check the value that comes back from the
+API server, and what the field tables say of it. So the CRD, the parser and the documents cannot disagree. Every string,
+list and map has a maximum and every number both bounds: the API server needs them to bound the cost of CEL rules, and
+refuses a CRD whose estimate is too high. (Schemas made by a model library have `$ref`, `null` and no list types: they
+are not structural.)
 
 Unknown fields are ignored by `parse`, as API clients do: an older operator must live with a newer CRD.
-What it does not do: evaluate CEL. A rule that must also hold in Python carries a twin, `Rule.holds`, and a test runs both
-on the same examples.
+What it does not do: evaluate CEL. A rule that must also hold in Python carries a twin, `Rule.holds`, and a test runs
+both on the same examples.
 """
 
 import re
