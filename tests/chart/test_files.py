@@ -1,0 +1,87 @@
+"""The chart's files without Helm: copies are equal, alerts and dashboard name metrics that exist, runbooks are written.
+
+What Helm makes of the templates is tested where Helm is: `e2e/`.
+"""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+CHART = ROOT / "charts" / "muster"
+METRIC = re.compile(r"\bmuster_[a-z_]+")
+SUFFIXES = ("_total", "_bucket", "_sum", "_count")
+
+
+def metrics_in_code() -> set[str]:
+    """Names of metrics as the sources spell them; prometheus-client adds the suffix of a counter."""
+    folders = (ROOT / "coordinator" / "muster_coordinator" / "admin", ROOT / "operator" / "muster_operator")
+    names: set[str] = set()
+    for folder in folders:
+        for path in folder.rglob("*.py"):
+            names |= set(re.findall(r'"(muster_[a-z_]+)"', path.read_text()))
+    return names | {f"{name}{suffix}" for name in names for suffix in SUFFIXES}
+
+
+def expressions() -> list[tuple[str, str]]:
+    rules = yaml.safe_load((CHART / "rules" / "muster.yaml").read_text())
+    found = [(rule["alert"], rule["expr"]) for group in rules["groups"] for rule in group["rules"]]
+    board = json.loads((CHART / "dashboards" / "muster.json").read_text())
+    found += [(panel["title"], target["expr"]) for panel in board["panels"] for target in panel.get("targets", ())]
+    return found
+
+
+@pytest.mark.parametrize(("where", "expression"), expressions())
+def test_alerts_and_panels_name_metrics_that_exist(where: str, expression: str) -> None:
+    unknown = set(METRIC.findall(expression)) - metrics_in_code()
+    assert not unknown, where
+
+
+def test_every_alert_has_its_runbook_and_names_its_subject() -> None:
+    runbooks = (ROOT / "docs" / "runbooks.md").read_text().lower()
+    rules = yaml.safe_load((CHART / "rules" / "muster.yaml").read_text())
+    for group in rules["groups"]:
+        for rule in group["rules"]:
+            annotations = rule["annotations"]
+            assert f"## {rule['alert'].lower()}" in runbooks, rule["alert"]
+            assert annotations["runbook_url"].endswith(f"#{rule['alert'].lower()}")
+            if group["name"] == "muster.groups":
+                assert "$labels.group" in annotations["summary"]
+
+
+def test_the_charts_definitions_are_those_of_the_repository() -> None:
+    ours = {path.name: path.read_text() for path in (ROOT / "crds").glob("*.yaml")}
+    theirs = {path.name: path.read_text() for path in (CHART / "files" / "crds").glob("*.yaml")}
+    assert ours
+    assert ours == theirs
+
+
+def test_the_role_is_written_in_order_and_has_no_wildcard() -> None:
+    rules = yaml.safe_load((CHART / "files" / "rules.yaml").read_text())
+    places = [(rule["apiGroups"], rule["resources"]) for rule in rules]
+    assert places == sorted(places)
+    for rule in rules:
+        assert rule["verbs"] == sorted(rule["verbs"])
+        assert "*" not in (*rule["apiGroups"], *rule["resources"], *rule["verbs"])
+    (secrets,) = [rule["verbs"] for rule in rules if "secrets" in rule["resources"]]
+    assert secrets == ["create", "get", "patch"], "no list, no watch"
+
+
+def test_every_value_is_in_the_schema_with_its_type() -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    schema = json.loads((CHART / "values.schema.json").read_text())
+
+    def compare(value: object, rule: dict[str, object], path: str) -> None:
+        if isinstance(value, dict) and "properties" in rule:
+            properties = rule["properties"]
+            assert isinstance(properties, dict)
+            assert value.keys() == properties.keys(), path
+            assert rule.get("additionalProperties") is False, path
+            for key, inner in value.items():
+                compare(inner, properties[key], f"{path}.{key}")
+
+    schema["properties"]["resources"]["properties"] = {key: {} for key in values["resources"]}
+    compare(values, schema, "values")
