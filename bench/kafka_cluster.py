@@ -1,0 +1,131 @@
+"""Three real Kafka brokers (KRaft) on loopback, as shipped but for addresses and copies: the other side of every row.
+
+Settings: `bench/kafka/broker.properties`. The jars come from Maven Central (`tests.java_tools`). The JVM gets Kafka's
+own start options and 1 GiB of heap, which is the start script's default. Nothing here is tuned in either direction.
+"""
+
+import contextlib
+import os
+import signal
+import string
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from bench.errors import SideMissing
+from tests import java_tools
+from tests.kafka_broker import answers_api_versions, free_ports
+
+BROKERS = 3
+START_TIMEOUT_S = 120.0
+STOP_TIMEOUT_S = 60.0
+TOOL_TIMEOUT_S = 60.0
+JVM_AS_SHIPPED = (
+    "-Xms1g", "-Xmx1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent", "-Djava.awt.headless=true",
+)  # fmt: skip
+"""KAFKA_HEAP_OPTS and KAFKA_JVM_PERFORMANCE_OPTS of bin/kafka-run-class.sh."""
+
+_SETTINGS = Path(__file__).parent / "kafka"
+
+
+class KafkaCluster:
+    """Start and stop any number of times; the data stay in the folder. Broker ids are 0, 1, 2."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        ports = free_ports(2 * BROKERS)
+        self.ports, self._controller_ports = ports[:BROKERS], ports[BROKERS:]
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._class_path = ""
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports)
+
+    def start(self) -> None:
+        self._class_path = self._class_path or find_class_path()
+        for node in range(BROKERS):
+            self._format(node)
+        for node in range(BROKERS):
+            self.start_broker(node, wait=False)
+        for node in range(BROKERS):
+            self.wait_answering(node)
+
+    def start_broker(self, node: int, *, wait: bool = True) -> None:
+        with (self._broker(node) / "broker.out").open("ab") as out:
+            command = self._java(node, JVM_AS_SHIPPED, "kafka.Kafka", str(self._config(node)))
+            self._processes[node] = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
+        if wait:
+            self.wait_answering(node)
+
+    def wait_answering(self, node: int) -> None:
+        process = self._processes[node]
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not answers_api_versions(self.ports[node]):
+            assert process.poll() is None, f"broker {node} ended at start; its log: {self._broker(node)}"
+            assert time.monotonic() < deadline, f"broker {node} does not answer after {START_TIMEOUT_S:.0f} s"
+            time.sleep(0.05)
+
+    def pid(self, node: int) -> int:
+        return self._processes[node].pid
+
+    def signal(self, node: int, number: signal.Signals) -> None:
+        os.kill(self.pid(node), number)
+        if number == signal.SIGKILL:
+            self._processes.pop(node).wait()
+
+    def wait_ended(self, node: int) -> None:
+        self._processes.pop(node).wait(STOP_TIMEOUT_S)
+
+    def stop(self) -> None:
+        for process in self._processes.values():
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        for process in self._processes.values():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.1, deadline - time.monotonic()))
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        self._processes.clear()
+
+    # -- one broker's files ----------------------------------------------------------------------------------------
+
+    def _broker(self, node: int) -> Path:
+        return self.folder / f"broker-{node}"
+
+    def _config(self, node: int) -> Path:
+        return self._broker(node) / "server.properties"
+
+    def _format(self, node: int) -> None:
+        data = self._broker(node) / "data"
+        if (data / "meta.properties").exists():
+            return
+        data.mkdir(parents=True, exist_ok=True)
+        voters = ",".join(f"{n}@127.0.0.1:{self._controller_ports[n]}" for n in range(BROKERS))
+        values = {"node": node, "port": self.ports[node], "controller_port": self._controller_ports[node]}
+        template = string.Template((_SETTINGS / "broker.properties").read_text())
+        # The comment at its top shows the mark itself; it is no field.
+        self._config(node).write_text(template.safe_substitute(values, voters=voters, data=data))
+        tool = self._java(node, ("-Xmx128m",), "kafka.tools.StorageTool", "format", "-c", str(self._config(node)))
+        done = subprocess.run(
+            [*tool, "-t", "MusterBenchmarkKafkaAA"], capture_output=True, text=True, timeout=TOOL_TIMEOUT_S, check=False
+        )
+        assert done.returncode == 0, f"formatting broker {node} failed:\n{done.stdout}\n{done.stderr}"
+
+    def _java(self, node: int, options: tuple[str, ...], main_class: str, *arguments: str) -> list[str]:
+        log = f"-Dbench.log={self._broker(node) / 'broker.log'}"
+        log4j = f"-Dlog4j2.configurationFile={_SETTINGS / 'log4j2.yaml'}"
+        return [java_tools.java_command(), *options, log, log4j, "-cp", self._class_path, main_class, *arguments]
+
+
+def find_class_path() -> str:
+    """Kafka's jars. Raises SideMissing where there is no Java, or they can be neither found nor fetched."""
+    try:
+        return java_tools.classpath(*java_tools.KAFKA_ALL)
+    except (pytest.skip.Exception, pytest.fail.Exception) as outcome:
+        raise SideMissing(f"no Kafka beside Muster: {outcome}") from None

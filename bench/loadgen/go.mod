@@ -1,0 +1,3 @@
+module muster.dev/bench/loadgen
+
+go 1.21
