@@ -1,7 +1,10 @@
-"""What the operator needs of the outside: the Kubernetes API, the coordinators' admin API, Kafka's protocol, time, chance.
+"""What the operator needs of the outside: the Kubernetes API, the coordinators' admin API, Kafka's protocol, time,
+chance.
 
 Errors come in two families (`errors`): `Transient` (ask again with back-off) and `Refused` (asking again will not help
-until somebody changes something). Everything else that escapes an adapter is a bug and ends the process.
+until somebody changes something). Everything else that escapes an adapter is a bug: it is logged with its traceback and
+counted, and the object that met it is tried again with back-off. It does not end the process, since one object that
+trips a bug would then take the management of all others down with it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,6 +54,14 @@ class Kube(Protocol):
         """False: it exists already."""
         ...
 
+    async def replace(self, manifest: Manifest) -> Manifest:
+        """PUT under `metadata.resourceVersion` (the Lease only); `errors.Conflict` when it changed meanwhile."""
+        ...
+
+    async def patch(self, manifest: Manifest) -> bool:
+        """JSON merge patch (Event series only); False: it does not exist."""
+        ...
+
     async def delete(self, *, api_version: str, kind: str, namespace: str, name: str, uid: str) -> bool:
         """With a uid precondition; False: gone, or another object by now."""
         ...
@@ -72,14 +83,16 @@ class Admin(Protocol):
     async def undrain(self, *, host: str, token: str) -> None: ...
 
     async def group_facts(
-        self, *, hosts: Sequence[str], token: str, group_id: str
+        self, *, hosts: Mapping[int, str], token: str, group_id: str
     ) -> tuple[int, int | None, str | None] | Unknown:
-        """(generation, last rebalance at ms, its reason) from whichever replica coordinates the group."""
+        """`hosts`: broker id → address. (generation, last rebalance at ms, its reason) from whichever replica
+        coordinates the group."""
         ...
 
 
 class Kafka(Protocol):
-    """Kafka's protocol, through kafka-python. One bounded call each; never raises for a cluster that does not answer."""
+    """Kafka's protocol, through kafka-python. One bounded call each; never raises for a cluster that does not
+    answer."""
 
     async def group(self, *, bootstrap: str, group_id: str, topics: Sequence[str]) -> GroupView | Unknown: ...
 

@@ -1,0 +1,2 @@
+"""What runs the operator: queue, cache, reconcile passes, execution, reports, events, metrics, probes, leader
+election."""

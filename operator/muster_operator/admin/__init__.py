@@ -1,0 +1,1 @@
+"""The coordinators' admin API (docs/admin-api.md), as the operator asks it."""

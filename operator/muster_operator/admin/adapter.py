@@ -1,0 +1,116 @@
+"""`ports.Admin` over HTTP (docs/admin-api.md): bearer token, small time-outs, bounded bodies, 421 followed a few times.
+
+A replica that does not answer is `Unknown`, never "down": the reader decides what that means. The token is never part
+of a
+message, and redirects of HTTP itself are not followed, since they would carry the token to an address that nobody
+chose.
+421 names the coordinator by broker id; the token then goes to that pod's address as the caller knows it, never to an
+address out of an answer.
+"""
+
+import json
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+
+from muster_operator.admin.decode import GroupFacts, group_facts, replica_view
+from muster_operator.errors import OperatorError, Refused, Transient
+from muster_operator.limits import ADMIN_BODY_BYTES_MAX, ADMIN_CONNECTIONS_MAX, ADMIN_REDIRECTS_MAX, ADMIN_TIMEOUT_S
+from muster_operator.naming import ordinal_of
+from muster_operator.world.cluster import ReplicaView
+from muster_operator.world.views import Unknown
+
+Json = Mapping[str, Any]
+
+
+class AdminAdapter:
+    """One HTTP session for all clusters; `close` it. Hosts are `address:port`."""
+
+    def __init__(self, *, timeout_s: float = ADMIN_TIMEOUT_S) -> None:
+        self._timeout = aiohttp.ClientTimeout(total=timeout_s)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def replica(self, *, host: str, pod: str, token: str) -> ReplicaView | Unknown:
+        """What `pod` at `host` says of itself and of the Raft groups on it."""
+        try:
+            status = await self._wanted("GET", host, "/v1/status", token)
+            partitions = await self._wanted("GET", host, "/v1/partitions", token)
+        except OperatorError as error:
+            return Unknown(reason=error.reason, message=f"{pod}: {error.message}")
+        return replica_view(pod, ordinal_of(pod), status, partitions)
+
+    async def drain(self, *, host: str, token: str) -> None:
+        """Start handing leaderships away; asking again joins the drain under way."""
+        await self._wanted("POST", host, "/v1/drain", token)
+
+    async def undrain(self, *, host: str, token: str) -> None:
+        """Clear the mark."""
+        await self._wanted("POST", host, "/v1/undrain", token)
+
+    async def group_facts(self, *, hosts: Mapping[int, str], token: str, group_id: str) -> GroupFacts | Unknown:
+        """Ask `hosts` (broker id → address) in turn until one coordinates the group or names who does."""
+        path = f"/v1/groups/{quote(group_id, safe='')}"
+        last = Unknown(reason="NoReplicaAnswers", message="no replica's address is known")
+        for first in hosts.values():
+            host = first
+            for _ in range(ADMIN_REDIRECTS_MAX):
+                try:
+                    status, document = await self._ask("GET", host, path, token)
+                except OperatorError as error:
+                    last = Unknown(reason=error.reason, message=error.message)
+                    break
+                if status == HTTPStatus.OK:
+                    return group_facts(document)
+                if status == HTTPStatus.NOT_FOUND:
+                    return Unknown(reason="GroupNotFound", message=f"the coordinator knows no group {group_id}")
+                named = document.get("coordinator")
+                better = hosts.get(named) if isinstance(named, int) else None
+                if status != HTTPStatus.MISDIRECTED_REQUEST or better is None or better == host:
+                    last = Unknown(reason=f"Http{status}", message=f"{host}: {document.get('message', '')}"[:500])
+                    break
+                host = better
+        return last
+
+    async def close(self) -> None:
+        """Close the session; calls under way fail."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _wanted(self, method: str, host: str, path: str, token: str) -> Json:
+        status, document = await self._ask(method, host, path, token)
+        if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+            return document
+        message = f"{path} at {host} answers HTTP {status} {document.get('error', '')}".rstrip()
+        if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+            raise Transient("TokenRefused", message)  # a rotated Secret reaches the pod within a minute or two
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.MISDIRECTED_REQUEST:
+            raise Transient("ReplicaNotReady", message)
+        raise Refused("ReplicaRefuses", message)
+
+    async def _ask(self, method: str, host: str, path: str, token: str) -> tuple[int, Json]:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=ADMIN_CONNECTIONS_MAX, keepalive_timeout=30)
+            self._session = aiohttp.ClientSession(connector=connector, timeout=self._timeout)
+        headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
+        try:
+            async with self._session.request(
+                method, f"http://{host}{path}", headers=headers, allow_redirects=False
+            ) as answer:
+                body = await answer.content.read(ADMIN_BODY_BYTES_MAX + 1)
+                while len(body) <= ADMIN_BODY_BYTES_MAX and not answer.content.at_eof():
+                    body += await answer.content.read(ADMIN_BODY_BYTES_MAX + 1 - len(body))
+        except TimeoutError:
+            raise Transient("ReplicaSilent", f"{host} does not answer in time") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise Transient("ReplicaUnreachable", f"{host} cannot be reached ({type(error).__name__})") from None
+        if len(body) > ADMIN_BODY_BYTES_MAX:
+            raise Refused("AnswerTooLarge", f"{path} at {host} answers more than {ADMIN_BODY_BYTES_MAX} bytes")
+        try:
+            document = json.loads(body) if body else {}
+        except ValueError:
+            document = {}
+        return answer.status, document if isinstance(document, dict) else {}

@@ -1,0 +1,78 @@
+"""Answers of the admin API (docs/admin-api.schema.json) as views. Pure.
+
+An answer that does not have the documented shape is `Unknown`: a coordinator of another version may speak otherwise,
+and a
+guess about a quorum is worse than no answer.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from muster_operator.world.cluster import RaftGroupView, ReplicaView
+from muster_operator.world.views import Unknown
+
+Json = Mapping[str, Any]
+GroupFacts = tuple[int, int | None, str | None]
+
+
+def replica_view(pod: str, ordinal: int, status: Json, partitions: Json) -> ReplicaView | Unknown:
+    """`/v1/status` and `/v1/partitions` of one pod. The broker id must be the pod's ordinal: an address may be
+    stale."""
+    try:
+        broker_id = _int(status["broker"])
+        if ordinal not in (-1, broker_id) or _int(partitions["broker"]) != broker_id:
+            return Unknown(
+                reason="WrongReplica", message=f"the address of {pod} is answered by broker {broker_id}, not {ordinal}"
+            )
+        drain = status["drain"]
+        return ReplicaView(
+            pod=pod,
+            broker_id=broker_id,
+            ready=bool(status["ready"]),
+            not_ready=tuple(str(reason) for reason in status["not_ready"]),
+            cluster_id=status["cluster_id"],
+            drain_phase=str(drain["phase"]),
+            leaderships=_int(status["leaderships"]),
+            groups=tuple(_raft_group(one) for one in partitions["partitions"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        return Unknown(
+            reason="AnswerNotUnderstood",
+            message=f"{pod} answers in a shape of another version ({type(error).__name__})",
+        )
+
+
+def group_facts(document: Json) -> GroupFacts | Unknown:
+    """`/v1/groups/{group}`: (generation, last rebalance, its reason); the last two only where the coordinator tells
+    them."""
+    try:
+        at = document.get("last_rebalance_ms")
+        reason = document.get("last_rebalance_reason")
+        return _int(document["generation"]), None if at is None else _int(at), None if reason is None else str(reason)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        return Unknown(
+            reason="AnswerNotUnderstood", message=f"the coordinator answers in another shape ({type(error).__name__})"
+        )
+
+
+def _raft_group(found: Json) -> RaftGroupView:
+    leader, partition = found["leader"], found["partition"]
+    return RaftGroupView(
+        group=_int(found["group"]),
+        topic=found["topic"],
+        partition=None if partition is None else _int(partition),
+        role=str(found["role"]),
+        term=_int(found["term"]),
+        leader=None if leader is None else _int(leader),
+        voters=tuple(_int(voter) for voter in found["voters"]),
+        last_index=_int(found["last_index"]),
+        commit_index=_int(found["commit"]),
+        applied_index=_int(found["applied"]),
+        match={int(broker): _int(index) for broker, index in found["match"].items()},
+    )
+
+
+def _int(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError("not a whole number")
+    return value

@@ -1,0 +1,195 @@
+"""Does the live object already say what we want? The answer decides whether a write is sent at all.
+
+A server-side apply that changes nothing still costs the API server a request and shows up in its audit log; a converged
+fleet must cost none. So a manifest is applied only when `drifted` finds a reason:
+
+1. never applied by us (no hash annotation), or applied with other content: then fields may have to *vanish*, which a
+   comparison of the fields that we want could never see;
+2. a wanted field is missing or different in the live object: somebody changed it.
+
+Extra fields in the live object are the API server's defaults or other owners' and are no drift. Quantities are
+compared by
+value (the server stores `1000m` as `1`), only below keys that hold quantities. Lists whose items have `name` (or
+`type`,
+`port`, `uid`) are compared by that key, since others may add items. What the API server normalises in ways that we do
+not know is caught by the caller, who remembers
+what the server made of the last identical manifest (`projection`).
+
+Pure. Source: Kubernetes API conventions, server-side apply; style_operator "free idempotence is not free of requests".
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+MANIFEST_HASH_ANNOTATION: Final = "muster.dev/manifest-hash"
+_QUANTITY_PARENTS: Final = frozenset({"requests", "limits", "capacity"})
+_QUANTITY_KEYS: Final = frozenset({"sizeLimit"})
+_LIST_KEYS: Final = (("name",), ("type",), ("uid",), ("port", "protocol"), ("ip",))
+_SUFFIXES: Final = {
+    "n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "k": Decimal(10**3), "M": Decimal(10**6),
+    "G": Decimal(10**9), "T": Decimal(10**12), "P": Decimal(10**15), "E": Decimal(10**18), "Ki": Decimal(2**10),
+    "Mi": Decimal(2**20), "Gi": Decimal(2**30), "Ti": Decimal(2**40), "Pi": Decimal(2**50), "Ei": Decimal(2**60),
+}  # fmt: skip
+
+Json = Any
+"""A value as JSON decodes it."""
+Object = Mapping[str, Any]
+
+
+def manifest_hash(manifest: Object) -> str:
+    """16 hex digits over the canonical JSON of `manifest`, the hash annotation itself left out."""
+    return hashlib.sha256(_canonical(_without_hash(manifest)).encode()).hexdigest()[:16]
+
+
+def with_hash(manifest: Object) -> dict[str, Any]:
+    """`manifest` with its hash as an annotation: what is really sent."""
+    plain = _without_hash(manifest)
+    metadata = dict(plain.get("metadata", {}))
+    metadata["annotations"] = {**metadata.get("annotations", {}), MANIFEST_HASH_ANNOTATION: manifest_hash(plain)}
+    return {**plain, "metadata": metadata}
+
+
+def drifted(live: Object | None, desired: Object) -> str | None:
+    """Why `desired` must be applied, or None when `live` already says it."""
+    if live is None:
+        return "it does not exist"
+    annotations = (live.get("metadata") or {}).get("annotations") or {}
+    known = annotations.get(MANIFEST_HASH_ANNOTATION)
+    if known is None:
+        return "it was not applied by this operator before"
+    if known != manifest_hash(desired):
+        return "the wanted content changed"
+    at = difference(live, _without_hash(desired))
+    return None if at is None else f"somebody changed {at}"
+
+
+def covers(live: Object, desired: Object) -> bool:
+    """True when every field of `desired` is in `live` with an equal value."""
+    return difference(live, desired) is None
+
+
+def difference(live: Json, desired: Json, path: str = "", parent: str = "") -> str | None:
+    """Path of the first field of `desired` that `live` does not have; None when it has all."""
+    if isinstance(desired, Mapping):
+        if not desired and live is None:
+            return None  # an empty map is dropped by the server
+        if not isinstance(live, Mapping):
+            return path or "."
+        for key, wanted in desired.items():
+            here = f"{path}.{key}" if path else str(key)
+            if key not in live:
+                if _empty(wanted):
+                    continue
+                return here
+            found = difference(live[key], wanted, here, key if not _is_quantity(parent, key) else "quantity")
+            if found is not None:
+                return found
+        return None
+    if isinstance(desired, Sequence) and not isinstance(desired, str):
+        return _list_difference(live, desired, path)
+    if parent == "quantity" and _same_quantity(live, desired):
+        return None
+    return None if _same_scalar(live, desired) else path
+
+
+def _is_quantity(parent: str, key: str) -> bool:
+    return parent in _QUANTITY_PARENTS or key in _QUANTITY_KEYS
+
+
+def _list_difference(live: Json, desired: Sequence[Any], path: str) -> str | None:
+    if not desired and live is None:
+        return None
+    if not isinstance(live, Sequence) or isinstance(live, str):
+        return path
+    key = _list_key(desired)
+    if key is None:
+        if len(live) != len(desired):
+            return path
+        pairs = list(zip(live, desired, strict=True))
+        found = (difference(have, want, f"{path}[{i}]") for i, (have, want) in enumerate(pairs))
+        return next((at for at in found if at is not None), None)
+    by_key = {tuple(item.get(one) for one in key): item for item in live if isinstance(item, Mapping)}
+    for item in desired:
+        name = tuple(item.get(one) for one in key)
+        label = f"{path}[{name[0]}]"
+        if name not in by_key:
+            return label
+        found_at = difference(by_key[name], item, label)
+        if found_at is not None:
+            return found_at
+    return None
+
+
+def _list_key(items: Sequence[Any]) -> tuple[str, ...] | None:
+    if not items or not all(isinstance(item, Mapping) for item in items):
+        return None
+    for key in _LIST_KEYS:
+        values = [tuple(item.get(one) for one in key) for item in items]
+        if all(value[0] is not None for value in values) and len(set(values)) == len(values):
+            return key
+    return None
+
+
+def projection(live: Json, desired: Json) -> Json:
+    """The part of `live` that lies under the fields of `desired`: what the API server made of our intent."""
+    if isinstance(desired, Mapping) and isinstance(live, Mapping):
+        return {key: projection(live.get(key), wanted) for key, wanted in desired.items()}
+    return live
+
+
+def same_status(live: Object, desired: Object) -> bool:
+    """True when `live` is `desired`, apart from conditions of types that are not ours."""
+    ours = {condition.get("type") for condition in desired.get("conditions", ())}
+    kept = [one for one in live.get("conditions", ()) if one.get("type") in ours]
+    by_type = sorted(kept, key=lambda one: str(one.get("type")))
+    wanted = sorted(desired.get("conditions", ()), key=lambda one: str(one.get("type")))
+    rest = {key: value for key, value in live.items() if key != "conditions"}
+    return by_type == wanted and rest == {key: value for key, value in desired.items() if key != "conditions"}
+
+
+def _without_hash(manifest: Object) -> dict[str, Any]:
+    metadata = dict(manifest.get("metadata", {}))
+    annotations = {k: v for k, v in metadata.get("annotations", {}).items() if k != MANIFEST_HASH_ANNOTATION}
+    metadata.pop("annotations", None)
+    if annotations:
+        metadata["annotations"] = annotations
+    return {**manifest, "metadata": metadata}
+
+
+def _canonical(value: Json) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def _empty(value: Json) -> bool:
+    return value is None or (isinstance(value, Mapping | Sequence) and len(value) == 0)
+
+
+def _same_scalar(live: Json, desired: Json) -> bool:
+    if isinstance(live, bool) or isinstance(desired, bool):
+        return live is desired
+    return bool(live == desired)
+
+
+def _same_quantity(live: Json, desired: Json) -> bool:
+    left, right = quantity(live), quantity(desired)
+    return left is not None and left == right
+
+
+def quantity(text: Json) -> Decimal | None:
+    """A Kubernetes quantity (`500m`, `10Gi`, `2`, `1e3`) as a number; None when it is none."""
+    if isinstance(text, bool):
+        return None
+    raw = str(text)
+    for suffix in sorted(_SUFFIXES, key=len, reverse=True):
+        if raw.endswith(suffix):
+            raw, scale = raw[: -len(suffix)], _SUFFIXES[suffix]
+            break
+    else:
+        scale = Decimal(1)
+    try:
+        return Decimal(raw) * scale
+    except InvalidOperation:
+        return None

@@ -1,0 +1,108 @@
+"""Stored Kubernetes objects as the views that planning reads (`world.views`). Pure; tolerant of fields that are not
+there.
+
+A pod belongs to a StatefulSet by its controller reference (uid), never by its name alone: a pod of an older
+StatefulSet of
+the same name must not be taken for one of the new.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from muster_operator import naming
+from muster_operator.drift import MANIFEST_HASH_ANNOTATION
+from muster_operator.world.views import OwnerView, PodView, StatefulSetView
+
+Object = Mapping[str, Any]
+
+
+def owner_view(live: Object) -> OwnerView:
+    metadata = live["metadata"]
+    annotations = metadata.get("annotations") or {}
+    return OwnerView(
+        name=metadata["name"],
+        namespace=metadata["namespace"],
+        uid=metadata["uid"],
+        generation=int(metadata.get("generation") or 0),
+        resource_version=str(metadata.get("resourceVersion") or ""),
+        deleting=metadata.get("deletionTimestamp") is not None,
+        paused=annotations.get(naming.PAUSED_ANNOTATION) == "true",
+        restarted_at=annotations.get(naming.RESTART_ANNOTATION),
+        status=live.get("status") or {},
+    )
+
+
+def statefulset_view(live: Object, pods: Iterable[Object]) -> StatefulSetView:
+    """`pods`: any pods of the namespace; those it does not control are left out."""
+    metadata, spec, status = live["metadata"], live.get("spec") or {}, live.get("status") or {}
+    owned = [pod_view(pod) for pod in pods if controller_uid(pod) == metadata["uid"]]
+    return StatefulSetView(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        generation=int(metadata.get("generation") or 0),
+        observed_generation=int(status.get("observedGeneration") or 0),
+        replicas=int(spec.get("replicas", 1)),
+        ready_replicas=int(status.get("readyReplicas") or 0),
+        current_revision=str(status.get("currentRevision") or ""),
+        update_revision=str(status.get("updateRevision") or ""),
+        template_hash=str((metadata.get("annotations") or {}).get(MANIFEST_HASH_ANNOTATION) or ""),
+        pods=tuple(sorted(owned, key=lambda pod: (pod.ordinal, pod.name))),
+    )
+
+
+def pod_view(live: Object) -> PodView:
+    metadata, status = live["metadata"], live.get("status") or {}
+    labels = metadata.get("labels") or {}
+    containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    conditions = {one.get("type"): one for one in status.get("conditions") or ()}
+    ready = conditions.get("Ready", {})
+    is_ready = ready.get("status") == "True"
+    scheduled = conditions.get("PodScheduled", {})
+    return PodView(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        ordinal=naming.ordinal_of(metadata["name"]),
+        revision=str(labels.get(naming.REVISION_LABEL) or ""),
+        phase=str(status.get("phase") or "Unknown"),
+        ready=is_ready,
+        ready_since_ms=epoch_ms(ready.get("lastTransitionTime")) if is_ready else None,
+        terminating=metadata.get("deletionTimestamp") is not None,
+        node=(live.get("spec") or {}).get("nodeName"),
+        waiting_reason=next(
+            (reason for one in containers if (reason := ((one.get("state") or {}).get("waiting") or {}).get("reason"))),
+            None,
+        ),
+        unschedulable=scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable",
+        restarts=sum(int(one.get("restartCount") or 0) for one in containers),
+        pod_ip=status.get("podIP") or None,
+        annotations=metadata.get("annotations") or {},
+        created_ms=epoch_ms(metadata.get("creationTimestamp")),
+        unready_since_ms=epoch_ms(ready.get("lastTransitionTime")) if ready and not is_ready else None,
+    )
+
+
+def node_addresses(pods: Iterable[Object]) -> dict[str, str]:
+    """Node name → address as the pods on it tell it (`status.hostIP`): no right to read Nodes is needed."""
+    found = {}
+    for pod in pods:
+        node, address = (pod.get("spec") or {}).get("nodeName"), (pod.get("status") or {}).get("hostIP")
+        if node and address:
+            found[str(node)] = str(address)
+    return found
+
+
+def controller_uid(live: Object) -> str | None:
+    """The uid of the object that controls this one; None when nobody does."""
+    references = (live.get("metadata") or {}).get("ownerReferences") or ()
+    return next((str(one["uid"]) for one in references if one.get("controller")), None)
+
+
+def epoch_ms(timestamp: object) -> int | None:
+    """RFC 3339 as ms since 1970; None for anything else."""
+    if not isinstance(timestamp, str):
+        return None
+    try:
+        return int(datetime.fromisoformat(timestamp).timestamp() * 1_000)
+    except ValueError:
+        return None

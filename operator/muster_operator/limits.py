@@ -1,0 +1,86 @@
+"""Every bound of the operator, named, with its reason. Times in milliseconds unless the name says otherwise."""
+
+from typing import Final
+
+# Leader election: client-go's and controller-runtime's defaults.
+LEASE_DURATION_MS: Final = 15_000
+LEASE_RENEW_DEADLINE_MS: Final = 10_000
+LEASE_RETRY_MS: Final = 2_000
+LEASE_CALL_TIMEOUT_MS: Final = 4_000
+"""One call of the election may take this long, so that two fit between the renew deadline and the Lease's end."""
+
+# Queue.
+WORKERS_DEFAULT: Final = 16
+BACKOFF_FIRST_MS: Final = 1_000
+BACKOFF_MAX_MS: Final = 300_000
+KEYS_MAX: Final = 20_000
+"""Distinct keys in the queue: one for each CoordinatorCluster and ConsumerGroup. Beyond it a resync brings the key
+back."""
+
+# Looking again.
+RESYNC_MS: Final = 600_000
+RELIST_MS: Final = 300_000
+"""Our own list of every watched kind: removes what a broken watch did not report as deleted."""
+RELIST_MIN_MS: Final = 5_000
+JITTER: Final = 0.2
+"""Share by which periods vary, up and down."""
+POLL_UNSETTLED_MS: Final = 5_000
+POLL_STABLE_MS: Final = 10_000
+REQUEUE_MIN_MS: Final = 200
+BLOCKED_RETRY_MS: Final = 5_000
+"""After an eviction that a disruption budget forbade."""
+
+# Kubernetes API.
+KUBE_THREADS: Final = 16
+KUBE_CONNECT_TIMEOUT_S: Final = 5.0
+KUBE_READ_TIMEOUT_S: Final = 20.0
+KUBE_LIST_PAGE: Final = 500
+KUBE_LIST_OBJECTS_MAX: Final = 100_000
+RETRY_AFTER_MAX_MS: Final = 60_000
+MESSAGE_CHARS_MAX: Final = 1_024
+"""What of another program's text goes into conditions and Events (events.k8s.io allows 1,024 for `note`)."""
+
+# Kafka.
+KAFKA_THREADS: Final = 8
+KAFKA_CLIENTS_MAX: Final = 64
+"""Clusters spoken to at the same time, one client (a thread and a few connections) each."""
+KAFKA_BOOTSTRAP_TIMEOUT_MS: Final = 4_000
+KAFKA_REQUEST_TIMEOUT_MS: Final = 5_000
+KAFKA_UNREACHABLE_FOR_MS: Final = 3_000
+"""A cluster that did not answer is not asked again so long: its other groups get the same answer at once."""
+KAFKA_BATCH_MAX: Final = 200
+KAFKA_CALL_TIMEOUT_S: Final = 30.0
+"""One batch with all its parts: a backstop behind the client's own time-outs."""
+KAFKA_IDLE_MS: Final = 120_000
+KAFKA_PARTITIONS_MAX: Final = 20_000
+"""Partitions of one group whose offsets are asked for; beyond it lag is Unknown."""
+
+# Admin API.
+ADMIN_TIMEOUT_S: Final = 2.0
+ADMIN_BODY_BYTES_MAX: Final = 8 * 1024 * 1024
+ADMIN_REDIRECTS_MAX: Final = 3
+ADMIN_CONNECTIONS_MAX: Final = 100
+
+# Status and Events.
+LAG_ONLY_STATUS_MS: Final = 10_000
+"""A status that differs in lag alone is written at most this often."""
+EVENT_SERIES_MS: Final = 360_000
+"""An Event series ends when its reason was not seen for so long (the API's own six minutes)."""
+EVENT_REPEAT_MS: Final = 60_000
+"""A series is patched at most this often."""
+EVENTS_BURST: Final = 25
+EVENTS_REFILL_MS: Final = 12_000
+"""Bucket for one object: 25 Events at once, then one each 12 s."""
+EVENT_SERIES_MAX: Final = 4_096
+
+# Probes.
+QUEUE_OLDEST_MAX_MS: Final = 120_000
+"""/livez fails when a key that was due has waited so long for a worker."""
+LIST_AGE_MAX_MS: Final = 3 * RELIST_MS
+START_GRACE_MS: Final = 120_000
+
+assert LEASE_RETRY_MS * 2 < LEASE_RENEW_DEADLINE_MS < LEASE_DURATION_MS
+assert LEASE_RENEW_DEADLINE_MS + LEASE_CALL_TIMEOUT_MS < LEASE_DURATION_MS
+assert POLL_UNSETTLED_MS < POLL_STABLE_MS <= LAG_ONLY_STATUS_MS < RESYNC_MS
+assert BACKOFF_FIRST_MS < BACKOFF_MAX_MS < RESYNC_MS
+assert EVENT_REPEAT_MS < EVENT_SERIES_MS

@@ -1,0 +1,27 @@
+"""Real time and chance behind `ports.Clock` and `ports.Rand`."""
+
+import random
+import secrets
+import time
+
+TOKEN_BYTES = 32
+
+
+class SystemClock:
+    """Monotonic time for intervals, wall time for what people and other machines read."""
+
+    def monotonic_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
+    def wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+
+class SystemRand:
+    """Jitter from a plain generator, tokens from the operating system's."""
+
+    def uniform(self, low: float, high: float) -> float:
+        return random.uniform(low, high)
+
+    def token(self) -> str:
+        return secrets.token_urlsafe(TOKEN_BYTES)
