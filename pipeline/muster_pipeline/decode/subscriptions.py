@@ -1,0 +1,61 @@
+"""The consumer protocol inside a member's bytes: subscriptions (versions 0 to 3 and later) and assignments.
+
+These bytes belong to the clients: a coordinator never looks into them, and any client may write anything. What cannot
+be read is therefore null ("unknown"), never an error. A version above 3 is read as 3 and its tail is ignored, as clients
+do. Layouts: Kafka's ConsumerProtocolSubscription and ConsumerProtocolAssignment.
+"""
+
+from typing import Any
+
+from muster_pipeline.decode.fields import FieldError, Fields
+
+_TOPIC_BYTES_MIN = 6
+_NOTHING: dict[str, Any] = {
+    "subscribed_topics": None,
+    "owned": None,
+    "subscription_generation": None,
+    "rack_id": None,
+}
+
+
+def subscription(data: bytes) -> dict[str, Any]:
+    """Columns subscribed_topics, owned, subscription_generation, rack_id; null each where the bytes do not tell."""
+    fields = Fields(data)
+    found = dict(_NOTHING)
+    try:
+        version = fields.i16()
+        if version < 0:
+            return found
+        topics = [fields.string() for _ in range(fields.count(2))]
+        fields.nullable_bytes()
+        found["subscribed_topics"] = topics
+        if version >= 1:
+            found["owned"] = _partitions(fields)
+        if version >= 2:
+            generation = fields.i32()
+            found["subscription_generation"] = None if generation < 0 else generation
+        if version >= 3:
+            found["rack_id"] = fields.nullable_string()
+    except FieldError:
+        return found
+    return found
+
+
+def assignment(data: bytes) -> list[dict[str, Any]] | None:
+    """[{topic, partitions}]; [] for empty bytes (nothing assigned); None if the bytes are something else."""
+    if not data:
+        return []
+    fields = Fields(data)
+    try:
+        if fields.i16() < 0:
+            return None
+        return _partitions(fields)
+    except FieldError:
+        return None
+
+
+def _partitions(fields: Fields) -> list[dict[str, Any]]:
+    return [
+        {"topic": fields.string(), "partitions": fields.i32_array(fields.count(4))}
+        for _ in range(fields.count(_TOPIC_BYTES_MIN))
+    ]
