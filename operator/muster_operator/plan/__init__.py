@@ -1,1 +1,1 @@
-"""Pure decisions: a world in, a plan out. Imports no client, no clock, no asyncio; every decision carries its reason."""
+"""Pure decisions: a world in, a plan out. No client, no clock, no asyncio here; every decision carries its reason."""

@@ -1,7 +1,7 @@
-"""The closed set of things the operator may do to the world, as values. `runtime.execute` is the only place that does them.
+"""The closed set of things the operator may do to the world, as values; `runtime.execute` alone does them.
 
-At most one *disruptive* action (EvictPod, DeletePod) is in a plan. Every action is idempotent and is planned anew from what
-is seen next, so a crash between any two of them needs no memory.
+At most one *disruptive* action (EvictPod, DeletePod) is in a plan. Every action is idempotent and is planned anew from
+what is seen next, so a crash between any two of them needs no memory.
 """
 
 from collections.abc import Mapping

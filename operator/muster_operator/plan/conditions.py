@@ -1,0 +1,61 @@
+"""Conditions as the API conventions want them, and times as Kubernetes writes them.
+
+What a pass found is merged with what is stored: `lastTransitionTime` moves only when `status` does, or each pass would
+be a write. All of a kind's conditions are given every time; a type that is left out disappears by server-side apply.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from muster_operator.api.conditions import Reason
+from muster_operator.limits import MESSAGE_CHARS_MAX
+
+Tristate = Literal["True", "False", "Unknown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    type: str
+    status: Tristate
+    reason: str
+    message: str
+
+
+def merged(
+    stored: Mapping[str, Any], findings: Iterable[Finding], *, generation: int, now_ms: int
+) -> list[dict[str, Any]]:
+    """`findings` as `status.conditions`. `stored` is the status as it is now, `generation` that of the spec judged."""
+    return [
+        {
+            "type": str(found.type),
+            "status": found.status,
+            "reason": str(found.reason),
+            "message": found.message[:MESSAGE_CHARS_MAX],
+            "observedGeneration": generation,
+            "lastTransitionTime": _transition(condition(stored, found.type), found.status, now_ms),
+        }
+        for found in findings
+    ]
+
+
+def condition(stored: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
+    """The stored condition of this type; {} when there is none."""
+    return next((one for one in stored.get("conditions") or () if one.get("type") == type_), {})
+
+
+def timestamp(ms: int) -> str:
+    """RFC 3339 in whole seconds, as `metav1.Time`."""
+    return datetime.fromtimestamp(ms // 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def finding(type_: str, holds: bool | None, reason: Reason, message: str) -> Finding:
+    """`holds` None: could not be known."""
+    status: Tristate = "Unknown" if holds is None else "True" if holds else "False"
+    return Finding(type=type_, status=status, reason=reason, message=message)
+
+
+def _transition(old: Mapping[str, Any], status: str, now_ms: int) -> str:
+    kept = old.get("lastTransitionTime")
+    return str(kept) if old.get("status") == status and kept else timestamp(now_ms)

@@ -1,0 +1,73 @@
+"""Partitions and lag as people read them: `orders:0-3,7`, `1234`, `-`, `Unknown`.
+
+Lag is the sum, over partitions with a commit, of log end minus committed offset. A partition without a commit has no
+lag, not a lag of 0 (Kafka's own tools print `-`), and is counted apart. One log end that is not known makes the total
+unknown: a sum that silently leaves something out looks like good news.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from muster_operator.world.group import GroupView, PartitionView
+from muster_operator.world.views import Unknown
+
+UNKNOWN = "Unknown"
+NOTHING_COMMITTED = "-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lag:
+    records: int | None
+    """None: unknown, or nothing is committed."""
+    text: str
+    total: int
+    """Partitions looked at."""
+    without_commit: int
+    unknown: int
+    """Partitions whose log end could not be had."""
+
+
+def lag_of(group: GroupView | Unknown) -> Lag:
+    """Lag of the whole group. No partitions at all (no such topic, or a cluster without topics) is unknown, not 0."""
+    if isinstance(group, Unknown):
+        return Lag(records=None, text=UNKNOWN, total=0, without_commit=0, unknown=0)
+    return lag_over(group.partitions)
+
+
+def lag_over(partitions: Sequence[PartitionView]) -> Lag:
+    without_commit = sum(1 for one in partitions if one.committed is None)
+    unknown = sum(1 for one in partitions if one.log_end is None)
+    records: int | None = None
+    text = UNKNOWN
+    if partitions and not unknown:
+        behind = [behind for one in partitions if (behind := _behind(one)) is not None]
+        records = sum(behind) if behind else None
+        text = NOTHING_COMMITTED if records is None else str(records)
+    return Lag(records=records, text=text, total=len(partitions), without_commit=without_commit, unknown=unknown)
+
+
+def by_partition(group: GroupView) -> Mapping[tuple[str, int], PartitionView]:
+    return {(one.topic, one.partition): one for one in group.partitions}
+
+
+def text_of(assignment: Iterable[tuple[str, Sequence[int]]]) -> list[str]:
+    """`["orders:0-3,7", "payments:2"]`, by topic."""
+    return [f"{topic}:{ranges(partitions)}" for topic, partitions in sorted(assignment) if partitions]
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """`0-3,7` of 0, 1, 2, 3, 7."""
+    spans: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in spans)
+
+
+def _behind(one: PartitionView) -> int | None:
+    """Never below 0: end and commit are not read at the same instant."""
+    if one.committed is None or one.log_end is None:
+        return None
+    return max(0, one.log_end - one.committed)

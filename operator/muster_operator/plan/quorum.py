@@ -1,0 +1,128 @@
+"""What the replicas of a cluster, asked in one pass, prove together about their Raft groups.
+
+Problem: a pod may go only if every Raft group lives on without it, and each replica knows only its own part of that.
+Mechanism: of every group that any replica tells of, the leader's own view is looked for; only that one knows how far
+each voter is (`match`). A leader counts when nobody tells of a higher term: an old leader that has not noticed yet
+would vouch with stale numbers. A group without such a leader is *headless*, which is never read as "nothing to lose".
+
+Deliberately absent: any memory of earlier passes, and any trust in a replica's word about another replica's progress.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from muster_operator.world.cluster import RaftGroupView, ReplicaView
+
+CONTROLLER_GROUP = 0
+NAMED_MAX = 5
+"""So many groups are named in a message; the rest is counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Led:
+    leader: int
+    """Broker id."""
+    view: RaftGroupView
+
+    def match_of(self, broker: int) -> int | None:
+        """Index known to be on `broker`; None when the leader does not say."""
+        if broker == self.leader:
+            return self.view.match.get(broker, self.view.last_index)
+        return self.view.match.get(broker)
+
+    def caught_up(self, broker: int, entries_max: int) -> bool:
+        match = self.match_of(broker)
+        return match is not None and self.view.last_index - match <= entries_max
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    led: Mapping[int, Led]
+    headless: tuple[int, ...]
+    """Groups that somebody told of and whose leader nobody vouches for, ascending."""
+    names: Mapping[int, str]
+
+    @property
+    def controller_leader(self) -> int | None:
+        led = self.led.get(CONTROLLER_GROUP)
+        return led.leader if led is not None else None
+
+    @property
+    def complete(self) -> bool:
+        """Somebody told of the controller group (so replicas were really heard), and no group is headless."""
+        return CONTROLLER_GROUP in self.led and not self.headless
+
+    def naming(self, groups: Iterable[int]) -> str:
+        """The groups' names for a sentence, a few of them."""
+        known = sorted(groups)
+        names = ", ".join(self.names.get(group, f"group {group}") for group in known[:NAMED_MAX])
+        return names + (f" and {len(known) - NAMED_MAX} more" if len(known) > NAMED_MAX else "")
+
+
+def survey(replicas: Iterable[ReplicaView]) -> Survey:
+    """Every group that the replicas tell of, with its leader where one is beyond doubt."""
+    told: dict[int, list[tuple[int, RaftGroupView]]] = {}
+    for replica in replicas:
+        for group in replica.groups:
+            told.setdefault(group.group, []).append((replica.broker_id, group))
+    led: dict[int, Led] = {}
+    for number, views in told.items():
+        term = max(view.term for _, view in views)
+        leaders = [(broker, view) for broker, view in views if view.role == "leader" and view.term == term]
+        if len(leaders) == 1:
+            led[number] = Led(leader=leaders[0][0], view=leaders[0][1])
+    return Survey(
+        led=led,
+        headless=tuple(sorted(set(told) - set(led))),
+        names={number: _name(views[0][1]) for number, views in told.items()},
+    )
+
+
+def objection(survey: Survey, *, without: int, serving: frozenset[int], entries_max: int) -> str | None:
+    """Why broker `without` may not go now; None when every group with a voter there keeps a caught-up majority.
+
+    `serving` holds the brokers whose pod is Ready and whose admin API answered in this pass: only they count. The
+    majority is of *all* voters of a group (3 of 5, 2 of 3), as Raft counts it.
+    """
+    if CONTROLLER_GROUP not in survey.led:
+        return "the leader of the controller group is not known"
+    if survey.headless:
+        return f"no leader is known of {survey.naming(survey.headless)}"
+    weak = [
+        number
+        for number, led in survey.led.items()
+        if without in led.view.voters and not _survives(led, without, serving, entries_max)
+    ]
+    if weak:
+        return f"without it there would be no caught-up majority of {survey.naming(weak)}"
+    return None
+
+
+def behind(survey: Survey, broker: int, entries_max: int) -> tuple[int, ...]:
+    """Groups in which `broker` votes and is not known to be caught up."""
+    return tuple(
+        sorted(
+            number
+            for number, led in survey.led.items()
+            if broker in led.view.voters and not led.caught_up(broker, entries_max)
+        )
+    )
+
+
+def without_majority(survey: Survey, serving: frozenset[int], entries_max: int) -> tuple[int, ...]:
+    """Groups whose leader does not see a caught-up majority among `serving`."""
+    return tuple(sorted(n for n, led in survey.led.items() if not _survives(led, None, serving, entries_max)))
+
+
+def _survives(led: Led, without: int | None, serving: frozenset[int], entries_max: int) -> bool:
+    voters = led.view.voters
+    fit = sum(1 for v in voters if v != without and v in serving and led.caught_up(v, entries_max))
+    return fit >= len(voters) // 2 + 1
+
+
+def _name(view: RaftGroupView) -> str:
+    if view.group == CONTROLLER_GROUP:
+        return "the controller group"
+    if view.topic is None or view.partition is None:
+        return f"group {view.group}"
+    return f"{view.topic}-{view.partition}"

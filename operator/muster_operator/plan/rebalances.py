@@ -1,0 +1,114 @@
+"""When a group last rebalanced, and why, as far as passes can tell.
+
+A rebalance is noticed by a new generation (Muster's admin API tells it), else by the group's state, else by other members.
+Its cause is what changed between the stored status and this pass: who joined, who left, and what the pods say about it.
+Members are compared by instance id where they have one: a static member that restarts gets another member id and causes no
+rebalance. A rebalance that takes several passes is recorded once, at its first sight, and its cause is filled in when
+it shows.
+
+What passes cannot tell is called unknown: members beyond those that the status lists, and two rebalances between passes.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from muster_operator import naming
+from muster_operator.api.conditions import Reason
+from muster_operator.plan.conditions import timestamp
+from muster_operator.plan.scaling import is_expected_id, naming_some
+from muster_operator.world.group import GroupView, GroupWorld
+from muster_operator.world.views import StatefulSetView, Unknown
+
+SETTLED = ("Stable", "Empty", "Dead")
+
+Record = Mapping[str, Any]
+"""`{"time", "cause", "message"}`: `status.lastRebalance`."""
+
+
+def last_rebalance(world: GroupWorld) -> Record | None:
+    """`status.lastRebalance` after this pass; None when none was ever seen."""
+    stored, group = world.owner.status, world.group
+    known: Record | None = stored.get("lastRebalance")
+    if isinstance(group, Unknown):
+        return known
+    before = stored.get("state")
+    if before not in (*SETTLED, "PreparingRebalance", "CompletingRebalance"):
+        if known is None and group.last_rebalance_ms is not None:
+            return _record(group, group.last_rebalance_ms, Reason.UNKNOWN_CAUSE, "it was before the first look")
+        return known
+    joined, left = _moved(stored, group)
+    if before not in SETTLED:
+        if known is not None and known.get("cause") == Reason.UNKNOWN_CAUSE and (joined or left):
+            return {**known, **_explained(world, group, joined, left)}
+        return known
+    generation = stored.get("generation")
+    counted = group.generation is not None and generation is not None
+    if group.state in SETTLED and (generation == group.generation if counted else not (joined or left)):
+        return known
+    at_ms = group.last_rebalance_ms if group.last_rebalance_ms is not None else world.now_ms
+    return {"time": timestamp(at_ms), **_explained(world, group, joined, left)}
+
+
+def _explained(world: GroupWorld, group: GroupView, joined: list[str], left: list[str]) -> dict[str, str]:
+    cause, message = _cause(world, joined, left)
+    return {"cause": str(cause), "message": _with_word(group, message)}
+
+
+def _record(group: GroupView, at_ms: int, cause: Reason, message: str) -> Record:
+    return {"time": timestamp(at_ms), "cause": str(cause), "message": _with_word(group, message)}
+
+
+def _with_word(group: GroupView, message: str) -> str:
+    said = group.last_rebalance_reason
+    return f"{message}; the coordinator says: {said}" if said else message
+
+
+def _moved(stored: Mapping[str, Any], group: GroupView) -> tuple[list[str], list[str]]:
+    """Who joined and who left since the stored status; ([], []) when the status does not list everybody."""
+    listed = stored.get("members") or ()
+    if len(listed) != stored.get("memberCount", 0):
+        return [], []
+    before = {str(one.get("instanceId") or one.get("memberId")) for one in listed}
+    now = {member.instance_id or member.member_id for member in group.members}
+    return sorted(now - before), sorted(before - now)
+
+
+def _cause(world: GroupWorld, joined: list[str], left: list[str]) -> tuple[Reason, str]:
+    statefulset = world.statefulset
+    if not isinstance(statefulset, StatefulSetView):
+        return _by_members(joined, left)
+    own_left = [one for one in left if is_expected_id(statefulset.name, one)]
+    unwanted = [one for one in own_left if naming.ordinal_of(one) >= world.spec.replicas]
+    if unwanted:
+        return Reason.SCALED_DOWN, f"{naming_some(unwanted)} left with the scale-down to {world.spec.replicas}"
+    ready = {pod.name for pod in statefulset.pods if pod.ready and not pod.terminating}
+    lost = [one for one in own_left if one not in ready]
+    if lost:
+        return Reason.POD_LOST, f"{naming_some(lost)} left, and the pod is not there or not Ready"
+    own_joined = [one for one in joined if is_expected_id(statefulset.name, one)]
+    pods_before = world.owner.status.get("replicas")
+    if isinstance(pods_before, int) and (joined or left) and pods_before != world.spec.replicas:
+        grown = world.spec.replicas > pods_before
+        if (joined and grown) or (left and not grown):
+            word = Reason.SCALED_UP if grown else Reason.SCALED_DOWN
+            return word, f"from {pods_before} to {world.spec.replicas} consumers"
+    if own_joined and not left and _is_growth(world, own_joined):
+        return Reason.SCALED_UP, f"{naming_some(own_joined)} joined"
+    if (joined or left) and statefulset.current_revision != statefulset.update_revision:
+        return Reason.ROLLOUT, "pods are being replaced, and members are not static"
+    return _by_members(joined, left)
+
+
+def _is_growth(world: GroupWorld, joined: list[str]) -> bool:
+    """Those who joined have ordinals above everybody's before."""
+    before = [naming.ordinal_of(str(one.get("instanceId") or "")) for one in world.owner.status.get("members") or ()]
+    return bool(before) and min(naming.ordinal_of(one) for one in joined) > max(before)
+
+
+def _by_members(joined: list[str], left: list[str]) -> tuple[Reason, str]:
+    if left:
+        also = f", {naming_some(joined)} joined" if joined else ""
+        return Reason.MEMBER_LEFT, f"{naming_some(left)} left or was expelled{also}"
+    if joined:
+        return Reason.MEMBER_JOINED, f"{naming_some(joined)} joined"
+    return Reason.UNKNOWN_CAUSE, "the same members as before"

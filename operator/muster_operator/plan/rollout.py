@@ -1,0 +1,313 @@
+"""Which coordinator pod is restarted next, and why: a pure function of what was seen in one pass.
+
+The StatefulSet is `OnDelete`: nothing restarts unless this says so, and with the operator down nothing restarts. There
+is no memory: `status.rollout` is for people, and an operator that died after any step looks again and goes on. The
+first line that applies decides:
+
+ 1. The StatefulSet's controller has not seen its spec yet, or a pod has no revision yet   -> wait
+ 2. Some pod is outdated, and one of the wanted revision is stuck                          -> halt: NewRevisionUnhealthy
+    Drains under way are taken back. A revert makes the stuck pod the outdated one, and rule 3 or 7 heals it.
+ 3. A pod is outdated and broken (no image, crash loop, no place): it does no work, so deleting it costs no quorum, and
+    it is the only way out of a bad revision                                               -> DeletePod
+    One after the other: the pod that replaces the last one runs first.
+ 4. The cluster never formed, no pod is Ready, some are outdated: nothing to lose yet      -> EvictPod
+ 5. A drain is left over, on a pod of the wanted revision (its restart was called off) or on a second pod  -> Undrain
+ 6. No pod is outdated                                                                     -> converged, or wait
+ 7. Choose X among the outdated: the one that drains already, else one that is not Ready, the leader of the controller
+    group last, then the highest ordinal.
+ 8. Any *other* pod is missing, terminating, not Ready, Ready for too short, or its replica does not answer  -> wait
+ 9. One replica: the outage is expected and announced                                      -> EvictPod
+10. Not every Raft group has a leader beyond doubt, or one with a voter on X keeps no caught-up majority without X, or
+    another replica has not caught up everywhere                                           -> wait
+11. X does not drain -> Drain; it leads something -> wait; it leads nothing                -> EvictPod, with its uid
+    A replica that is not Ready and does not answer leads nothing if every group's leader was seen elsewhere; one that
+    is Ready and does not answer is waited for.
+
+Guaranteed, each held by a property test: at most one working pod is away or being drained by us at any time; at each
+disruptive step every Raft group has a caught-up majority without the pod; with more than one replica a pod leads
+nothing when it is evicted; without faults the leader of the controller group comes last; a bad revision takes one pod
+and no more; a revert heals; a crash of the operator after any action changes nothing in all this.
+
+Deliberately not here: a time-out after which a rule is waived. A rollout that cannot go on waits and says for what.
+Drains belong to the operator: who drains by hand pauses the object first, or rule 5 undoes it.
+"""
+
+from dataclasses import dataclass
+
+from muster_operator.api.conditions import Reason
+from muster_operator.plan import quorum
+from muster_operator.plan.actions import DeletePod, Drain, Event, EvictPod, Undrain
+from muster_operator.plan.pods import broken, missing, observed, outdated, stuck, unsettled
+from muster_operator.plan.settings import PlanSettings
+from muster_operator.world.cluster import ClusterWorld, ReplicaView
+from muster_operator.world.views import PodView, StatefulSetView, Unknown
+
+IDLE = "idle"
+DRAINED = "drained"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    decision: Reason
+    reason: str
+    pod: str | None = None
+    """The pod that is being restarted, or waited for."""
+    action: Drain | Undrain | EvictPod | DeletePod | None = None
+    events: tuple[Event, ...] = ()
+    rolling: bool = False
+    """Some pod is not of the wanted revision."""
+    halted: bool = False
+    again_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Scene:
+    """One pass, sorted into what the rules ask for."""
+
+    statefulset: StatefulSetView
+    replicas: dict[str, ReplicaView]
+    survey: quorum.Survey
+    outdated: tuple[PodView, ...]
+    now_ms: int
+    settings: PlanSettings
+
+    def draining(self, pod: PodView) -> bool:
+        replica = self.replicas.get(pod.name)
+        return replica is not None and replica.drain_phase != IDLE and not pod.terminating
+
+    def serving(self) -> frozenset[int]:
+        """Brokers that may be counted on: their pod is Ready and stays, and they answered in this pass."""
+        return frozenset(
+            self.replicas[pod.name].broker_id
+            for pod in self.statefulset.pods
+            if pod.ready and not pod.terminating and pod.name in self.replicas
+        )
+
+    def wait(self, decision: Reason, reason: str, pod: str | None = None) -> Step:
+        return Step(
+            decision=decision, reason=reason, pod=pod, rolling=bool(self.outdated), again_ms=self.settings.step_ms
+        )
+
+
+def next_step(world: ClusterWorld, settings: PlanSettings) -> Step:
+    """See the module: rules 1 to 6 here, 7 to 11 in `_roll`."""
+    statefulset = world.statefulset
+    if statefulset is None or isinstance(statefulset, Unknown):
+        reason = statefulset.message if statefulset is not None else "the StatefulSet does not exist yet"
+        return Step(decision=Reason.STATEFULSET_NOT_OBSERVED, reason=reason, again_ms=settings.wait_ms)
+    replicas = {name: view for name, view in world.replicas.items() if isinstance(view, ReplicaView)}
+    scene = _Scene(
+        statefulset=statefulset,
+        replicas=replicas,
+        survey=quorum.survey(replicas.values()),
+        outdated=tuple(pod for pod in statefulset.pods if outdated(statefulset, pod)),
+        now_ms=world.now_ms,
+        settings=settings,
+    )
+    if not observed(statefulset):
+        return scene.wait(
+            Reason.STATEFULSET_NOT_OBSERVED, "the StatefulSet's controller has not seen its last change yet"
+        )
+    for pod in statefulset.pods:
+        if pod.revision == "":
+            return scene.wait(Reason.WAITING_FOR_POD, f"{pod.name} has no revision yet", pod.name)
+    return _halt(scene) or _repair(scene) or _undrain_leftover(scene) or _settle(scene) or _roll(scene)
+
+
+def _halt(scene: _Scene) -> Step | None:
+    """Rule 2."""
+    if not scene.outdated:
+        return None
+    bad = [
+        (pod, reason)
+        for pod in scene.statefulset.pods
+        if not outdated(scene.statefulset, pod)
+        and (reason := stuck(pod, now_ms=scene.now_ms, settings=scene.settings)) is not None
+    ]
+    if not bad:
+        return None
+    pod, why = bad[0]
+    revision = scene.statefulset.update_revision
+    reason = f"{pod.name} of the new revision {revision} does not become Ready ({why}); no further pod is restarted"
+    drained = next((p for p in scene.statefulset.pods if scene.draining(p) and p.ready), None)
+    return Step(
+        decision=Reason.NEW_REVISION_UNHEALTHY,
+        reason=reason,
+        pod=pod.name,
+        action=Undrain(pod=drained.name) if drained is not None else None,
+        rolling=True,
+        halted=True,
+        again_ms=scene.settings.wait_ms,
+    )
+
+
+def _repair(scene: _Scene) -> Step | None:
+    """Rules 3 and 4: outdated pods whose going costs nothing."""
+    statefulset = scene.statefulset
+    doomed = [(pod, reason) for pod in scene.outdated if (reason := broken(pod)) is not None]
+    never_formed = (
+        len(scene.replicas) == len(statefulset.pods)
+        and all(view.cluster_id is None for view in scene.replicas.values())
+        and not any(pod.ready for pod in statefulset.pods)
+    )
+    if not doomed and not (never_formed and scene.outdated):
+        return None
+    gone = missing(statefulset)
+    if gone:
+        return scene.wait(Reason.WAITING_FOR_POD, f"the pod of ordinal {gone[0]} is being created")
+    for pod in statefulset.pods:
+        fresh = not outdated(statefulset, pod)
+        if pod.terminating and (broken(pod) or never_formed):
+            return scene.wait(Reason.WAITING_FOR_POD, f"{pod.name} is terminating", pod.name)
+        if fresh and not pod.ready and pod.phase != "Running":
+            return scene.wait(Reason.WAITING_FOR_POD, f"{pod.name} of the new revision is starting", pod.name)
+    if doomed:
+        pod, why = doomed[-1]
+        reason = f"{pod.name} of the old revision {pod.revision} does no work ({why}): it is replaced first"
+        action: DeletePod | EvictPod = DeletePod(name=pod.name, uid=pod.uid)
+        event = Event(reason=Reason.REPLACING_BROKEN_POD, message=reason)
+        decision = Reason.REPLACING_BROKEN_POD
+    else:
+        pod = scene.outdated[-1]
+        reason = f"{pod.name} has the old revision {pod.revision}; the cluster never formed, so nothing can be lost"
+        action = EvictPod(name=pod.name, uid=pod.uid)
+        event = Event(reason=Reason.EVICTING_POD, message=reason)
+        decision = Reason.EVICTING_POD
+    return Step(
+        decision=decision,
+        reason=reason,
+        pod=pod.name,
+        action=action,
+        events=(event,),
+        rolling=True,
+        again_ms=scene.settings.step_ms,
+    )
+
+
+def _undrain_leftover(scene: _Scene) -> Step | None:
+    """Rule 5. Only a Ready pod: one that is being stopped drains on its own account."""
+    draining = [pod for pod in scene.statefulset.pods if scene.draining(pod)]
+    kept = _first(scene) if scene.outdated else None
+    for pod in draining:
+        if pod.ready and (not outdated(scene.statefulset, pod) or (kept is not None and pod.name != kept.name)):
+            reason = f"{pod.name} was drained and is not to be restarted now"
+            return Step(
+                decision=Reason.UNDRAINING_POD,
+                reason=reason,
+                pod=pod.name,
+                action=Undrain(pod=pod.name),
+                events=(Event(reason=Reason.UNDRAINING_POD, message=reason),),
+                rolling=bool(scene.outdated),
+                again_ms=scene.settings.step_ms,
+            )
+    return None
+
+
+def _settle(scene: _Scene) -> Step | None:
+    """Rule 6."""
+    if scene.outdated:
+        return None
+    waiting = _others_unsettled(scene, None)
+    if waiting is not None:
+        return waiting
+    return Step(
+        decision=Reason.CONVERGED,
+        reason=f"all {scene.statefulset.replicas} pods have revision {scene.statefulset.update_revision} and are Ready",
+        again_ms=scene.settings.resync_ms,
+    )
+
+
+def _first(scene: _Scene) -> PodView:
+    """Rule 7. There is an outdated pod."""
+    leader = scene.survey.controller_leader
+
+    def order(pod: PodView) -> tuple[bool, bool, bool, int]:
+        replica = scene.replicas.get(pod.name)
+        leads = replica is not None and replica.broker_id == leader
+        return (not scene.draining(pod), pod.ready, leads, -pod.ordinal)
+
+    return min(scene.outdated, key=order)
+
+
+def _others_unsettled(scene: _Scene, chosen: PodView | None) -> Step | None:
+    """Rule 8."""
+    statefulset = scene.statefulset
+    gone = missing(statefulset)
+    if gone:
+        return scene.wait(Reason.WAITING_FOR_POD, f"the pod of ordinal {gone[0]} does not exist")
+    for pod in statefulset.pods:
+        if chosen is not None and pod.name == chosen.name:
+            if pod.terminating:
+                return scene.wait(Reason.WAITING_FOR_POD, f"{pod.name} is terminating", pod.name)
+            continue
+        why = unsettled(pod, now_ms=scene.now_ms, settings=scene.settings)
+        if why is None and pod.name not in scene.replicas:
+            why = "does not answer on its admin port"
+        if why is None and not scene.replicas[pod.name].ready:
+            why = "says that it is not ready: " + "; ".join(scene.replicas[pod.name].not_ready)
+        if why is not None:
+            return scene.wait(Reason.WAITING_FOR_POD, f"{pod.name} {why}", pod.name)
+    return None
+
+
+def _roll(scene: _Scene) -> Step:
+    """Rules 7 to 11. There is an outdated pod, none is broken, and none of the wanted revision is stuck."""
+    pod = _first(scene)
+    waiting = _others_unsettled(scene, pod)
+    if waiting is not None:
+        return waiting
+    if scene.statefulset.replicas == 1:
+        reason = f"{pod.name} is the only replica: while it restarts nobody coordinates"
+        return _evict(scene, pod, reason, Event(reason=Reason.OUTAGE_EXPECTED, message=reason, warning=True))
+    replica = scene.replicas.get(pod.name)
+    broker = replica.broker_id if replica is not None else pod.ordinal
+    entries_max = scene.settings.caught_up_entries_max
+    why = quorum.objection(scene.survey, without=broker, serving=scene.serving(), entries_max=entries_max)
+    if why is not None:
+        return scene.wait(Reason.WAITING_FOR_QUORUM, f"{pod.name} is not restarted: {why}", pod.name)
+    for other in scene.statefulset.pods:
+        late = quorum.behind(scene.survey, scene.replicas[other.name].broker_id, entries_max) if other != pod else ()
+        if late:
+            reason = f"{other.name} has not caught up in {scene.survey.naming(late)}"
+            return scene.wait(Reason.CATCHING_UP, reason, other.name)
+    return _drain_or_evict(scene, pod, replica, broker)
+
+
+def _drain_or_evict(scene: _Scene, pod: PodView, replica: ReplicaView | None, broker: int) -> Step:
+    """Rule 11. Every group lives on without the pod."""
+    led = [number for number, led in scene.survey.led.items() if led.leader == broker]
+    if replica is None:
+        if pod.ready:
+            return scene.wait(Reason.WAITING_FOR_POD, f"{pod.name} does not answer on its admin port", pod.name)
+        reason = f"{pod.name} is not Ready, does not answer and leads nothing; it has the old revision {pod.revision}"
+        return _evict(scene, pod, reason, Event(reason=Reason.EVICTING_POD, message=reason))
+    if replica.drain_phase == IDLE:
+        reason = (
+            f"{pod.name} has the old revision {pod.revision}: it gives away {replica.leaderships} leaderships first"
+        )
+        return Step(
+            decision=Reason.DRAINING_POD,
+            reason=reason,
+            pod=pod.name,
+            action=Drain(pod=pod.name),
+            events=(Event(reason=Reason.DRAINING_POD, message=reason),),
+            rolling=True,
+            again_ms=scene.settings.step_ms,
+        )
+    if replica.drain_phase != DRAINED or replica.leaderships > 0 or led:
+        left = max(replica.leaderships, len(led))
+        return scene.wait(Reason.DRAINING_POD, f"{pod.name} still leads {left} Raft groups", pod.name)
+    reason = f"{pod.name} leads nothing any more and every Raft group keeps a caught-up majority without it"
+    return _evict(scene, pod, reason, Event(reason=Reason.EVICTING_POD, message=reason))
+
+
+def _evict(scene: _Scene, pod: PodView, reason: str, event: Event) -> Step:
+    return Step(
+        decision=Reason.EVICTING_POD,
+        reason=reason,
+        pod=pod.name,
+        action=EvictPod(name=pod.name, uid=pod.uid),
+        events=(event,),
+        rolling=True,
+        again_ms=scene.settings.step_ms,
+    )

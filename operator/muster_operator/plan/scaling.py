@@ -1,0 +1,107 @@
+"""Numbers of pods: a cluster's stays as it was made, a group's leaving instances are removed from the group.
+
+**Cluster.** Replicas are Raft voters; changing their number needs membership change, which does not exist yet. The number
+that the cluster was made with is kept, whatever `spec.replicas` or a hand on the StatefulSet says. It is remembered in
+`status.replicas`, because the StatefulSet may be the very thing that somebody changed.
+
+**Group.** A static member that will not come back holds its partitions until its session times out. It has left for good
+when all of this is true, and only then is it removed (LeaveGroup by instance id):
+
+ 1. its ordinal is wanted neither by `spec.replicas` nor by the StatefulSet as it is;
+ 2. the StatefulSet's controller has seen that number, so no pod of that ordinal is being made;
+ 3. there is no pod object of its name. A terminating pod exists, and on a cut-off node it does so without end: nobody can
+    know that its process stopped, so it keeps its membership until Kafka's session timeout ends it;
+ 4. the group still lists the instance.
+
+Unknown is never "gone": a StatefulSet or group that could not be looked at removes nobody.
+"""
+
+from dataclasses import dataclass
+
+from muster_operator import naming
+from muster_operator.api.conditions import ClusterCondition, Reason
+from muster_operator.plan.conditions import Finding, finding
+from muster_operator.plan.pods import observed
+from muster_operator.world.cluster import ClusterWorld
+from muster_operator.world.group import GroupView, GroupWorld
+from muster_operator.world.views import StatefulSetView
+
+NAMED_MAX = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Departure:
+    """Who leaves a group."""
+
+    instance_ids: tuple[str, ...]
+    """Gone for good and still listed: to be removed now."""
+    waiting_for: tuple[str, ...]
+    """Pods that are no longer wanted and still exist."""
+    decision: Reason
+    reason: str
+
+
+def kept_replicas(world: ClusterWorld) -> tuple[int, Finding]:
+    """The number of coordinators to run, and what to say about the one that is asked for."""
+    remembered = world.owner.status.get("replicas")
+    if isinstance(remembered, int) and not isinstance(remembered, bool) and remembered > 0:
+        kept = remembered
+    elif isinstance(world.statefulset, StatefulSetView) and world.statefulset.replicas > 0:
+        kept = world.statefulset.replicas
+    else:
+        kept = world.spec.replicas
+    refused = kept != world.spec.replicas
+    message = (
+        f"`replicas` is {world.spec.replicas}, and this version cannot change it: {kept} coordinators stay"
+        if refused
+        else f"{kept} coordinators, as the cluster was made"
+    )
+    reason = Reason.SCALING_UNSUPPORTED if refused else Reason.SCALE_AS_MADE
+    return kept, finding(ClusterCondition.SCALING_REFUSED, refused, reason, message)
+
+
+def departure(world: GroupWorld) -> Departure:
+    """Which instances have left for good. See the module for the rule."""
+    statefulset, group = world.statefulset, world.group
+    nobody = Departure(instance_ids=(), waiting_for=(), decision=Reason.CONVERGED, reason="nobody leaves")
+    if not isinstance(statefulset, StatefulSetView) or not world.spec.static_membership:
+        return nobody
+    wanted = max(world.spec.replicas, statefulset.replicas)
+    if not observed(statefulset) or statefulset.replicas != world.spec.replicas:
+        return Departure(
+            instance_ids=(),
+            waiting_for=(),
+            decision=Reason.STATEFULSET_NOT_OBSERVED,
+            reason=f"the StatefulSet has not been seen with {world.spec.replicas} replicas yet",
+        )
+    there = {pod.name for pod in statefulset.pods}
+    waiting_for = tuple(pod.name for pod in statefulset.pods if pod.ordinal >= wanted)
+    listed = {member.instance_id for member in group.members} if isinstance(group, GroupView) else set()
+    gone = sorted(
+        (naming.ordinal_of(instance), instance)
+        for instance in listed
+        if instance is not None
+        and is_expected_id(statefulset.name, instance)
+        and naming.ordinal_of(instance) >= wanted
+        and instance not in there
+    )
+    if gone:
+        ids = tuple(instance for _, instance in gone)
+        reason = f"the pods of {naming_some(ids)} are gone for good: removed from the group"
+        return Departure(instance_ids=ids, waiting_for=waiting_for, decision=Reason.REMOVING_MEMBERS, reason=reason)
+    if waiting_for:
+        reason = f"{naming_some(waiting_for)} still exist; a member is removed when its pod is gone"
+        return Departure(instance_ids=(), waiting_for=waiting_for, decision=Reason.SCALING, reason=reason)
+    return nobody
+
+
+def is_expected_id(statefulset: str, instance_id: str) -> bool:
+    """The instance id is a pod's name of this StatefulSet, of any ordinal."""
+    ordinal = naming.ordinal_of(instance_id)
+    return ordinal >= 0 and instance_id == naming.pod_name(statefulset, ordinal)
+
+
+def naming_some(names: tuple[str, ...] | list[str]) -> str:
+    """A few names for a sentence; the rest is counted."""
+    rest = len(names) - NAMED_MAX
+    return ", ".join(names[:NAMED_MAX]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,0 +1,103 @@
+"""Is the promise of static membership kept: does every member carry its pod's name as `group.instance.id`?
+
+Only then does a restart within the session timeout cost no rebalance, so only `True` lets anybody promise it. What can be
+known from the outside: which ids the group lists, and from which address each was last seen. Two processes with one id
+fence each other in turns and the group lists only the last winner; so a duplicate shows as an id whose holder sits at
+another address than the pod of that name, for longer than an old member of that pod could still be listed (twice the
+session timeout after the pod was made: a new coordinator arms sessions anew once).
+
+Not judged: addresses when not one member is seen at its pod's (a proxy or NAT hides them all).
+"""
+
+from muster_operator.api.conditions import GroupCondition, Reason
+from muster_operator.plan.conditions import Finding, condition, finding
+from muster_operator.plan.scaling import is_expected_id, naming_some
+from muster_operator.world.group import GroupView, GroupWorld, MemberView
+from muster_operator.world.views import PodView, StatefulSetView, Unknown
+
+TYPE = GroupCondition.STATIC_MEMBERSHIP
+SESSIONS_UNTIL_SURE = 2
+
+
+def judge(world: GroupWorld) -> Finding:
+    """The condition StaticMembership."""
+    if not world.spec.static_membership:
+        return finding(TYPE, False, Reason.NOT_REQUESTED, "`staticMembership` is false: every restart rebalances")
+    group = world.group
+    if isinstance(group, Unknown):
+        return finding(TYPE, None, Reason.NOT_OBSERVED, f"members are not known: {group.message}")
+    if not group.members:
+        return finding(TYPE, None, Reason.NO_MEMBERS, "the group has no members")
+    if isinstance(world.statefulset, Unknown):
+        return finding(TYPE, None, Reason.NOT_OBSERVED, f"pods are not known: {world.statefulset.message}")
+    duplicate = _duplicate(world, group)
+    if duplicate is not None:
+        return finding(TYPE, False, Reason.DUPLICATE_INSTANCE_ID, duplicate)
+    dynamic = [_described(world, member) for member in group.members if not _is_static(world, member)]
+    if dynamic:
+        message = f"without the expected group.instance.id: {naming_some(dynamic)}; every restart rebalances the group"
+        return finding(TYPE, False, Reason.MEMBERS_DYNAMIC, message)
+    return finding(TYPE, True, Reason.MEMBERS_STATIC, "every member joined with its expected group.instance.id")
+
+
+def pod_of(world: GroupWorld, member: MemberView) -> PodView | None:
+    """The pod that a member runs in: by instance id, else by address."""
+    if not isinstance(world.statefulset, StatefulSetView):
+        return None
+    for pod in world.statefulset.pods:
+        if member.instance_id == pod.name:
+            return pod
+    if member.instance_id is not None:
+        return None
+    return next((pod for pod in world.statefulset.pods if pod.pod_ip and pod.pod_ip == address(member)), None)
+
+
+def address(member: MemberView) -> str:
+    """Apache Kafka writes `/10.0.0.7`."""
+    return member.host.removeprefix("/")
+
+
+def _is_static(world: GroupWorld, member: MemberView) -> bool:
+    if world.spec.template is None or not isinstance(world.statefulset, StatefulSetView):
+        return member.instance_id is not None
+    return member.instance_id is not None and is_expected_id(world.statefulset.name, member.instance_id)
+
+
+def _described(world: GroupWorld, member: MemberView) -> str:
+    pod = pod_of(world, member)
+    if pod is not None:
+        return f"pod {pod.name}"
+    if member.instance_id is not None:
+        return f"instance {member.instance_id} at {address(member)}"
+    return f"client {member.client_id} at {address(member)}"
+
+
+def _duplicate(world: GroupWorld, group: GroupView) -> str | None:
+    """Which instance id is used twice, as far as it can be known."""
+    statefulset = world.statefulset
+    if not isinstance(statefulset, StatefulSetView):
+        return None
+    pods = {pod.name: pod for pod in statefulset.pods if pod.pod_ip and not pod.terminating}
+    held = [(pods[m.instance_id], m) for m in group.members if m.instance_id in pods]
+    sure_ms = SESSIONS_UNTIL_SURE * world.spec.session.timeout_seconds * 1_000
+    if any(pod.pod_ip == address(member) for pod, member in held):
+        for pod, member in held:
+            old_enough = pod.created_ms is not None and world.now_ms - pod.created_ms > sure_ms
+            if pod.pod_ip != address(member) and old_enough:
+                return (
+                    f"instance {pod.name} is held by a process at {address(member)} while pod {pod.name} runs"
+                    f" at {pod.pod_ip}: they fence each other"
+                )
+    return _not_over_yet(world, statefulset, sure_ms)
+
+
+def _not_over_yet(world: GroupWorld, statefulset: StatefulSetView, sure_ms: int) -> str | None:
+    """A duplicate that was seen stays named while its pod still restarts: in between the pod itself may have won."""
+    stored = condition(world.owner.status, TYPE)
+    if stored.get("reason") != Reason.DUPLICATE_INSTANCE_ID:
+        return None
+    for pod in statefulset.pods:
+        calm = pod.ready_since_ms is not None and world.now_ms - pod.ready_since_ms > sure_ms
+        if f"instance {pod.name} " in stored.get("message", "") and pod.restarts > 0 and not calm:
+            return str(stored["message"])
+    return None
