@@ -177,6 +177,8 @@ class SimDisk:
         for inode in inodes.values():
             inode.crash(rand)
         self._names = dict(self._durable_names)
+        for path in self._names:
+            self.mkdir(_folder(path))  # a file that came back after `rmtree` brings its folder along
         self.boots += 1
 
     def durable_copy(self) -> "SimDisk":

@@ -159,7 +159,7 @@ class Checkpoints:
         unflushed = state.log.unflushed_bytes()
         old = now_ms - tracked.since_ms >= self._settings.segment_flush_ms
         if unflushed >= self._settings.segment_flush_bytes or (old and self._unclean(tracked.group, state)):
-            self._flush(tracked, state, lambda mark: self._rest(tracked))
+            self._flush(tracked, state, lambda mark: self._rest(tracked), lambda: self._rest(tracked))
         elif old and not due:
             self._active.pop(tracked.group.number, None)
 
@@ -179,8 +179,14 @@ class Checkpoints:
 
     # -- how -------------------------------------------------------------------------------------------------------
 
-    def _flush(self, tracked: _Tracked, state: PartitionState, done: Callable[[Mark], None]) -> None:
-        """Segments, then the mark."""
+    def _flush(
+        self,
+        tracked: _Tracked,
+        state: PartitionState,
+        done: Callable[[Mark], None],
+        gone: Callable[[], None],
+    ) -> None:
+        """Segments, then the mark; `gone` instead of `done` when the group was deleted meanwhile."""
         group = tracked.group
         tracked.busy = True
         applied = max(group.applied, state.flushed)
@@ -197,7 +203,7 @@ class Checkpoints:
             self.flushes += 1
             state.flushed = max(state.flushed, applied)
             if tracked.gone is not None:
-                self._rest(tracked)
+                gone()
                 return
             group.lane.stage(GroupWrites(group.number, None, (), mark=job.mark), lambda: done(job.mark))
             self._host.want_turn()
@@ -226,7 +232,9 @@ class Checkpoints:
         if state is None:
             self._write(tracked, meta, image, None)
         else:
-            self._flush(tracked, state, lambda mark: self._write(tracked, meta, image, mark))
+            self._flush(
+                tracked, state, lambda mark: self._write(tracked, meta, image, mark), lambda: self._end(tracked)
+            )
 
     def _write(self, tracked: _Tracked, meta: CheckpointMeta, image: CheckpointImage, mark: Mark | None) -> None:
         group = tracked.group
@@ -234,8 +242,7 @@ class Checkpoints:
         def written(result: BaseException | None) -> None:
             self._check(result)
             if tracked.gone is not None:
-                self._running -= 1
-                self._rest(tracked)
+                self._end(tracked)
                 return
             writes = GroupWrites(group.number, None, (), checkpoint=(meta.index, meta.term))
             group.lane.stage(writes, lambda: self._published(tracked, meta, mark))
@@ -245,12 +252,16 @@ class Checkpoints:
 
     def _published(self, tracked: _Tracked, meta: CheckpointMeta, mark: Mark | None) -> None:
         group = tracked.group
-        self._running -= 1
         self.made += 1
         tracked.offered, tracked.mark = meta, mark
         group.core.checkpointed(meta.index, meta.term)
         group.compact(min(meta.index - self._settings.trailing_entries, group.applied))
         self._answer(tracked)
+        self._end(tracked)
+
+    def _end(self, tracked: _Tracked) -> None:
+        """A checkpoint was published, or its group is deleted: its slot is free."""
+        self._running -= 1
         self._rest(tracked)
 
     def _answer(self, tracked: _Tracked) -> None:

@@ -73,6 +73,11 @@ class GroupMaker:
         """Groups that the WAL knew at the start."""
         return sorted(lane.wal.groups())
 
+    def groups_with_files(self) -> list[GroupNo]:
+        """Groups that have a folder of segments or checkpoints."""
+        names = {name for folder in (SEGMENTS, CHECKPOINTS) for name in self._disk.listdir(folder)}
+        return sorted(GroupNo(int(name)) for name in names if name.isdecimal())
+
     def make(
         self,
         number: GroupNo,

@@ -97,14 +97,14 @@ class Host:
         group.core.advance(self.now_ms())
         self.touch(group)
 
-    def remove(self, group: RaftGroup) -> None:
-        """The group was deleted."""
+    def remove(self, group: RaftGroup, dropped: Callable[[], None]) -> None:
+        """The group was deleted; `dropped` once the WAL has forgotten it for good."""
         del self.groups[group.number]
         self._applying.pop(group.number, None)
         self.deadlines.set(group.due, None)
         self.beats.forget(group.number)
         self.leaders.forget(group.number)
-        group.lane.drop_group(group.number)
+        group.lane.drop_group(group.number, dropped)
         self.want_turn()
 
     # -- raft_group.GroupHost --------------------------------------------------------------------------------------

@@ -3,12 +3,13 @@
 Groups 0 (controller) and 1..N (offsets partitions) follow from the formed record; topic partitions from the
 controller's image. A group is made from what its WAL knows: hard state and entries, the newest checkpoint for the state
 machine, the mark for the segments; what lies between is replayed by the ordinary apply path (decision 2). Removing a
-group drops it from its WAL first and deletes its folder afterwards; a crash in between leaves a folder that the next
-start removes.
+group drops it from its WAL first and deletes its folders once that is durable: a start that still finds the group in
+the WAL needs them. A crash in between leaves folders that the next start removes.
 """
 
 import hashlib
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from muster_coordinator import limits
 from muster_coordinator.controller.commands import FormCluster
@@ -91,7 +92,8 @@ class Hosting:
         self._topics: dict[GroupNo, Topic] = {}
         """Topic groups that exist here, with the topic as of their making"""
         self._unwritten: list[PartitionState] = []
-        self._told_deleted = False
+        self._unclaimed: set[GroupNo] = set()
+        """Groups whose traces the start found and which the image so far applied has not heard of."""
         self.image: ClusterImage | None = None
 
     # -- start -----------------------------------------------------------------------------------------------------
@@ -219,6 +221,8 @@ class Hosting:
                 if before is not None:
                     self._born(group)
         if before is None:
+            self._unclaimed = self._traces()
+        if self._unclaimed:
             self._drop_leftovers(after, wanted)
         deleted = after.deleted_topic_ids if before is None else after.deleted_topic_ids - before.deleted_topic_ids
         for topic_id in sorted(deleted):
@@ -263,27 +267,44 @@ class Hosting:
         state = self.states.pop(number)
         group = log.raft
         group.retire()
-        self.checkpoints.remove(group, lambda: self._remove_files(number, state))
-        self._host.remove(group)
+        waits_for = 2
+
+        def ready() -> None:
+            nonlocal waits_for
+            waits_for -= 1
+            if waits_for == 0:
+                self._remove_files(number)
+
+        def idle() -> None:
+            """No flush or checkpoint of the group is under way."""
+            state.close()
+            ready()
+
+        self.checkpoints.remove(group, idle)
+        self._host.remove(group, ready)
         state.moved()
 
-    def _remove_files(self, number: GroupNo, state: PartitionState) -> None:
-        """Once no flush or checkpoint of the group is under way."""
-        state.close()
+    def _remove_files(self, number: GroupNo) -> None:
+        """Only when the WAL has forgotten the group for good."""
         self._loop.submit("flush", lambda: self._maker.remove_files(number), self._removed)
 
     def _removed(self, result: BaseException | None) -> None:
         if isinstance(result, BaseException):
             self._host.fatal(result)
 
+    def _traces(self) -> set[GroupNo]:
+        """Topic groups that the WAL or a folder knew at the start."""
+        first = FIRST_OFFSETS_GROUP + self.record.offsets_partitions
+        found = {*self._maker.known_groups(self._topics_lane), *self._maker.groups_with_files()}
+        return {number for number in found if number >= first}
+
     def _drop_leftovers(self, image: ClusterImage, wanted: Mapping[GroupNo, object]) -> None:
-        """Groups of topics that were deleted while this replica was down, or just before it stopped."""
-        for number in self._maker.known_groups(self._topics_lane):
-            if number not in wanted and FIRST_OFFSETS_GROUP + self.record.offsets_partitions <= number:
-                if number >= image.next_group:
-                    continue  # made after the image that this replica has applied so far
-                self._topics_lane.drop_group(number)
-                self._loop.submit("flush", _bound(self._maker.remove_files, number), self._removed)
+        """Groups of topics that were deleted while this replica was down, or just before it stopped. What was made
+        after the image that this replica has applied so far waits for an image that has heard of it."""
+        for number in sorted(number for number in self._unclaimed if number < image.next_group):
+            self._unclaimed.discard(number)
+            if number not in wanted:
+                self._topics_lane.drop_group(number, partial(self._remove_files, number))
 
     # -- state transfer --------------------------------------------------------------------------------------------
 
@@ -349,7 +370,3 @@ class Hosting:
     def lane_of(self, number: GroupNo) -> WalLane:
         group = self._host.groups[number]
         return group.lane
-
-
-def _bound(call: Callable[[GroupNo], None], number: GroupNo) -> Callable[[], None]:
-    return lambda: call(number)

@@ -98,10 +98,13 @@ class WalLane:
         self.stage(writes, done)
         group.batch = self._staging
 
-    def drop_group(self, group: GroupNo) -> None:
-        """Durable with the next batch; until then a restart finds the group again and drops it again."""
-        self.wal.drop_group(group)
-        self._dirty = True
+    def drop_group(self, group: GroupNo, done: Callable[[], None]) -> None:
+        """`done` once that is durable; until then a restart finds the group again and needs all its files."""
+        if self.wal.drop_group(group):
+            self._dirty = True
+            self._staging.notices.append(done)
+        else:
+            done()
 
     def start(self) -> None:
         """Hand what is staged to the WAL thread, unless it is at work."""

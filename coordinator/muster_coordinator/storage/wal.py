@@ -153,13 +153,15 @@ class Wal:
                 self._staged_bytes += len(entry.data) + RECORD_HEADER_BYTES
         self._staged.append(writes)
 
-    def drop_group(self, group: GroupNo) -> None:
-        """Forget the group; its number never comes back."""
+    def drop_group(self, group: GroupNo) -> bool:
+        """Forget the group; its number never comes back. False: it was not known, and nothing is staged."""
         log = self._logs.pop(group, None)
-        if log is not None:
-            self._cache.forget_group(log)
-            self._staged.append(group)
-            self._deletable_seen = False
+        if log is None:
+            return False
+        self._cache.forget_group(log)
+        self._staged.append(group)
+        self._deletable_seen = False
+        return True
 
     def take_job(self) -> Callable[[], None] | None:
         """The write-and-sync of all that is staged, for the WAL lane; None when nothing is staged or a job is in
