@@ -1,12 +1,13 @@
 """When a group last rebalanced, and why, as far as passes can tell.
 
-A rebalance is noticed by a new generation (Muster's admin API tells it), else by the group's state, else by other members.
-Its cause is what changed between the stored status and this pass: who joined, who left, and what the pods say about it.
-Members are compared by instance id where they have one: a static member that restarts gets another member id and causes no
-rebalance. A rebalance that takes several passes is recorded once, at its first sight, and its cause is filled in when
-it shows.
+A rebalance is noticed by a new generation (Muster's admin API tells it), else by the group's state, else by other
+members. Its cause is what changed between the stored status and this pass: who joined, who left, and what the pods say
+about it. Members are compared by instance id where they have one: a static member that restarts gets another member id
+and causes no rebalance. A rebalance that takes several passes is recorded once, at its first sight, and its cause is
+filled in when it shows.
 
-What passes cannot tell is called unknown: members beyond those that the status lists, and two rebalances between passes.
+What passes cannot tell is called unknown: members beyond those that the status lists, and two rebalances between
+passes.
 """
 
 from collections.abc import Mapping

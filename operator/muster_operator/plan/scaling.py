@@ -1,16 +1,16 @@
 """Numbers of pods: a cluster's stays as it was made, a group's leaving instances are removed from the group.
 
-**Cluster.** Replicas are Raft voters; changing their number needs membership change, which does not exist yet. The number
-that the cluster was made with is kept, whatever `spec.replicas` or a hand on the StatefulSet says. It is remembered in
-`status.replicas`, because the StatefulSet may be the very thing that somebody changed.
+**Cluster.** Replicas are Raft voters; changing their number needs membership change, which does not exist yet. The
+number that the cluster was made with is kept, whatever `spec.replicas` or a hand on the StatefulSet says. It is
+remembered in `status.replicas`, because the StatefulSet may be the very thing that somebody changed.
 
-**Group.** A static member that will not come back holds its partitions until its session times out. It has left for good
-when all of this is true, and only then is it removed (LeaveGroup by instance id):
+**Group.** A static member that will not come back holds its partitions until its session times out. It has left for
+good when all of this is true, and only then is it removed (LeaveGroup by instance id):
 
  1. its ordinal is wanted neither by `spec.replicas` nor by the StatefulSet as it is;
  2. the StatefulSet's controller has seen that number, so no pod of that ordinal is being made;
- 3. there is no pod object of its name. A terminating pod exists, and on a cut-off node it does so without end: nobody can
-    know that its process stopped, so it keeps its membership until Kafka's session timeout ends it;
+ 3. there is no pod object of its name. A terminating pod exists, and on a cut-off node it does so without end: nobody
+    can know that its process stopped, so it keeps its membership until Kafka's session timeout ends it;
  4. the group still lists the instance.
 
 Unknown is never "gone": a StatefulSet or group that could not be looked at removes nobody.

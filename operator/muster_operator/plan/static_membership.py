@@ -1,9 +1,9 @@
 """Is the promise of static membership kept: does every member carry its pod's name as `group.instance.id`?
 
-Only then does a restart within the session timeout cost no rebalance, so only `True` lets anybody promise it. What can be
-known from the outside: which ids the group lists, and from which address each was last seen. Two processes with one id
-fence each other in turns and the group lists only the last winner; so a duplicate shows as an id whose holder sits at
-another address than the pod of that name, for longer than an old member of that pod could still be listed (twice the
+Only then does a restart within the session timeout cost no rebalance, so only `True` lets anybody promise it. What can
+be known from the outside: which ids the group lists, and from which address each was last seen. Two processes with one
+id fence each other in turns and the group lists only the last winner; so a duplicate shows as an id whose holder sits
+at another address than the pod of that name, for longer than an old member of that pod could still be listed (twice the
 session timeout after the pod was made: a new coordinator arms sessions anew once).
 
 Not judged: addresses when not one member is seen at its pod's (a proxy or NAT hides them all).
