@@ -1,0 +1,198 @@
+"""`kubectl muster`: what is shown, when a restart is over, and what is asked of the API server."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from muster_operator.plugin.main import app
+from muster_operator.plugin.objects import CLUSTER, GROUP, Trouble, parse_reference
+from muster_operator.plugin.views import describe_cluster, describe_group, group_row
+from muster_operator.plugin.waiting import restart_progress
+from typer.testing import CliRunner
+
+GROUPS = "/apis/muster.dev/v1alpha1/namespaces/shop/consumergroups"
+CLUSTERS = "/apis/muster.dev/v1alpha1/namespaces/shop/coordinatorclusters"
+
+
+def said(kind: str, status: str, reason: str = "Because", message: str = "") -> dict[str, Any]:
+    return {"type": kind, "status": status, "reason": reason, "message": message}
+
+
+def group(**status: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "orders", "namespace": "shop", "annotations": {}},
+        "spec": {"groupId": "orders-v2", "replicas": 3, "template": {"image": "x"}},
+        "status": status,
+    }
+
+
+def test_unknown_is_unknown_and_nothing_is_zero() -> None:
+    row = group_row(group())
+    assert (row["STATE"], row["LAG"], row["STATIC"]) == ("Unknown", "Unknown", "Unknown")
+    assert (row["MEMBERS"], row["GENERATION"], row["READY"]) == ("-", "-", "-/3")
+
+
+def test_a_group_without_pods_of_its_own_shows_no_readiness() -> None:
+    observed = group(readyReplicas=0)
+    del observed["spec"]["template"]
+    assert group_row(observed)["READY"] == "-"
+
+
+def test_describe_names_pods_partitions_and_what_is_hidden() -> None:
+    member = {"pod": "orders-0", "instanceId": "orders-0", "clientId": "c", "host": "/10.0.0.1"}
+    text = describe_group(
+        group(
+            state="Stable",
+            memberCount=4,
+            lagText="12",
+            members=[{**member, "partitions": ["orders:0-3,7"], "lag": 12}],
+            lastRebalance={"time": "2026-01-01T00:00:00Z", "cause": "scaled to 4"},
+            conditions=[said("Ready", "True"), said("StaticMembership", "False", "MembersDynamic", "no instance ids")],
+        )
+    )
+    assert "orders:0-3,7" in text
+    assert "scaled to 4" in text
+    assert "and 3 more: muster group describe --group orders-v2 --members" in text
+    assert text.index("StaticMembership") < text.index("Ready   "), "what troubles stands on top"
+
+
+def test_describe_a_cluster() -> None:
+    cluster = {
+        "metadata": {"name": "main", "namespace": "shop"},
+        "spec": {"replicas": 3},
+        "status": {
+            "readyReplicas": 2,
+            "bootstrapServers": {"internal": "main-bootstrap.shop.svc:9092"},
+            "rollout": {"pod": "main-1", "toRevision": "r2"},
+            "members": [{"name": "main-0", "brokerId": 0, "ready": True, "leaderships": 17, "drainPhase": "idle"}],
+            "conditions": [said("Degraded", "True", "NewRevisionUnhealthy"), said("Progressing", "True")],
+        },
+    }
+    text = describe_cluster(cluster)
+    for expected in ("2/3 coordinators", "main-bootstrap.shop.svc:9092", "main-1 to r2", "17", "NewRevisionUnhealthy"):
+        assert expected in text
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ({"conditions": [said("Ready", "True"), said("Progressing", "False")]}, "running"),
+        (
+            {"restartedAt": "old", "conditions": [said("Ready", "True"), said("Progressing", "False")]},
+            "running",
+        ),
+        ({"restartedAt": "now", "conditions": [said("Ready", "True"), said("Progressing", "True")]}, "running"),
+        ({"restartedAt": "now", "conditions": [said("Ready", "False"), said("Progressing", "False")]}, "running"),
+        ({"restartedAt": "now", "conditions": [said("Ready", "True"), said("Progressing", "False")]}, "done"),
+        ({"restartedAt": "now", "conditions": [said("Degraded", "True"), said("Progressing", "False")]}, "halted"),
+    ],
+)
+def test_a_restart_is_over_only_when_the_operator_says_so_of_this_one(status: dict[str, Any], expected: str) -> None:
+    assert restart_progress(group(**status), restarted_at="now")[0] == expected
+
+
+def test_references() -> None:
+    assert parse_reference("cg/a") == (GROUP, "a")
+    assert parse_reference("CoordinatorCluster/b") == (CLUSTER, "b")
+    for wrong in ("a", "pod/a", "cg/", "/a"):
+        with pytest.raises(Trouble, match="must be"):
+            parse_reference(wrong)
+
+
+class Server(ThreadingHTTPServer):
+    """The API server's paths that the plugin uses, over two objects."""
+
+    daemon_threads = True
+    objects: dict[str, dict[str, Any]]
+    patches: list[Any]
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def _answer(self, code: int, body: Any) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(code)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        if path in (GROUPS, CLUSTERS):
+            items = [one for key, one in self.server.objects.items() if key.startswith(f"{path}/")]
+            self._answer(200, {"items": items})
+        elif path in self.server.objects:
+            self._answer(200, self.server.objects[path])
+        else:
+            self._answer(404, {"reason": "NotFound"})
+
+    def do_PATCH(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.patches.append(body)
+        obj = self.server.objects[self.path.partition("?")[0]]
+        obj["metadata"]["annotations"].update(body["metadata"]["annotations"])
+        # The operator is quick here: it has restarted everything at once.
+        obj["status"]["restartedAt"] = body["metadata"]["annotations"]["muster.dev/restarted-at"]
+        self._answer(200, obj)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
+        return None
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    server = Server(("127.0.0.1", 0), Handler)
+    server.patches = []
+    conditions = [said("Ready", "True"), said("Progressing", "False")]
+    server.objects = {f"{GROUPS}/orders": group(state="Stable", memberCount=3, lagText="0", conditions=conditions)}
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "c",
+                "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u", "namespace": "shop"}}],
+                "clusters": [{"name": "k", "cluster": {"server": f"http://127.0.0.1:{server.server_address[1]}"}}],
+                "users": [{"name": "u", "user": {}}],
+            }
+        )
+    )
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_status_lists_what_is_in_the_contexts_namespace(server: Server) -> None:
+    done = CliRunner().invoke(app, ["status"])
+    assert done.exit_code == 0, done.output
+    assert "Coordinator clusters\nnone" in done.output
+    assert "shop        orders   Stable" in done.output
+    plain = CliRunner().invoke(app, ["status", "-o", "json"])
+    assert json.loads(plain.output)["groups"][0]["LAG"] == "0"
+
+
+def test_restart_annotates_and_waits_for_this_restart(server: Server) -> None:
+    done = CliRunner().invoke(app, ["restart", "cg/orders"])
+    assert done.exit_code == 0, done.output
+    (patch,) = server.patches
+    assert list(patch["metadata"]["annotations"]) == ["muster.dev/restarted-at"]
+    assert "every pod runs the new revision" in done.output
+
+
+def test_what_is_not_there_is_said_in_one_line(server: Server) -> None:
+    done = CliRunner().invoke(app, ["describe", "cg/nobody"])
+    assert done.exit_code == 1
+    assert "nobody: 404" in done.output
+    assert "Traceback" not in done.output
