@@ -115,14 +115,17 @@ func newEngine(config engineConfig, base time.Time, connections []*connection) (
 
 func (e *engine) now() int64 { return int64(time.Since(e.base)) }
 
-// run blocks from now until the window is over and its requests are answered.
+// arm sets the window, counted from now.
+func (e *engine) arm() {
+	e.from = e.now() + int64(e.warmup)
+	e.until.Store(e.from + int64(e.window))
+}
+
+// run blocks until the window of arm is over and its requests are answered.
 func (e *engine) run() (*tally, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	start := e.now()
-	e.from = start + int64(e.warmup)
-	e.until.Store(e.from + int64(e.window))
-	if err := e.begin(start); err != nil {
+	if err := e.begin(e.now()); err != nil {
 		return nil, err
 	}
 	for {

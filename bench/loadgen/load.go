@@ -217,6 +217,7 @@ func drive(config engineConfig, all []*connection, threads int, rate float64, pi
 	var failed error
 	for _, e := range engines {
 		group.Add(1)
+		e.arm()
 		go func(e *engine) {
 			defer group.Done()
 			part, err := e.run()

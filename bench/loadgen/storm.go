@@ -253,8 +253,7 @@ func (b *bystanders) join() error {
 // start sending heartbeats, until stop.
 func (b *bystanders) start() {
 	b.began = time.Now()
-	b.engine.base = b.began
-	b.engine.until.Store(int64(time.Hour))
+	b.engine.arm()
 	go func() {
 		tally, err := b.engine.run()
 		b.tally = tally
