@@ -1,7 +1,7 @@
 """Names that the operator, the chart, the tests and people share: labels, field managers, ports, child names.
 
-Selectors use only `NAME_LABEL`, `INSTANCE_LABEL` and `COMPONENT_LABEL`: selectors are immutable, so nothing that may ever
-change goes into them.
+Selectors use only `NAME_LABEL`, `INSTANCE_LABEL` and `COMPONENT_LABEL`: selectors are immutable, so nothing that may
+ever change goes into them.
 """
 
 from typing import Final
@@ -29,15 +29,14 @@ CONSUMER: Final = "consumer"
 PAUSED_ANNOTATION: Final = "muster.dev/paused"
 """`"true"` on a CoordinatorCluster or ConsumerGroup: only its status is written."""
 RESTART_ANNOTATION: Final = "muster.dev/restarted-at"
-"""Written by `kubectl muster restart` on our kinds; copied into the pod template, so that a new value is a new revision."""
+"""Written by `kubectl muster restart` on our kinds; copied into the pod template, so that a new value is a new
+revision."""
 CONFIG_HASH_ANNOTATION: Final = "muster.dev/config-hash"
 
 CLIENT_PORT: Final = 9092
 PEER_PORT: Final = 9093
 PROBE_PORT: Final = 8080
 ADMIN_PORT: Final = 8081
-EXTERNAL_PORT_BASE: Final = 9094
-"""Container port of the first external listener; the next ones follow."""
 
 LEASE_NAME: Final = "muster-operator"
 TOKEN_KEY: Final = "token"
@@ -65,8 +64,14 @@ def bootstrap_service(cluster: str) -> str:
     return f"{cluster}-bootstrap"
 
 
-def config_map(cluster: str) -> str:
-    return f"{cluster}-config"
+def members_service(group: str) -> str:
+    """Headless; a StatefulSet needs one. Consumers are not dialled through it."""
+    return f"{group}-members"
+
+
+def config_map(cluster: str, config_hash: str) -> str:
+    """One immutable ConfigMap for each content: a pod of an older revision keeps the settings that it was made with."""
+    return f"{cluster}-config-{config_hash}"
 
 
 def token_secret(cluster: str) -> str:
@@ -87,6 +92,11 @@ def ordinal_of(pod: str) -> int:
     return int(tail) if dash and tail.isdigit() else -1
 
 
-def pod_host(*, pod: str, service: str, namespace: str) -> str:
-    """The name by which clients and peers dial one pod. Without the cluster domain: the pod's search path adds it."""
-    return f"{pod}.{service}.{namespace}.svc"
+def service_host(*, service: str, namespace: str, domain: str | None = None) -> str:
+    """Without `domain` (`spec.clusterDomain`) the DNS search path of the pod that asks adds it."""
+    return f"{service}.{namespace}.svc" + (f".{domain}" if domain else "")
+
+
+def pod_host(*, pod: str, service: str, namespace: str, domain: str | None = None) -> str:
+    """The name by which clients and peers dial one pod. Without `domain` the DNS search path adds it."""
+    return f"{pod}.{service_host(service=service, namespace=namespace, domain=domain)}"

@@ -177,8 +177,8 @@ class PodTemplate:
     tolerations: tuple[Json, ...] | None = spec_field(TOLERATIONS, "Taints that the pods put up with.")
     topology_spread_constraints: tuple[Json, ...] | None = spec_field(
         TOPOLOGY_SPREAD,
-        "How the pods spread. Absent: one a node (required), evenly over zones (preferred). A single-node cluster needs"
-        " whenUnsatisfiable ScheduleAnyway for kubernetes.io/hostname.",
+        "How the pods spread. Absent: evenly over nodes (required) and over zones (preferred). Without a labelSelector"
+        " the pods of this object count.",
     )
     priority_class_name: str | None = spec_field(NAME, "Priority class of the pods.")
     service_account_name: str | None = spec_field(

@@ -44,7 +44,8 @@ CONFIG: Final = MapOf(
         Rule(
             cel=f"self.all(key, !(key in [{_LISTED}]))",
             message="`config` may not hold settings that the operator writes: addresses, ids,"
-            " folders, `shutdown.grace.ms` and what has a field of its own (`offsetsPartitions`, `replicationFactor`, `listeners`)",
+            " folders, `shutdown.grace.ms`, and what has a field of its own (`offsetsPartitions`, `replicationFactor`,"
+            " `listeners`)",
             holds=lambda config: not set(config) & set(OPERATOR_KEYS),
         ),
         Rule(

@@ -43,7 +43,7 @@ PEER: Final = Struct(
 class NetworkPolicySpec:
     enabled: bool = spec_field(
         Boolean(),
-        "Whether the operator makes a NetworkPolicy. Peers reach each other and the operator the admin port in any case.",
+        "Whether the operator makes a NetworkPolicy. Peers and the operator are always let in.",
         default=True,
     )
     clients: tuple[Mapping[str, Any], ...] = spec_field(

@@ -1,0 +1,105 @@
+"""All objects of one CoordinatorCluster, in the order in which they are applied. The entry point for planning.
+
+The StatefulSet is last: its pods need everything before it. The token Secret is apart (`token_secret.admin_token`),
+because its value is drawn by the executor.
+"""
+
+from collections.abc import Mapping
+
+from muster_operator.api.cluster import ClusterSpec
+from muster_operator.naming import bootstrap_service, external_service, service_host
+from muster_operator.resources import (
+    config_map,
+    coordinator_pod,
+    coordinator_statefulset,
+    disruption_budget,
+    network_policy,
+    service_account,
+    services,
+)
+from muster_operator.resources.owned import Manifest
+from muster_operator.world.views import OwnerView
+
+
+def children(
+    owner: OwnerView,
+    spec: ClusterSpec,
+    *,
+    image: str,
+    operator_namespace: str,
+    operator_labels: Mapping[str, str],
+    replicas: int | None = None,
+    storage_size: str | None = None,
+    pull_policy: str | None = None,
+) -> tuple[Manifest, ...]:
+    """`image`, `pull_policy`: where the spec names none. `replicas`, `storage_size`: what the live StatefulSet was made
+    with, which stays; None when there is none yet, then the spec's."""
+    made_replicas = spec.replicas if replicas is None else replicas
+    config = config_map.config(owner, spec, replicas=made_replicas)
+    template = coordinator_pod.template(
+        owner,
+        spec,
+        image=image,
+        pull_policy=pull_policy,
+        config_map_name=config["metadata"]["name"],
+        config_hash=config_map.hash_of(config),
+    )
+    found = [services.peers(owner, spec), services.bootstrap(owner, spec)]
+    for listener in spec.external_listeners:
+        found += [services.node_port(owner, listener, ordinal) for ordinal in range(made_replicas)]
+    found.append(config)
+    if spec.pod_template.service_account_name is None:
+        found.append(service_account.coordinators(owner))
+    if spec.network_policy.enabled:
+        found.append(
+            network_policy.coordinators(
+                owner, spec, operator_namespace=operator_namespace, operator_labels=operator_labels
+            )
+        )
+    found.append(disruption_budget.coordinators(owner))
+    found.append(
+        coordinator_statefulset.statefulset(
+            owner,
+            spec,
+            template=template,
+            replicas=made_replicas,
+            storage_size=storage_size or spec.storage.size,
+        )
+    )
+    return tuple(found)
+
+
+def internal_bootstrap(owner: OwnerView, spec: ClusterSpec) -> str:
+    """`host:port` where clients in the Kubernetes cluster begin: for status and for ConsumerGroups."""
+    host = service_host(service=bootstrap_service(owner.name), namespace=owner.namespace, domain=spec.cluster_domain)
+    return f"{host}:{spec.internal_listener.port}"
+
+
+def external_bootstrap(owner: OwnerView, spec: ClusterSpec, hosts: Mapping[int, str], replicas: int) -> str | None:
+    """`host:port,...` of the first external listener. `hosts`: address of the node of each pod, by ordinal; a pod
+    that has none yet is left out. None: no external listener, or nobody has an address yet."""
+    if not spec.external_listeners:
+        return None
+    listener = spec.external_listeners[0]
+    assert listener.node_port_base is not None, "CEL and parser demand it"
+    template = listener.advertised_host or "$(NODE_IP)"
+    found = []
+    for ordinal in range(replicas):
+        if "$(NODE_IP)" in template and ordinal not in hosts:
+            continue
+        host = (
+            template.replace("$(NODE_IP)", hosts.get(ordinal, ""))
+            .replace("$(POD_NAME)", f"{owner.name}-{ordinal}")
+            .replace("$(ORDINAL)", str(ordinal))
+        )
+        found.append(f"{host}:{listener.node_port_base + ordinal}")
+    return ",".join(found) or None
+
+
+def external_services(owner: OwnerView, spec: ClusterSpec, replicas: int) -> tuple[str, ...]:
+    """Names of the NodePort Services."""
+    return tuple(
+        external_service(owner.name, listener.name, ordinal)
+        for listener in spec.external_listeners
+        for ordinal in range(replicas)
+    )

@@ -1,0 +1,36 @@
+"""The StatefulSet of a ConsumerGroup's consumers: stable names are what static membership lives on.
+
+Parallel: consumers do not wait for each other. RollingUpdate: replacing a static member within its session timeout
+costs no rebalance, so Kubernetes' own controller may do it. `maxUnavailable` above one is written only when asked
+for, because API servers without that feature drop the field, and a dropped field would look like drift for ever.
+"""
+
+from muster_operator.api.group import GroupSpec
+from muster_operator.naming import CONSUMER, members_service, selector
+from muster_operator.resources.owned import Manifest, metadata
+from muster_operator.world.views import OwnerView
+
+REVISION_HISTORY = 5
+
+
+def statefulset(owner: OwnerView, spec: GroupSpec, *, template: Manifest) -> Manifest:
+    rolling: Manifest = {"type": "RollingUpdate"}
+    if spec.rollout.max_unavailable > 1:
+        rolling["rollingUpdate"] = {"maxUnavailable": spec.rollout.max_unavailable}
+    # The API server leaves a zero out of the stored object, so we leave it out of the intent.
+    ready = {"minReadySeconds": spec.rollout.min_ready_seconds} if spec.rollout.min_ready_seconds else {}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": metadata(owner, kind="ConsumerGroup", component=CONSUMER, name=owner.name),
+        "spec": {
+            "replicas": spec.replicas,
+            "serviceName": members_service(owner.name),
+            "podManagementPolicy": "Parallel",
+            "updateStrategy": rolling,
+            **ready,
+            "revisionHistoryLimit": REVISION_HISTORY,
+            "selector": {"matchLabels": selector(component=CONSUMER, instance=owner.name)},
+            "template": template,
+        },
+    }

@@ -1,0 +1,171 @@
+"""The pod template of the coordinators.
+
+Restricted in the sense of the Pod Security levels: non-root, read-only root, no capabilities, RuntimeDefault seccomp,
+no service account token. Probes: start-up is patient (replaying logs may take long), liveness asks only whether the
+event loop comes round (never for quorum: restarting everybody would not bring it back), readiness is the
+coordinator's own judgement.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from muster_operator.api.cluster import ClusterSpec
+from muster_operator.naming import (
+    ADMIN_PORT,
+    CONFIG_HASH_ANNOTATION,
+    COORDINATOR,
+    PEER_PORT,
+    POD_INDEX_LABEL,
+    PROBE_PORT,
+    RESTART_ANNOTATION,
+    TOKEN_KEY,
+    labels,
+    selector,
+    token_secret,
+)
+from muster_operator.resources import server_properties
+from muster_operator.resources.owned import Manifest
+from muster_operator.resources.service_account import account_name
+from muster_operator.world.views import OwnerView
+
+USER_ID: Final = 10001
+"""User and group of the image."""
+STARTUP_SECONDS_MAX: Final = 3600
+STARTUP_PERIOD_SECONDS: Final = 2
+TMP_SIZE: Final = "64Mi"
+
+_SECURITY: Final = {
+    "runAsNonRoot": True,
+    "runAsUser": USER_ID,
+    "runAsGroup": USER_ID,
+    "fsGroup": USER_ID,
+    "fsGroupChangePolicy": "OnRootMismatch",
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+
+
+def _field(name: str, path: str) -> Manifest:
+    return {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}}
+
+
+def _probe(path: str, *, period: int, timeout: int, failures: int) -> Manifest:
+    return {
+        "httpGet": {"path": path, "port": "probe", "scheme": "HTTP"},
+        "periodSeconds": period,
+        "timeoutSeconds": timeout,
+        "failureThreshold": failures,
+    }
+
+
+def _container(spec: ClusterSpec, image: str, pull_policy: str | None) -> Manifest:
+    ports = [(listener.name, listener.port) for listener in spec.listeners]
+    ports += [("peer", PEER_PORT), ("probe", PROBE_PORT), ("admin", ADMIN_PORT)]
+    found: Manifest = {
+        "name": COORDINATOR,
+        "image": image,
+        "args": ["server", "--config", f"{server_properties.CONFIG_DIR}/{server_properties.FILE_NAME}"],
+        "env": [
+            _field(server_properties.POD_INDEX, f"metadata.labels['{POD_INDEX_LABEL}']"),
+            _field(server_properties.POD_NAME, "metadata.name"),
+            _field(server_properties.NODE_IP, "status.hostIP"),
+        ],
+        "ports": [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in ports],
+        "resources": dict(spec.resources),
+        "startupProbe": _probe(
+            "/livez",
+            period=STARTUP_PERIOD_SECONDS,
+            timeout=2,
+            failures=STARTUP_SECONDS_MAX // STARTUP_PERIOD_SECONDS,
+        ),
+        "livenessProbe": _probe("/livez", period=10, timeout=5, failures=6),
+        "readinessProbe": _probe("/readyz", period=3, timeout=2, failures=2),
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [
+            {"name": "data", "mountPath": server_properties.DATA_DIR},
+            {"name": "config", "mountPath": server_properties.CONFIG_DIR, "readOnly": True},
+            {"name": "admin-token", "mountPath": server_properties.TOKEN_DIR, "readOnly": True},
+            {"name": "tmp", "mountPath": "/tmp"},
+        ],
+    }
+    if pull_policy is not None:
+        found["imagePullPolicy"] = pull_policy
+    return found
+
+
+def _volumes(owner: OwnerView, config_map_name: str) -> list[Manifest]:
+    return [
+        {"name": "config", "configMap": {"name": config_map_name}},
+        {
+            "name": "admin-token",
+            "secret": {
+                "secretName": token_secret(owner.name),
+                "items": [{"key": TOKEN_KEY, "path": "token"}],
+                "defaultMode": 0o440,
+            },
+        },
+        {"name": "tmp", "emptyDir": {"sizeLimit": TMP_SIZE}},
+    ]
+
+
+def spread_constraints(
+    asked: tuple[Mapping[str, Any], ...] | None, pods: Mapping[str, str], default: tuple[Manifest, ...]
+) -> list[Manifest]:
+    """The user's constraints, those without a selector completed with the labels `pods`; absent: `default`."""
+    chosen = default if asked is None else asked
+    return [{"labelSelector": {"matchLabels": dict(pods)}, **constraint} for constraint in chosen]
+
+
+_SPREAD: Final = (
+    {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"},
+    {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"},
+)
+"""Losing one node must not lose a quorum, where there are nodes enough."""
+
+
+def template(
+    owner: OwnerView,
+    spec: ClusterSpec,
+    *,
+    image: str,
+    pull_policy: str | None,
+    config_map_name: str,
+    config_hash: str,
+) -> Manifest:
+    """`image` and `pull_policy`: where the spec names none."""
+    asked = spec.pod_template
+    annotations = {**asked.annotations, CONFIG_HASH_ANNOTATION: config_hash}
+    if owner.restarted_at is not None:
+        annotations[RESTART_ANNOTATION] = owner.restarted_at
+    pod: Manifest = {
+        "serviceAccountName": asked.service_account_name or account_name(owner),
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": server_properties.SHUTDOWN_GRACE_SECONDS,
+        "securityContext": {**_SECURITY, **(asked.security_context or {})},
+        "containers": [_container(spec, spec.image or image, spec.image_pull_policy or pull_policy)],
+        "volumes": _volumes(owner, config_map_name),
+        "topologySpreadConstraints": spread_constraints(
+            asked.topology_spread_constraints, selector(component=COORDINATOR, instance=owner.name), _SPREAD
+        ),
+    }
+    optional = {
+        "imagePullSecrets": spec.image_pull_secrets,
+        "nodeSelector": asked.node_selector,
+        "affinity": asked.affinity,
+        "tolerations": asked.tolerations,
+        "priorityClassName": asked.priority_class_name,
+    }
+    for name, value in optional.items():
+        if value:
+            pod[name] = list(value) if isinstance(value, tuple) else value
+    return {
+        "metadata": {
+            "labels": {**asked.labels, **labels(component=COORDINATOR, instance=owner.name)},
+            "annotations": annotations,
+        },
+        "spec": pod,
+    }

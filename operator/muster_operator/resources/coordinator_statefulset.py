@@ -1,0 +1,73 @@
+"""The StatefulSet of the coordinators: it gives names and volumes; the operator decides when a pod goes.
+
+Parallel, because a quorum cannot become Ready one by one, and because a bad template heals by its revert only so.
+OnDelete, because only the operator knows whether every Raft group keeps a caught-up majority; operator down means no
+roll-out. Volume claim templates may never change, so the size in them stays as made; larger volumes are asked of the
+claims.
+"""
+
+from typing import Final
+
+from muster_operator.api.cluster import ClusterSpec
+from muster_operator.naming import COORDINATOR, peers_service, pod_name, selector
+from muster_operator.resources.owned import Manifest, metadata
+from muster_operator.world.views import OwnerView
+
+DATA_CLAIM: Final = "data"
+MIN_READY_SECONDS: Final = 10
+REVISION_HISTORY: Final = 5
+
+
+def statefulset(
+    owner: OwnerView, spec: ClusterSpec, *, template: Manifest, replicas: int, storage_size: str
+) -> Manifest:
+    """`replicas`, `storage_size`: as the StatefulSet was made with (from the spec when it is made)."""
+    claim: Manifest = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": storage_size}},
+    }
+    if spec.storage.storage_class_name is not None:
+        claim["storageClassName"] = spec.storage.storage_class_name
+    pods = selector(component=COORDINATOR, instance=owner.name)
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": metadata(owner, kind="CoordinatorCluster", component=COORDINATOR, name=owner.name),
+        "spec": {
+            "replicas": replicas,
+            "serviceName": peers_service(owner.name),
+            "podManagementPolicy": "Parallel",
+            "updateStrategy": {"type": "OnDelete"},
+            "minReadySeconds": MIN_READY_SECONDS,
+            "revisionHistoryLimit": REVISION_HISTORY,
+            "persistentVolumeClaimRetentionPolicy": {
+                "whenDeleted": spec.storage.reclaim_policy,
+                "whenScaled": "Retain",
+            },
+            "selector": {"matchLabels": pods},
+            "template": template,
+            "volumeClaimTemplates": [
+                {
+                    "apiVersion": "v1",
+                    "kind": "PersistentVolumeClaim",
+                    "metadata": {"name": DATA_CLAIM, "labels": pods},
+                    "spec": claim,
+                }
+            ],
+        },
+    }
+
+
+def claim_name(owner: OwnerView, ordinal: int) -> str:
+    return f"{DATA_CLAIM}-{pod_name(owner.name, ordinal)}"
+
+
+def larger_claim(owner: OwnerView, ordinal: int, storage_size: str) -> Manifest:
+    """An apply for an existing claim that asks for `storage_size`. Were the claim missing, the API server would
+    refuse to make one of this (no access modes), so nothing can come to life by it."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": claim_name(owner, ordinal), "namespace": owner.namespace},
+        "spec": {"resources": {"requests": {"storage": storage_size}}},
+    }

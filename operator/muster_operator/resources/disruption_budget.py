@@ -1,0 +1,31 @@
+"""PodDisruptionBudgets: how many pods a drain of nodes may take at once.
+
+`maxUnavailable`, because it fits every size. A pod that is not Ready may always be evicted (AlwaysAllow): otherwise a
+broken one would block the drain of its node for ever while it serves nobody.
+"""
+
+from muster_operator.naming import CONSUMER, COORDINATOR, selector
+from muster_operator.resources.owned import Manifest, metadata
+from muster_operator.world.views import OwnerView
+
+
+def _budget(owner: OwnerView, kind: str, component: str, max_unavailable: int) -> Manifest:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": metadata(owner, kind=kind, component=component, name=owner.name),
+        "spec": {
+            "maxUnavailable": max_unavailable,
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+            "selector": {"matchLabels": selector(component=component, instance=owner.name)},
+        },
+    }
+
+
+def coordinators(owner: OwnerView) -> Manifest:
+    """One: quorums of three and five survive it, and the operator's own restarts count against it."""
+    return _budget(owner, "CoordinatorCluster", COORDINATOR, 1)
+
+
+def consumers(owner: OwnerView, max_unavailable: int) -> Manifest:
+    return _budget(owner, "ConsumerGroup", CONSUMER, max_unavailable)

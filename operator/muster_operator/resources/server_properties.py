@@ -1,0 +1,95 @@
+"""The settings file of all coordinators of one cluster: Kafka's names, one text for every pod.
+
+What differs between pods is written as `${env:NAME}` (KIP-887) and filled in by the coordinator from its environment:
+its number, its name, its node's address. So the file, and with it the revision of the pods, does not depend on where
+a pod runs. A node port is its base's digits with the ordinal as the last one; bases are divisible by 10.
+"""
+
+from typing import Final
+
+from muster_operator.api.cluster import NODE_PORT_STRIDE, ClusterSpec, Listener
+from muster_operator.naming import ADMIN_PORT, PEER_PORT, PROBE_PORT, peers_service, pod_host, pod_name
+from muster_operator.world.views import OwnerView
+
+DATA_DIR: Final = "/data"
+CONFIG_DIR: Final = "/etc/muster"
+FILE_NAME: Final = "server.properties"
+TOKEN_DIR: Final = "/etc/muster-admin"
+SHUTDOWN_GRACE_SECONDS: Final = 60
+"""The pod's grace period and `shutdown.grace.ms`: the coordinator gives up draining 10 s before."""
+
+POD_INDEX: Final = "POD_INDEX"
+POD_NAME: Final = "POD_NAME"
+NODE_IP: Final = "NODE_IP"
+_PLACEHOLDERS: Final = {"$(NODE_IP)": NODE_IP, "$(POD_NAME)": POD_NAME, "$(ORDINAL)": POD_INDEX}
+
+
+def _environment(name: str) -> str:
+    return f"${{env:{name}}}"
+
+
+def _advertised(owner: OwnerView, spec: ClusterSpec, listener: Listener) -> str:
+    if listener.type == "internal":
+        return f"{_own_host(owner, spec)}:{listener.port}"
+    assert listener.node_port_base is not None, "CEL and parser demand it"
+    host = listener.advertised_host or "$(NODE_IP)"
+    for placeholder, name in _PLACEHOLDERS.items():
+        host = host.replace(placeholder, _environment(name))
+    return f"{host}:{listener.node_port_base // NODE_PORT_STRIDE}{_environment(POD_INDEX)}"
+
+
+def _own_host(owner: OwnerView, spec: ClusterSpec) -> str:
+    return pod_host(
+        pod=_environment(POD_NAME),
+        service=peers_service(owner.name),
+        namespace=owner.namespace,
+        domain=spec.cluster_domain,
+    )
+
+
+def _voters(owner: OwnerView, spec: ClusterSpec, replicas: int) -> str:
+    hosts = (
+        pod_host(
+            pod=pod_name(owner.name, ordinal),
+            service=peers_service(owner.name),
+            namespace=owner.namespace,
+            domain=spec.cluster_domain,
+        )
+        for ordinal in range(replicas)
+    )
+    return ",".join(f"{ordinal}@{host}:{PEER_PORT}" for ordinal, host in enumerate(hosts))
+
+
+def settings(owner: OwnerView, spec: ClusterSpec, *, replicas: int) -> dict[str, str]:
+    """Key to value, the operator's first. `replicas`: the number that the cluster was made with."""
+    names = {listener.name: listener.name.upper() for listener in spec.listeners}
+    return {
+        "node.id": _environment(POD_INDEX),
+        "log.dirs": DATA_DIR,
+        "controller.quorum.voters": _voters(owner, spec, replicas),
+        "listeners": ",".join(f"{names[item.name]}://0.0.0.0:{item.port}" for item in spec.listeners),
+        "advertised.listeners": ",".join(
+            f"{names[item.name]}://{_advertised(owner, spec, item)}" for item in spec.listeners
+        ),
+        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in names.values()),
+        "muster.peer.listener": f"0.0.0.0:{PEER_PORT}",
+        "muster.probe.listener": f"0.0.0.0:{PROBE_PORT}",
+        "muster.admin.listener": f"0.0.0.0:{ADMIN_PORT}",
+        "muster.admin.advertised": f"{_own_host(owner, spec)}:{ADMIN_PORT}",
+        "muster.admin.token.file": f"{TOKEN_DIR}/token",
+        "shutdown.grace.ms": str(SHUTDOWN_GRACE_SECONDS * 1000),
+        "offsets.topic.num.partitions": str(spec.offsets_partitions),
+        "offsets.topic.replication.factor": str(replicas),
+        **{key: str(value) for key, value in sorted(spec.config.items())},
+    }
+
+
+def _escaped(value: str) -> str:
+    """Java's `.properties` syntax; CEL and parser keep line ends out."""
+    doubled = value.replace("\\", "\\\\")
+    return f"\\{doubled}" if doubled[:1].isspace() else doubled
+
+
+def text(owner: OwnerView, spec: ClusterSpec, *, replicas: int) -> str:
+    lines = [f"{key}={_escaped(value)}" for key, value in settings(owner, spec, replicas=replicas).items()]
+    return "\n".join(["# Written by the operator from the CoordinatorCluster; changes here are undone.", *lines]) + "\n"
