@@ -31,6 +31,7 @@ class Core:
         self.term = 1
         self.leader = -1
         self.commit = 0
+        self.committed_in_term = True
         self.progresses = {FOLLOWER: None}
         self.wants_beats = False
         self.oks: list[int] = []

@@ -118,3 +118,39 @@ def test_files_of_a_group_that_the_wal_has_forgotten_go_with_the_next_start() ->
     cluster.wait_ready()
     cluster.world.run_for(2_000)
     assert files_of(cluster, 2, group) == []
+
+
+def test_a_deleted_group_is_not_begun_anew_by_a_start_that_has_not_heard_of_the_deletion_yet() -> None:
+    """Two replicas that forgot the group would else elect a leader in a term in which it had one, of another log."""
+    cluster = SimCluster(World(4), **SMALL_CHECKPOINTS)
+    cluster.start()
+    group = created(cluster, 0)
+    written(cluster, group, 10)
+    deleted(cluster, 0, group)
+    cluster.world.run_for(1_000)
+    for broker in cluster.brokers:
+        stopped(cluster, broker)
+    for broker in cluster.brokers:
+        cluster.restart(broker)
+        cluster.net.isolate(broker)
+    cluster.world.run_for(1_000)
+    assert all("data0" in node.image().topics for node in cluster.nodes.values()), "the deletion is not replayed yet"
+    assert not any(GroupNo(group) in node.host.groups for node in cluster.nodes.values())
+    cluster.net.heal()
+    cluster.wait_ready()
+    everywhere(cluster, lambda node: node.image().topics.keys() == {"__consumer_offsets"})
+
+
+def test_a_topic_made_while_a_replica_was_down_is_made_there_once_it_has_caught_up() -> None:
+    cluster = SimCluster(World(5), **SMALL_CHECKPOINTS)
+    cluster.start()
+    stopped(cluster, 2)
+    cluster.world.run_for(2_500)
+    result = cluster.submit(0, CreateTopic(name="data0", topic_id=bytes([1]) * 16, partitions=1, configs=()))
+    assert result.error == Code.NONE
+    group = cluster.nodes[0].image().topics["data0"].partitions[0].group
+    cluster.wait_leader(group)
+    cluster.restart(2)
+    cluster.wait_ready()
+    everywhere(cluster, lambda node: node.local_log(GroupNo(group)) is not None)
+    written(cluster, group, 10)

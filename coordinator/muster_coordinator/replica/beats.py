@@ -242,7 +242,8 @@ class Beats:
             if outgoing.named.get(number) == (core.term, commit):
                 continue
             outgoing.add(number, core.term, commit, self.round)
-            named.append(NamedGroup(number, core.term, commit, core.commit))
+            told = core.commit if core.committed_in_term else 0
+            named.append(NamedGroup(number, core.term, commit, told))
         if not (outgoing.cover or outgoing.dropped or anew):
             return
         dropped, outgoing.dropped = tuple(outgoing.dropped), []

@@ -30,6 +30,7 @@ class ControllerGroup:
         *,
         changed: Callable[[ClusterImage | None, ClusterImage], None],
         led: Callable[[], None],
+        moved: Callable[[], None],
     ) -> None:
         self.machine = machine
         self.group: RaftGroup | None = None
@@ -37,6 +38,7 @@ class ControllerGroup:
         self._form = form
         self._changed = changed
         self._led = led
+        self._moved = moved
 
     def propose(self, command: Command, done: Done) -> Refused | None:
         """Append a command; `done` gets its result. A refusal means that it certainly was not appended."""
@@ -76,7 +78,7 @@ class ControllerGroup:
         """Nothing is parked here."""
 
     def moved(self) -> None:
-        """Nobody watches."""
+        self._moved()
 
     # -- checkpoints -----------------------------------------------------------------------------------------------
 

@@ -88,10 +88,13 @@ class Hosting:
             ),
             changed=self._image_changed,
             led=lambda: None,
+            moved=self._controller_moved,
         )
         self._topics: dict[GroupNo, Topic] = {}
         """Topic groups that exist here, with the topic as of their making"""
         self._unwritten: list[PartitionState] = []
+        self._unmade = False
+        """Topic groups that the WAL does not know wait until the controller group has caught up."""
         self._unclaimed: set[GroupNo] = set()
         """Groups whose traces the start found and which the image so far applied has not heard of."""
         self.image: ClusterImage | None = None
@@ -201,10 +204,34 @@ class Hosting:
         if self.controller.group is not None:
             self._follow(before, after)
 
+    def _controller_moved(self) -> None:
+        """What waited may be made as soon as everything is applied that was committed before this start."""
+        group = self.controller.group
+        if self._unmade and self.image is not None and group is not None and group.caught_up:
+            self._make_wanted(self.image)
+
     def _follow(self, before: ClusterImage | None, after: ClusterImage) -> None:
         """Make the groups of new partitions, remove those of deleted topics, tell the shards."""
         if before is not None and before.topics is after.topics:
             return
+        wanted = self._make_wanted(after)
+        if before is None:
+            self._unclaimed = self._traces() - self._topics.keys()
+        if self._unclaimed:
+            self._drop_leftovers(after, wanted)
+        deleted = after.deleted_topic_ids if before is None else after.deleted_topic_ids - before.deleted_topic_ids
+        for topic_id in sorted(deleted):
+            for shard in self.shards.values():
+                shard.topic_deleted(topic_id)
+
+    def _make_wanted(self, after: ClusterImage) -> Mapping[GroupNo, object]:
+        """Topic groups as of this image. One that the WAL does not know is new, or was deleted: in its beginning a
+        start replays a log that ends before what it had applied, and a group that began anew would vote and lead in
+        terms that are taken. So it waits until the controller group has caught up."""
+        controller = self.controller.group
+        assert controller is not None
+        known = self._topics_lane.wal.groups()
+        self._unmade = False
         wanted = {
             partition.group: (topic, index)
             for topic in after.topics.values()
@@ -216,18 +243,13 @@ class Hosting:
         for number, (topic, index) in wanted.items():
             if number in self._topics:
                 self._topics[number] = topic
+            elif number in known:
+                self._make_topic(number, topic, index)
+            elif controller.caught_up:
+                self._born(self._make_topic(number, topic, index))
             else:
-                group = self._make_topic(number, topic, index)
-                if before is not None:
-                    self._born(group)
-        if before is None:
-            self._unclaimed = self._traces()
-        if self._unclaimed:
-            self._drop_leftovers(after, wanted)
-        deleted = after.deleted_topic_ids if before is None else after.deleted_topic_ids - before.deleted_topic_ids
-        for topic_id in sorted(deleted):
-            for shard in self.shards.values():
-                shard.topic_deleted(topic_id)
+                self._unmade = True
+        return wanted
 
     def _make_topic(self, number: GroupNo, topic: Topic, index: int) -> RaftGroup:
         configs = dict(self._settings.topic_configs) | dict(topic.configs)
@@ -250,6 +272,7 @@ class Hosting:
         assert isinstance(machine, TopicGroup)
         machine.group = group
         self._topics[number] = topic
+        self._unclaimed.discard(number)
         self.logs[number] = TopicLog(self._loop, group, machine, lambda: self._configs(number))
         self.checkpoints.add(group, machine, machine.state)
         return group
@@ -301,9 +324,9 @@ class Hosting:
     def _drop_leftovers(self, image: ClusterImage, wanted: Mapping[GroupNo, object]) -> None:
         """Groups of topics that were deleted while this replica was down, or just before it stopped. What was made
         after the image that this replica has applied so far waits for an image that has heard of it."""
-        for number in sorted(number for number in self._unclaimed if number < image.next_group):
-            self._unclaimed.discard(number)
-            if number not in wanted:
+        for number in sorted(self._unclaimed):
+            if number < image.next_group and number not in wanted:
+                self._unclaimed.discard(number)
                 self._topics_lane.drop_group(number, partial(self._remove_files, number))
 
     # -- state transfer --------------------------------------------------------------------------------------------

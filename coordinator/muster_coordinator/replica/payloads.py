@@ -80,7 +80,8 @@ class NamedGroup(NamedTuple):
     commit: int
     """What the peer may commit: it holds everything up to here."""
     leader_commit: int
-    """What is committed at all; for the peer's own judgement how far behind it is."""
+    """What is committed at all; for the peer's own judgement how far behind it is. 0 until the leader has committed in
+    its term: what it knows before may fall short of what its predecessors committed."""
 
 
 class Beat(NamedTuple):

@@ -134,7 +134,8 @@ class RaftGroup:
         self.ready_term = 0
         """The term in which this replica leads and may serve; 0 while it may not."""
         self.leader_commit: int | None = None
-        """Commit index of the leader when it first named this group since start; None until then."""
+        """Commit index of the leader when it first named this group, with something of its own term committed, since
+        start; None until then."""
         self.caught_up = False
         """Applied everything the leader had committed, once since start (decision 30)."""
         self.commits = 0
@@ -199,9 +200,10 @@ class RaftGroup:
 
     def beat_named(self, leader: BrokerId, term: int, commit: int, leader_commit: int) -> bool:
         accepted = self.core.beat(self._host.now_ms(), leader, term, commit)
-        if accepted and self.leader_commit is None:
+        if accepted and self.leader_commit is None and leader_commit:
             self.leader_commit = leader_commit
             self._note_caught_up()
+            self.machine.moved()
         self._host.touch(self)
         return accepted
 
@@ -253,6 +255,8 @@ class RaftGroup:
     def _grant(self, ready: Ready) -> None:
         for grant in ready.grants:
             reads = self._contexts.pop(grant.context)
+            if reads is self._joining:
+                self._joining = None  # a single voter confirms at once: its round may never be sent
             self._confirmed.append((max(grant.index, reads.index), reads))
         for context in ready.lost_reads:
             for call in self._contexts.pop(context).calls:
@@ -318,7 +322,10 @@ class RaftGroup:
         return bool(self._queue) and not self.installing
 
     def apply_some(self, budget: int) -> int:
-        """Apply until `budget` is used up; returns what was used. At least one entry when any waits."""
+        """Apply until `budget` is used up; returns what was used. At least one entry when any waits; none while a
+        checkpoint is installed, also when the turn before left some for this one."""
+        if self.installing:
+            return 0
         used = 0
         machine = self.machine
         waiting = self._waiting
