@@ -8,7 +8,8 @@ STAMP := $(VENV)/.installed-dev
 SEEDS ?= 300
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help setup run test test-fast test-unit test-sim test-clients test-integration check fmt bench sim clean
+.PHONY: help setup run test test-fast test-unit test-sim test-clients test-integration check fmt bench sim clean \
+  k8s images e2e e2e-api e2e-up e2e-in e2e-down
 
 help:
 	@echo "make run        three replicas, real flight data, real clients, a killed coordinator (under 90 s after set-up)"
@@ -16,6 +17,8 @@ help:
 	@echo "make test-fast  units, properties, scenarios (under 2 minutes)"
 	@echo "make check      ruff, mypy --strict, import contracts"
 	@echo "make sim SEEDS=1000   more simulated clusters"
+	@echo "make e2e        a real Kubernetes node in a box, tests, gone again (root; builds Kubernetes once, 6 to 10 minutes)"
+	@echo "make e2e-up, make e2e-in CMD='…', make e2e-down   keep such a node while you work (e2e/README.md)"
 	@echo "make bench      fail-over, measured with librdkafka's default settings"
 
 setup: $(STAMP)
@@ -65,6 +68,32 @@ sim: setup
 
 bench: setup
 	$(BIN)/python -m bench $(ROWS)
+
+# Real Kubernetes (e2e/README.md). `k8s` and `images` are what the others build first.
+E2E := $(BIN)/python -m e2e.node
+E2E_TESTS ?= e2e
+
+k8s: setup
+	$(E2E) build
+
+images: setup
+	$(E2E) images
+
+e2e: setup
+	$(E2E) run -- $(PYTEST) $(E2E_TESTS)
+
+# Real etcd and API server on loopback; no root, no box.
+e2e-api: setup
+	$(PYTEST) $(E2E_TESTS) --rung api
+
+e2e-up: setup
+	$(E2E) up
+
+e2e-in:
+	@$(E2E) in -- sh -c '$(CMD)'
+
+e2e-down:
+	@$(E2E) down
 
 clean:
 	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

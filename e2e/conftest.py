@@ -1,0 +1,119 @@
+"""Fixtures of the end-to-end tests.
+
+`node`       the real node this pytest runs on (started by `make e2e`, or `make e2e-in` on one that stays up)
+`namespace`  a kubectl/helm client in a namespace of the test's own, deleted afterwards
+`api`        a real etcd and kube-apiserver on loopback, no controllers, no root; one a session
+
+When a test fails, what its namespace holds (objects, events, logs) is added to its report, bounded.
+Without the part it needs a test is skipped with the reason, or fails where MUSTER_REQUIRE says `all`, `node` or `api`.
+"""
+
+import os
+import re
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from e2e.node import session
+from e2e.node.client import Client
+from e2e.node.errors import Broken, Unavailable
+from e2e.node.session import STATE_VARIABLE, Description
+from tests.conftest import pytest_terminal_summary as pytest_terminal_summary
+
+DUMP_CHARS_MAX = 20_000
+LOG_LINES_MAX = 60
+NAME_CHARS_MAX = 50
+NODE_FIXTURES = frozenset({"node", "namespace"})
+FAILED = pytest.StashKey[bool]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rung", choices=("api", "node", "all"), default="all", help="run only the tests of one rung")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Each test belongs to the highest rung that its fixtures need; `--rung` chooses."""
+    chosen = config.getoption("--rung")
+    if chosen == "all":
+        return
+    rungs = {item: "node" if NODE_FIXTURES & set(getattr(item, "fixturenames", ())) else "api" for item in items}
+    config.hook.pytest_deselected(items=[item for item in items if rungs[item] != chosen])
+    items[:] = [item for item in items if rungs[item] == chosen]
+
+
+def missing(part: str, reason: str) -> NoReturn:
+    """Skip loudly, or fail where MUSTER_REQUIRE asks for `part`."""
+    if {"all", part} & set(os.environ.get("MUSTER_REQUIRE", "").split(",")):
+        pytest.fail(f"{part} is required (MUSTER_REQUIRE) but missing: {reason}", pytrace=False)
+    pytest.skip(f"NOT RUN ({part}): {reason}")
+
+
+@pytest.fixture(scope="session")
+def node() -> Description:
+    """The node around this process: images by name, and a client as cluster administrator."""
+    state = os.environ.get(STATE_VARIABLE)
+    if state is None:
+        missing("node", os.environ.get("MUSTER_E2E_MISSING", "not inside a node's box; `make e2e` starts one"))
+    return Description.read(Path(state))
+
+
+@pytest.fixture
+def namespace(node: Description, request: pytest.FixtureRequest) -> Iterator[Client]:
+    """A namespace named after the test, with the default service account in it; volumes and data go with the box."""
+    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")[:NAME_CHARS_MAX].strip("-")
+    client = node.client(name)
+    client.kubectl("create", "namespace", name)
+    yield client
+    if request.node.stash.get(FAILED, False):
+        request.node.add_report_section("teardown", "cluster", dump(client))
+    client.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture(scope="session")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """A client of a real API server without controllers: CRDs, validation, RBAC, watches and apply are real."""
+    try:
+        plane = session.api_only(tmp_path_factory.mktemp("api"))
+    except Unavailable as reason:
+        missing("api", str(reason))
+    try:
+        yield Client(tools=plane.tools, kubeconfig=plane.kubeconfig)
+    finally:
+        plane.stop()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        item.stash[FAILED] = True
+    return report
+
+
+def dump(client: Client) -> str:
+    """What the namespace holds: objects, descriptions of pods, events, ends of logs; at most DUMP_CHARS_MAX."""
+    kinds = "pods,statefulsets,services,endpointslices,pvc,pdb,coordinatorclusters,consumergroups"
+    questions = [
+        ("get", "pods,statefulsets,services,endpointslices,pvc,pdb", "--output=wide"),
+        ("get", kinds, "--output=yaml", "--ignore-not-found"),
+        ("get", "events", "--sort-by=.lastTimestamp"),
+        ("describe", "pods"),
+    ]
+    texts = []
+    for words in questions:
+        texts.append(f"$ kubectl {' '.join(words)}\n{_said(client, *words)}")
+    for pod in _said(client, "get", "pods", "--output=name").split():
+        for words in (("logs", pod), ("logs", pod, "--previous")):
+            wanted = (*words, "--all-containers", f"--tail={LOG_LINES_MAX}")
+            texts.append(f"$ kubectl {' '.join(words)}\n{_said(client, *wanted)}")
+    share = DUMP_CHARS_MAX // len(texts)
+    return "\n".join(text if len(text) <= share else f"{text[:share]}\n… cut" for text in texts)
+
+
+def _said(client: Client, *words: str) -> str:
+    try:
+        return client.kubectl(*words, timeout_s=20)
+    except Broken as error:
+        return str(error)

@@ -1,0 +1,92 @@
+"""`python -m e2e.node …`: build, images, up, in, down, run. See e2e/README.md.
+
+Exit status 3 says that this machine cannot run the rung; MUSTER_REQUIRE decides whether `run` then fails or lets the
+command run without a node (its tests skip, each with the reason).
+"""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+from types import FrameType
+from typing import NoReturn
+
+from e2e.node import build, images, session
+from e2e.node.box import Box
+from e2e.node.errors import NodeError, Unavailable
+
+CANNOT = 3
+MISSING_VARIABLE = "MUSTER_E2E_MISSING"
+DEFAULT_TIMEOUT_S = 3_000.0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m e2e.node", description="A real Kubernetes node in a box.")
+    parser.add_argument("--name", default="node", help="which box (default: node)")
+    parser.add_argument("--timeout", type=float, default=DEFAULT_TIMEOUT_S, help="seconds a command inside may take")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    verbs.add_parser("build", help="build the cluster's programs; prints their folder")
+    verbs.add_parser("images", help="build our images; prints their names")
+    verbs.add_parser("up", help="a node that stays up until `down`")
+    verbs.add_parser("down", help="remove it; nothing but its logs is left")
+    for verb, text in (("in", "run a command inside the node that is up"), ("run", "up, the command inside, down")):
+        verbs.add_parser(verb, help=text).add_argument("command", nargs=argparse.REMAINDER)
+    chosen = parser.parse_args()
+    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGHUP, _interrupt)
+    try:
+        return act(chosen)
+    except Unavailable as reason:
+        return cannot(chosen, reason)
+    except NodeError as error:
+        print(f"e2e: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("e2e: interrupted", file=sys.stderr)
+        return 130
+
+
+def act(chosen: argparse.Namespace) -> int:
+    box = Box(chosen.name)
+    match chosen.verb:
+        case "build":
+            print(build.build().folder)
+        case "images":
+            for image in images.build(build.build()).all():
+                print(f"{image.name}  {image.archive}")
+        case "up":
+            session.up(box, tied=False)
+            print("up; run something in it with: make e2e-in CMD='kubectl get nodes'")
+        case "down":
+            box.down()
+        case "in":
+            return session.inside(box, _words(chosen.command), chosen.timeout)
+        case "run":
+            return session.run(box, _words(chosen.command), chosen.timeout)
+    return 0
+
+
+def cannot(chosen: argparse.Namespace, reason: Unavailable) -> int:
+    """Say so; let `run`'s command run without a node unless one is required."""
+    print(f"e2e: NOT RUN (node): {reason}", file=sys.stderr)
+    required = os.environ.get("MUSTER_REQUIRE", "").split(",")
+    if chosen.verb != "run" or "all" in required or "node" in required:
+        return CANNOT
+    environment = {**os.environ, MISSING_VARIABLE: str(reason)}
+    return subprocess.run(_words(chosen.command), env=environment, timeout=chosen.timeout, check=False).returncode
+
+
+def _words(command: list[str]) -> list[str]:
+    words = command[1:] if command[:1] == ["--"] else command
+    if not words:
+        raise NodeError("no command given")
+    return words
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

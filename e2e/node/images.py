@@ -1,0 +1,150 @@
+"""The images of a run as OCI archives in `.cache/images/`, built without a registry and without a daemon.
+
+    base     Debian's Python                                  (image_base)
+    needs    what our wheel needs for coordinator, operator, cli
+    demo     what the demo's clients need beside that         (muster-demo only)
+    app      our wheel
+
+Each layer is kept under the hash of what it is made of, so that an edit of our code repacks the last one only. The
+result is laid out as `operator/Dockerfile` does it: /opt/muster, user 10001, entry point `muster`.
+"""
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.node import archive, distribution, image_base, kubelet, paths
+from e2e.node.archive import Config, Layer
+from e2e.node.build import Tools
+
+USER = "10001:10001"
+REPOSITORY = "muster.test/muster"
+DEMO_REPOSITORY = "muster.test/muster-demo"
+CONFIG = Config(
+    entrypoint=("muster",),
+    user=USER,
+    environment=(
+        "PATH=/opt/muster/bin:/usr/local/bin:/usr/bin:/bin",
+        "PYTHONUNBUFFERED=1",
+        "PYTHONDONTWRITEBYTECODE=1",
+    ),
+)
+LAYERS = paths.IMAGES / "layers"
+SOURCES = ("coordinator/muster_coordinator", "operator/muster_operator", "pipeline/muster_pipeline")
+KEY_CHARS = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """`name` is what a pod's `image:` says."""
+
+    name: str
+    archive: Path
+
+    @property
+    def tag(self) -> str:
+        return self.name.rpartition(":")[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Images:
+    muster: Image
+    demo: Image
+    pause: Image
+
+    def all(self) -> list[Image]:
+        return [self.pause, self.muster, self.demo]
+
+    def archives(self) -> list[Path]:
+        return [image.archive for image in self.all()]
+
+
+def build(tools: Tools) -> Images:
+    """All images for the current checkout; what is there already is not built again."""
+    base_python = image_base.python_version()
+    target = distribution.Target(python=base_python)
+    base_packages = image_base.packages(base_python)
+    project = distribution.project()
+    needs = distribution.lock(target, distribution.requirements(project, distribution.EXTRAS))
+    every_extra = (*distribution.EXTRAS, *distribution.DEMO_EXTRAS)
+    with_demo = distribution.lock(target, distribution.requirements(project, every_extra), needs)
+    demo = [each for each in with_demo if each not in needs]
+
+    def make_needs(root: Path) -> None:
+        distribution.environment(target, root)
+        distribution.install(target, needs, root)
+
+    def make_app(root: Path) -> None:
+        with tempfile.TemporaryDirectory() as scratch:
+            distribution.install(target, [distribution.wheel(Path(scratch))], root)
+
+    layers = {
+        "base": _layer("base", base_packages, lambda root: image_base.unpack(base_packages, base_python, root)),
+        "needs": _layer("needs", [base_python, *needs], make_needs),
+        "demo": _layer("demo", [base_python, *demo], lambda root: distribution.install(target, demo, root)),
+        "app": _layer("app", [base_python, source_hash()], make_app),
+    }
+    return Images(
+        muster=_image(REPOSITORY, [layers["base"], layers["needs"], layers["app"]], CONFIG),
+        demo=_image(DEMO_REPOSITORY, [layers["base"], layers["needs"], layers["demo"], layers["app"]], CONFIG),
+        pause=_pause(tools),
+    )
+
+
+def source_hash() -> str:
+    """A hash of what our wheel is built from."""
+    digest = hashlib.sha256((paths.ROOT / "pyproject.toml").read_bytes())
+    for source in SOURCES:
+        for path in sorted((paths.ROOT / source).rglob("*")):
+            if path.is_file() and path.suffix != ".pyc":
+                digest.update(f"{path.relative_to(paths.ROOT)}\n".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _pause(tools: Tools) -> Image:
+    def make(root: Path) -> None:
+        root.mkdir()
+        shutil.copy(tools.path("pause"), root / "pause")
+
+    config = Config(entrypoint=("/pause",), user="65535:65535", environment=("PATH=/",))
+    packed = _layer("pause", [tools.folder.name], make)
+    out = paths.IMAGES / "pause.tar"
+    archive.write(out, kubelet.PAUSE_IMAGE, [packed], config)
+    return Image(name=kubelet.PAUSE_IMAGE, archive=out)
+
+
+def _image(repository: str, layers: list[Layer], config: Config) -> Image:
+    """Tagged by content, so that a running cluster never takes an old image for a new one."""
+    tag = f"dev-{_key([layer.digest for layer in layers])}"
+    out = paths.IMAGES / f"{repository.rpartition('/')[2]}-{tag}.tar"
+    if not out.exists():
+        for old in paths.IMAGES.glob(f"{repository.rpartition('/')[2]}-dev-*.tar"):
+            old.unlink()
+        archive.write(out, f"{repository}:{tag}", layers, config)
+    return Image(name=f"{repository}:{tag}", archive=out)
+
+
+def _layer(kind: str, content: list[str], make: Callable[[Path], None]) -> Layer:
+    """The layer named by `content`, made in a scratch folder if it is not kept yet."""
+    kept = LAYERS / f"{kind}-{_key(content)}"
+    index = kept.with_suffix(".json")
+    if index.exists():
+        return Layer(blob=kept.with_suffix(".tar.gz").read_bytes(), **json.loads(index.read_text()))
+    LAYERS.mkdir(parents=True, exist_ok=True)
+    for old in LAYERS.glob(f"{kind}-*"):
+        old.unlink()
+    with tempfile.TemporaryDirectory() as scratch:
+        root = Path(scratch) / "root"
+        make(root)
+        packed = archive.layer(root)
+    kept.with_suffix(".tar.gz").write_bytes(packed.blob)
+    index.write_text(json.dumps({"diff_id": packed.diff_id, "digest": packed.digest}))  # last: it says all is there
+    return packed
+
+
+def _key(content: list[str]) -> str:
+    return hashlib.sha256("\n".join(content).encode()).hexdigest()[:KEY_CHARS]
