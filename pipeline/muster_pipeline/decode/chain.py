@@ -2,7 +2,8 @@
 
 Base offset and leader epoch lie outside the CRC, so a flipped bit there shows only against the neighbours, before and
 behind. When all batches are in order, which is decided with two comparisons, all are kept. Otherwise the best chain is
-kept (most batches, and among equals the one with most exact joints), looking back a bounded number of batches.
+kept: most batches; among equals most exact joints (the offsets between two kept batches are as many as the batches
+skipped between them hold); among equals fewest changes of epoch. It looks back a bounded number of batches.
 
 Not found: a base offset that was raised within a gap of a compacted log, and one in the very last batch of an active
 segment.
@@ -16,6 +17,7 @@ from muster_pipeline.decode.headers import Headers
 from muster_pipeline.decode.limits import CHAIN_LOOK_BACK
 from muster_pipeline.decode.view import I64, Bools
 
+_BATCH, _JOINT = 4, 2
 SEGMENT_SPAN = (1 << 31) - 1
 """Offsets of a segment beyond its base: Kafka and Muster roll before that."""
 
@@ -52,6 +54,8 @@ def in_order(headers: Headers, place: Place) -> Bools | None:
 def _best_chain(headers: Headers, place: Place, inside: Bools) -> Bools:
     """Longest chain by dynamic programming: a batch may follow any of the CHAIN_LOOK_BACK before it, or `place`."""
     base, last, epoch = headers.base.tolist(), headers.last.tolist(), headers.leader_epoch.tolist()
+    sizes = headers.last_delta + 1
+    level = (headers.base - (np.cumsum(sizes) - sizes)).tolist()  # equal for two batches whose joint is exact
     score = [0] * len(base)
     before = [-1] * len(base)
     for i in range(len(base)):
@@ -59,10 +63,10 @@ def _best_chain(headers: Headers, place: Place, inside: Bools) -> Bools:
             score[i] = -1
             continue
         if epoch[i] >= place.epoch:
-            score[i] = 2 + (base[i] == place.next_offset)
+            score[i] = _BATCH + _JOINT * (level[i] == place.next_offset) + (epoch[i] == place.epoch)
         for j in range(max(0, i - CHAIN_LOOK_BACK), i):
             if score[j] > 0 and last[j] < base[i] and epoch[j] <= epoch[i]:
-                value = score[j] + 2 + (base[i] == last[j] + 1)
+                value = score[j] + _BATCH + _JOINT * (level[i] == level[j]) + (epoch[i] == epoch[j])
                 if value > score[i]:
                     score[i], before[i] = value, j
     mask = np.zeros(len(base), np.bool_)

@@ -181,7 +181,6 @@ def _own_member(fields: Fields, protocol_type: str, chosen: str | None) -> Row:
         name, metadata = fields.compact_string(), fields.compact_bytes()
         protocols.setdefault(name, metadata)
         first = metadata if number == 0 else first
-        fields.tags()
     assigned = fields.compact_bytes()
     fields.tags()
     return {

@@ -1,8 +1,8 @@
 """The consumer protocol inside a member's bytes: subscriptions (versions 0 to 3 and later) and assignments.
 
 These bytes belong to the clients: a coordinator never looks into them, and any client may write anything. What cannot
-be read is therefore null ("unknown"), never an error. A version above 3 is read as 3 and its tail is ignored, as clients
-do. Layouts: Kafka's ConsumerProtocolSubscription and ConsumerProtocolAssignment.
+be read is therefore null ("unknown"), never an error. A version above 3 is read as 3 and its tail is ignored, as
+clients do. Layouts: Kafka's ConsumerProtocolSubscription and ConsumerProtocolAssignment.
 """
 
 from typing import Any
