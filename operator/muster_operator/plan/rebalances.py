@@ -21,9 +21,10 @@ from muster_operator.world.group import GroupView, GroupWorld
 from muster_operator.world.views import StatefulSetView, Unknown
 
 SETTLED = ("Stable", "Empty", "Dead")
+MOVING = ("PreparingRebalance", "CompletingRebalance")
 
 Record = Mapping[str, Any]
-"""`{"time", "cause", "message"}`: `status.lastRebalance`."""
+"""`{"time", "cause", "message", "generation"}`: `status.lastRebalance`."""
 
 
 def last_rebalance(world: GroupWorld) -> Record | None:
@@ -32,36 +33,45 @@ def last_rebalance(world: GroupWorld) -> Record | None:
     known: Record | None = stored.get("lastRebalance")
     if isinstance(group, Unknown):
         return known
-    before = stored.get("state")
-    if before not in (*SETTLED, "PreparingRebalance", "CompletingRebalance"):
+    before, generation = stored.get("state"), stored.get("generation")
+    counted = group.generation is not None and generation is not None
+    if before not in (*SETTLED, *MOVING):
+        if counted and generation != group.generation:
+            return _record(world, group, [], [])
         if known is None and group.last_rebalance_ms is not None:
-            return _record(group, group.last_rebalance_ms, Reason.UNKNOWN_CAUSE, "it was before the first look")
+            return _record(world, group, [], [])
         return known
     joined, left = _moved(stored, group)
-    if before not in SETTLED:
-        if known is not None and known.get("cause") == Reason.UNKNOWN_CAUSE and (joined or left):
-            return {**known, **_explained(world, group, joined, left)}
-        return known
-    generation = stored.get("generation")
-    counted = group.generation is not None and generation is not None
+    if before in MOVING:
+        return known if known is None else _completed(world, group, known, joined, left)
     if group.state in SETTLED and (generation == group.generation if counted else not (joined or left)):
         return known
-    at_ms = group.last_rebalance_ms if group.last_rebalance_ms is not None else world.now_ms
-    return {"time": timestamp(at_ms), **_explained(world, group, joined, left)}
+    return _record(world, group, joined, left)
+
+
+def _record(world: GroupWorld, group: GroupView, joined: list[str], left: list[str]) -> Record:
+    """What the coordinator tells of the last rebalance is about this one only when it is over."""
+    told = group.last_rebalance_ms if group.state in SETTLED else None
+    found = {"time": timestamp(told if told is not None else world.now_ms), **_explained(world, group, joined, left)}
+    return found if group.generation is None else found | {"generation": group.generation}
+
+
+def _completed(world: GroupWorld, group: GroupView, known: Record, joined: list[str], left: list[str]) -> Record:
+    """The rebalance under way: its cause when it shows, its generation when it is over."""
+    found = dict(known)
+    if known.get("cause") == Reason.UNKNOWN_CAUSE and (joined or left):
+        found |= _explained(world, group, joined, left)
+    if group.state in SETTLED and group.generation is not None:
+        found["generation"] = group.generation
+    if group.state in SETTLED and group.last_rebalance_ms is not None:
+        found["time"] = timestamp(group.last_rebalance_ms)
+    return found
 
 
 def _explained(world: GroupWorld, group: GroupView, joined: list[str], left: list[str]) -> dict[str, str]:
     cause, message = _cause(world, joined, left)
-    return {"cause": str(cause), "message": _with_word(group, message)}
-
-
-def _record(group: GroupView, at_ms: int, cause: Reason, message: str) -> Record:
-    return {"time": timestamp(at_ms), "cause": str(cause), "message": _with_word(group, message)}
-
-
-def _with_word(group: GroupView, message: str) -> str:
-    said = group.last_rebalance_reason
-    return f"{message}; the coordinator says: {said}" if said else message
+    said = group.last_rebalance_reason if group.state in SETTLED else None
+    return {"cause": str(cause), "message": f"{message}; the coordinator says: {said}" if said else message}
 
 
 def _moved(stored: Mapping[str, Any], group: GroupView) -> tuple[list[str], list[str]]:
@@ -112,4 +122,4 @@ def _by_members(joined: list[str], left: list[str]) -> tuple[Reason, str]:
         return Reason.MEMBER_LEFT, f"{naming_some(left)} left or was expelled{also}"
     if joined:
         return Reason.MEMBER_JOINED, f"{naming_some(joined)} joined"
-    return Reason.UNKNOWN_CAUSE, "the same members as before"
+    return Reason.UNKNOWN_CAUSE, "nothing that was seen explains it"

@@ -242,7 +242,7 @@ def _others_unsettled(scene: _Scene, chosen: PodView | None) -> Step | None:
             continue
         why = unsettled(pod, now_ms=scene.now_ms, settings=scene.settings)
         if why is None and pod.name not in scene.replicas:
-            why = "does not answer on its admin port"
+            return scene.wait(Reason.REPLICAS_UNREACHABLE, f"{pod.name} does not answer on its admin port", pod.name)
         if why is None and not scene.replicas[pod.name].ready:
             why = "says that it is not ready: " + "; ".join(scene.replicas[pod.name].not_ready)
         if why is not None:
@@ -278,7 +278,7 @@ def _drain_or_evict(scene: _Scene, pod: PodView, replica: ReplicaView | None, br
     led = [number for number, led in scene.survey.led.items() if led.leader == broker]
     if replica is None:
         if pod.ready:
-            return scene.wait(Reason.WAITING_FOR_POD, f"{pod.name} does not answer on its admin port", pod.name)
+            return scene.wait(Reason.REPLICAS_UNREACHABLE, f"{pod.name} does not answer on its admin port", pod.name)
         reason = f"{pod.name} is not Ready, does not answer and leads nothing; it has the old revision {pod.revision}"
         return _evict(scene, pod, reason, Event(reason=Reason.EVICTING_POD, message=reason))
     if replica.drain_phase == IDLE:

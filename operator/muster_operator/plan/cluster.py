@@ -1,0 +1,137 @@
+"""One pass over a CoordinatorCluster: its children first, then at most one step of a restart, then its status.
+
+Three things hold a restart back in a pass: the object is paused, its live children could not be seen, or the
+StatefulSet or ConfigMap is not as it should be yet. In the last case the StatefulSet's revision may be anybody's.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from muster_operator.api.conditions import ClusterCondition, Reason
+from muster_operator.drift import quantity
+from muster_operator.naming import CONFIG_HASH_ANNOTATION
+from muster_operator.plan.actions import Apply, EnsureSecret, Event, Plan
+from muster_operator.plan.children import ChildrenPlan, plan_children
+from muster_operator.plan.conditions import condition
+from muster_operator.plan.rollout import Step, next_step
+from muster_operator.plan.scaling import kept_replicas
+from muster_operator.plan.settings import PlanSettings
+from muster_operator.plan.status_cluster import cluster_status
+from muster_operator.resources.cluster import children
+from muster_operator.resources.coordinator_statefulset import claim_name, larger_claim
+from muster_operator.resources.surplus import of_cluster
+from muster_operator.resources.token_secret import admin_token
+from muster_operator.world.cluster import ClusterWorld
+from muster_operator.world.views import StatefulSetView, Unknown
+
+
+def plan_cluster(world: ClusterWorld, settings: PlanSettings) -> Plan:
+    """What to do about one CoordinatorCluster now, and its whole status."""
+    owner = world.owner
+    if owner.deleting:
+        return Plan(
+            actions=(),
+            status=owner.status,
+            events=(),
+            requeue_after_ms=settings.resync_ms,
+            decision=Reason.DELETING,
+            reason="Kubernetes removes what belongs to it",
+        )
+    kept, scaling = kept_replicas(world)
+    made = _children(world, settings, kept)
+    step = next_step(world, settings)
+    status = cluster_status(world, kept=kept, scaling=scaling, children=made, step=step, settings=settings)
+    if owner.paused:
+        return Plan(
+            actions=(),
+            status=status,
+            events=(),
+            requeue_after_ms=settings.wait_ms,
+            decision=Reason.PAUSED,
+            reason="only the status is written",
+        )
+    if made.held:
+        step = replace(step, action=None, events=())
+    growing = _growing(world)
+    actions = (*made.actions, *growing, *((step.action,) if step.action is not None else ()))
+    decision, reason = _decision(made, step)
+    return Plan(
+        actions=actions,
+        status=status,
+        events=(*step.events, *_news(world, status)),
+        requeue_after_ms=min(step.again_ms, settings.step_ms) if actions else step.again_ms,
+        decision=decision,
+        reason=reason,
+    )
+
+
+def _children(world: ClusterWorld, settings: PlanSettings, kept: int) -> ChildrenPlan:
+    owner, spec, statefulset = world.owner, world.spec, world.statefulset
+    if isinstance(statefulset, Unknown):
+        return plan_children(owner, statefulset, ())
+    live = world.children if not isinstance(world.children, Unknown) else {}
+    desired = children(
+        owner,
+        spec,
+        image=settings.operator_image,
+        operator_namespace=settings.operator_namespace,
+        operator_labels=settings.operator_labels,
+        replicas=kept,
+        storage_size=_made_size(live.get(("StatefulSet", owner.name))),
+        pull_policy=settings.image_pull_policy,
+    )
+    pods = statefulset.pods if statefulset is not None else ()
+    in_use = {pod.annotations.get(CONFIG_HASH_ANNOTATION, "") for pod in pods}
+    surplus = of_cluster(owner, live=live, wanted=desired, config_hashes_in_use=in_use)
+    return plan_children(owner, world.children, desired, secret=EnsureSecret(**admin_token(owner)), surplus=surplus)
+
+
+def _made_size(live: Mapping[str, Any] | None) -> str | None:
+    """Size in the live StatefulSet's claim template, which may never change."""
+    templates = ((live or {}).get("spec") or {}).get("volumeClaimTemplates") or ()
+    return _storage(templates[0]) if templates else None
+
+
+def _storage(claim: Mapping[str, Any]) -> str | None:
+    found = claim.get("spec", {}).get("resources", {}).get("requests", {}).get("storage")
+    return str(found) if found is not None else None
+
+
+def _growing(world: ClusterWorld) -> tuple[Apply, ...]:
+    """Live volume claims that ask for less than the spec wants."""
+    statefulset, live, size = world.statefulset, world.children, world.spec.storage.size
+    if not isinstance(statefulset, StatefulSetView) or isinstance(live, Unknown):
+        return ()
+    found = []
+    for ordinal in range(statefulset.replicas):
+        claim = live.get(("PersistentVolumeClaim", claim_name(world.owner, ordinal)))
+        asked, wanted = quantity(_storage(claim)) if claim is not None else None, quantity(size)
+        if asked is not None and wanted is not None and asked < wanted:
+            found.append(Apply(manifest=larger_claim(world.owner, ordinal, size)))
+    return tuple(found)
+
+
+def _decision(made: ChildrenPlan, step: Step) -> tuple[Reason, str]:
+    if made.unknown is not None:
+        return Reason.NOT_OBSERVED, made.reason
+    if made.taken:
+        return Reason.NAME_TAKEN, made.reason
+    if made.actions and step.action is None:
+        return Reason.CREATING_CHILDREN, made.reason
+    return step.decision, step.reason
+
+
+def _news(world: ClusterWorld, status: dict[str, Any]) -> tuple[Event, ...]:
+    """Events of what has changed against the stored status: said once, not in each pass."""
+    found = []
+    before, now = (condition(one, ClusterCondition.DEGRADED) for one in (world.owner.status, status))
+    if now.get("status") == "True" and now.get("reason") != before.get("reason"):
+        found.append(Event(reason=now["reason"], message=now["message"], warning=True))
+    refused, was = (condition(one, ClusterCondition.SCALING_REFUSED) for one in (status, world.owner.status))
+    if refused.get("status") == "True" and was.get("message") != refused["message"]:
+        found.append(Event(reason=refused["reason"], message=refused["message"], warning=True))
+    ready = condition(status, ClusterCondition.READY)
+    if world.owner.status.get("rollout") and ready.get("status") == "True":
+        found.append(Event(reason=Reason.CONVERGED, message=ready["message"]))
+    return tuple(found)

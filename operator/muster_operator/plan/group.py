@@ -1,0 +1,103 @@
+"""One pass over a ConsumerGroup: its children, the instances that have left for good, its status.
+
+Rolling pods is the StatefulSet controller's work: replacing a static member within its session timeout costs nothing,
+so there is nothing to decide here. Without an address to give to the pods nothing is made or changed.
+"""
+
+from typing import Any
+
+from muster_operator.api.conditions import GroupCondition, Reason
+from muster_operator.plan.actions import Action, Event, Plan, RemoveMembers
+from muster_operator.plan.children import ChildrenPlan, plan_children
+from muster_operator.plan.conditions import condition
+from muster_operator.plan.scaling import Departure, departure
+from muster_operator.plan.settings import PlanSettings
+from muster_operator.plan.status_group import group_status, is_paused
+from muster_operator.resources.group import children
+from muster_operator.resources.surplus import of_group
+from muster_operator.world.group import GroupView, GroupWorld
+from muster_operator.world.views import Unknown
+
+NEWS = (
+    (GroupCondition.STATIC_MEMBERSHIP, (Reason.MEMBERS_DYNAMIC,)),
+    (GroupCondition.DEGRADED, (Reason.DUPLICATE_INSTANCE_ID, Reason.NAME_TAKEN, Reason.POD_FAILING)),
+)
+"""Conditions and reasons that somebody should act on."""
+
+
+def plan_group(world: GroupWorld, settings: PlanSettings) -> Plan:
+    """What to do about one ConsumerGroup now, and its whole status."""
+    owner = world.owner
+    if owner.deleting:
+        return Plan(
+            actions=(),
+            status=owner.status,
+            events=(),
+            requeue_after_ms=settings.resync_ms,
+            decision=Reason.DELETING,
+            reason="Kubernetes removes what belongs to it",
+        )
+    made = _children(world)
+    leaving = departure(world)
+    status = group_status(world, children=made, leaving=leaving)
+    actions: tuple[Action, ...] = ()
+    events: tuple[Event, ...] = _news(world, status)
+    if not is_paused(world):
+        actions = made.actions
+        if leaving.instance_ids and not made.held:
+            actions += (RemoveMembers(group_id=world.spec.group_id, instance_ids=leaving.instance_ids),)
+            events += (Event(reason=Reason.REMOVING_MEMBERS, message=leaving.reason),)
+    decision, reason = _decision(world, made, leaving, status)
+    return Plan(
+        actions=actions,
+        status=status,
+        events=events,
+        requeue_after_ms=_again_ms(world, actions, status, settings),
+        decision=decision,
+        reason=reason,
+    )
+
+
+def _children(world: GroupWorld) -> ChildrenPlan:
+    owner = world.owner
+    if isinstance(world.statefulset, Unknown):
+        return plan_children(owner, world.statefulset, ())
+    live = world.children if not isinstance(world.children, Unknown) else {}
+    if isinstance(world.bootstrap, Unknown):
+        if world.spec.template is not None:
+            return plan_children(owner, world.bootstrap, ())
+        return plan_children(owner, world.children, (), surplus=of_group(owner, live=live, wanted=()))
+    desired = children(owner, world.spec, bootstrap=world.bootstrap)
+    return plan_children(owner, world.children, desired, surplus=of_group(owner, live=live, wanted=desired))
+
+
+def _decision(world: GroupWorld, made: ChildrenPlan, leaving: Departure, status: dict[str, Any]) -> tuple[Reason, str]:
+    if is_paused(world):
+        return Reason.PAUSED, "only the status is written"
+    if made.taken:
+        return Reason.NAME_TAKEN, made.reason
+    if made.actions:
+        return Reason.CREATING_CHILDREN, made.reason
+    if leaving.instance_ids:
+        return leaving.decision, leaving.reason
+    progressing = condition(status, GroupCondition.PROGRESSING)
+    return Reason(progressing["reason"]), progressing["message"]
+
+
+def _again_ms(world: GroupWorld, actions: tuple[Action, ...], status: dict[str, Any], settings: PlanSettings) -> int:
+    """A group tells nobody of its changes, so it is asked: seldom when it is Stable and nothing is under way."""
+    if actions:
+        return settings.step_ms
+    settled = condition(status, GroupCondition.PROGRESSING)["status"] == "False"
+    stable = isinstance(world.group, GroupView) and world.group.state in ("Stable", "Empty")
+    return settings.group_poll_ms if settled and stable else settings.wait_ms
+
+
+def _news(world: GroupWorld, status: dict[str, Any]) -> tuple[Event, ...]:
+    """Events of what has changed against the stored status: said once, not in each pass."""
+    found = []
+    for type_, reasons in NEWS:
+        before, now = condition(world.owner.status, type_), condition(status, type_)
+        if now["reason"] in reasons and now["reason"] != before.get("reason"):
+            found.append(Event(reason=now["reason"], message=now["message"], warning=True))
+    return tuple(found)

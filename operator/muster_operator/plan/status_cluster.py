@@ -1,0 +1,191 @@
+"""Status of a CoordinatorCluster: what was seen in this pass and what the plan does about it.
+
+Fast numbers stay out (indexes, terms): each would be a write. What could not be seen is not guessed: the condition says
+Unknown and numbers stay as they were last seen.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from muster_operator import naming
+from muster_operator.api.conditions import ClusterCondition, Reason
+from muster_operator.plan import quorum
+from muster_operator.plan.children import ChildrenPlan
+from muster_operator.plan.conditions import Finding, finding, merged, timestamp
+from muster_operator.plan.pods import broken
+from muster_operator.plan.rollout import Step
+from muster_operator.plan.settings import PlanSettings
+from muster_operator.resources.cluster import external_bootstrap, internal_bootstrap
+from muster_operator.world.cluster import ClusterWorld, ReplicaView
+from muster_operator.world.views import StatefulSetView, Unknown
+
+MEMBERS_MAX = 7
+
+
+def cluster_status(
+    world: ClusterWorld, *, kept: int, scaling: Finding, children: ChildrenPlan, step: Step, settings: PlanSettings
+) -> dict[str, Any]:
+    """The whole `.status`."""
+    owner, statefulset = world.owner, world.statefulset
+    available = _quorum(world, settings)
+    status: dict[str, Any] = {
+        "observedGeneration": owner.generation,
+        "selector": ",".join(
+            f"{key}={value}"
+            for key, value in naming.selector(component=naming.COORDINATOR, instance=owner.name).items()
+        ),
+        "bootstrapServers": _bootstrap(world, kept),
+        "conditions": merged(
+            owner.status,
+            (
+                _ready(world, available, children, step),
+                available,
+                _progressing(world, children, step),
+                _degraded(world, available, children, step),
+                scaling,
+                _paused(world),
+            ),
+            generation=owner.generation,
+            now_ms=world.now_ms,
+        ),
+    }
+    if isinstance(statefulset, StatefulSetView):
+        status |= _of_statefulset(world, statefulset, kept, step)
+    else:
+        carried = ("replicas", "readyReplicas", "readyText", "currentRevision", "updateRevision", "members")
+        status |= {key: owner.status[key] for key in carried if key in owner.status}
+        status["controllerLeader"] = "Unknown"
+    return status
+
+
+def _of_statefulset(world: ClusterWorld, statefulset: StatefulSetView, kept: int, step: Step) -> dict[str, Any]:
+    views = [view for view in world.replicas.values() if isinstance(view, ReplicaView)]
+    old = [pod.revision for pod in statefulset.pods if pod.revision != statefulset.update_revision]
+    ready = sum(1 for pod in statefulset.pods if pod.ready and not pod.terminating)
+    found: dict[str, Any] = {
+        "replicas": kept,
+        "readyReplicas": ready,
+        "readyText": f"{ready}/{kept}",
+        "currentRevision": old[0] if old else statefulset.update_revision,
+        "updateRevision": statefulset.update_revision,
+        "members": [_member(world, pod.name, pod.ready) for pod in statefulset.pods[:MEMBERS_MAX]],
+    }
+    leader = quorum.survey(views).controller_leader
+    found["controllerLeader"] = next((view.pod for view in views if view.broker_id == leader), "Unknown")
+    if step.rolling:
+        found["rollout"] = _rollout(world, statefulset, step)
+    return found
+
+
+def _member(world: ClusterWorld, name: str, ready: bool) -> dict[str, Any]:
+    view = world.replicas.get(name)
+    if not isinstance(view, ReplicaView):
+        return {"name": name, "ready": ready, "drainPhase": "Unknown"}
+    return {
+        "name": name,
+        "brokerId": view.broker_id,
+        "ready": ready,
+        "drainPhase": view.drain_phase,
+        "leaderships": view.leaderships,
+    }
+
+
+def _rollout(world: ClusterWorld, statefulset: StatefulSetView, step: Step) -> dict[str, Any]:
+    """For people: which pod is being restarted, and since when pods go to this revision."""
+    before: Mapping[str, Any] = world.owner.status.get("rollout") or {}
+    same = before.get("toRevision") == statefulset.update_revision
+    found = {
+        "toRevision": statefulset.update_revision,
+        "since": before["since"] if same and "since" in before else timestamp(world.now_ms),
+    }
+    pod = next((pod for pod in statefulset.pods if pod.name == step.pod), None)
+    return found if pod is None else found | {"pod": pod.name, "uid": pod.uid}
+
+
+def _quorum(world: ClusterWorld, settings: PlanSettings) -> Finding:
+    type_ = ClusterCondition.QUORUM_AVAILABLE
+    statefulset = world.statefulset
+    views = [view for view in world.replicas.values() if isinstance(view, ReplicaView)]
+    if not isinstance(statefulset, StatefulSetView) or not views:
+        return finding(type_, None, Reason.QUORUM_UNKNOWN, "no replica answered on its admin port")
+    if all(view.cluster_id is None for view in views) and len(views) == statefulset.replicas:
+        return finding(type_, False, Reason.NOT_FORMED, "the coordinators have not formed their cluster yet")
+    survey = quorum.survey(views)
+    ready = frozenset(pod.ordinal for pod in statefulset.pods if pod.ready and not pod.terminating)
+    weak = quorum.without_majority(survey, ready, settings.caught_up_entries_max)
+    if weak:
+        return finding(type_, False, Reason.QUORUM_LOST, f"no caught-up majority of {survey.naming(weak)}")
+    if not survey.complete:
+        if len(ready) < statefulset.replicas // 2 + 1:
+            message = f"{len(ready)} of {statefulset.replicas} coordinators are Ready: no majority"
+            return finding(type_, False, Reason.QUORUM_LOST, message)
+        groups = survey.headless or (quorum.CONTROLLER_GROUP,)
+        return finding(type_, None, Reason.QUORUM_UNKNOWN, f"no leader is known of {survey.naming(groups)}")
+    return finding(type_, True, Reason.QUORUM_HEALTHY, f"{len(survey.led)} Raft groups have a caught-up majority")
+
+
+def _ready(world: ClusterWorld, available: Finding, children: ChildrenPlan, step: Step) -> Finding:
+    type_ = ClusterCondition.READY
+    if children.unknown is not None or isinstance(world.statefulset, Unknown):
+        return finding(type_, None, Reason.NOT_OBSERVED, children.unknown or step.reason)
+    if children.taken:
+        return finding(type_, False, Reason.NAME_TAKEN, children.reason)
+    if children.workload_pending:
+        return finding(type_, False, Reason.CREATING_CHILDREN, children.reason)
+    if step.decision == Reason.CONVERGED:
+        if available.status == "True":
+            return finding(type_, True, Reason.ALL_READY, step.reason)
+        return Finding(type=type_, status=available.status, reason=available.reason, message=available.message)
+    unknown = step.decision == Reason.REPLICAS_UNREACHABLE
+    return finding(type_, None if unknown else False, step.decision, step.reason)
+
+
+def _progressing(world: ClusterWorld, children: ChildrenPlan, step: Step) -> Finding:
+    type_ = ClusterCondition.PROGRESSING
+    if world.owner.paused:
+        return finding(type_, False, Reason.PAUSED, "nothing is done while it is paused")
+    if children.unknown is not None or isinstance(world.statefulset, Unknown):
+        return finding(type_, None, Reason.NOT_OBSERVED, children.unknown or step.reason)
+    if children.taken:
+        return finding(type_, False, Reason.NAME_TAKEN, children.reason)
+    if children.actions and (children.held or step.action is None):
+        return finding(type_, True, Reason.CREATING_CHILDREN, children.reason)
+    if step.halted:
+        return finding(type_, False, step.decision, step.reason)
+    return finding(type_, step.decision != Reason.CONVERGED, step.decision, step.reason)
+
+
+def _degraded(world: ClusterWorld, available: Finding, children: ChildrenPlan, step: Step) -> Finding:
+    type_ = ClusterCondition.DEGRADED
+    if children.unknown is not None or isinstance(world.statefulset, Unknown):
+        return finding(type_, None, Reason.NOT_OBSERVED, children.unknown or step.reason)
+    if children.taken:
+        return finding(type_, True, Reason.NAME_TAKEN, children.reason)
+    if step.halted:
+        return finding(type_, True, step.decision, step.reason)
+    if available.reason == Reason.QUORUM_LOST:
+        return finding(type_, True, Reason.QUORUM_LOST, available.message)
+    pods = world.statefulset.pods if world.statefulset is not None else ()
+    for pod in pods:
+        why = broken(pod)
+        if why is not None:
+            reason = Reason.POD_UNSCHEDULABLE if pod.unschedulable else Reason.POD_FAILING
+            return finding(type_, True, reason, f"{pod.name}: {why}")
+    return finding(type_, False, Reason.AS_EXPECTED, "nothing is wrong that would not heal by waiting")
+
+
+def _paused(world: ClusterWorld) -> Finding:
+    if world.owner.paused:
+        return finding(ClusterCondition.PAUSED, True, Reason.PAUSED, f"annotation {naming.PAUSED_ANNOTATION}")
+    return finding(ClusterCondition.PAUSED, False, Reason.NOT_PAUSED, "it is not paused")
+
+
+def _bootstrap(world: ClusterWorld, kept: int) -> dict[str, str]:
+    """`internal` through the bootstrap Service; `external` pod by pod, for the pods whose node's address is known."""
+    found = {"internal": internal_bootstrap(world.owner, world.spec)}
+    if world.spec.external_listeners:
+        nodes = world.node_addresses if not isinstance(world.node_addresses, Unknown) else {}
+        pods = world.statefulset.pods if isinstance(world.statefulset, StatefulSetView) else ()
+        hosts = {pod.ordinal: nodes[pod.node] for pod in pods if pod.node is not None and pod.node in nodes}
+        found["external"] = external_bootstrap(world.owner, world.spec, hosts, kept) or "Unknown"
+    return found

@@ -1,0 +1,261 @@
+"""Status of a ConsumerGroup: pods as Kubernetes sees them, members and lag as the coordinator sees them.
+
+The two never stand in for each other: with the coordinator silent, `state` and `lagText` are `Unknown`, members and lag
+are absent, and nothing says Empty or 0. The generation stays as last seen, so that a rebalance in the meantime is
+noticed.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from muster_operator import naming
+from muster_operator.api.conditions import GroupCondition, Reason
+from muster_operator.api.group_status import MEMBERS_MAX
+from muster_operator.plan.children import ChildrenPlan
+from muster_operator.plan.conditions import Finding, finding, merged
+from muster_operator.plan.partitions import UNKNOWN, by_partition, lag_of, lag_over, text_of
+from muster_operator.plan.pods import broken, missing, observed, outdated
+from muster_operator.plan.rebalances import MOVING, last_rebalance
+from muster_operator.plan.scaling import Departure, naming_some
+from muster_operator.plan.static_membership import address, judge, pod_of
+from muster_operator.world.group import GroupView, GroupWorld, MemberView, PartitionView
+from muster_operator.world.views import StatefulSetView, Unknown
+
+
+def group_status(world: GroupWorld, *, children: ChildrenPlan, leaving: Departure) -> dict[str, Any]:
+    """The whole `.status`."""
+    owner, group = world.owner, world.group
+    static = judge(world)
+    lag = lag_of(group)
+    status: dict[str, Any] = {
+        "observedGeneration": owner.generation,
+        "selector": ",".join(
+            f"{key}={value}" for key, value in naming.selector(component=naming.CONSUMER, instance=owner.name).items()
+        ),
+        "lagText": lag.text,
+        "state": group.state if isinstance(group, GroupView) else UNKNOWN,
+        "conditions": merged(
+            owner.status,
+            (
+                _ready(world, children),
+                _reachable(world),
+                static,
+                _progressing(world, children, leaving, static),
+                _degraded(world, children, static),
+                _paused(world),
+            ),
+            generation=owner.generation,
+            now_ms=world.now_ms,
+        ),
+    }
+    status |= _of_pods(world)
+    if isinstance(world.bootstrap, str):
+        status["bootstrapServers"] = {"internal": world.bootstrap}
+    if lag.records is not None:
+        status["lag"] = lag.records
+    rebalance = last_rebalance(world)
+    if rebalance is not None:
+        status["lastRebalance"] = dict(rebalance)
+    return status | (_of_group(world, group) if isinstance(group, GroupView) else _last_generation(owner.status))
+
+
+def unknown_reason(unknown: Unknown) -> Reason:
+    """An adapter's word as a documented reason."""
+    try:
+        return Reason(unknown.reason)
+    except ValueError:
+        return Reason.NOT_OBSERVED
+
+
+def _of_pods(world: GroupWorld) -> dict[str, Any]:
+    if isinstance(world.statefulset, Unknown):
+        stored = world.owner.status
+        return {key: stored[key] for key in ("replicas", "readyReplicas", "readyText") if key in stored}
+    pods = world.statefulset.pods if world.statefulset is not None else ()
+    ready = sum(1 for pod in pods if pod.ready and not pod.terminating)
+    text = f"{ready}/{world.spec.replicas}" if world.spec.template is not None else "-"
+    return {"replicas": len(pods), "readyReplicas": ready, "readyText": text}
+
+
+def _of_group(world: GroupWorld, group: GroupView) -> dict[str, Any]:
+    known = by_partition(group)
+    members = sorted(group.members, key=lambda one: (_ordinal(one), one.instance_id or "", one.member_id))
+    found: dict[str, Any] = {
+        "coordinator": group.coordinator,
+        "protocol": group.protocol,
+        "protocolType": group.protocol_type,
+        "memberCount": len(members),
+        "members": [_member(world, one, known) for one in members[:MEMBERS_MAX]],
+        "partitions": _counts(group),
+    }
+    return found if group.generation is None else found | {"generation": group.generation}
+
+
+def _counts(group: GroupView) -> dict[str, int]:
+    lag = lag_of(group)
+    return {
+        "total": lag.total,
+        "assigned": len({(topic, n) for one in group.members for topic, numbers in one.assignment for n in numbers}),
+        "committed": lag.total - lag.without_commit,
+        "uncommitted": lag.without_commit,
+        "unknown": lag.unknown,
+    }
+
+
+def _last_generation(stored: Mapping[str, Any]) -> dict[str, Any]:
+    return {"generation": stored["generation"]} if "generation" in stored else {}
+
+
+def _ordinal(member: MemberView) -> int:
+    return naming.ordinal_of(member.instance_id or "")
+
+
+def _member(world: GroupWorld, member: MemberView, known: Mapping[tuple[str, int], PartitionView]) -> dict[str, Any]:
+    owned = [(topic, number) for topic, numbers in member.assignment for number in numbers]
+    found: dict[str, Any] = {
+        "memberId": member.member_id,
+        "clientId": member.client_id,
+        "host": address(member),
+        "partitions": text_of(member.assignment),
+    }
+    if member.instance_id is not None:
+        found["instanceId"] = member.instance_id
+    pod = pod_of(world, member)
+    if pod is not None:
+        found["pod"] = pod.name
+    if all(one in known for one in owned):
+        records = lag_over([known[one] for one in owned]).records
+        if records is not None:
+            found["lag"] = records
+    return found
+
+
+def _ready(world: GroupWorld, children: ChildrenPlan) -> Finding:
+    type_ = GroupCondition.READY
+    statefulset, group = world.statefulset, world.group
+    if children.taken:
+        return finding(type_, False, Reason.NAME_TAKEN, children.reason)
+    if world.spec.template is not None:
+        if isinstance(statefulset, Unknown) or isinstance(world.children, Unknown):
+            return finding(type_, None, Reason.NOT_OBSERVED, "the pods could not be looked at")
+        pods = _pods_wanted(world, statefulset)
+        if pods is not None:
+            return finding(type_, False, pods[0], pods[1])
+    if isinstance(group, Unknown):
+        return finding(type_, None, unknown_reason(group), group.message)
+    if group.state in MOVING:
+        return finding(type_, False, Reason.GROUP_REBALANCING, f"the group is in {group.state}")
+    if world.spec.template is not None and world.spec.replicas == 0:
+        return finding(type_, True, Reason.SCALED_TO_ZERO, "`replicas` is 0 and no pod is left")
+    if group.state == "Dead":
+        return finding(type_, False, Reason.GROUP_NOT_FOUND, "the coordinator does not know the group")
+    if not group.members:
+        return finding(type_, False, Reason.GROUP_EMPTY, "the group has no members")
+    absent = _absent(world, group)
+    if absent is not None:
+        return finding(type_, False, Reason.MEMBERS_MISSING, absent)
+    return finding(type_, True, Reason.GROUP_STABLE, f"{len(group.members)} members have their partitions")
+
+
+def _pods_wanted(world: GroupWorld, statefulset: StatefulSetView | None) -> tuple[Reason, str] | None:
+    """What the pods lack; None when exactly the wanted ones are there, Ready and of the wanted revision."""
+    if statefulset is None:
+        return Reason.CREATING_CHILDREN, "the StatefulSet does not exist yet"
+    if not observed(statefulset) or statefulset.replicas != world.spec.replicas:
+        return Reason.STATEFULSET_NOT_OBSERVED, "the StatefulSet's controller has not seen its last change yet"
+    surplus = [pod.name for pod in statefulset.pods if pod.ordinal >= statefulset.replicas]
+    if surplus:
+        return Reason.SCALING, f"{naming_some(surplus)} still exist"
+    terminating = [pod.name for pod in statefulset.pods if pod.terminating]
+    if any(outdated(statefulset, pod) for pod in statefulset.pods):
+        return Reason.ROLLING_OUT, f"pods are being replaced by ones of revision {statefulset.update_revision}"
+    if terminating:
+        return Reason.POD_TERMINATING, f"{naming_some(terminating)} are being stopped"
+    waiting = [pod.name for pod in statefulset.pods if not pod.ready]
+    waiting += [naming.pod_name(statefulset.name, ordinal) for ordinal in missing(statefulset)]
+    return (Reason.WAITING_FOR_POD, f"{naming_some(waiting)} not Ready") if waiting else None
+
+
+def _absent(world: GroupWorld, group: GroupView) -> str | None:
+    """Ready pods that are no members, as far as it can be known."""
+    statefulset = world.statefulset
+    if world.spec.template is None or not isinstance(statefulset, StatefulSetView):
+        return None
+    ready = [pod for pod in statefulset.pods if pod.ready and not pod.terminating]
+    if len(group.members) >= len(ready):
+        return None
+    present = {pod.name for member in group.members if (pod := pod_of(world, member)) is not None}
+    absent = [pod.name for pod in ready if pod.name not in present]
+    return f"{len(group.members)} members, {len(ready)} Ready pods; not seen in the group: {naming_some(absent)}"
+
+
+def _reachable(world: GroupWorld) -> Finding:
+    type_ = GroupCondition.CLUSTER_REACHABLE
+    for answer in (world.bootstrap, world.group):
+        if isinstance(answer, Unknown):
+            reason = unknown_reason(answer)
+            return finding(type_, None if reason == Reason.NOT_OBSERVED else False, reason, answer.message)
+    return finding(type_, True, Reason.REACHABLE, "the group's coordinator answered")
+
+
+def _progressing(world: GroupWorld, children: ChildrenPlan, leaving: Departure, static: Finding) -> Finding:
+    type_ = GroupCondition.PROGRESSING
+    statefulset = world.statefulset
+    if is_paused(world):
+        return finding(type_, False, Reason.PAUSED, "nothing is done while it is paused")
+    if children.taken:
+        return finding(type_, False, Reason.NAME_TAKEN, children.reason)
+    if children.actions:
+        return finding(type_, True, Reason.CREATING_CHILDREN, children.reason)
+    if world.spec.template is not None:
+        if isinstance(statefulset, Unknown) or isinstance(world.children, Unknown):
+            return finding(type_, None, Reason.NOT_OBSERVED, "the pods could not be looked at")
+        if leaving.instance_ids or leaving.waiting_for:
+            return finding(type_, True, leaving.decision, leaving.reason)
+        pods = _pods_wanted(world, statefulset)
+        if pods is not None:
+            return finding(type_, True, pods[0], pods[1] + _promise(pods[0], static))
+    if isinstance(world.group, GroupView) and world.group.state in MOVING:
+        return finding(type_, True, Reason.GROUP_REBALANCING, f"the group is in {world.group.state}")
+    if world.spec.template is None:
+        return finding(type_, False, Reason.OBSERVING_ONLY, "there is no `template`: the operator runs no consumers")
+    return finding(type_, False, Reason.CONVERGED, "nothing is left to do")
+
+
+def _promise(reason: Reason, static: Finding) -> str:
+    """Only proven static membership lets us promise anything."""
+    if reason != Reason.ROLLING_OUT:
+        return ""
+    if static.status == "True":
+        return "; members are static: a pod that is back within the session timeout costs no rebalance"
+    return f"; no promise about rebalances ({static.reason})"
+
+
+def _degraded(world: GroupWorld, children: ChildrenPlan, static: Finding) -> Finding:
+    type_ = GroupCondition.DEGRADED
+    if children.taken:
+        return finding(type_, True, Reason.NAME_TAKEN, children.reason)
+    if static.reason == Reason.DUPLICATE_INSTANCE_ID:
+        return finding(type_, True, Reason.DUPLICATE_INSTANCE_ID, static.message)
+    pods = world.statefulset.pods if isinstance(world.statefulset, StatefulSetView) else ()
+    for pod in pods:
+        why = broken(pod)
+        if why is not None:
+            reason = Reason.POD_UNSCHEDULABLE if pod.unschedulable else Reason.POD_FAILING
+            return finding(type_, True, reason, f"{pod.name}: {why}")
+    if isinstance(world.bootstrap, Unknown) and unknown_reason(world.bootstrap) == Reason.CLUSTER_NOT_FOUND:
+        return finding(type_, True, Reason.CLUSTER_NOT_FOUND, world.bootstrap.message)
+    if isinstance(world.group, Unknown) or isinstance(world.statefulset, Unknown):
+        return finding(type_, None, Reason.NOT_OBSERVED, "not everything could be looked at")
+    return finding(type_, False, Reason.AS_EXPECTED, "nothing is wrong that would not heal by waiting")
+
+
+def is_paused(world: GroupWorld) -> bool:
+    return world.owner.paused or world.spec.paused
+
+
+def _paused(world: GroupWorld) -> Finding:
+    if is_paused(world):
+        by = "`paused`" if world.spec.paused else f"annotation {naming.PAUSED_ANNOTATION}"
+        return finding(GroupCondition.PAUSED, True, Reason.PAUSED, by)
+    return finding(GroupCondition.PAUSED, False, Reason.NOT_PAUSED, "it is not paused")
