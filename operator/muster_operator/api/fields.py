@@ -25,8 +25,14 @@ class Property:
     def schema(self) -> dict[str, Json]:
         found: dict[str, Json] = {"description": self.text, **complete(self.shape)}
         if self.default is not UNSET:
-            found["default"] = self.default
+            found["default"] = self._whole_default()
         return found
+
+    def _whole_default(self) -> Json:
+        """The API server holds rules against a default as it is written, before it fills in what is inside."""
+        if isinstance(self.shape, Record) and self.shape.rules:
+            return plain(self.shape.parse(self.default, self.name))
+        return self.default
 
 
 def camel(name: str) -> str:

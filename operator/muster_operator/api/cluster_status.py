@@ -1,0 +1,56 @@
+"""`.status` of a CoordinatorCluster: what was seen, kept small. Fast numbers (indexes, terms) are metrics, not
+status."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from muster_operator.api.fields import Record, spec_field
+from muster_operator.api.schema import Boolean, ListOf, Text
+from muster_operator.api.status import CONDITIONS, COUNT, LONG, TIME, WORD
+
+# ruff: noqa: RUF009  # a field is a call with its shape and text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorMember:
+    name: str = spec_field(WORD, "Name of the pod.", required=True)
+    broker_id: int | None = spec_field(COUNT, "Its broker id. Absent: it did not answer.")
+    ready: bool | None = spec_field(Boolean(), "Whether the pod is Ready.")
+    drain_phase: str | None = spec_field(WORD, "idle, marking, transferring or drained; Unknown: it did not answer.")
+    leaderships: int | None = spec_field(COUNT, "Raft groups that it leads. Absent: it did not answer.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterRollout:
+    pod: str | None = spec_field(WORD, "The pod that is being restarted.")
+    uid: str | None = spec_field(WORD, "Its uid.")
+    to_revision: str | None = spec_field(WORD, "The wanted revision.")
+    since: str | None = spec_field(TIME, "When pods began to go to this revision.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterBootstrap:
+    internal: str | None = spec_field(Text(max_length=2000), "host:port inside the Kubernetes cluster.")
+    external: str | None = spec_field(
+        Text(max_length=2000), "host:port,... from outside, of the first external listener. Unknown: no node is known."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterStatus:
+    observed_generation: int | None = spec_field(LONG, "metadata.generation of the spec that this status is about.")
+    conditions: tuple[Any, ...] | None = spec_field(CONDITIONS, "Judgements with their reasons.")
+    replicas: int | None = spec_field(COUNT, "Coordinators that the cluster was made with.")
+    ready_replicas: int | None = spec_field(COUNT, "Coordinators that are Ready.")
+    ready_text: str | None = spec_field(WORD, "readyReplicas/replicas, for kubectl get.")
+    current_revision: str | None = spec_field(WORD, "Revision of the pods that are not yet replaced.")
+    update_revision: str | None = spec_field(WORD, "Revision that every pod shall have.")
+    controller_leader: str | None = spec_field(WORD, "Pod that leads the controller group, or Unknown.")
+    rollout: ClusterRollout | None = spec_field(Record(ClusterRollout), "The roll-out under way. Absent: none.")
+    members: tuple[CoordinatorMember, ...] | None = spec_field(
+        ListOf(items=Record(CoordinatorMember), max_items=7, keys=("name",)), "The coordinators, by pod."
+    )
+    bootstrap_servers: ClusterBootstrap | None = spec_field(
+        Record(ClusterBootstrap), "Where clients begin, inside and outside of the Kubernetes cluster."
+    )
+    selector: str | None = spec_field(Text(max_length=1000), "Label selector of the pods.")

@@ -1,0 +1,74 @@
+"""`.status` of a ConsumerGroup: what the coordinator says of the group. What is not known is absent or `Unknown`,
+never 0."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from muster_operator.api.fields import Record, spec_field
+from muster_operator.api.schema import ListOf, Text
+from muster_operator.api.status import CONDITIONS, COUNT, LONG, SENTENCE, TIME, WORD
+
+# ruff: noqa: RUF009  # a field is a call with its shape and text
+
+MEMBERS_MAX = 100
+"""Members that a status lists; `memberCount` is the truth."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMember:
+    member_id: str = spec_field(Text(max_length=1000), "Member id.", required=True)
+    instance_id: str | None = spec_field(Text(max_length=1000), "group.instance.id. Absent: a dynamic member.")
+    pod: str | None = spec_field(WORD, "The pod, where it could be told.")
+    client_id: str | None = spec_field(Text(max_length=1000), "client.id.")
+    host: str | None = spec_field(Text(max_length=1000), "Address that it connects from.")
+    partitions: tuple[str, ...] | None = spec_field(
+        ListOf(items=Text(max_length=10_000), max_items=1000), "What it owns, as topic:0-3,7."
+    )
+    lag: int | None = spec_field(LONG, "Records behind, over its partitions. Absent: unknown.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPartitions:
+    total: int | None = spec_field(COUNT, "Partitions of the topics.")
+    assigned: int | None = spec_field(COUNT, "Partitions that a member owns.")
+    committed: int | None = spec_field(COUNT, "Partitions with a committed offset.")
+    uncommitted: int | None = spec_field(COUNT, "Partitions without a committed offset: they count for no lag.")
+    unknown: int | None = spec_field(COUNT, "Partitions whose end could not be had: then lag is Unknown.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebalance:
+    time: str | None = spec_field(TIME, "When the generation changed, or when that was seen.")
+    cause: str | None = spec_field(WORD, "Why, as far as known: docs/operator-conditions.md.")
+    message: str | None = spec_field(SENTENCE, "The same as a sentence.")
+    generation: int | None = spec_field(LONG, "Generation that it led to.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupBootstrap:
+    internal: str | None = spec_field(Text(max_length=2000), "host:port,... that the consumers are given.")
+    external: str | None = spec_field(Text(max_length=2000), "host:port,... from outside, where there is a listener.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupStatus:
+    observed_generation: int | None = spec_field(LONG, "metadata.generation of the spec that this status is about.")
+    conditions: tuple[Any, ...] | None = spec_field(CONDITIONS, "Judgements with their reasons.")
+    state: str | None = spec_field(WORD, "Kafka's name of the group's state, or Unknown.")
+    generation: int | None = spec_field(LONG, "Generation of the group. Absent: the cluster does not tell.")
+    coordinator: str | None = spec_field(WORD, "Broker that coordinates the group, or Unknown.")
+    protocol: str | None = spec_field(WORD, "Assignor that the members agreed on.")
+    protocol_type: str | None = spec_field(WORD, "Protocol type: consumer.")
+    member_count: int | None = spec_field(COUNT, "Members of the group. Absent: unknown.")
+    members: tuple[GroupMember, ...] | None = spec_field(
+        ListOf(items=Record(GroupMember), max_items=MEMBERS_MAX, keys=("memberId",)), "The first 100 members."
+    )
+    partitions: GroupPartitions | None = spec_field(Record(GroupPartitions), "Partitions of the topics, counted.")
+    lag: int | None = spec_field(LONG, "Records behind, over all partitions. Absent: unknown.")
+    lag_text: str | None = spec_field(WORD, "lag for kubectl get: a number or Unknown.")
+    last_rebalance: Rebalance | None = spec_field(Record(Rebalance), "The last rebalance and its cause.")
+    replicas: int | None = spec_field(COUNT, "Consumer pods that exist.")
+    ready_replicas: int | None = spec_field(COUNT, "Consumer pods that are Ready.")
+    ready_text: str | None = spec_field(WORD, "readyReplicas/wanted, for kubectl get; - when only observing.")
+    selector: str | None = spec_field(Text(max_length=1000), "Label selector of the pods, for the scale subresource.")
+    bootstrap_servers: GroupBootstrap | None = spec_field(Record(GroupBootstrap), "Where the group's cluster is.")

@@ -1,0 +1,88 @@
+"""The kinds of `muster.dev/v1alpha1`: names, columns of `kubectl get`, subresources."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from muster_operator.api.cluster import ClusterSpec
+from muster_operator.api.cluster_status import ClusterStatus
+from muster_operator.api.group import GroupSpec
+from muster_operator.api.group_status import GroupStatus
+from muster_operator.api.kind import CLUSTER_NAME_LENGTH_MAX, GROUP_NAME_LENGTH_MAX
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column of `kubectl get`; `wide`: only with `-o wide`."""
+
+    name: str
+    path: str
+    text: str
+    type: str = "string"
+    wide: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    kind: str
+    plural: str
+    short: str
+    text: str
+    spec: type
+    spec_text: str
+    status: type
+    name_length_max: int
+    columns: tuple[Column, ...]
+    scale: bool
+
+
+def _condition(type_: str, field: str = "status") -> str:
+    return f'.status.conditions[?(@.type=="{type_}")].{field}'
+
+
+_AGE: Final = Column(name="Age", path=".metadata.creationTimestamp", type="date", text="Time since it was made.")
+
+COORDINATOR_CLUSTER: Final = Kind(
+    kind="CoordinatorCluster",
+    plural="coordinatorclusters",
+    short="cc",
+    text="CoordinatorCluster is a replicated coordinator of Kafka consumer groups.",
+    spec=ClusterSpec,
+    spec_text="The coordinators as they shall be.",
+    status=ClusterStatus,
+    name_length_max=CLUSTER_NAME_LENGTH_MAX,
+    columns=(
+        Column(name="Ready", path=_condition("Ready"), text="Whether everything is as it should be."),
+        Column(name="Replicas", path=".status.readyText", text="Ready coordinators of all."),
+        Column(name="Quorum", path=_condition("QuorumAvailable"), text="Whether every Raft group can commit."),
+        Column(name="Reason", path=_condition("Ready", "reason"), text="Why it is Ready or not."),
+        Column(name="Bootstrap", path=".status.bootstrapServers.internal", text="Where clients begin.", wide=True),
+        Column(name="External", path=".status.bootstrapServers.external", text="Where others begin.", wide=True),
+        Column(name="Revision", path=".status.updateRevision", text="Revision of the pods.", wide=True),
+        _AGE,
+    ),
+    scale=False,
+)
+CONSUMER_GROUP: Final = Kind(
+    kind="ConsumerGroup",
+    plural="consumergroups",
+    short="cg",
+    text="ConsumerGroup is a Kafka consumer group: its state and lag, and the pods that consume.",
+    spec=GroupSpec,
+    spec_text="The group as it shall be.",
+    status=GroupStatus,
+    name_length_max=GROUP_NAME_LENGTH_MAX,
+    columns=(
+        Column(name="State", path=".status.state", text="State of the group."),
+        Column(name="Ready", path=".status.readyText", text="Ready consumer pods of those wanted."),
+        Column(name="Members", path=".status.memberCount", type="integer", text="Members of the group."),
+        Column(name="Lag", path=".status.lagText", text="Records behind, over all partitions."),
+        Column(name="Static", path=_condition("StaticMembership"), text="Whether restarts cost no rebalance."),
+        Column(name="Group", path=".spec.groupId", text="Kafka's group id.", wide=True),
+        Column(name="Generation", path=".status.generation", type="integer", text="Generation.", wide=True),
+        Column(name="Coordinator", path=".status.coordinator", text="Broker that coordinates it.", wide=True),
+        Column(name="Reason", path=_condition("Ready", "reason"), text="Why it is Ready or not.", wide=True),
+        _AGE,
+    ),
+    scale=True,
+)
+KINDS: Final = (COORDINATOR_CLUSTER, CONSUMER_GROUP)

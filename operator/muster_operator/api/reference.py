@@ -1,0 +1,106 @@
+"""docs/crds.md and docs/operator-conditions.md as text, made from the same source as the CRDs."""
+
+from collections.abc import Iterator
+
+from muster_operator.api.conditions import ClusterCondition, GroupCondition, Reason, Word
+from muster_operator.api.fields import Property, Record
+from muster_operator.api.kinds import KINDS, Kind
+from muster_operator.api.schema import UNSET, ListOf, Rule, Shape
+from muster_operator.naming import API_VERSION
+
+_REWRITE = "`python -m tests.controller.api.generate`"
+
+
+def _records(path: str, shape: Shape) -> Iterator[tuple[str, Record]]:
+    """Every record at or below `shape` with the path under which users write it, parents first."""
+    if isinstance(shape, ListOf):
+        yield from _records(f"{path}[]", shape.items)
+    if isinstance(shape, Record):
+        yield path, shape
+        for item in shape.properties:
+            yield from _records(f"{path}.{item.name}", item.shape)
+
+
+def _default(item: Property) -> str:
+    if item.required:
+        return "must be set"
+    if item.default is UNSET:
+        return ""
+    shown = str(item.default).lower() if isinstance(item.default, bool) else str(item.default)
+    return f"`{shown}`" if shown not in ("{}", "[]") else ""
+
+
+def _rules(shape: Shape) -> tuple[Rule, ...]:
+    return (
+        *shape.rules,
+        *(shape.items.rules if isinstance(shape, ListOf) and not isinstance(shape.items, Record) else ()),
+    )
+
+
+def _table(path: str, record: Record) -> Iterator[str]:
+    yield f"### `{path}`"
+    yield ""
+    yield "| field | type | default | |"
+    yield "|---|---|---|---|"
+    messages = [rule.message for rule in record.rules]
+    for item in record.properties:
+        yield f"| `{item.name}` | {item.shape.type_text} | {_default(item)} | {item.text} |"
+        messages += [rule.message for rule in _rules(item.shape)]
+    yield ""
+    for message in messages:
+        yield f"* {message}"
+    if messages:
+        yield ""
+
+
+def _kind(kind: Kind) -> Iterator[str]:
+    yield f"## {kind.kind} (`{kind.short}`)"
+    yield ""
+    yield kind.text
+    yield ""
+    for root, cls in (("spec", kind.spec), ("status", kind.status)):
+        for path, record in _records(root, Record(cls)):
+            yield from _table(path, record)
+
+
+def crds_text() -> str:
+    lines = [
+        "# The custom resources, field by field",
+        "",
+        f"`{API_VERSION}`. The same is told by `kubectl explain cc.spec` and `kubectl explain cg.spec`. Below each",
+        "table: what the API server checks beyond types and bounds, in the words of its refusal. Parts of a pod",
+        "(affinity, resources, probes, ...) have Kubernetes' own fields and meanings.",
+        "",
+        f"This file is written from the types' source ({_REWRITE}); a test holds the two together.",
+        "",
+    ]
+    for kind in KINDS:
+        lines += _kind(kind)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _words(title: str, words: type[Word], head: str) -> Iterator[str]:
+    yield f"## {title}"
+    yield ""
+    yield f"| {head} | |"
+    yield "|---|---|"
+    for word in words:
+        yield f"| `{word.value}` | {word.text} |"
+    yield ""
+
+
+def conditions_text() -> str:
+    lines = [
+        "# Conditions and reasons",
+        "",
+        "Every condition has `status` True, False or Unknown. Unknown means that the operator could not look, never",
+        "that there is nothing. `reason` is one of the words below, `message` a sentence; Events and logs use the",
+        "same words.",
+        "",
+        f"This file is written from the operator's source ({_REWRITE}); a test holds the two together.",
+        "",
+        *_words("Conditions of a CoordinatorCluster", ClusterCondition, "type"),
+        *_words("Conditions of a ConsumerGroup", GroupCondition, "type"),
+        *_words("Reasons", Reason, "reason"),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
