@@ -25,7 +25,8 @@ class Table:
     @property
     def comment(self) -> str:
         """What one row is."""
-        return (self.schema.metadata or {})[b"comment"].decode()
+        text: bytes = (self.schema.metadata or {})[b"comment"]
+        return text.decode()
 
 
 _TABLES = (

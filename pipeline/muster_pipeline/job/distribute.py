@@ -1,0 +1,86 @@
+"""One Spark task a log partition, without a shuffle.
+
+`spark.range` with as many partitions as tasks gives every task its number; `mapInArrow` runs the stage there; the rows
+that come back are the entries of the files written (a few a task), not data. So the physical plan has no exchange, which
+`plan` shows and a test asserts. Tasks are ordered by size, largest first, so that the last one to start is short.
+"""
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
+from typing import Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+
+from muster_pipeline.job.stage import Done, Stage, attempt_name, run
+from muster_pipeline.schemas.columns import optional, required, schema
+from muster_pipeline.schemas.spark import struct_type
+from muster_pipeline.store.manifest import FileEntry
+
+DONE: Final = schema(
+    (
+        required("log_partition", pa.int32(), "task"),
+        required("records", pa.int64(), "records read"),
+        required("peak_rss_bytes", pa.int64(), "of the worker process so far, bytes"),
+        optional("table", pa.string(), "of a file; null: the task wrote none"),
+        optional("path", pa.string(), "relative to the root"),
+        optional("rows", pa.int64(), "of the file"),
+        optional("bytes", pa.int64(), "of the file"),
+        optional("sha256", pa.string(), "of the file, hex"),
+    ),
+    comment="one file that a task wrote",
+)
+
+
+def ordered(stage: Stage) -> tuple[int, ...]:
+    """The log partitions, largest first."""
+    sizes = stage.input.sizes()
+    return tuple(sorted(sizes, key=lambda number: (-sizes[number], number)))
+
+
+def frame(spark: SparkSession, stage: Stage, log_partitions: Sequence[int]) -> DataFrame:
+    """The lazily evaluated stage; one row of DONE for each file."""
+
+    def tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        name = attempt_name(context.taskAttemptId())
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield _rows(run(stage, log_partitions[number], name))
+
+    numbers = spark.range(0, len(log_partitions), 1, numPartitions=max(1, len(log_partitions)))
+    return numbers.mapInArrow(tasks, struct_type(DONE))
+
+
+def plan(frame: DataFrame) -> str:
+    """Spark's physical plan as text."""
+    text = io.StringIO()
+    with redirect_stdout(text):
+        frame.explain("formatted")
+    return text.getvalue()
+
+
+def collect(frame: DataFrame) -> tuple[Done, ...]:
+    """Run it. The result does not depend on the order in which tasks ended."""
+    found: dict[int, Done] = {}
+    for row in sorted(frame.toArrow().to_pylist(), key=lambda one: (one["log_partition"], one["path"] or "")):
+        number = row["log_partition"]
+        known = found.get(number)
+        entries = () if known is None else known.files
+        if row["path"] is not None:
+            names = ("table", "log_partition", "path", "rows", "bytes", "sha256")
+            entries = (*entries, FileEntry(**{name: row[name] for name in names}))
+        found[number] = Done(
+            log_partition=number, files=entries, records=row["records"], peak_rss_bytes=row["peak_rss_bytes"]
+        )
+    return tuple(found.values())
+
+
+def _rows(done: Done) -> pa.RecordBatch:
+    task = {"log_partition": done.log_partition, "records": done.records, "peak_rss_bytes": done.peak_rss_bytes}
+    names = ("table", "path", "rows", "bytes", "sha256")
+    rows = [{**task, **{name: getattr(entry, name) for name in names}} for entry in done.files]
+    return pa.RecordBatch.from_pylist(rows or [task], schema=DONE)

@@ -1,0 +1,84 @@
+"""Where a log partition's records come from: an input is a value that is sent to workers and opened there."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from muster_pipeline.decode.origin import Damage, Origin
+from muster_pipeline.decode.segment import Account
+from muster_pipeline.schemas.records import RECORDS
+from muster_pipeline.store.reader import published
+from muster_pipeline.tables.errors import DamagedStore, NothingPublished
+
+BRONZE_ROWS: int = 65_536
+"""Rows read back at a time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What one step of reading gave. `origin` and `account` are None where bronze exists already."""
+
+    records: pa.RecordBatch | None
+    damages: tuple[Damage, ...] = ()
+    origin: Origin | None = None
+    account: Account | None = None
+    is_end: bool = False
+    """The last part of this origin: its account is final."""
+
+
+class Input(Protocol):
+    """Picklable. Workers call `parts`, the driver the rest."""
+
+    def sizes(self) -> Mapping[int, int]:
+        """The log partitions, and how much there is to read of each, in bytes."""
+
+    def parts(self, log_partition: int) -> Iterator[Part]:
+        """Records and damage, in log order; chunks of a few megabytes."""
+
+    def makes_bronze(self) -> bool:
+        """Whether bronze tables are to be written."""
+
+    def describe(self) -> Mapping[str, Any]:
+        """What the manifest shall say about it: plain JSON values, the same for the same input."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BronzeInput:
+    """The published table `records`: gold is made anew from it without the log."""
+
+    root: str
+
+    def sizes(self) -> dict[int, int]:
+        """Raises NothingPublished, DamagedStore."""
+        found = published(self.root)
+        if "records" not in found.tables:
+            raise NothingPublished(f"table records is not published in {self.root}: ingest first")
+        sizes: dict[int, int] = {}
+        for entry in found.of("records"):
+            sizes[entry.log_partition] = sizes.get(entry.log_partition, 0) + entry.bytes
+        return sizes
+
+    def parts(self, log_partition: int) -> Iterator[Part]:
+        """Raises DamagedStore."""
+        for entry in published(self.root).of("records"):
+            if entry.log_partition != log_partition:
+                continue
+            try:
+                with pq.ParquetFile(Path(self.root) / entry.path) as file:
+                    for batch in file.iter_batches(batch_size=BRONZE_ROWS):
+                        yield Part(records=batch.cast(RECORDS))
+            except (OSError, pa.ArrowInvalid) as error:
+                raise DamagedStore(f"{entry.path}: {error}") from error
+
+    def makes_bronze(self) -> bool:
+        """Bronze is the input."""
+        return False
+
+    def describe(self) -> dict[str, Any]:
+        """The files that were read, by content."""
+        found = published(self.root).of("records")
+        return {"kind": "bronze", "files": [entry.sha256 for entry in found]}

@@ -1,0 +1,113 @@
+"""One log partition, in one process: read, decode, fold, write files. Returns what was written; publishes nothing.
+
+Memory: one chunk, the fold's state, and a row group a table. Every output file is durable when the function returns; if
+it raises or is killed there are drafts and unnamed files only, which no reader sees.
+"""
+
+import os
+import resource
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from muster_pipeline.decode.consumer_groups import decode_consumer_groups
+from muster_pipeline.decode.generations import decode_generations
+from muster_pipeline.decode.origin import Damage, quarantine
+from muster_pipeline.decode.segment import files
+from muster_pipeline.job.inputs import Input, Part
+from muster_pipeline.store.manifest import FileEntry
+from muster_pipeline.store.writer import TableWriter
+from muster_pipeline.tables.catalog import BRONZE, DERIVED
+from muster_pipeline.transforms.fold import GroupDecoders, PartitionFold
+from muster_pipeline.transforms.heads import HeadSamples
+from muster_pipeline.transforms.settings import FoldSettings
+
+DECODERS: Final = GroupDecoders(generations=decode_generations, consumer_groups=decode_consumer_groups)
+_OF_LOG: Final = tuple(name for name in BRONZE if name != "heads")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """What every task of a run has in common; sent to the workers."""
+
+    input: Input
+    root: str
+    settings: FoldSettings
+    head_files: tuple[str, ...] = ()
+    """Parquet files of table `heads`, relative to the root."""
+
+    def tables(self) -> tuple[str, ...]:
+        """Names of the tables that a task writes."""
+        return (*_OF_LOG, *DERIVED) if self.input.makes_bronze() else DERIVED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What one task wrote, and the largest memory its process has had."""
+
+    log_partition: int
+    files: tuple[FileEntry, ...]
+    records: int
+    peak_rss_bytes: int
+
+
+def run(stage: Stage, log_partition: int, attempt: str) -> Done:
+    """One task. `attempt` is unique among tries that may run at the same time. Raises TablesError, OSError."""
+    root = Path(stage.root)
+    with ExitStack() as drafts:
+        writers = {name: TableWriter(root, name, log_partition, attempt) for name in stage.tables()}
+        for writer in writers.values():
+            drafts.callback(writer.abort)
+        fold = PartitionFold(log_partition, stage.settings, _heads(stage), DECODERS)
+        records = 0
+        for part in stage.input.parts(log_partition):
+            damages: tuple[Damage, ...] = ()
+            if part.records is not None:
+                batch = pa.Table.from_batches([part.records])
+                fed = fold.feed(batch)
+                damages = fed.damages
+                records += batch.num_rows
+                _write(writers, fed.tables)
+                if stage.input.makes_bronze():
+                    writers["records"].write(batch)
+            if stage.input.makes_bronze():
+                _account(writers, part, damages)
+        _write(writers, fold.finish())
+        made: Iterable[tuple[FileEntry, ...]] = [writer.close() for writer in writers.values()]
+    return Done(
+        log_partition=log_partition,
+        files=tuple(entry for entries in made for entry in entries),
+        records=records,
+        peak_rss_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    )
+
+
+def attempt_name(number: int) -> str:
+    """A name for drafts of this process."""
+    return f"{os.uname().nodename}-{os.getpid()}-{number}"
+
+
+def _write(writers: Mapping[str, TableWriter], tables: Mapping[str, pa.Table]) -> None:
+    for name, rows in tables.items():
+        writers[name].write(rows)
+
+
+def _account(writers: Mapping[str, TableWriter], part: Part, damages: tuple[Damage, ...]) -> None:
+    """Quarantine rows of a part, those found in group records included; and the file's account at its end."""
+    assert part.origin is not None
+    assert part.account is not None
+    part.account.add_damages(damages)
+    if part.damages or damages:
+        writers["quarantine"].write(pa.Table.from_batches([quarantine(part.origin, (*part.damages, *damages))]))
+    if part.is_end:
+        writers["files"].write(pa.Table.from_batches([files(part.origin, part.account)]))
+
+
+def _heads(stage: Stage) -> HeadSamples:
+    parts = [pq.read_table(Path(stage.root) / name, partitioning=None) for name in stage.head_files]
+    return HeadSamples(pa.concat_tables(parts) if parts else None, stage.settings.cluster)

@@ -1,0 +1,1 @@
+"""Starting Spark, with a clear sentence when something it needs is absent."""

@@ -1,0 +1,47 @@
+"""One writer at a time, and the removal of files that no manifest names."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from muster_pipeline.store import manifest as manifests
+from muster_pipeline.store.writer import DATA
+from muster_pipeline.tables.errors import NothingPublished, TablesError
+
+
+class StoreBusy(TablesError):
+    """Another run writes into the same folder."""
+
+
+@contextmanager
+def writing(root: Path) -> Iterator[None]:
+    """Hold the folder's writer lock; it ends with the process, also a killed one. Raises StoreBusy."""
+    root.mkdir(parents=True, exist_ok=True)
+    handle = os.open(root / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise StoreBusy(f"another run writes into {root}") from error
+        yield
+    finally:
+        os.close(handle)
+
+
+def orphans(root: Path) -> list[Path]:
+    """Files under `data/` that the manifest does not name: drafts of dead runs, and files of replaced tables."""
+    try:
+        named = {root / entry.path for entry in manifests.load(root).files}
+    except NothingPublished:
+        named = set()
+    return sorted(path for path in (root / DATA).rglob("*") if path.is_file() and path not in named)
+
+
+def prune(root: Path) -> int:
+    """Remove the orphans; how many. The caller holds the lock, and knows that no reader still has an old manifest."""
+    found = orphans(root)
+    for path in found:
+        path.unlink()
+    return len(found)

@@ -1,0 +1,132 @@
+"""The manifest: the list of files that are the tables, and nothing else is.
+
+One JSON file, replaced as a whole (write, fsync, rename, fsync of the folder). A reader sees the old tables or the new
+ones, never a part; files that no manifest names yet, or no longer, are not there for it. It holds no time and no host,
+so the same input gives the same bytes. What a run depended on (settings, inputs) stands beside the files.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from muster_pipeline.tables.catalog import TABLES
+from muster_pipeline.tables.errors import DamagedStore, NothingPublished
+
+FORMAT: Final = 1
+NAME: Final = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class FileEntry:
+    """One data file. `path` is relative to the root, with slashes."""
+
+    table: str
+    log_partition: int
+    path: str
+    rows: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What is published. `tables`: names that were made, also those without a row."""
+
+    tables: frozenset[str]
+    files: tuple[FileEntry, ...]
+    run: Mapping[str, Any] = field(default_factory=dict)
+    """Settings and inputs of the runs that made it: plain JSON values."""
+
+    def of(self, table: str) -> tuple[FileEntry, ...]:
+        """A table's files, by log partition and order within it."""
+        return tuple(entry for entry in self.files if entry.table == table)
+
+    def with_partitions(
+        self, made: Iterable[str], files: Iterable[FileEntry], log_partitions: Iterable[int], run: Mapping[str, Any]
+    ) -> "Manifest":
+        """These log partitions of the tables `made` replaced by `files`; everything else stays."""
+        names, replaced = frozenset(made), frozenset(log_partitions)
+        kept = [one for one in self.files if one.table not in names or one.log_partition not in replaced]
+        return Manifest(tables=self.tables | names, files=tuple(sorted([*kept, *files])), run={**self.run, **run})
+
+
+EMPTY: Final = Manifest(tables=frozenset(), files=())
+
+
+def fingerprint(schema: pa.Schema) -> str:
+    """Of names, types and nullability: comments may be improved without making tables unreadable."""
+    text = "\n".join(f"{one.name} {one.type} {one.nullable}" for one in schema)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def encode(manifest: Manifest) -> bytes:
+    """The file's bytes."""
+    tables = {
+        name: {
+            "schema": fingerprint(TABLES[name].schema),
+            "rows": sum(entry.rows for entry in manifest.of(name)),
+            "files": [_without_table(entry) for entry in sorted(manifest.of(name))],
+        }
+        for name in sorted(manifest.tables)
+    }
+    body = {"format": FORMAT, "run": dict(manifest.run), "tables": tables}
+    return (json.dumps(body, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+
+
+def decode(data: bytes) -> Manifest:
+    """Raises DamagedStore."""
+    try:
+        body = json.loads(data)
+        if body["format"] != FORMAT:
+            raise DamagedStore(f"manifest of format {body['format']}, this release reads {FORMAT}")
+        files = []
+        for name, entry in body["tables"].items():
+            if name in TABLES and entry["schema"] != fingerprint(TABLES[name].schema):
+                raise DamagedStore(f"table {name} was written with other columns: make it anew with this release")
+            files += [FileEntry(table=name, **one) for one in entry["files"]]
+        return Manifest(tables=frozenset(body["tables"]), files=tuple(sorted(files)), run=body["run"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DamagedStore(f"the manifest cannot be read: {error!r}") from error
+
+
+def load(root: Path) -> Manifest:
+    """What is published under `root`. Raises NothingPublished, DamagedStore."""
+    try:
+        return decode((root / NAME).read_bytes())
+    except FileNotFoundError as error:
+        raise NothingPublished(f"nothing is published in {root}: there is no {NAME}") from error
+
+
+def publish(root: Path, manifest: Manifest) -> None:
+    """Make these the tables, atomically and durably. The files must be durable already."""
+    replace(root / NAME, encode(manifest))
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Write a whole file: afterwards it has the old content or the new one, also after a power loss."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with draft.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in it durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _without_table(entry: FileEntry) -> dict[str, Any]:
+    return {name: value for name, value in asdict(entry).items() if name != "table"}

@@ -1,0 +1,106 @@
+"""Rows to Parquet files whose bytes depend on the rows alone.
+
+Rows are buffered and written in groups of exactly ROW_GROUP_ROWS. A file gets its final name, which contains the hash
+of its content, only when it is whole and durable: so a run that dies leaves drafts only, a second run writes the same
+names with the same bytes, and a run with other results never touches files that a published manifest names.
+"""
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from muster_pipeline.store.limits import FILE_ROWS, ROW_GROUP_ROWS
+from muster_pipeline.store.manifest import FileEntry, sync_folder
+from muster_pipeline.tables.catalog import table as catalog_table
+
+DATA: Final = "data"
+DRAFT_SUFFIX: Final = ".draft"
+
+
+class TableWriter:
+    """Writes one table's rows of one log partition. `attempt` keeps drafts of several tries apart."""
+
+    def __init__(self, root: Path, table: str, log_partition: int, attempt: str) -> None:
+        self._root = root
+        self._table = catalog_table(table)
+        self._log_partition = log_partition
+        self._attempt = attempt
+        self._folder = root / DATA / table / (f"p{log_partition:05}" if log_partition >= 0 else "all")
+        self._waiting: list[pa.Table] = []
+        self._waiting_rows = 0
+        self._draft: Path | None = None
+        self._parquet: pq.ParquetWriter | None = None
+        self._file_rows = 0
+        self._done: list[FileEntry] = []
+
+    def write(self, rows: pa.Table) -> None:
+        """Rows of the table's schema, in its order."""
+        if not rows.num_rows:
+            return
+        self._waiting.append(rows)
+        self._waiting_rows += rows.num_rows
+        if self._waiting_rows >= ROW_GROUP_ROWS:
+            joined = pa.concat_tables(self._waiting)
+            whole = joined.num_rows - joined.num_rows % ROW_GROUP_ROWS
+            for start in range(0, whole, ROW_GROUP_ROWS):
+                self._group(joined.slice(start, ROW_GROUP_ROWS))
+            rest = joined.slice(whole)
+            self._waiting, self._waiting_rows = ([_compact(rest)] if rest.num_rows else []), rest.num_rows
+
+    def close(self) -> tuple[FileEntry, ...]:
+        """Write what is left; the files, durable under their final names."""
+        if self._waiting_rows:
+            self._group(pa.concat_tables(self._waiting))
+            self._waiting, self._waiting_rows = [], 0
+        self._end_file()
+        return tuple(self._done)
+
+    def abort(self) -> None:
+        """Remove the draft."""
+        if self._parquet is not None:
+            self._parquet.close()
+            self._parquet = None
+        if self._draft is not None:
+            self._draft.unlink(missing_ok=True)
+
+    def _group(self, rows: pa.Table) -> None:
+        if self._parquet is None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._draft = self._folder / f"{len(self._done):04}-{self._attempt}{DRAFT_SUFFIX}"
+            self._parquet = pq.ParquetWriter(self._draft, self._table.schema, compression="zstd", compression_level=1)
+        self._parquet.write_table(_compact(rows), row_group_size=ROW_GROUP_ROWS)
+        self._file_rows += rows.num_rows
+        if self._file_rows >= FILE_ROWS:
+            self._end_file()
+
+    def _end_file(self) -> None:
+        if self._parquet is None or self._draft is None:
+            return
+        self._parquet.close()
+        with self._draft.open("rb+") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            os.fsync(file.fileno())
+        size = self._draft.stat().st_size
+        final = self._folder / f"{len(self._done):04}-{digest[:16]}.parquet"
+        self._draft.replace(final)
+        sync_folder(self._folder)
+        self._done.append(
+            FileEntry(
+                table=self._table.name,
+                log_partition=self._log_partition,
+                path=final.relative_to(self._root).as_posix(),
+                rows=self._file_rows,
+                bytes=size,
+                sha256=digest,
+            )
+        )
+        self._parquet, self._draft, self._file_rows = None, None, 0
+
+
+def _compact(rows: pa.Table) -> pa.Table:
+    """One chunk a column."""
+    return rows.combine_chunks()

@@ -1,0 +1,36 @@
+"""Rows that group folds produce, collected by table and made into Arrow with the tables' schemas."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+
+from muster_pipeline.schemas.gold import BALANCE, REBALANCES
+from muster_pipeline.schemas.silver import ASSIGNMENTS, GENERATIONS, MEMBERSHIPS
+
+_SCHEMAS: Final = {
+    "generations": GENERATIONS,
+    "memberships": MEMBERSHIPS,
+    "assignments": ASSIGNMENTS,
+    "rebalances": REBALANCES,
+    "balance": BALANCE,
+}
+
+
+class GroupRows:
+    """Rows of one chunk. Group records are rare beside commits, so rows are Python dictionaries until `tables`."""
+
+    def __init__(self, cluster: str, log_partition: int) -> None:
+        self._place = {"cluster": cluster, "log_partition": log_partition}
+        self._rows: dict[str, list[dict[str, Any]]] = {name: [] for name in _SCHEMAS}
+
+    def add(self, table: str, row: Mapping[str, Any] | None) -> None:
+        """None is no row."""
+        if row is not None:
+            self._rows[table].append({**self._place, **row})
+
+    def tables(self) -> dict[str, pa.Table]:
+        """What was added, and begin anew. A column that a row lacks is null, which the schema must allow."""
+        made = {name: pa.Table.from_pylist(rows, schema=_SCHEMAS[name]) for name, rows in self._rows.items()}
+        self._rows = {name: [] for name in _SCHEMAS}
+        return made
