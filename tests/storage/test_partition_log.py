@@ -273,6 +273,25 @@ def test_a_start_removes_segments_below_the_log_start_that_a_crash_left():
     assert log_files(disk)[0] == f"{second:020d}.log"
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_a_segment_that_was_sealed_and_dropped_since_the_last_flush_is_whole_after_a_power_loss(seed):
+    """Its file stays until the next but one flush, and a start whose log start is an older one walks over it."""
+    disk = SimDisk()
+    log = open_log(disk)
+    fill(log, 5)
+    flush(log, 5)
+    while len(log.views()) < 2:
+        fill(log, 1)
+    start = log.views()[1].base_offset
+    log.advance_start(start)
+    mark = flush(log, 100)
+    disk.crash(Random(seed))
+    again = open_log(disk, mark)
+    assert again.next_offset == mark.next_offset
+    again.advance_start(start)
+    assert read_all(again) == read_all(again, start)
+
+
 def test_the_whole_log_may_be_deleted_up_to_its_end():
     log = open_log(SimDisk())
     fill(log, 30)

@@ -18,7 +18,8 @@ from muster_coordinator.replica.folders import checkpoint_folder
 from muster_coordinator.replica.host import Host
 from muster_coordinator.replica.hosting import Hosting
 from muster_coordinator.replica.transfer_payload import Chunk, FileKind, Offer, OfferedFile
-from muster_coordinator.storage.checkpoint import checkpoint_name
+from muster_coordinator.storage.checkpoint import CheckpointMeta, checkpoint_name
+from muster_coordinator.storage.contract import Mark
 
 SEND_RETRY_MS = 20
 SEND_TRIES_MAX = 250
@@ -61,8 +62,7 @@ class TransferSource:
         if group is None or not group.leads or peer not in group.voters:
             self._refuse(peer, transfer, "not led here")
             return
-        newest = self._hosting.checkpoints.newest(group.number)
-        if newest is None or newest[0].index < index:
+        if self._usable(group.number, index) is None:
             if group.applied < index:
                 self._refuse(peer, transfer, "not applied so far yet")
                 return
@@ -70,9 +70,20 @@ class TransferSource:
             return
         self._offer(peer, transfer, group.number, index)
 
-    def _offer(self, peer: BrokerId, transfer: int, number: GroupNo, index: int) -> None:
+    def _usable(self, number: GroupNo, index: int) -> tuple[CheckpointMeta, Mark | None] | None:
+        """The newest checkpoint, if it reaches `index` and the log start has not passed its mark: a follower could
+        not go on from there, and without a newer one it would never get further."""
         newest = self._hosting.checkpoints.newest(number)
+        state = self._hosting.states.get(number)
         if newest is None or newest[0].index < index:
+            return None
+        if state is not None and newest[1] is not None and not state.log.reaches_back_to(newest[1]):
+            return None
+        return newest
+
+    def _offer(self, peer: BrokerId, transfer: int, number: GroupNo, index: int) -> None:
+        newest = self._usable(number, index)
+        if newest is None:
             self._refuse(peer, transfer, "no checkpoint reaches so far")
             return
         meta, mark = newest

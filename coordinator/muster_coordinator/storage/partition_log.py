@@ -52,7 +52,8 @@ class PartitionLog:
         self._loaded: list[Segment] = []
         """Sealed segments with an index in memory, least recently used first."""
         self._dirty: list[Segment] = []
-        """Sealed since the last flush."""
+        """Sealed since the last flush; synced even below the log start, because a start walks over what still lies
+        there."""
         self._garbage: list[Segment] = []
         """Below the log start since the last flush: its mark may lie in them."""
         self._condemned: list[Segment] = []
@@ -135,7 +136,6 @@ class PartitionLog:
             del self._segments[:gone], self._bases[:gone]
             self._garbage += dropped
             self._loaded = [segment for segment in self._loaded if segment not in dropped]
-            self._dirty = [segment for segment in self._dirty if segment not in dropped]
 
     # Reading.
 
@@ -196,6 +196,10 @@ class PartitionLog:
         """(path, bytes) of every segment up to `next_offset`, for state transfer; sealed ones never change."""
         self.write_out()
         return tuple((segment.path, segment.written) for segment in self._segments)
+
+    def reaches_back_to(self, mark: Mark) -> bool:
+        """Is the segment that `mark` lies in still there? False once the log start has passed it."""
+        return self._bases[0] <= mark.segment
 
     # Flushing.
 
