@@ -2,14 +2,18 @@
 
 Understood: `#` and `!` comments, `=`, `:` or blanks between key and value, continuation by a trailing backslash, the
 usual escapes and `\\uXXXX`. A key that comes twice is refused: Java keeps the last one, which hides mistakes.
+
+`${env:NAME}` inside a value stands for an environment variable (KIP-887), so that one file serves several replicas.
 """
 
 import re
+from collections.abc import Mapping
 
 from muster_coordinator.errors import CallerError
 
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _KEY = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*", re.DOTALL)
+_VARIABLE = re.compile(r"\$\{env:([^}:]+)\}")
 _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -30,6 +34,22 @@ def parse_properties(text: str) -> dict[str, str]:
             raise PropertiesError(f"line {number}: {key} is set twice")
         found[key] = _unescape(line[match.end() :].rstrip())
     return found
+
+
+def with_environment(values: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+    """`values` with every `${env:NAME}` replaced; what a variable holds is not looked into again. Texts of other
+    providers stay, as in Kafka where they are not configured. Raises `PropertiesError` naming key and variable."""
+
+    def filled(key: str, value: str) -> str:
+        def one(match: re.Match[str]) -> str:
+            name = match.group(1)
+            if name not in environment:
+                raise PropertiesError(f"{key}: the environment variable {name} is not set")
+            return environment[name]
+
+        return _VARIABLE.sub(one, value)
+
+    return {key: filled(key, value) for key, value in values.items()}
 
 
 def _logical_lines(text: str) -> list[tuple[int, str]]:

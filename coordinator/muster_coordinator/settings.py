@@ -5,7 +5,8 @@ that is unknown, set twice, or out of range stops the start and is named. Kafka'
 not at all; `muster.*`, `topics.mode` and `shutdown.grace.ms` are ours. Defaults that differ from Kafka's (a group has
 at most 2,000 members) say so.
 
-What it does not do: read the environment, or change while running.
+What it does not do: change while running, or take settings from the environment except where a value in the file says
+`${env:NAME}`; the environment is handed in.
 """
 
 # ruff: noqa: RUF009  # a key is a dataclass field with metadata
@@ -20,7 +21,7 @@ from typing import Any, NamedTuple
 from muster_coordinator import limits
 from muster_coordinator.errors import CallerError
 from muster_coordinator.ids import BrokerId
-from muster_coordinator.properties import PropertiesError, parse_properties
+from muster_coordinator.properties import PropertiesError, parse_properties, with_environment
 
 
 class ConfigError(CallerError):
@@ -462,10 +463,10 @@ def settings_of(values: Mapping[str, str]) -> Settings:
     return Settings(**arguments, texts=texts)
 
 
-def load_settings(path: Path) -> Settings:
-    """Read a properties file. Raises `ConfigError`, also when it cannot be read."""
+def load_settings(path: Path, environment: Mapping[str, str] | None = None) -> Settings:
+    """Read a properties file; `environment` fills `${env:NAME}`. Raises `ConfigError`, also when it cannot be read."""
     try:
-        return settings_of(parse_properties(path.read_text("utf-8")))
+        return settings_of(with_environment(parse_properties(path.read_text("utf-8")), environment or {}))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read {path}: {error}") from error
     except (PropertiesError, ConfigError) as error:

@@ -15,6 +15,9 @@ not in this table stops the start and is named, because a setting that is silent
 dev` writes such a file for each of its replicas (`DIR/replica-N/server.properties`) and takes more settings with
 `--set KEY=VALUE`.
 
+`${env:NAME}` in a value stands for the environment variable NAME (Kafka's syntax, KIP-887), anywhere in the value and
+more than once, so that one file serves several replicas. A variable that is not set stops the start and is named.
+
 This file is written from the settings' source (`python -m tests.cli.configuration_doc`); a test holds the two together.
 
 | key | default | |

@@ -117,3 +117,14 @@ def test_a_plugin_that_cannot_be_imported_costs_only_its_own_commands(monkeypatc
     ran = muster("disk")
     assert "the commands of 'operator' are not available" in ran.err
     assert "the disk is gone" in ran.err
+
+
+def test_a_replica_whose_settings_name_a_variable_that_is_not_set_ends_with_78_and_names_it(tmp_path):
+    """A pod that lacks its number must not start as somebody else."""
+    config = tmp_path / "server.properties"
+    config.write_text(f"node.id=${{env:MUSTER_NO_SUCH_NUMBER}}\nlog.dirs={tmp_path}\n")
+    whole = [sys.executable, "-m", "muster_coordinator.cli.main", "server", "--config", str(config)]
+    done = subprocess.run(whole, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 78
+    assert "node.id: the environment variable MUSTER_NO_SUCH_NUMBER is not set" in done.stderr
+    assert "Traceback" not in done.stderr

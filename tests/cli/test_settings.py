@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from muster_coordinator.properties import PropertiesError, format_properties, parse_properties
+from muster_coordinator.properties import PropertiesError, format_properties, parse_properties, with_environment
 from muster_coordinator.settings import ConfigError, Listener, Settings, key_docs, load_settings, settings_of
 
 from tests.cli import configuration_doc
@@ -51,6 +51,47 @@ def test_a_file_that_hides_a_mistake_is_refused_with_its_line(text: str, why: st
 @pytest.mark.parametrize("value", ["", "plain", " leading", "back\\slash", "two\nlines", "a=b:c", "C:\\dir"])
 def test_what_is_written_is_read_back(value: str) -> None:
     assert parse_properties(format_properties({"key": value}, "a comment")) == {"key": value}
+
+
+# -- what comes from the environment -----------------------------------------------------------------------------------
+
+
+def test_a_variable_may_stand_anywhere_in_a_value_and_more_than_once() -> None:
+    """The operator writes one file for all pods: number, name and node address differ (KIP-887's syntax)."""
+    values = {"node.id": "${env:POD_INDEX}", "a": "X://${env:NODE_IP}:3109${env:POD_INDEX}", "plain": "$ {env} $(A)"}
+    assert with_environment(values, {"POD_INDEX": "2", "NODE_IP": "10.1.2.3", "OTHER": "x"}) == {
+        "node.id": "2",
+        "a": "X://10.1.2.3:31092",
+        "plain": "$ {env} $(A)",
+    }
+
+
+def test_an_empty_variable_is_set_and_what_it_holds_is_not_read_again() -> None:
+    assert with_environment({"a": "[${env:E}]", "b": "${env:F}"}, {"E": "", "F": "${env:E}"}) == {
+        "a": "[]",
+        "b": "${env:E}",
+    }
+
+
+def test_a_variable_that_is_not_set_is_named_with_its_key() -> None:
+    with pytest.raises(PropertiesError, match=r"node\.id: the environment variable POD_INDEX is not set"):
+        with_environment({"node.id": "${env:POD_INDEX}"}, {"PATH": "/bin"})
+
+
+def test_another_provider_is_left_as_it_is() -> None:
+    """As in Kafka, where a provider that is not configured leaves the text alone."""
+    assert with_environment({"a": "${file:/secret:key}"}, {}) == {"a": "${file:/secret:key}"}
+
+
+def test_a_settings_file_takes_the_environment_that_it_is_given(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text("node.id=${env:POD_INDEX}\nlog.dirs=/data\n")
+    assert load_settings(path, {"POD_INDEX": "4"}).node_id == 4
+    assert load_settings(path, {"POD_INDEX": "4"}).texts["node.id"] == "4", "DescribeConfigs tells what counts"
+    with pytest.raises(ConfigError, match=r"server\.properties: node\.id: .* POD_INDEX is not set"):
+        load_settings(path, {})
+    with pytest.raises(ConfigError, match=r"node\.id=x: not a whole number"):
+        load_settings(path, {"POD_INDEX": "x"})
 
 
 # -- keys --------------------------------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ def dev(
         if fresh:
             layout.remove()
         layout.write(partitions, extra)
-        grace_ms = load_settings(layout.config_file(0)).shutdown_grace_ms
+        grace_ms = load_settings(layout.config_file(0), os.environ).shutdown_grace_ms
     except (ConfigError, OSError) as error:
         typer.echo(f"muster dev: {error}", err=True)
         raise typer.Exit(exits.CONFIG if isinstance(error, ConfigError) else exits.UNAVAILABLE) from None

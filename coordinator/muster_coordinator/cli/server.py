@@ -1,5 +1,6 @@
 """`muster server`: one replica in this process, until it is told to stop."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +19,7 @@ def server(
 ) -> None:
     """Run one replica. SIGTERM or Ctrl-C drains and stops it; a second one stops it at once."""
     try:
-        settings = load_settings(config)
+        settings = load_settings(config, os.environ)
     except ConfigError as error:
         typer.echo(f"muster server: {error}", err=True)
         raise typer.Exit(exits.CONFIG) from None
