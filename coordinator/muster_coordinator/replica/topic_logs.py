@@ -104,9 +104,14 @@ class LogView:
         end = state.next_offset
 
         def found(result: TimedOffset | BaseException | None) -> None:
-            if isinstance(result, BaseException):
+            if state.closed or state.log is not log:
+                # Deleted or replaced while the job read: what it found, or did not, says nothing.
+                done(OffsetResult(Code.NOT_LEADER_OR_FOLLOWER))
+            elif isinstance(result, OSError):
+                done(OffsetResult(Code.KAFKA_STORAGE_ERROR))  # nothing was to be written: the next one may succeed
+            elif isinstance(result, BaseException):
                 raise result
-            if result is None or result.offset >= end:
+            elif result is None or result.offset >= end:
                 done(OffsetResult(Code.NONE))
             else:
                 done(OffsetResult(Code.NONE, result.offset, result.timestamp_ms, result.leader_epoch))
