@@ -76,6 +76,10 @@ EVENT_SERIES_MAX: Final = 4_096
 # Probes.
 QUEUE_OLDEST_MAX_MS: Final = 120_000
 """/livez fails when a key that was due has waited so long for a worker."""
+PASS_MAX_MS: Final = 600_000
+"""/livez fails when one pass has run so long: every call in it has a time-out, so it hangs for another reason."""
+TOKEN_AGE_MAX_MS: Final = 30_000
+"""An admin token is read again after so long."""
 LIST_AGE_MAX_MS: Final = 3 * RELIST_MS
 START_GRACE_MS: Final = 120_000
 

@@ -1,0 +1,262 @@
+"""The composition root: builds every part, starts them in order, and ends them in the reverse order.
+
+Start: probes → first list (fills the cache) → watches → wait for the Lease → workers. Only the Lease's holder runs
+workers;
+a standby keeps its cache warm. Whatever ends (a signal, a lost Lease, a dead watch) ends everything; Kubernetes
+starts us again.
+
+kopf is used for watching alone: a registry of our own with handlers that feed the cache and the queue, no finalizers,
+no
+annotations, no Events, no scanning of the cluster, no peering. Of each kind it watches only what carries our labels.
+"""
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import kopf
+
+from muster_operator.admin.adapter import AdminAdapter
+from muster_operator.errors import OperatorError
+from muster_operator.kafka.adapter import KafkaAdapter
+from muster_operator.kafka.clients import Clients
+from muster_operator.kube.adapter import KubeAdapter
+from muster_operator.kube.client import ApiClient, configuration
+from muster_operator.kube.kinds import WATCHED, Kind, selector_for, selector_text
+from muster_operator.limits import KUBE_THREADS, LEASE_CALL_TIMEOUT_MS, RELIST_MIN_MS
+from muster_operator.plan.settings import PlanSettings
+from muster_operator.ports import Admin, Clock, Kafka, Kube, Rand
+from muster_operator.runtime.cache import Cache
+from muster_operator.runtime.clock import SystemClock, SystemRand
+from muster_operator.runtime.election import Elector
+from muster_operator.runtime.health import Pulse
+from muster_operator.runtime.metrics import Metrics
+from muster_operator.runtime.probes import Probes
+from muster_operator.runtime.reconcile import Reconciler
+from muster_operator.runtime.recorder import Recorder
+from muster_operator.runtime.resync import Resync
+from muster_operator.runtime.runner import Runner
+from muster_operator.settings import Settings
+
+_log = logging.getLogger("muster.operator.app")
+Untyped = Any
+_WATCH_SERVER_TIMEOUT_S = 300
+
+
+class Core:
+    """Cache, queue, passes: everything between the ports, without watches, Lease or sockets. Tests build this too."""
+
+    def __init__(
+        self,
+        *,
+        kube: Kube,
+        admin: Admin,
+        kafka: Kafka,
+        clock: Clock,
+        rand: Rand,
+        metrics: Metrics,
+        plan_settings: PlanSettings,
+        namespaces: tuple[str, ...] = (),
+        workers: int = 16,
+        instance: str = "muster-operator",
+    ) -> None:
+        self.cache = Cache()
+        recorder = Recorder(kube, clock, metrics, instance=instance)
+        self.reconciler = Reconciler(
+            kube=kube, admin=admin, kafka=kafka, cache=self.cache, clock=clock, rand=rand, metrics=metrics,
+            recorder=recorder, settings=plan_settings,
+        )  # fmt: skip
+        self.runner = Runner(self.reconciler, clock=clock, metrics=metrics, workers=workers)
+        self.resync = Resync(
+            kube=kube, cache=self.cache, runner=self.runner, clock=clock, rand=rand, namespaces=namespaces or ("",)
+        )
+
+    def observe(self, kind: Kind, change: str | None, body: Untyped) -> None:
+        """One event of a watch."""
+        self.runner.enqueue(self.cache.observe(kind, change, body))
+        if change is None and (self.resync.age_ms() or 0) > RELIST_MIN_MS:
+            self.resync.ask()  # a watch started over: it did not tell what was deleted meanwhile
+
+
+class Operator:
+    """`run` until a signal or a fault; answers normally after a clean stop."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.identity = settings.identity or f"{socket.gethostname()}_{secrets.token_hex(4)}"
+        self.metrics = Metrics()
+        self._clock, self._rand = SystemClock(), SystemRand()
+        self._credentials = configuration(settings.kubeconfig)
+        self._client = ApiClient(self._credentials, clock=self._clock, observe=self.metrics.kube_call)
+        # Threads of its own: a pool full of slow requests must not cost the Lease.
+        self._lease_client = ApiClient(
+            self._credentials, clock=self._clock, observe=self.metrics.kube_call, threads=max(2, KUBE_THREADS // 8)
+        )
+        self._admin = AdminAdapter()
+        self._kafka = KafkaAdapter(Clients(self._clock))
+        self.core = Core(
+            kube=KubeAdapter(self._client), admin=self._admin, kafka=self._kafka, clock=self._clock, rand=self._rand,
+            metrics=self.metrics, plan_settings=plan_settings(settings), namespaces=settings.namespaces,
+            workers=settings.workers, instance=self.identity,
+        )  # fmt: skip
+        lease_kube = KubeAdapter(self._lease_client, read_timeout_s=LEASE_CALL_TIMEOUT_MS / 1_000)
+        self._elector = Elector(lease_kube, self._clock, namespace=settings.own_namespace, identity=self.identity)
+        self._started_ms = self._clock.monotonic_ms()
+        self._leading = False
+        self._watching = False
+        self.stop = asyncio.Event()
+        self.probe_port = 0
+
+    async def run(self) -> None:
+        """Raises LeadershipLost, or whatever ended a part."""
+        probes = Probes(pulse=self.pulse, metrics=self.metrics, before_metrics=self._refresh_metrics)
+        self.probe_port = await probes.start(self.settings.probe_host, self.settings.probe_port)
+        try:
+            await _until_first_ends(self._watch, self._work, self.stop.wait)
+        finally:
+            if self._leading and self.settings.leader_elect:
+                await asyncio.wait_for(self._elector.release(), LEASE_CALL_TIMEOUT_MS / 1_000)
+            await probes.close()
+            await self._admin.close()
+            await self._kafka.close()
+            self._client.close()
+            self._lease_client.close()
+
+    def pulse(self) -> Pulse:
+        now = self._clock.monotonic_ms()
+        queue = self.core.runner.queue
+        return Pulse(
+            uptime_ms=now - self._started_ms,
+            leading=self._leading,
+            oldest_ms=queue.oldest_ms(now),
+            longest_pass_ms=queue.longest_running_ms(now),
+            list_age_ms=self.core.resync.age_ms(),
+            watching=self._watching,
+        )
+
+    async def _work(self) -> None:
+        """List until it succeeds, wait for the Lease, then run workers for as long as it is held."""
+        while True:
+            try:
+                await self.core.resync.list_all()
+                break
+            except OperatorError as error:
+                _log.warning("cannot list yet", extra={"error": str(error)})
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self.stop.wait(), RELIST_MIN_MS / 1_000)
+        parts: list[Callable[[], Awaitable[Untyped]]] = [self.core.resync.run, self._act]
+        await _until_first_ends(*parts)
+
+    async def _act(self) -> None:
+        parts: list[Callable[[], Awaitable[Untyped]]] = [self.core.runner.run]
+        if self.settings.leader_elect:
+            await self._elector.acquire()
+            parts.append(self._elector.hold)
+        self._leading = True
+        self.metrics.is_leader.set(1)
+        _log.info("leading", extra={"identity": self.identity})
+        self.core.resync.wake_all()
+        try:
+            await _until_first_ends(*parts)
+        finally:
+            self.metrics.is_leader.set(0)
+
+    async def _watch(self) -> None:
+        """kopf's watches, until `stop`, a signal (kopf takes those) or its end."""
+        self._watching = True
+        try:
+            await kopf.operator(
+                registry=build_registry(self.core.observe, self._connection),
+                settings=kopf_settings(),
+                standalone=True,
+                namespaces=list(self.settings.namespaces),
+                clusterwide=not self.settings.namespaces,
+                stop_flag=self.stop,
+            )
+        finally:
+            self._watching = False
+
+    def _connection(self) -> kopf.ConnectionInfo:
+        """The very credentials of the other client, read anew: kopf asks again when the API server answers 401."""
+        found = configuration(self.settings.kubeconfig)
+        key = (found.auth_settings().get("BearerToken") or {}).get("value") or ""
+        scheme, _, token = str(key).rpartition(" ")
+        return kopf.ConnectionInfo(
+            server=found.host,
+            ca_path=found.ssl_ca_cert,
+            insecure=not found.verify_ssl,
+            certificate_path=found.cert_file,
+            private_key_path=found.key_file,
+            scheme=scheme or None,
+            token=token or None,
+        )
+
+    def _refresh_metrics(self) -> None:
+        self.core.runner.observe_queue()
+        age = self.core.resync.age_ms()
+        self.metrics.list_age.set(-1 if age is None else age / 1_000)
+        for kind, count in self.core.cache.counts().items():
+            self.metrics.cached.labels(kind).set(count)
+
+
+def plan_settings(settings: Settings) -> PlanSettings:
+    return PlanSettings(
+        operator_image=settings.image,
+        operator_namespace=settings.own_namespace,
+        operator_labels=dict(settings.pod_labels),
+        image_pull_policy=settings.image_pull_policy,
+    )
+
+
+def build_registry(
+    observe: Callable[[Kind, str | None, Untyped], None], connect: Callable[[], kopf.ConnectionInfo]
+) -> kopf.OperatorRegistry:
+    """A registry with one login and one watch for each kind; nothing is registered globally."""
+    registry = kopf.OperatorRegistry()
+
+    @kopf.on.login(registry=registry)
+    def login(**_: Untyped) -> kopf.ConnectionInfo:
+        return connect()
+
+    for kind in WATCHED:
+        kopf.on.event(kind.group, kind.version, kind.plural, registry=registry, id=kind.plural)(_watcher(kind, observe))
+    return registry
+
+
+def _watcher(kind: Kind, observe: Callable[[Kind, str | None, Untyped], None]) -> Untyped:
+    async def seen(event: Untyped, **_: Untyped) -> None:
+        body = {"apiVersion": kind.api_version, "kind": kind.kind, **event["object"]}
+        observe(kind, event["type"], body)
+
+    return seen
+
+
+def kopf_settings() -> kopf.OperatorSettings:
+    """Watching only: nothing that writes, nothing that reads more than our own kinds and what carries our labels."""
+    found = kopf.OperatorSettings()
+    found.posting.enabled = False
+    found.scanning.disabled = True
+    found.watching.server_timeout = _WATCH_SERVER_TIMEOUT_S
+    found.watching.reconnect_backoff = 1.0
+    for kind in WATCHED:
+        selector = selector_for(kind)
+        if selector:
+            found.watching.label_selectors[kind.group, kind.version, kind.plural] = selector_text(selector)
+    return found
+
+
+async def _until_first_ends(*parts: Callable[[], Awaitable[Untyped]]) -> None:
+    """Run `parts` side by side until one ends or fails; then cancel the others and wait for them. Raises its error."""
+    tasks = [asyncio.ensure_future(part()) for part in parts]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()

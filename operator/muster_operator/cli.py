@@ -1,0 +1,87 @@
+"""`muster operator`: flags and environment into settings, settings into a running operator, its end into an exit code.
+
+Exit codes: 0 after a signal, 2 for settings that cannot be used, 3 when leadership was lost (start again), 1 for
+anything else.
+"""
+
+import asyncio
+import logging
+from typing import Annotated
+
+import typer
+
+from muster_operator.errors import LeadershipLost, OperatorError
+from muster_operator.limits import WORKERS_DEFAULT
+from muster_operator.runtime.logs import set_up
+from muster_operator.settings import LOG_LEVELS, Settings, SettingsError, split_labels, split_list
+
+EXIT_USAGE = 2
+EXIT_LEADERSHIP_LOST = 3
+
+
+def register(app: typer.Typer) -> None:
+    """Add `operator` to `app` (entry-point group `muster.commands`)."""
+    app.command("operator")(operator)
+
+
+def operator(
+    image: Annotated[
+        str, typer.Option(envvar="MUSTER_OPERATOR_IMAGE", help="Image of coordinators whose spec names none.")
+    ] = "",
+    image_pull_policy: Annotated[
+        str, typer.Option(envvar="MUSTER_OPERATOR_IMAGE_PULL_POLICY", help="Always, IfNotPresent or Never.")
+    ] = "",
+    namespace: Annotated[
+        str,
+        typer.Option(envvar="MUSTER_OPERATOR_NAMESPACES", help="Namespaces to watch, commas between; all if empty."),
+    ] = "",
+    own_namespace: Annotated[
+        str, typer.Option(envvar="POD_NAMESPACE", help="Where this operator runs and keeps its Lease.")
+    ] = "default",
+    identity: Annotated[
+        str, typer.Option(envvar="POD_NAME", help="Name in the Lease; made from the host's name if empty.")
+    ] = "",
+    pod_labels: Annotated[
+        str, typer.Option(envvar="MUSTER_OPERATOR_POD_LABELS", help="Labels of this pod (key=value,...).")
+    ] = "",
+    leader_elect: Annotated[
+        bool, typer.Option(envvar="MUSTER_OPERATOR_LEADER_ELECT", help="Act only while holding the Lease.")
+    ] = True,
+    probe_host: Annotated[
+        str, typer.Option(envvar="MUSTER_OPERATOR_PROBE_HOST", help="Address for /livez, /readyz and /metrics.")
+    ] = "0.0.0.0",
+    probe_port: Annotated[
+        int, typer.Option(envvar="MUSTER_OPERATOR_PROBE_PORT", help="Port of the same; 0 for any.")
+    ] = 8080,
+    workers: Annotated[
+        int, typer.Option(envvar="MUSTER_OPERATOR_WORKERS", help="Objects worked on at the same time.")
+    ] = WORKERS_DEFAULT,
+    log_level: Annotated[str, typer.Option(envvar="MUSTER_OPERATOR_LOG_LEVEL", help=", ".join(LOG_LEVELS))] = "info",
+    kubeconfig: Annotated[str, typer.Option(help="Credentials; without it those of the pod, else KUBECONFIG.")] = "",
+) -> None:
+    """Run the Kubernetes operator for CoordinatorCluster and ConsumerGroup."""
+    try:
+        settings = Settings(
+            image=image, image_pull_policy=image_pull_policy or None, namespaces=split_list(namespace),
+            own_namespace=own_namespace, identity=identity, pod_labels=split_labels(pod_labels),
+            leader_elect=leader_elect, probe_host=probe_host, probe_port=probe_port, workers=workers,
+            log_level=log_level, kubeconfig=kubeconfig or None,
+        )  # fmt: skip
+    except SettingsError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(EXIT_USAGE) from None
+    set_up(settings.log_level)
+    try:
+        asyncio.run(_run(settings))
+    except LeadershipLost as error:
+        logging.getLogger("muster.operator").error("leadership lost", extra={"error": error.message})
+        raise typer.Exit(EXIT_LEADERSHIP_LOST) from None
+    except OperatorError as error:
+        logging.getLogger("muster.operator").error("stopped", extra={"error": str(error)})
+        raise typer.Exit(1) from None
+
+
+async def _run(settings: Settings) -> None:
+    from muster_operator.app import Operator  # imports kopf and kubernetes: not for `muster --help`
+
+    await Operator(settings).run()

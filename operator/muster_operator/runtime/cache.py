@@ -1,0 +1,173 @@
+"""What the watches told, as one dictionary: objects by key, and by the owner of ours that they matter to.
+
+Three writers: the watch (`observe`), our own lists (`begin_list`, `finish_list`) and our own writes (`observe` with
+what the
+API server answered, so that a pass reads its own writes). An older state never replaces a newer one of the same uid.
+
+A watch that breaks does not tell what was deleted meanwhile, so the lists remove what they no longer have, except
+what the
+watch brought or took away while the list was being read. Until that happens a deleted object looks as if it existed;
+that
+is the safe side, since an object that exists is never taken for gone, and every destructive call carries a uid.
+
+Single-threaded: belongs to the event loop.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from muster_operator.kube.kinds import CLUSTER, GROUP, OWNERS, POD, Kind
+from muster_operator.kube.views import controller_uid
+from muster_operator.runtime.keys import ObjectKey, OwnerKey, object_key, owner_key
+
+Object = Mapping[str, Any]
+DELETED = "DELETED"
+_OWNER_NOISE = ("resourceVersion", "managedFields")
+
+
+@dataclass(slots=True)
+class ListMark:
+    """A list under way: what was cached when it began, and what the watch touched since."""
+
+    kind: Kind
+    namespace: str
+    before: dict[ObjectKey, str]
+    touched: set[ObjectKey] = field(default_factory=set)
+
+
+class Cache:
+    """See the module. `observe` and `finish_list` answer the keys to look at."""
+
+    def __init__(self) -> None:
+        self._objects: dict[ObjectKey, Object] = {}
+        self._owned: defaultdict[OwnerKey, set[ObjectKey]] = defaultdict(set)
+        self._marks: list[ListMark] = []
+
+    def observe(self, kind: Kind, change: str | None, live: Object) -> set[OwnerKey]:
+        """Take one watch event (`change` as Kubernetes names it, None for the first list) or the answer to a write."""
+        key = object_key(kind, live)
+        for mark in self._marks:
+            mark.touched.add(key)
+        return self._take(kind, key, change, live)
+
+    def begin_list(self, kind: Kind, namespace: str) -> ListMark:
+        """Call before the list is requested. `namespace` "" for all."""
+        before = {
+            key: str(live["metadata"].get("uid"))
+            for key, live in self._objects.items()
+            if key.kind == kind.kind and namespace in ("", key.namespace)
+        }
+        mark = ListMark(kind=kind, namespace=namespace, before=before)
+        self._marks.append(mark)
+        return mark
+
+    def abandon_list(self, mark: ListMark) -> None:
+        """The list failed."""
+        self._marks.remove(mark)
+
+    def finish_list(self, mark: ListMark, items: Iterable[Object]) -> set[OwnerKey]:
+        """Make the cache equal to `items`, but for what the watch touched meanwhile."""
+        self._marks.remove(mark)
+        woken: set[OwnerKey] = set()
+        listed = set()
+        for live in items:
+            key = object_key(mark.kind, live)
+            listed.add(key)
+            if key not in mark.touched:
+                woken |= self._take(mark.kind, key, None, live)
+        for key in mark.before.keys() - listed - mark.touched:
+            ghost = self._objects.get(key)
+            if ghost is not None:
+                woken |= self._take(mark.kind, key, DELETED, ghost)
+        return woken
+
+    def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
+        return self._objects.get(ObjectKey(kind.kind, namespace, name))
+
+    def owner(self, key: OwnerKey) -> Object | None:
+        return self._objects.get(ObjectKey(*key))
+
+    def owners(self) -> list[OwnerKey]:
+        """All of our own objects."""
+        kinds = {one.kind for one in OWNERS}
+        return [OwnerKey(*key) for key in self._objects if key.kind in kinds]
+
+    def children(self, key: OwnerKey, uid: str) -> dict[tuple[str, str], Object]:
+        """(kind, name) → live object, of what the owner of `uid` controls."""
+        found = ((one, self._objects[one]) for one in self._owned.get(key, ()) if one.kind != POD.kind)
+        return {(one.kind, one.name): live for one, live in found if controller_uid(live) == uid}
+
+    def pods(self, key: OwnerKey) -> list[Object]:
+        return [self._objects[one] for one in self._owned.get(key, ()) if one.kind == POD.kind]
+
+    def groups_of(self, cluster: OwnerKey) -> set[OwnerKey]:
+        """ConsumerGroups that refer to this CoordinatorCluster."""
+        return {
+            OwnerKey(*key)
+            for key, live in self._objects.items()
+            if key.kind == GROUP.kind and key.namespace == cluster.namespace and _cluster_ref(live) == cluster.name
+        }
+
+    def counts(self) -> dict[str, int]:
+        """Kind → objects cached: a metric."""
+        found: defaultdict[str, int] = defaultdict(int)
+        for key in self._objects:
+            found[key.kind] += 1
+        return dict(found)
+
+    def _take(self, kind: Kind, key: ObjectKey, change: str | None, live: Object) -> set[OwnerKey]:
+        old = self._objects.get(key)
+        if old is not None and _is_older(live, old):
+            return set()
+        owner = owner_key(kind, live)
+        former = owner_key(kind, old) if old is not None else None
+        if former is not None and kind not in OWNERS and (former != owner or change == DELETED):
+            self._owned[former].discard(key)
+            if not self._owned[former]:
+                del self._owned[former]
+        if change == DELETED:
+            self._objects.pop(key, None)
+        else:
+            self._objects[key] = live
+            if owner is not None and kind not in OWNERS:
+                self._owned[owner].add(key)
+        woken = {one for one in (owner, former) if one is not None}
+        if kind not in OWNERS or old is None or change == DELETED:
+            return woken | self._dependents(kind, old, live, change)
+        if _without_status(old) == _without_status(live):
+            woken = set()  # our own status came back
+        return woken | self._dependents(kind, old, live, change)
+
+    def _dependents(self, kind: Kind, old: Object | None, live: Object, change: str | None) -> set[OwnerKey]:
+        """A cluster that comes, goes or gets another address matters to the groups that refer to it."""
+        if kind is not CLUSTER:
+            return set()
+        if old is not None and change != DELETED and _addresses(old) == _addresses(live):
+            return set()
+        return self.groups_of(OwnerKey(*object_key(kind, live)))
+
+
+def _cluster_ref(group: Object) -> str | None:
+    found = ((group.get("spec") or {}).get("clusterRef") or {}).get("name")
+    return str(found) if found else None
+
+
+def _addresses(cluster: Object) -> object:
+    return (cluster.get("status") or {}).get("bootstrapServers")
+
+
+def _without_status(live: Object) -> dict[str, Any]:
+    metadata = {key: value for key, value in live["metadata"].items() if key not in _OWNER_NOISE}
+    return {key: value for key, value in live.items() if key not in ("status", "metadata")} | {"metadata": metadata}
+
+
+def _is_older(live: Object, old: Object) -> bool:
+    """Resource versions of one uid are compared as numbers, which Kubernetes guarantees since 1.35 and etcd always
+    did."""
+    new, known = live["metadata"], old["metadata"]
+    if new.get("uid") != known.get("uid"):
+        return False
+    left, right = str(new.get("resourceVersion", "")), str(known.get("resourceVersion", ""))
+    return left.isdigit() and right.isdigit() and int(left) < int(right)

@@ -1,0 +1,261 @@
+"""Carries a plan out: the only place where the operator changes the world. In order; the first failure ends the pass.
+
+Rules that hold here whatever was planned:
+
+* Nothing is written for an owner that is gone, is being deleted or is another one by now: the first write of a pass is
+  preceded by a read of the owner from the API server, since server-side apply would bring a child of a dead owner to
+  life.
+* An object of a wanted name that somebody else owns is left alone (`NameTaken`); apply with force would take it over.
+* A manifest that the live object already covers is not sent.
+* Evictions and deletions carry the uid that the plan was made for.
+* Members are removed from a group only after the API server itself, not the cache, has said that their pods are gone
+and
+  the owner still has the generation that was planned for.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from muster_operator.drift import difference, drifted, manifest_hash, projection, with_hash
+from muster_operator.errors import Conflict, Refused, Transient
+from muster_operator.kube.kinds import POD, SECRET, kind_of
+from muster_operator.kube.views import controller_uid
+from muster_operator.plan.actions import (
+    Action,
+    Apply,
+    DeleteChild,
+    DeletePod,
+    Drain,
+    EnsureSecret,
+    EvictPod,
+    Plan,
+    RemoveMembers,
+    Undrain,
+)
+from muster_operator.ports import Admin, Kafka, Kube, Rand
+from muster_operator.runtime.cache import Cache
+from muster_operator.runtime.keys import OwnerKey, api_version_of
+from muster_operator.runtime.metrics import Metrics
+from muster_operator.runtime.observe_cluster import Access
+
+_log = logging.getLogger("muster.operator.execute")
+Object = Mapping[str, Any]
+
+
+class OwnerGone(Exception):
+    """The object that the plan is for does not exist any more: nothing is left to do or to report."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Whom a plan is carried out for."""
+
+    key: OwnerKey
+    uid: str
+    generation: int
+    access: Access | None = None
+    bootstrap: str | None = None
+
+
+@dataclass(slots=True)
+class Done:
+    """What a pass did: action names in order, and whether an eviction was forbidden for now."""
+
+    actions: list[str] = field(default_factory=list)
+    blocked: bool = False
+
+
+class Executor:
+    def __init__(self, *, kube: Kube, admin: Admin, kafka: Kafka, cache: Cache, rand: Rand, metrics: Metrics) -> None:
+        self._kube = kube
+        self._admin = admin
+        self._kafka = kafka
+        self._cache = cache
+        self._rand = rand
+        self._metrics = metrics
+        self._settled: dict[tuple[str, str, str, str], tuple[str, object]] = {}
+        """(kind, namespace, name, uid) → (hash of what we sent, what the server made of it)."""
+
+    async def execute(self, plan: Plan, target: Target) -> Done:
+        """Raises OwnerGone, Transient or Refused; what was done before stays done."""
+        done = Done()
+        handlers: dict[type, Callable[[Any, Target, Done], Awaitable[bool]]] = {
+            Apply: self._apply, EnsureSecret: self._ensure_secret, DeleteChild: self._delete_child, Drain: self._drain,
+            Undrain: self._undrain, EvictPod: self._evict, DeletePod: self._delete_pod,
+            RemoveMembers: self._remove_members,
+        }  # fmt: skip
+        checked = False
+        for action in plan.actions:
+            if not checked and self._writes(action, target):
+                await self._check_owner(target)
+                checked = True
+            name = type(action).__name__
+            try:
+                acted = await handlers[type(action)](action, target, done)
+            except (Transient, Refused):
+                self._metrics.action(name, "failed")
+                raise
+            if acted:
+                done.actions.append(name)
+                self._metrics.action(name, "done")
+                _log.info("acted", extra={"object": "/".join(target.key), "action": name, "on": _subject(action)})
+        return done
+
+    def _writes(self, action: Action, target: Target) -> bool:
+        return not isinstance(action, Apply) or self._why_apply(action.manifest, target) is not None
+
+    async def _check_owner(self, target: Target) -> None:
+        key = target.key
+        live = await self._kube.get(
+            api_version=api_version_of(key), kind=key.kind, namespace=key.namespace, name=key.name
+        )
+        if live is None or live["metadata"]["uid"] != target.uid or live["metadata"].get("deletionTimestamp"):
+            raise OwnerGone
+        if int(live["metadata"].get("generation", 0)) != target.generation:
+            raise Conflict("SpecChanged", "the spec changed while it was being acted upon")
+
+    def _live(self, manifest: Object, target: Target) -> Object | None:
+        return self._cache.get(
+            kind_of(manifest["apiVersion"], manifest["kind"]), target.key.namespace, manifest["metadata"]["name"]
+        )
+
+    def _why_apply(self, manifest: Object, target: Target) -> str | None:
+        """Why the manifest must be sent; None when the live object already says it."""
+        live = self._live(manifest, target)
+        if live is None or controller_uid(live) != target.uid:
+            return "it is not there, as far as we know"
+        why = drifted(live, manifest)
+        if why is None:
+            return None
+        settled = self._settled.get(_identity(live))
+        if settled is not None and settled == (manifest_hash(manifest), projection(live, manifest)):
+            return None  # the server says the same in other words, and nobody changed it since
+        return why
+
+    async def _apply(self, action: Apply, target: Target, _: Done) -> bool:
+        manifest = action.manifest
+        why = self._why_apply(manifest, target)
+        if why is None:
+            return False
+        known = kind_of(manifest["apiVersion"], manifest["kind"])
+        name = manifest["metadata"]["name"]
+        live = self._live(manifest, target)
+        if live is None or controller_uid(live) != target.uid:
+            found = await self._kube.get(
+                api_version=known.api_version, kind=known.kind, namespace=target.key.namespace, name=name
+            )
+            self._check_ours(found, known.kind, name, target)
+        applied = await self._kube.apply(with_hash(manifest))
+        self._cache.observe(known, "MODIFIED", applied)
+        if difference(applied, manifest) is not None:
+            if len(self._settled) > _SETTLED_MAX:
+                self._settled.clear()
+            self._settled[_identity(applied)] = (manifest_hash(manifest), projection(applied, manifest))
+        _log.info("applied", extra={"object": "/".join(target.key), "on": f"{known.kind} {name}", "why": why})
+        return True
+
+    def _check_ours(self, found: Object | None, kind: str, name: str, target: Target) -> None:
+        if found is None or controller_uid(found) == target.uid:
+            return
+        references = (found["metadata"].get("ownerReferences")) or ()
+        former = any(one.get("kind") == target.key.kind and one.get("name") == target.key.name for one in references)
+        if former:
+            raise Transient("FormerOwner", f"{kind} {name} still belongs to a deleted {target.key.kind} of this name")
+        raise Refused("NameTaken", f"{kind} {name} exists and belongs to somebody else; rename it or remove it")
+
+    async def _ensure_secret(self, action: EnsureSecret, target: Target, _: Done) -> bool:
+        found = await self._kube.get(
+            api_version=SECRET.api_version, kind=SECRET.kind, namespace=action.namespace, name=action.name
+        )
+        if found is not None:
+            return False
+        return await self._kube.create(
+            {
+                "apiVersion": SECRET.api_version,
+                "kind": SECRET.kind,
+                "metadata": {
+                    "name": action.name,
+                    "namespace": action.namespace,
+                    "labels": dict(action.labels),
+                    "ownerReferences": [dict(action.owner_reference)],
+                },
+                "type": "Opaque",
+                "stringData": {action.key: self._rand.token()},
+            }
+        )
+
+    async def _delete_child(self, action: DeleteChild, target: Target, _: Done) -> bool:
+        return await self._kube.delete(
+            api_version=action.api_version, kind=action.kind, namespace=target.key.namespace, name=action.name,
+            uid=action.uid,
+        )  # fmt: skip
+
+    async def _drain(self, action: Drain, target: Target, _: Done) -> bool:
+        host, token = _reach(target, action.pod)
+        await self._admin.drain(host=host, token=token)
+        return True
+
+    async def _undrain(self, action: Undrain, target: Target, _: Done) -> bool:
+        host, token = _reach(target, action.pod)
+        await self._admin.undrain(host=host, token=token)
+        return True
+
+    async def _evict(self, action: EvictPod, target: Target, done: Done) -> bool:
+        if await self._kube.evict(namespace=target.key.namespace, pod=action.name, uid=action.uid):
+            return True
+        done.blocked = True
+        return False
+
+    async def _delete_pod(self, action: DeletePod, target: Target, _: Done) -> bool:
+        return await self._kube.delete(
+            api_version=POD.api_version, kind=POD.kind, namespace=target.key.namespace, name=action.name, uid=action.uid
+        )
+
+    async def _remove_members(self, action: RemoveMembers, target: Target, _: Done) -> bool:
+        if target.bootstrap is None:
+            raise Transient("NoBootstrap", "the group's cluster has no address now")
+        for instance in action.instance_ids:
+            pod = await self._kube.get(
+                api_version=POD.api_version, kind=POD.kind, namespace=target.key.namespace, name=instance
+            )
+            if pod is not None:
+                raise Conflict("PodExists", f"pod {instance} exists, so its member stays in the group")
+        await self._kafka.remove_members(
+            bootstrap=target.bootstrap, group_id=action.group_id, instance_ids=action.instance_ids
+        )
+        return True
+
+
+_SETTLED_MAX = 50_000
+
+
+def _identity(live: Object) -> tuple[str, str, str, str]:
+    metadata = live["metadata"]
+    return str(live["kind"]), metadata["namespace"], metadata["name"], metadata["uid"]
+
+
+def _reach(target: Target, pod: str) -> tuple[str, str]:
+    access = target.access
+    host = access.hosts.get(pod) if access else None
+    if access is None or host is None or access.token is None:
+        raise Transient("ReplicaUnreachable", f"the admin API of {pod} has no known address or token")
+    return host, access.token
+
+
+def _subject(action: Action) -> str:
+    """What an action is done to, for the log; never the content of a manifest."""
+    match action:
+        case Apply():
+            return f"{action.manifest['kind']} {action.manifest['metadata']['name']}"
+        case EnsureSecret():
+            return f"Secret {action.name}"
+        case DeleteChild():
+            return f"{action.kind} {action.name}"
+        case Drain() | Undrain():
+            return f"Pod {action.pod}"
+        case EvictPod() | DeletePod():
+            return f"Pod {action.name}"
+        case RemoveMembers():
+            return f"group {action.group_id}: {', '.join(action.instance_ids)}"

@@ -1,0 +1,56 @@
+"""A status that says that a pass failed, made from what is known otherwise. Pure.
+
+Conditions that could be judged stay; `Degraded` tells the failure, `Progressing` stops claiming. A failure to look is
+`Unknown`, a refusal is `True`: somebody must change something.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from muster_operator.api.conditions import ClusterCondition, Reason
+from muster_operator.api.errors import InvalidObject
+from muster_operator.errors import OperatorError, Refused
+from muster_operator.plan.conditions import Finding, merged
+
+_REASONS = {"NameTaken": Reason.NAME_TAKEN}
+
+
+def with_failure(
+    stored: Mapping[str, Any],
+    planned: Mapping[str, Any] | None,
+    error: OperatorError | InvalidObject,
+    *,
+    generation: int,
+    now_ms: int,
+) -> dict[str, Any]:
+    """`planned` (or, when nothing could be planned, `stored`) with the failure in its conditions."""
+    base = dict(planned if planned is not None else stored)
+    found = _finding(error)
+    conditions = {str(one["type"]): dict(one) for one in base.get("conditions") or ()}
+    for one in merged(stored, [found], generation=generation, now_ms=now_ms):
+        conditions[str(one["type"])] = one
+    if isinstance(error, InvalidObject) or planned is None:
+        ready = Finding(
+            type=ClusterCondition.READY,
+            status="False" if isinstance(error, InvalidObject) else "Unknown",
+            reason=found.reason,
+            message=found.message,
+        )
+        for one in merged(stored, [ready], generation=generation, now_ms=now_ms):
+            conditions[str(one["type"])] = one
+    base["conditions"] = list(conditions.values())
+    if isinstance(error, InvalidObject) or planned is not None:
+        base["observedGeneration"] = generation
+    return base
+
+
+def _finding(error: OperatorError | InvalidObject) -> Finding:
+    if isinstance(error, InvalidObject):
+        return Finding(type=ClusterCondition.DEGRADED, status="True", reason=Reason.INVALID_SPEC, message=str(error))
+    refused = isinstance(error, Refused)
+    return Finding(
+        type=ClusterCondition.DEGRADED,
+        status="True" if refused else "Unknown",
+        reason=_REASONS.get(error.reason, Reason.API_ERROR),
+        message=error.message,
+    )

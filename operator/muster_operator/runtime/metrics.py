@@ -1,0 +1,94 @@
+"""What the operator tells Prometheus: a registry of its own, bounded label sets, names from docs/operator.md."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+_BUCKETS = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_STATUSES = ("True", "False", "Unknown")
+
+
+class Metrics:
+    """One instance a process (or a test)."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        made: Mapping[str, Any] = {"registry": self.registry}
+        self._reconciles = Counter(
+            "muster_operator_reconcile_total", "Passes over an object.", ["kind", "result"], **made
+        )
+        self._seconds = Histogram(
+            "muster_operator_reconcile_duration_seconds", "Time of one pass.", ["kind"], buckets=_BUCKETS, **made
+        )
+        self._requests = Counter(
+            "muster_operator_kube_requests_total", "Requests to the API server; code 0: no answer.",
+            ["verb", "kind", "code"], **made,
+        )  # fmt: skip
+        self._request_seconds = Histogram(
+            "muster_operator_kube_request_duration_seconds", "Time of a request to the API server.", ["verb"],
+            buckets=_BUCKETS, **made,
+        )  # fmt: skip
+        self._events = Counter("muster_operator_events_total", "Kubernetes Events.", ["result"], **made)
+        self._actions = Counter("muster_operator_actions_total", "What plans did.", ["action", "result"], **made)
+        self._statuses = Counter("muster_operator_status_writes_total", "Status updates.", ["kind", "result"], **made)
+        self.queue_depth = Gauge("muster_operator_queue_depth", "Objects that are due and wait for a worker.", **made)
+        self.queue_oldest = Gauge("muster_operator_queue_oldest_seconds", "Longest such wait now.", **made)
+        self.is_leader = Gauge("muster_operator_is_leader", "1 when this process holds the Lease.", **made)
+        self.list_age = Gauge("muster_operator_last_list_age_seconds", "Since every kind was listed.", **made)
+        self.cached = Gauge("muster_operator_cached_objects", "Objects in the cache.", ["kind"], **made)
+        self._conditions = Gauge(
+            "muster_cluster_condition", "1 for the status that a condition of a CoordinatorCluster has.",
+            ["namespace", "name", "type", "status"], **made,
+        )  # fmt: skip
+        self._rollout = Gauge(
+            "muster_rollout_state", "1 for what a pass over a CoordinatorCluster last decided.",
+            ["namespace", "name", "decision"], **made,
+        )  # fmt: skip
+        self._types: dict[tuple[str, str], set[str]] = {}
+        self._decision: dict[tuple[str, str], str] = {}
+
+    def reconciled(self, kind: str, result: str, seconds: float) -> None:
+        self._reconciles.labels(kind, result).inc()
+        self._seconds.labels(kind).observe(seconds)
+
+    def kube_call(self, verb: str, kind: str, code: int, seconds: float) -> None:
+        """An `kube.client.Observer`; called from its threads."""
+        self._requests.labels(verb, kind, str(code)).inc()
+        self._request_seconds.labels(verb).observe(seconds)
+
+    def event(self, result: str) -> None:
+        self._events.labels(result).inc()
+
+    def action(self, action: str, result: str) -> None:
+        self._actions.labels(action, result).inc()
+
+    def status(self, kind: str, result: str) -> None:
+        self._statuses.labels(kind, result).inc()
+
+    def cluster(self, namespace: str, name: str, status: Mapping[str, Any], decision: str) -> None:
+        """Conditions and decision of one CoordinatorCluster."""
+        known = self._types.setdefault((namespace, name), set())
+        for condition in status.get("conditions") or ():
+            known.add(str(condition["type"]))
+            for one in _STATUSES:
+                is_it = float(one == condition["status"])
+                self._conditions.labels(namespace, name, str(condition["type"]), one).set(is_it)
+        former = self._decision.get((namespace, name))
+        if former != decision:
+            if former is not None:
+                self._rollout.remove(namespace, name, former)
+            self._rollout.labels(namespace, name, decision).set(1)
+            self._decision[namespace, name] = decision
+
+    def forget_cluster(self, namespace: str, name: str) -> None:
+        """The object is gone: so are its series."""
+        for condition in self._types.pop((namespace, name), ()):
+            for one in _STATUSES:
+                self._conditions.remove(namespace, name, condition, one)
+        former = self._decision.pop((namespace, name), None)
+        if former is not None:
+            self._rollout.remove(namespace, name, former)
+
+    def exposition(self) -> bytes:
+        return generate_latest(self.registry)

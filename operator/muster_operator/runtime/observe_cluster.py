@@ -1,0 +1,110 @@
+"""One CoordinatorCluster and what surrounds it, looked at now: cache for Kubernetes' objects, the admin API for
+replicas.
+
+The admin token is read from its Secret in each pass (RBAC allows no watch on Secrets, and a rotated token counts at
+once);
+it stays in `ClusterObservation` and is never part of the world that planning, logs and conditions see.
+"""
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from muster_operator import naming
+from muster_operator.api.cluster import parse_cluster
+from muster_operator.kube.kinds import SECRET, STATEFULSET
+from muster_operator.kube.views import controller_uid, node_addresses, owner_view, statefulset_view
+from muster_operator.ports import Admin, Clock, Kube
+from muster_operator.runtime.cache import Cache
+from muster_operator.runtime.keys import OwnerKey
+from muster_operator.world.cluster import ClusterWorld, ReplicaView
+from muster_operator.world.views import PodView, StatefulSetView, Unknown
+
+Object = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """How to reach the admin APIs of one cluster. Its token must not be printed."""
+
+    token: str | None = field(repr=False)
+    hosts: Mapping[str, str]
+    """Pod name → `address:port`, of pods that have an address."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterObservation:
+    world: ClusterWorld
+    access: Access
+
+
+async def observe_cluster(
+    key: OwnerKey, live: Object, *, cache: Cache, kube: Kube, admin: Admin, clock: Clock
+) -> ClusterObservation:
+    """Raises InvalidObject (the spec), Transient or Refused (the Secret could not be read)."""
+    owner = owner_view(live)
+    spec = parse_cluster(live)
+    pods = cache.pods(key)
+    children = dict(cache.children(key, owner.uid))
+    statefulset = owned_statefulset(key, owner.uid, cache, pods)
+    secret = await kube.get(
+        api_version=SECRET.api_version, kind=SECRET.kind, namespace=key.namespace, name=naming.token_secret(key.name)
+    )
+    if secret is not None and controller_uid(secret) in (None, owner.uid):
+        children[SECRET.kind, naming.token_secret(key.name)] = {
+            one: secret[one] for one in ("apiVersion", "kind", "metadata") if one in secret
+        }
+    access = Access(token=_token(secret), hosts=hosts_of(statefulset))
+    found = statefulset.pods if isinstance(statefulset, StatefulSetView) else ()
+    replicas = await asyncio.gather(*(_replica(pod, access, admin) for pod in found))
+    world = ClusterWorld(
+        owner=owner,
+        spec=spec,
+        statefulset=statefulset,
+        children=children,
+        replicas=dict(zip((pod.name for pod in found), replicas, strict=True)),
+        node_addresses=node_addresses(pods) if spec.external_listeners else {},
+        now_ms=clock.wall_ms(),
+    )
+    return ClusterObservation(world=world, access=access)
+
+
+def owned_statefulset(key: OwnerKey, uid: str, cache: Cache, pods: list[Object]) -> StatefulSetView | None:
+    """The StatefulSet of the same name if the owner of `uid` controls it; somebody else's is none of ours."""
+    live = cache.get(STATEFULSET, key.namespace, key.name)
+    if live is None or controller_uid(live) != uid:
+        return None
+    return statefulset_view(live, pods)
+
+
+def hosts_of(statefulset: StatefulSetView | Unknown | None) -> dict[str, str]:
+    """Pod name → address of its admin API. By pod address, not by name: names may be cached or not yet published."""
+    if not isinstance(statefulset, StatefulSetView):
+        return {}
+    return {
+        pod.name: f"[{pod.pod_ip}]:{naming.ADMIN_PORT}" if ":" in pod.pod_ip else f"{pod.pod_ip}:{naming.ADMIN_PORT}"
+        for pod in statefulset.pods
+        if pod.pod_ip is not None
+    }
+
+
+async def _replica(pod: PodView, access: Access, admin: Admin) -> ReplicaView | Unknown:
+    host = access.hosts.get(pod.name)
+    if access.token is None:
+        return Unknown(reason="NoToken", message="the admin token's Secret is not there yet")
+    if host is None:
+        return Unknown(reason="NoAddress", message=f"{pod.name} has no address yet")
+    return await admin.replica(host=host, pod=pod.name, token=access.token)
+
+
+def _token(secret: Object | None) -> str | None:
+    encoded = ((secret or {}).get("data") or {}).get(naming.TOKEN_KEY)
+    if encoded is None:
+        return None
+    try:
+        return base64.b64decode(encoded, validate=True).decode().strip() or None
+    except (binascii.Error, UnicodeDecodeError):
+        return None

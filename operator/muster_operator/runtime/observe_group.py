@@ -1,0 +1,95 @@
+"""One ConsumerGroup, its workload and what the coordinator says of the group, looked at now.
+
+Kafka's protocol tells members, offsets and log ends, of Muster and Apache Kafka alike; what only Muster knows
+(generation,
+last rebalance) comes from the admin API of the cluster that `clusterRef` names. Each part may be Unknown on its own.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from muster_operator import naming
+from muster_operator.api.group import GroupSpec, parse_group
+from muster_operator.kube.kinds import CLUSTER
+from muster_operator.kube.views import owner_view
+from muster_operator.ports import Admin, Clock, Kafka
+from muster_operator.runtime.cache import Cache
+from muster_operator.runtime.keys import OwnerKey
+from muster_operator.runtime.observe_cluster import hosts_of, owned_statefulset
+from muster_operator.runtime.tokens import Tokens
+from muster_operator.world.group import GroupView, GroupWorld
+from muster_operator.world.views import Unknown
+
+Object = Mapping[str, Any]
+
+
+async def observe_group(
+    key: OwnerKey, live: Object, *, cache: Cache, tokens: Tokens, admin: Admin, kafka: Kafka, clock: Clock
+) -> GroupWorld:
+    """Raises InvalidObject (the spec), Transient or Refused (the cluster's Secret could not be read)."""
+    owner = owner_view(live)
+    spec = parse_group(live)
+    bootstrap = bootstrap_of(spec, key.namespace, cache)
+    group: GroupView | Unknown
+    if isinstance(bootstrap, Unknown):
+        group = bootstrap
+    else:
+        group = await kafka.group(bootstrap=bootstrap, group_id=spec.group_id, topics=spec.topics)
+        if isinstance(group, GroupView) and spec.cluster_ref is not None:
+            group = await _with_facts(group, spec, key.namespace, cache, tokens, admin)
+    # After the coordinator's answer: a pod that came back meanwhile must not be taken for gone.
+    return GroupWorld(
+        owner=owner,
+        spec=spec,
+        bootstrap=bootstrap,
+        statefulset=owned_statefulset(key, owner.uid, cache, cache.pods(key)),
+        children=cache.children(key, owner.uid),
+        group=group,
+        now_ms=clock.wall_ms(),
+    )
+
+
+def bootstrap_of(spec: GroupSpec, namespace: str, cache: Cache) -> str | Unknown:
+    """As given, or the address that the CoordinatorCluster's status tells."""
+    if spec.cluster_ref is None:
+        return spec.bootstrap_servers or Unknown(reason="ClusterNotFound", message="no bootstrap servers are given")
+    name = spec.cluster_ref.name
+    cluster = cache.get(CLUSTER, namespace, name)
+    if cluster is None:
+        return Unknown(reason="ClusterNotFound", message=f"there is no CoordinatorCluster {name} in {namespace}")
+    address = ((cluster.get("status") or {}).get("bootstrapServers") or {}).get("internal")
+    if not address:
+        return Unknown(reason="ClusterNotReady", message=f"CoordinatorCluster {name} has no address yet")
+    return str(address)
+
+
+async def _with_facts(
+    group: GroupView, spec: GroupSpec, namespace: str, cache: Cache, tokens: Tokens, admin: Admin
+) -> GroupView:
+    """`group` with what Muster's admin API adds; as it is when that cannot be had."""
+    name = spec.cluster_ref.name if spec.cluster_ref else ""
+    cluster = cache.get(CLUSTER, namespace, name)
+    if cluster is None:
+        return group
+    key = OwnerKey(CLUSTER.kind, namespace, name)
+    statefulset = owned_statefulset(key, cluster["metadata"]["uid"], cache, cache.pods(key))
+    hosts = {naming.ordinal_of(pod): host for pod, host in hosts_of(statefulset).items()}
+    if not hosts:
+        return group
+    token = await tokens.of_cluster(namespace, name)
+    if not token:
+        return group
+    coordinator = _first_number(group.coordinator)
+    ordered = dict(sorted(hosts.items(), key=lambda one: one[0] != coordinator))
+    facts = await admin.group_facts(hosts=ordered, token=token, group_id=spec.group_id)
+    if isinstance(facts, Unknown):
+        return group
+    generation, at, reason = facts
+    return dataclasses.replace(group, generation=generation, last_rebalance_ms=at, last_rebalance_reason=reason)
+
+
+def _first_number(coordinator: str) -> int:
+    """The broker id that `1 (host:port)` begins with; -1 without one."""
+    head = coordinator.partition(" ")[0]
+    return int(head) if head.isdigit() else -1

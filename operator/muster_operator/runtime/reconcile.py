@@ -1,0 +1,209 @@
+"""One pass over one object: look, decide, act, report. Level-triggered: a pass knows nothing of what woke it.
+
+The steps are a tuple, in this order. An error ends them, and the report follows in any case: users read in the object's
+conditions why nothing happens. What a pass answers tells the queue when to look again:
+
+| outcome | next look |
+|---|---|
+| done | after the plan's time, with jitter; sooner when a lag-only status was put off or an eviction forbidden |
+| Transient | back-off of this object, at least what the other side asked for |
+| Refused | the longest back-off: only people can help, but they may help elsewhere (RBAC, quota) |
+| InvalidObject | when the object changes |
+| the object is gone | never |
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from muster_operator.api.errors import InvalidObject
+from muster_operator.errors import Conflict, OperatorError, Refused, Transient
+from muster_operator.kube.kinds import CLUSTER
+from muster_operator.limits import BACKOFF_MAX_MS, BLOCKED_RETRY_MS, JITTER, REQUEUE_MIN_MS
+from muster_operator.plan.actions import Event, Plan
+from muster_operator.plan.cluster import plan_cluster
+from muster_operator.plan.group import plan_group
+from muster_operator.plan.settings import PlanSettings
+from muster_operator.ports import Admin, Clock, Kafka, Kube, Rand
+from muster_operator.runtime.cache import Cache
+from muster_operator.runtime.execute import Done, Executor, OwnerGone, Target
+from muster_operator.runtime.failure import with_failure
+from muster_operator.runtime.keys import OwnerKey
+from muster_operator.runtime.metrics import Metrics
+from muster_operator.runtime.observe_cluster import observe_cluster
+from muster_operator.runtime.observe_group import observe_group
+from muster_operator.runtime.recorder import Recorder
+from muster_operator.runtime.report import Reporter
+from muster_operator.runtime.tokens import Tokens
+from muster_operator.world.cluster import ClusterWorld
+from muster_operator.world.group import GroupWorld
+
+_log = logging.getLogger("muster.operator.reconcile")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """`result` for metrics; exactly one of the times says when to look again (none: only on a change)."""
+
+    result: str
+    requeue_after_ms: int | None = None
+    failed: bool = False
+    at_least_ms: int = 0
+    gone: bool = False
+
+
+@dataclass(slots=True)
+class Pass:
+    """What one pass has found out so far."""
+
+    key: OwnerKey
+    live: Mapping[str, Any]
+    world: ClusterWorld | GroupWorld | None = None
+    target: Target | None = None
+    plan: Plan | None = None
+    done: Done | None = None
+
+
+Step = Callable[[Pass], Awaitable[None]]
+
+
+class Reconciler:
+    def __init__(
+        self,
+        *,
+        kube: Kube,
+        admin: Admin,
+        kafka: Kafka,
+        cache: Cache,
+        clock: Clock,
+        rand: Rand,
+        metrics: Metrics,
+        recorder: Recorder,
+        settings: PlanSettings,
+    ) -> None:
+        self._kube, self._admin, self._kafka = kube, admin, kafka
+        self._cache, self._clock, self._rand, self._metrics = cache, clock, rand, metrics
+        self._recorder = recorder
+        self._tokens = Tokens(kube, clock)
+        self._settings = settings
+        self._reporter = Reporter(kube=kube, cache=cache, clock=clock, metrics=metrics)
+        self._executor = Executor(kube=kube, admin=admin, kafka=kafka, cache=cache, rand=rand, metrics=metrics)
+        self._decisions: dict[OwnerKey, str] = {}
+        self.steps: tuple[tuple[str, Step], ...] = (
+            ("observe", self._observe),
+            ("plan", self._plan),
+            ("execute", self._execute),
+        )
+
+    async def reconcile(self, key: OwnerKey) -> Outcome:
+        """One pass. Raises nothing but bugs."""
+        live = self._cache.owner(key)
+        if live is None:
+            return self._forget(key)
+        one = Pass(key, live)
+        error: OperatorError | InvalidObject | None = None
+        at = "start"
+        try:
+            for at, step in self.steps:  # noqa: B007 (named in the log below)
+                await step(one)
+        except OwnerGone:
+            # The cache lags: the watch or the next list brings the deletion.
+            return Outcome(result="gone", requeue_after_ms=None)
+        except (OperatorError, InvalidObject) as caught:
+            error = caught
+            _log.warning("pass failed", extra={"object": "/".join(key), "step": at, "error": str(caught)})
+        return await self._report(one, error)
+
+    async def _observe(self, one: Pass) -> None:
+        metadata = one.live["metadata"]
+        target = Target(key=one.key, uid=metadata["uid"], generation=int(metadata.get("generation") or 0))
+        if one.key.kind == CLUSTER.kind:
+            seen = await observe_cluster(
+                one.key, one.live, cache=self._cache, kube=self._kube, admin=self._admin, clock=self._clock
+            )
+            one.world = seen.world
+            one.target = Target(key=target.key, uid=target.uid, generation=target.generation, access=seen.access)
+            return
+        world = await observe_group(
+            one.key, one.live, cache=self._cache, tokens=self._tokens, admin=self._admin, kafka=self._kafka,
+            clock=self._clock,
+        )  # fmt: skip
+        one.world = world
+        bootstrap = world.bootstrap if isinstance(world.bootstrap, str) else None
+        one.target = Target(key=target.key, uid=target.uid, generation=target.generation, bootstrap=bootstrap)
+
+    async def _plan(self, one: Pass) -> None:
+        if isinstance(one.world, ClusterWorld):
+            one.plan = plan_cluster(one.world, self._settings)
+        elif isinstance(one.world, GroupWorld):
+            one.plan = plan_group(one.world, self._settings)
+        if one.plan is not None and self._decisions.get(one.key) != one.plan.decision:
+            self._decisions[one.key] = one.plan.decision
+            _log.info(
+                "decided",
+                extra={"object": "/".join(one.key), "decision": one.plan.decision, "reason": one.plan.reason},
+            )
+
+    async def _execute(self, one: Pass) -> None:
+        assert one.plan is not None
+        assert one.target is not None
+        one.done = await self._executor.execute(one.plan, one.target)
+        for event in one.plan.events:
+            await self._recorder.emit(one.live, event)
+
+    async def _report(self, one: Pass, error: OperatorError | InvalidObject | None) -> Outcome:
+        live = self._cache.owner(one.key) or one.live
+        if live["metadata"]["uid"] != one.live["metadata"]["uid"]:
+            return Outcome(result="gone")
+        status = one.plan.status if one.plan is not None else None
+        if error is not None and not isinstance(error, Conflict):
+            status = with_failure(
+                live.get("status") or {}, status, error,
+                generation=int(one.live["metadata"].get("generation") or 0), now_ms=self._clock.wall_ms(),
+            )  # fmt: skip
+            await self._recorder.emit(one.live, _failure_event(error))
+        put_off: int | None = None
+        if status is not None:
+            try:
+                put_off = await self._reporter.report(one.key, live, status)
+            except OperatorError as failed:
+                _log.warning("status not written", extra={"object": "/".join(one.key), "error": str(failed)})
+                error = error or failed
+            if one.key.kind == CLUSTER.kind:
+                self._metrics.cluster(
+                    one.key.namespace, one.key.name, status, one.plan.decision if one.plan else "Unknown"
+                )
+        return self._outcome(one, error, put_off)
+
+    def _outcome(self, one: Pass, error: OperatorError | InvalidObject | None, put_off: int | None) -> Outcome:
+        if isinstance(error, InvalidObject):
+            return Outcome(result="invalid")
+        if isinstance(error, Refused):
+            return Outcome(result="refused", failed=True, at_least_ms=BACKOFF_MAX_MS)
+        if error is not None:
+            wait = error.retry_after_ms if isinstance(error, Transient) else 0
+            return Outcome(result="transient", failed=True, at_least_ms=wait)
+        assert one.plan is not None
+        waits = [one.plan.requeue_after_ms]
+        if put_off is not None:
+            waits.append(put_off)
+        if one.done is not None and one.done.blocked:
+            waits.append(BLOCKED_RETRY_MS)
+        wait_ms = min(waits) * self._rand.uniform(1 - JITTER, 1 + JITTER)
+        if put_off is not None:
+            wait_ms = max(wait_ms, min(waits))
+        return Outcome(result="done", requeue_after_ms=max(REQUEUE_MIN_MS, int(wait_ms)))
+
+    def _forget(self, key: OwnerKey) -> Outcome:
+        self._reporter.forget(key)
+        self._decisions.pop(key, None)
+        if key.kind == CLUSTER.kind:
+            self._metrics.forget_cluster(key.namespace, key.name)
+        return Outcome(result="gone", gone=True)
+
+
+def _failure_event(error: OperatorError | InvalidObject) -> Event:
+    if isinstance(error, InvalidObject):
+        return Event(reason="InvalidSpec", message=str(error), warning=True)
+    return Event(reason=error.reason, message=error.message, warning=isinstance(error, Refused))

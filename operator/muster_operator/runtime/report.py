@@ -1,0 +1,76 @@
+"""Writes `.status`: whole, by server-side apply under a field manager of its own, and only when it is worth a write.
+
+The API server may store a status in other words than we sent (a pruned field after a CRD was left behind). So what it
+made
+of our last status is remembered, and the same intent is not sent again while that still stands.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from muster_operator.kube.kinds import OWNERS
+from muster_operator.ports import Clock, Kube
+from muster_operator.runtime.cache import Cache
+from muster_operator.runtime.cadence import Decision, decide
+from muster_operator.runtime.keys import OwnerKey, api_version_of
+from muster_operator.runtime.metrics import Metrics
+
+_log = logging.getLogger("muster.operator.report")
+_KINDS = {one.kind: one for one in OWNERS}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Written:
+    uid: str
+    at_ms: int
+    intent: Mapping[str, Any]
+    stored: Mapping[str, Any]
+
+
+class Reporter:
+    def __init__(self, *, kube: Kube, cache: Cache, clock: Clock, metrics: Metrics) -> None:
+        self._kube = kube
+        self._cache = cache
+        self._clock = clock
+        self._metrics = metrics
+        self._written: dict[OwnerKey, _Written] = {}
+
+    async def report(self, key: OwnerKey, live: Mapping[str, Any], status: Mapping[str, Any]) -> int | None:
+        """Milliseconds after which to come back because a write was put off; None when there is nothing to do.
+
+        Raises Transient or Refused when the write failed.
+        """
+        now = self._clock.monotonic_ms()
+        uid, stored = live["metadata"]["uid"], live.get("status") or {}
+        last = self._written.get(key)
+        if last is not None and last.uid != uid:
+            last = None
+        if last is not None and last.intent == status and last.stored == stored:
+            return None
+        decision, reason, wait_ms = decide(stored, status, last_write_ms=last.at_ms if last else None, now_ms=now)
+        if decision is Decision.SKIP:
+            return None
+        if decision is Decision.WAIT:
+            return wait_ms
+        after = await self._kube.apply_status(
+            {
+                "apiVersion": api_version_of(key),
+                "kind": key.kind,
+                "metadata": {"name": key.name, "namespace": key.namespace, "uid": uid},
+                "status": status,
+            }
+        )
+        self._metrics.status(key.kind, "written" if after is not None else "gone")
+        if after is None:
+            self.forget(key)
+            return None
+        self._cache.observe(_KINDS[key.kind], "MODIFIED", after)
+        self._written[key] = _Written(uid=uid, at_ms=now, intent=status, stored=after.get("status") or {})
+        _log.debug("status written", extra={"object": "/".join(key), "why": reason})
+        return None
+
+    def forget(self, key: OwnerKey) -> None:
+        """The object is gone."""
+        self._written.pop(key, None)

@@ -1,0 +1,31 @@
+"""Admin tokens for questions about groups, read at most every 30 s for each Secret: hundreds of groups share one."""
+
+from typing import Final
+
+from muster_operator import naming
+from muster_operator.limits import TOKEN_AGE_MAX_MS
+from muster_operator.ports import Clock, Kube
+
+_SECRETS_MAX: Final = 10_000
+
+
+class Tokens:
+    def __init__(self, kube: Kube, clock: Clock) -> None:
+        self._kube = kube
+        self._clock = clock
+        self._known: dict[tuple[str, str], tuple[int, str | None]] = {}
+
+    async def of_cluster(self, namespace: str, cluster: str) -> str | None:
+        """The admin token of a CoordinatorCluster; None when its Secret is not there. Raises Transient or Refused."""
+        now = self._clock.monotonic_ms()
+        known = self._known.get((namespace, cluster))
+        if known is not None and now - known[0] < TOKEN_AGE_MAX_MS:
+            return known[1]
+        found = await self._kube.secret_value(
+            namespace=namespace, name=naming.token_secret(cluster), key=naming.TOKEN_KEY
+        )
+        if len(self._known) >= _SECRETS_MAX:
+            self._known.clear()
+        token = found.strip() if found else None
+        self._known[namespace, cluster] = (now, token)
+        return token

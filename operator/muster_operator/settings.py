@@ -1,0 +1,68 @@
+"""Settings of `muster operator`: flags, each with an environment variable, checked once at the start.
+
+Nothing else in the operator reads the environment. Docs: docs/operator.md.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from muster_operator.limits import WORKERS_DEFAULT
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+WORKERS_MAX = 256
+
+
+class SettingsError(ValueError):
+    """A setting that cannot be used; the message names its flag."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    image: str
+    """Image of coordinators whose spec names none: the operator's own."""
+    image_pull_policy: str | None = None
+    namespaces: tuple[str, ...] = ()
+    """Watched namespaces; () for all."""
+    own_namespace: str = "default"
+    """Where the Lease is, and from where the NetworkPolicies let the operator in."""
+    identity: str = ""
+    """Holder identity in the Lease, unique for a process; made from the host's name when empty."""
+    pod_labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of the operator's pods."""
+    leader_elect: bool = True
+    probe_host: str = "0.0.0.0"  # a pod's probes come from its node
+    probe_port: int = 8080
+    workers: int = WORKERS_DEFAULT
+    log_level: str = "info"
+    kubeconfig: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.image:
+            raise SettingsError("--image (MUSTER_OPERATOR_IMAGE) must name the image of the coordinators")
+        if self.image_pull_policy not in (None, "Always", "IfNotPresent", "Never"):
+            raise SettingsError("--image-pull-policy must be Always, IfNotPresent or Never")
+        if not 1 <= self.workers <= WORKERS_MAX:
+            raise SettingsError(f"--workers must be 1 to {WORKERS_MAX}")
+        if not 0 <= self.probe_port <= 65_535:
+            raise SettingsError("--probe-port must be 0 to 65535")
+        if self.log_level not in LOG_LEVELS:
+            raise SettingsError(f"--log-level must be one of {', '.join(LOG_LEVELS)}")
+        bad = [one for one in (*self.namespaces, self.own_namespace) if not one or set(one) & set("*,/ ")]
+        if bad:
+            raise SettingsError(f"--namespace {bad[0]!r} is no name of a namespace (patterns are not supported)")
+
+
+def split_list(text: str) -> tuple[str, ...]:
+    """`a, b` as (a, b)."""
+    return tuple(dict.fromkeys(one.strip() for one in text.split(",") if one.strip()))
+
+
+def split_labels(text: str) -> dict[str, str]:
+    """`a=b,c=d` as a mapping. Raises SettingsError."""
+    found = {}
+    for pair in split_list(text):
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise SettingsError(f"--pod-labels must be key=value,..., not {pair!r}")
+        found[key] = value
+    return found
