@@ -96,8 +96,8 @@ def _member(fields: Fields) -> Row:
 
 
 def _classic_member(fields: Fields) -> Row:
-    """Tag 0 of a member: a nullable struct, whose first byte says whether it is there."""
-    if fields.i8() < 0:
+    """Tag 0 of a member: a nullable struct, whose first byte says whether it is there (0: null)."""
+    if fields.uvarint() == 0:
         return {}
     session_timeout = fields.i32()
     protocols = []
