@@ -1,41 +1,82 @@
-"""`python -m bench [row ...]`: run rows, print their figures, the machine and the load they ran under.
+"""`python -m bench [row ...] [--runs=N] [--no-doc]`: measure rows, print them, keep them.
 
-Each row is a module with `TITLE` and `run() -> list[Figure]`. Later rows come beside `failover`.
+Without names: the rows that take seconds, five runs a side. `all`: every row. JSON goes to `bench/results/`, tables
+into docs/benchmarks.md (not with --no-doc). Exit code 1: a target is missed or could not be judged; 2: nothing ran.
 """
 
 import json
-import os
-import platform
 import sys
+import time
+import tomllib
+from dataclasses import replace
 from pathlib import Path
 
-from bench import failover
-from bench.figures import Figure, table
+from bench import generator
+from bench.catalogue import ROWS, select
+from bench.compare import Verdict
+from bench.errors import BenchError
+from bench.lab import FOLDER, Lab
+from bench.machine import facts
+from bench.report import machine_section, place, section
+from bench.row import Row
+from bench.runner import run_row
 
-ROWS = {"failover": failover}
+HERE = Path(__file__).parent
+RESULTS = HERE / "results"
+DOCUMENT = HERE.parent / "docs" / "benchmarks.md"
+MACHINE = "machine"
+RUNS_MAX = 100
 
 
-def main() -> int:
-    wanted = sys.argv[1:] or list(ROWS)
-    unknown = [name for name in wanted if name not in ROWS]
-    if unknown:
-        print(f"no such row: {', '.join(unknown)} (there are: {', '.join(ROWS)})", file=sys.stderr)
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def with_runs(rows: list[Row], options: list[str]) -> list[Row]:
+    """The quick rows with another number of runs: fewer to see that a row works, more to believe it."""
+    for option in options:
+        name, _, value = option.partition("=")
+        if option == "--no-doc":
+            continue
+        if name != "--runs" or not value.isdecimal() or not 1 <= int(value) <= RUNS_MAX:
+            raise BenchError(f"no such option: {option} (there are: --no-doc, --runs=1 to --runs={RUNS_MAX})")
+        rows = [replace(row, runs=int(value)) if row.quick else row for row in rows]
+    return rows
+
+
+def main(words: list[str]) -> int:
+    options = [word for word in words if word.startswith("--")]
+    keep = "--no-doc" not in options
+    try:
+        rows = with_runs(select([word for word in words if word not in options]), options)
+        generator.binary()
+    except BenchError as error:
+        print(error, file=sys.stderr)
         return 2
-    print(f"machine: {os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}")
-    print(f"load before: {os.getloadavg()[0]:.2f}\n")
-    missed = False
-    document: dict[str, list[dict[str, object]]] = {}
-    for name in wanted:
-        figures: list[Figure] = ROWS[name].run()
-        print(table(ROWS[name].TITLE, figures))
-        missed |= any(figure.missed for figure in figures)
-        document[name] = [figure.as_dict() for figure in figures]
-    out = Path("build") / "bench.json"
-    out.parent.mkdir(exist_ok=True)
-    out.write_text(json.dumps(document, indent=1))
-    print(f"JSON: {out}")
-    return 1 if missed else 0
+    reasons = tomllib.loads((HERE / "reasons.toml").read_text())
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    RESULTS.mkdir(exist_ok=True)
+    machine = facts(FOLDER)
+    say(machine_section(machine))
+    verdicts: list[Verdict] = []
+    sections = {MACHINE: machine_section(machine)}
+    with Lab(say) as lab:
+        for row in rows:
+            began = time.monotonic()
+            say(f"\n{row.name} ...")
+            result = run_row(row, lab, say)
+            sections[row.name] = section(result, reasons, machine)
+            say(f"{sections[row.name]}\n({time.monotonic() - began:.0f} s)")
+            text = json.dumps(result.as_dict(machine), indent=1, ensure_ascii=False)
+            (RESULTS / f"{row.name}.json").write_text(text + "\n")
+            verdicts += [judgement.verdict for judgement in result.judgements]
+            if keep:
+                order = [MACHINE, *(one.name for one in ROWS)]
+                DOCUMENT.write_text(place(DOCUMENT.read_text(), sections, order))
+    counts = ", ".join(f"{verdicts.count(verdict)} {verdict.value}" for verdict in Verdict)
+    say(f"\ntargets: {counts}; JSON in {RESULTS.relative_to(HERE.parent)}/")
+    return 0 if all(verdict is Verdict.HELD for verdict in verdicts) else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -34,8 +34,9 @@ _SETTINGS = Path(__file__).parent / "kafka"
 class KafkaCluster:
     """Start and stop any number of times; the data stay in the folder. Broker ids are 0, 1, 2."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, offsets_partitions: int = 50) -> None:
         self.folder = folder
+        self._offsets_partitions = offsets_partitions
         ports = free_ports(2 * BROKERS)
         self.ports, self._controller_ports = ports[:BROKERS], ports[BROKERS:]
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
@@ -108,6 +109,7 @@ class KafkaCluster:
         data.mkdir(parents=True, exist_ok=True)
         voters = ",".join(f"{n}@127.0.0.1:{self._controller_ports[n]}" for n in range(BROKERS))
         values = {"node": node, "port": self.ports[node], "controller_port": self._controller_ports[node]}
+        values["offsets_partitions"] = self._offsets_partitions
         template = string.Template((_SETTINGS / "broker.properties").read_text())
         # The comment at its top shows the mark itself; it is no field.
         self._config(node).write_text(template.safe_substitute(values, voters=voters, data=data))

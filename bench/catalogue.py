@@ -1,0 +1,30 @@
+"""Every row, in the order in which they run and stand in docs/benchmarks.md: quick ones first."""
+
+from bench.errors import BenchError
+from bench.row import Row
+from bench.rows import checkpoint, growth, idle, limits, load, longest_turn, million, outage, rebalance
+
+ROWS: tuple[Row, ...] = (
+    *limits.ROWS,
+    *load.ROWS,
+    *rebalance.ROWS,
+    *longest_turn.ROWS,
+    *outage.ROWS,
+    *million.ROWS,
+    *idle.ROWS,
+    *growth.ROWS,
+    *checkpoint.ROWS,
+)
+
+
+def select(words: list[str]) -> list[Row]:
+    """Rows by name or common beginning; `all`: every one; nothing: the quick ones. Raises BenchError for others."""
+    if not words:
+        return [row for row in ROWS if row.quick]
+    chosen = set()
+    for word in words:
+        found = {row.name for row in ROWS if word in ("all", row.name) or row.name.startswith(word + "_")}
+        if not found:
+            raise BenchError(f"no such row: {word} (there are: all, {', '.join(row.name for row in ROWS)})")
+        chosen |= found
+    return [row for row in ROWS if row.name in chosen]

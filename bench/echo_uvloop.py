@@ -1,0 +1,32 @@
+"""`python -m bench.echo_uvloop PORT`: the least a Python server on uvloop can do: give back what comes, as it comes.
+
+No frames, no decoding, one callback a read: what is left between this and a replica is ours to save, the rest is the
+loop's and the kernel's.
+"""
+
+import asyncio
+import sys
+from typing import cast
+
+import uvloop
+
+
+class Echo(asyncio.Protocol):
+    """One connection."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's does not derive from it
+
+    def data_received(self, data: bytes) -> None:
+        self._transport.write(data)
+
+
+async def serve(port: int) -> None:
+    server = await asyncio.get_running_loop().create_server(Echo, "127.0.0.1", port)
+    print("ready", flush=True)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(serve(int(sys.argv[1])))

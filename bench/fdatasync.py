@@ -1,0 +1,29 @@
+"""How often the disk under the data can make a small append durable: the limit of every answer that promises one."""
+
+import os
+import time
+from pathlib import Path
+
+BLOCK_BYTES = 4_096
+FILE_BLOCKS = 4_096
+
+
+def durable_appends_s(folder: Path, seconds: float) -> list[float]:
+    """Seconds of each pwrite + fdatasync into a file that was filled before, as a WAL is, one after the other."""
+    path = folder / "fdatasync.probe"
+    block = os.urandom(BLOCK_BYTES)
+    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_TRUNC, 0o600)
+    try:
+        for _ in range(FILE_BLOCKS):
+            os.write(descriptor, block)
+        os.fsync(descriptor)
+        took: list[float] = []
+        deadline = time.monotonic() + seconds
+        while (began := time.monotonic()) < deadline:
+            os.pwrite(descriptor, block, len(took) % FILE_BLOCKS * BLOCK_BYTES)
+            os.fdatasync(descriptor)
+            took.append(time.monotonic() - began)
+        return took
+    finally:
+        os.close(descriptor)
+        path.unlink()

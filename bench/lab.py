@@ -1,0 +1,125 @@
+"""The sides that are running, started when a row first needs them, and what rows learn from each other.
+
+The quick rows share one Muster cluster and one Kafka cluster that live side by side: a JVM needs many runs to become
+fast, and restarting it for each run would make Kafka look slow. The idle one costs a few percent of a core, equally for
+both; every load row shows how much it was. Rows with `own` clusters run alone on a quiet machine.
+"""
+
+import contextlib
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from bench import generator
+from bench.compare import DISK, ECHO, KAFKA, KAFKA_FSYNC, MUSTER, UVLOOP
+from bench.errors import BenchError, SideMissing
+from bench.row import Own
+from bench.sides import Cluster, Disk, Echo, Kafka, KafkaFsync, Muster, Side
+
+FOLDER = Path(__file__).resolve().parents[1] / ".cache" / "bench"
+WARMUP_LOADS = (("heartbeat", 32, "6s"), ("commit", 10, "6s"), ("offset-fetch", 4, "3s"))
+
+
+class Lab:
+    """Use as a context manager; what it started ends with it."""
+
+    def __init__(self, say: Callable[[str], None], folder: Path = FOLDER) -> None:
+        self.say = say
+        self.folder = folder
+        self._sides: dict[str, Side] = {}
+        self._missing: dict[str, str] = {}
+        self._number = itertools.count()
+        self.kafka_commit_rate: float | None = None
+        """Commits a second of Kafka in a closed loop, once a row measured it."""
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def __enter__(self) -> "Lab":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End every shared side."""
+        for side in reversed(self._sides.values()):
+            side.stop()
+        self._sides.clear()
+
+    def side(self, name: str) -> Side:
+        """A shared side, running and warm. Raises SideMissing when this machine cannot have it."""
+        if name in self._missing:
+            raise SideMissing(self._missing[name])
+        if name not in self._sides:
+            try:
+                self._sides[name] = self._make(name)
+            except SideMissing as error:
+                self._missing[name] = str(error)
+                raise
+        return self._sides[name]
+
+    def _make(self, name: str) -> Side:
+        if name == KAFKA_FSYNC:
+            kafka = self.side(KAFKA)
+            assert isinstance(kafka, Kafka)
+            return KafkaFsync(kafka)
+        if name in (UVLOOP, ECHO):
+            echo = Echo(name)
+            echo.start()
+            return echo
+        return Disk() if name == DISK else self._start(name, Own())
+
+    def _start(self, name: str, own: Own) -> Cluster:
+        """A cluster with its topics, leaderships where they belong, and code paths warm."""
+        began = time.monotonic()
+        folder = self.folder / f"{name}-{next(self._number)}"
+        cluster: Cluster
+        if name == MUSTER:
+            cluster = Muster(folder / "data", partitions=own.partitions, settings=own.settings)
+        else:
+            cluster = Kafka(folder, partitions=own.partitions)
+        cluster.start()
+        try:
+            cluster.create_topics(own.topics)
+            cluster.settle()
+            if "bench" in own.topics:
+                for op, depth, window in WARMUP_LOADS:
+                    generator.run("load", bootstrap=cluster.bootstrap, op=op, depth=depth, window=window)
+        except BaseException:
+            cluster.stop()
+            raise
+        self.say(f"  {name}: up and warm after {time.monotonic() - began:.0f} s")
+        return cluster
+
+    @contextlib.contextmanager
+    def fresh(self, name: str, own: Own) -> Iterator[Cluster]:
+        """A cluster that only one row uses; the shared ones end first, so that it has the machine for itself."""
+        self.close()
+        if name in self._missing:
+            raise SideMissing(self._missing[name])
+        try:
+            cluster = self._start(name, own)
+        except SideMissing as error:
+            self._missing[name] = str(error)
+            raise
+        try:
+            yield cluster
+        finally:
+            cluster.stop()
+
+    def load(self, side: Side, op: str, **options: Any) -> dict[str, Any]:
+        """One run of the generator; `cpu_us` holds the CPU time of each side that is running, by its name."""
+        sides = {**self._sides, side.name: side}
+        if side.name == KAFKA_FSYNC or KAFKA_FSYNC in sides:
+            sides.pop(KAFKA if side.name == KAFKA_FSYNC else KAFKA_FSYNC, None)
+        cpu = ";".join(f"{name}={','.join(map(str, one.pids()))}" for name, one in sides.items() if one.pids())
+        return generator.run("load", bootstrap=side.bootstrap, op=op, echo=side.echoed, cpu=cpu, **options)
+
+    def kafka_rate(self) -> float:
+        """Kafka's closed-loop commits a second; measured now when no row did. Raises without Kafka."""
+        if self.kafka_commit_rate is None:
+            self.kafka_commit_rate = float(self.load(self.side(KAFKA), "commit")["rate"])
+        if not self.kafka_commit_rate:
+            raise BenchError("Kafka answered no commit")
+        return self.kafka_commit_rate

@@ -1,0 +1,54 @@
+"""CPU time and memory of server processes, read from outside, equally for both sides."""
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from bench.errors import RunFailed
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+JCMD_TIMEOUT_S = 120
+KIB = 1024
+
+
+def cpu_s(pid: int) -> float:
+    """User and system time of all threads so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+
+def cores_used(pids: Iterable[int], seconds: float) -> list[float]:
+    """Share of a core that each process uses in the next `seconds`."""
+    pids = list(pids)
+    before, began = [cpu_s(pid) for pid in pids], time.monotonic()
+    time.sleep(seconds)
+    elapsed = time.monotonic() - began
+    return [(cpu_s(pid) - used) / elapsed for pid, used in zip(pids, before, strict=True)]
+
+
+def resident_bytes(pid: int) -> int:
+    found = re.search(r"^VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    assert found is not None
+    return int(found[1]) * KIB
+
+
+def live_heap_bytes(pid: int) -> int:
+    """Heap of a JVM in use after a full collection; what it keeps from the system says little (`-Xms1g`)."""
+    _jcmd(pid, "GC.run")
+    found = re.search(r"garbage-first heap\s+total \S+ used (\d+)K", text := _jcmd(pid, "GC.heap_info"))
+    found = found or re.search(r"garbage-first heap\s+total reserved \S+ committed \S+ used (\d+)K", text)
+    if found is None:
+        raise RunFailed(f"jcmd GC.heap_info speaks of no G1 heap: {text[:200]}")
+    return int(found[1]) * KIB
+
+
+def _jcmd(pid: int, command: str) -> str:
+    done = subprocess.run(
+        ["jcmd", str(pid), command], capture_output=True, text=True, timeout=JCMD_TIMEOUT_S, check=False
+    )
+    if done.returncode:
+        raise RunFailed(f"jcmd {command} failed: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout

@@ -1,0 +1,85 @@
+"""Rows as Markdown, and their place in docs/benchmarks.md. Pure: text in, text out.
+
+Each row owns a section between two marks, so that one row can be measured again without losing the others. Reasons for
+missed targets are written by people, in `bench/reasons.toml`; a miss without one says so.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from bench.compare import KAFKA, MUSTER, SIDES, Samples, Verdict, ratio, spread
+from bench.runner import RowResult
+
+BEGIN, END = "<!-- bench:{} -->", "<!-- /bench:{} -->"
+NO_REASON = "reason not yet known"
+Reasons = Mapping[str, Mapping[str, str]]
+"""Row -> figure -> why its target is missed."""
+
+
+def table(result: RowResult) -> str:
+    """Figures by side; the ratio of medians where both clusters have the figure."""
+    samples: Samples = result.samples
+    sides = [side for side in SIDES if side in result.row.sides]
+    compares = MUSTER in sides and KAFKA in sides
+    head = ["figure", *sides, *(["Muster / Kafka"] if compares else [])]
+    lines = ["| " + " | ".join(head) + " |", "|---" + "|--:" * (len(head) - 1) + "|"]
+    for figure, unit in result.row.units.items():
+        cells = [f"{figure} ({unit})", *(spread(samples.get(figure, {}).get(side, ())) for side in sides)]
+        if compares:
+            value = ratio(samples, figure, MUSTER, KAFKA)
+            cells.append("–" if value is None else f"{value:.2f}x")
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def targets(result: RowResult, reasons: Reasons) -> str:
+    """A line a target; a miss is bold and says why."""
+    lines = []
+    for one in result.judgements:
+        said = one.verdict.value
+        if one.verdict is Verdict.MISSED:
+            reason = reasons.get(result.row.name, {}).get(one.target.figure, NO_REASON)
+            said = f"**missed**: {reason}"
+        lines.append(f"* {one.target.text}: {one.measured}, {said}")
+    return "\n".join(lines)
+
+
+def section(result: RowResult, reasons: Reasons, machine: Mapping[str, str]) -> str:
+    """The whole text of a row, without its marks."""
+    row = result.row
+    parts = [f"### {row.title} (`{row.name}`)", row.how, table(result)]
+    if row.targets:
+        parts.append(targets(result, reasons))
+    parts += [f"Not measured on {side}: {'; '.join(why)}." for side, why in result.failures.items()]
+    parts.append(
+        f"{result.when}, load {result.load_before:g} before and {result.load_after:g} after, "
+        f"{result.stolen_ticks} ticks stolen, Muster {machine['Muster']}, Kafka {machine['Kafka']}."
+    )
+    return "\n\n".join(parts)
+
+
+def machine_section(machine: Mapping[str, str]) -> str:
+    return "\n".join(f"* {name}: {value}" for name, value in machine.items())
+
+
+def place(document: str, sections: Mapping[str, str], order: Sequence[str]) -> str:
+    """The document with these sections between their marks; a new one goes in front of its next in `order`.
+
+    Everything outside the marks stays as it is. Raises ValueError when a mark is there twice or without its end.
+    """
+    for name, text in sections.items():
+        begin, end = BEGIN.format(name), END.format(name)
+        whole = f"{begin}\n{text}\n{end}"
+        if document.count(begin) > 1 or document.count(begin) != document.count(end):
+            raise ValueError(f"marks of {name} do not pair")
+        if begin in document:
+            pattern = re.escape(begin) + ".*?" + re.escape(end)
+            document = re.sub(pattern, lambda _, whole=whole: whole, document, flags=re.DOTALL)
+            continue
+        later = [BEGIN.format(other) for other in order[order.index(name) + 1 :]]
+        following = next((mark for mark in later if mark in document), None)
+        if following is None:
+            document = f"{document.rstrip()}\n\n{whole}\n"
+        else:
+            document = document.replace(following, f"{whole}\n\n{following}")
+    return document

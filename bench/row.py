@@ -1,0 +1,54 @@
+"""One row of the benchmark: what is measured on which sides, how often, and what must come out."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from bench.compare import KAFKA, MUSTER, Target
+
+if TYPE_CHECKING:
+    from bench.lab import Lab
+    from bench.sides import Side
+
+Measured = Mapping[str, Sequence[float]]
+"""Figure -> values of one run; mostly one value, but five kills give five."""
+
+QUICK_RUNS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Own:
+    """The row needs clusters of its own: fresh, one side at a time, nothing else running."""
+
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Of Muster; Kafka runs as shipped."""
+    partitions: int = 50
+    """Of the offsets topic, on both sides."""
+    topics: Mapping[str, int] = field(default_factory=lambda: {"bench": 20, "stream": 6})
+    """Name -> partitions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """`measure(side, lab)` gives one run's figures; `units` names all of them in the table's order."""
+
+    name: str
+    title: str
+    how: str
+    """One or two sentences: what a figure means."""
+    units: Mapping[str, str]
+    measure: Callable[["Side", "Lab"], Measured]
+    targets: tuple[Target, ...] = ()
+    sides: tuple[str, ...] = (MUSTER, KAFKA)
+    runs: int = QUICK_RUNS
+    own: Own | None = None
+
+    def __post_init__(self) -> None:
+        for target in self.targets:
+            assert target.figure in self.units, f"{self.name}: no figure {target.figure}"
+            assert target.of_figure is None or target.of_figure in self.units
+
+    @property
+    def quick(self) -> bool:
+        """Part of `make bench`; the others run with ROWS=all or by name."""
+        return self.own is None

@@ -1,0 +1,35 @@
+"""What a cluster costs that does nothing, with few and with many Raft groups."""
+
+import time
+
+from bench.compare import MUSTER, Target
+from bench.lab import Lab
+from bench.processes import cores_used
+from bench.row import Measured, Own, Row
+from bench.sides import Side
+
+QUIET_S = 10
+SECONDS = 30
+MANY = 950
+
+
+def measure(side: Side, lab: Lab) -> Measured:
+    time.sleep(QUIET_S)
+    return {"CPU": [100 * share for share in cores_used(side.pids(), SECONDS)]}
+
+
+def _row(groups: int, topics: dict[str, int], at_most: float, *more: str) -> Row:
+    return Row(
+        name=f"idle_{groups}",
+        title=f"Idle with {groups:,} Raft groups",
+        how=f"CPU of each server over {SECONDS} s without a client, after {QUIET_S} s of rest.",
+        units={"CPU": "% of a core"},
+        measure=measure,
+        sides=(MUSTER, *more),
+        targets=(Target(figure="CPU", at_most=at_most, worst=True),),
+        runs=1,
+        own=Own(topics=topics),
+    )
+
+
+ROWS = (_row(50, {}, 3, "kafka"), _row(1_000, {"many": MANY}, 8))

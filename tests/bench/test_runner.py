@@ -1,0 +1,82 @@
+"""How rows are run: sides in turn, a failed run once more, a missing side named and never a figure."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, cast
+
+import pytest
+
+from bench.compare import KAFKA, MUSTER
+from bench.errors import RunFailed, SideMissing
+from bench.lab import Lab
+from bench.row import Own, Row
+from bench.runner import RowResult, run_row
+from bench.sides import Disk, Side
+
+
+class NamedSide(Disk):
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class FakeLab:
+    """Hands out sides that are nothing but names."""
+
+    def __init__(self, *missing: str) -> None:
+        self.missing = missing
+
+    def side(self, name: str) -> Side:
+        if name in self.missing:
+            raise SideMissing(f"no {name} here")
+        return NamedSide(name)
+
+    @contextmanager
+    def fresh(self, name: str, own: Own) -> Iterator[Side]:
+        yield self.side(name)
+
+
+def run(measure: Callable[[Side, Lab], Mapping[str, list[float]]], *missing: str, **fields: Any) -> RowResult:
+    row = Row(name="row", title="", how="", units={"rate": "/s"}, measure=measure, **fields)
+    return run_row(row, cast(Lab, FakeLab(*missing)), lambda text: None)
+
+
+def test_every_run_begins_with_another_side() -> None:
+    order: list[str] = []
+
+    def measure(side: Side, lab: Lab) -> dict[str, list[float]]:
+        order.append(side.name)
+        return {"rate": [float(len(order))]}
+
+    result = run(measure, runs=3)
+    assert order == [MUSTER, KAFKA, KAFKA, MUSTER, MUSTER, KAFKA]
+    assert result.samples["rate"] == {MUSTER: [1.0, 4.0, 5.0], KAFKA: [2.0, 3.0, 6.0]}
+
+
+def test_a_failed_run_is_tried_once_more_and_then_named() -> None:
+    calls: list[str] = []
+
+    def measure(side: Side, lab: Lab) -> dict[str, list[float]]:
+        calls.append(side.name)
+        if side.name == KAFKA or calls.count(MUSTER) == 1:
+            raise RunFailed("errors by code {16: 1}")
+        return {"rate": [1.0]}
+
+    result = run(measure, runs=2)
+    assert calls.count(KAFKA) == 2, "a side that failed twice is not asked again"
+    assert result.samples == {"rate": {MUSTER: [1.0, 1.0]}}
+    assert result.failures == {KAFKA: ["errors by code {16: 1}"]}
+
+
+@pytest.mark.parametrize("own", [None, Own()])
+def test_a_side_that_this_machine_lacks_leaves_the_others_their_figures(own: Own | None) -> None:
+    result = run(lambda side, lab: {"rate": [1.0]}, KAFKA, runs=1, own=own)
+    assert result.samples == {"rate": {MUSTER: [1.0]}}
+    assert result.failures == {KAFKA: ["no kafka here"]}
+
+
+def test_a_bug_in_a_row_is_not_taken_for_a_failed_run() -> None:
+    def measure(side: Side, lab: Lab) -> dict[str, list[float]]:
+        raise KeyError("typo")
+
+    with pytest.raises(KeyError):
+        run(measure, runs=1)
