@@ -1,0 +1,114 @@
+"""The fleet table: one row a group, the most troubling first."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from muster_pipeline.report import limits
+from muster_pipeline.report.balance import GroupBalance
+from muster_pipeline.report.expiry import Calendar
+from muster_pipeline.report.lag import GroupLag
+from muster_pipeline.report.rebalances import GroupRebalances, Rebalances
+from muster_pipeline.report.source import Tables, rows
+from muster_pipeline.report.stalls import Stalls
+
+
+@dataclass(slots=True)
+class Rate:
+    """Sums over the whole log of one group."""
+
+    commits: int = 0
+    messages: int = 0
+    rewinds: int = 0
+
+    def add(self, commits: int, messages: int, rewinds: int) -> None:
+        """One row of commit_rate."""
+        self.commits += commits
+        self.messages += messages
+        self.rewinds += rewinds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetRow:
+    """None is unknown or never seen; 0 is a zero that was counted."""
+
+    group: str
+    state: str | None
+    members: int | None
+    partitions: int
+    lag: int | None
+    lag_quality: str
+    commits: int
+    messages: int
+    rewinds: int
+    rebalances: int
+    avoided: int
+    open_stalls: int
+    below_start: int
+    is_balanced: bool | None
+
+
+def rates(tables: Tables) -> dict[str, Rate]:
+    """Sums of commit_rate by group; one pass."""
+    found: dict[str, Rate] = {}
+    columns = ("group_id", "commits", "messages", "rewinds")
+    for group, commits, messages, rewinds in rows(tables, "commit_rate", columns):
+        found.setdefault(group, Rate()).add(commits, messages, rewinds)
+    return found
+
+
+def fleet(
+    *,
+    lag: dict[str, GroupLag],
+    rate: dict[str, Rate],
+    rebalances: Rebalances,
+    balance: dict[str, GroupBalance],
+    calendar: Calendar,
+    stalls: Stalls,
+) -> tuple[list[FleetRow], int]:
+    """Rows to show and how many are left out: lost records first, then open stalls, then lag, then the name."""
+    names: set[str] = set().union(lag, rate, rebalances.groups, balance, calendar.states)
+    ranked = sorted((_row(n, lag, rate, rebalances, balance, calendar, stalls) for n in names), key=_trouble)
+    return ranked[: limits.GROUPS_SHOWN_MAX], max(0, len(ranked) - limits.GROUPS_SHOWN_MAX)
+
+
+def _row(
+    name: str,
+    lag: dict[str, GroupLag],
+    rate: dict[str, Rate],
+    rebalances: Rebalances,
+    balance: dict[str, GroupBalance],
+    calendar: Calendar,
+    stalls: Stalls,
+) -> FleetRow:
+    mine, moved, speed, share = (
+        lag.get(name, GroupLag()),
+        rebalances.groups.get(name, GroupRebalances()),
+        rate.get(name, Rate()),
+        balance.get(name),
+    )
+    return FleetRow(
+        group=name,
+        state=calendar.states.get(name),
+        members=moved.members,
+        partitions=len(mine.partitions),
+        lag=mine.total,
+        lag_quality=mine.quality,
+        commits=speed.commits,
+        messages=speed.messages,
+        rewinds=speed.rewinds,
+        rebalances=moved.count,
+        avoided=moved.avoided,
+        open_stalls=stalls.open_by_group.get(name, 0),
+        below_start=mine.below_start,
+        is_balanced=share.now.is_balanced if share else None,
+    )
+
+
+def _trouble(row: FleetRow) -> tuple[int, int, int, str]:
+    return (-row.below_start, -row.open_stalls, -(row.lag or 0), row.group)
+
+
+def total_lag(found: Iterable[GroupLag]) -> int | None:
+    """Sum over all groups of what is known; None when nothing is."""
+    known = [one.total for one in found if one.total is not None]
+    return sum(known) if known else None

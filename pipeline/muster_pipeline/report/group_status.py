@@ -1,0 +1,60 @@
+"""One JSON document a group, small enough for an object's status (`limits.STATUS_BYTES_MAX`)."""
+
+import json
+from typing import Any
+
+from muster_pipeline.report import limits
+from muster_pipeline.report.lag import GroupLag
+from muster_pipeline.report.page import Report
+
+
+def group_status(report: Report, group: str) -> bytes:
+    """What the report says of `group`; null is unknown. The partitions furthest behind, as many as fit."""
+    lag = report.lag.get(group, GroupLag())
+    moved = report.rebalances.groups.get(group)
+    share = report.balance.get(group)
+    last = moved.last if moved else None
+    document: dict[str, Any] = {
+        "cluster": report.about.cluster,
+        "group": group,
+        "run": report.about.run,
+        "state": report.calendar.states.get(group),
+        "lag": lag.total,
+        "lagQuality": lag.quality if lag.partitions else None,
+        "partitions": len(lag.partitions),
+        "partitionsBelowLogStart": lag.below_start,
+        "openStalls": report.stalls.open_by_group.get(group, 0),
+        "members": moved.members if moved else None,
+        "rebalances": moved.count if moved else 0,
+        "rebalancesAvoided": moved.avoided if moved else 0,
+        "lastRebalance": None
+        if last is None
+        else {
+            "atMs": last.ended_at_ms,
+            "generation": last.generation_to,
+            "trigger": last.trigger,
+            "evidence": last.evidence[:200],
+            "durationMs": last.duration_ms,
+            "durationClass": last.duration_class,
+        },
+        "balanceScore": share.now.balance_score if share else None,
+        "worstPartitions": [],
+    }
+    worst = sorted(lag.partitions.values(), key=lambda p: (p.lag is not None, -(p.lag or 0), p.topic, p.partition))
+    rows = [
+        {
+            "topic": p.topic,
+            "partition": p.partition,
+            "committed": p.committed_offset,
+            "lag": p.lag,
+            "quality": p.quality,
+        }
+        for p in worst
+    ]
+    keep = len(rows)
+    while True:
+        document["worstPartitions"] = rows[:keep]
+        encoded = json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+        if len(encoded) <= limits.STATUS_BYTES_MAX or keep == 0:
+            return encoded
+        keep //= 2

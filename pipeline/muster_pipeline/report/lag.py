@@ -1,0 +1,123 @@
+"""Lag: now by group, and over time for the groups that are furthest behind.
+
+A group's lag is the sum over its partitions of each one's last known row. It is complete only if every partition's lag
+is known: otherwise the sum is a lower bound and says so. Over time a partition keeps its last row until the next one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from muster_pipeline.report import limits
+from muster_pipeline.report.source import Tables, rows
+
+_WORST_FIRST = ("unknown", "lower_bound", "interpolated", "exact")
+_COLUMNS = (
+    "group_id",
+    "topic",
+    "partition",
+    "minute_ms",
+    "at_ms",
+    "committed_offset",
+    "lag",
+    "quality",
+    "is_below_start",
+)
+_SERIES_COLUMNS = ("group_id", "topic", "partition", "minute_ms", "lag")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLag:
+    """The last row of one partition."""
+
+    topic: str
+    partition: int
+    at_ms: int
+    committed_offset: int
+    lag: int | None
+    quality: str
+    is_below_start: bool | None
+
+
+@dataclass(slots=True)
+class GroupLag:
+    """Last known lag of a group."""
+
+    partitions: dict[tuple[str, int], PartitionLag] = field(default_factory=dict)
+    peak: int = 0
+    """Highest lag of one partition at any time: what the charts are chosen by."""
+
+    @property
+    def total(self) -> int | None:
+        """Sum of what is known; None when nothing is."""
+        known = [one.lag for one in self.partitions.values() if one.lag is not None]
+        return sum(known) if known else None
+
+    @property
+    def quality(self) -> str:
+        """The worst of its partitions: a sum that lacks one is no better than that."""
+        found = {one.quality for one in self.partitions.values()}
+        if "unknown" in found and found != {"unknown"}:
+            return "lower_bound"
+        return next((word for word in _WORST_FIRST if word in found), "unknown")
+
+    @property
+    def below_start(self) -> int:
+        """Partitions whose committed offset is no longer there: records are lost for the group."""
+        return sum(one.is_below_start is True for one in self.partitions.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """A group's lag over time: (start of the interval in ms, highest sum within it), oldest first."""
+
+    group: str
+    points: tuple[tuple[int, int], ...]
+    interval_ms: int
+
+
+def last_lag(tables: Tables) -> dict[str, GroupLag]:
+    """Every group's last known lag; one pass."""
+    groups: dict[str, GroupLag] = {}
+    for group, topic, partition, _minute, at_ms, committed, lag, quality, below in rows(tables, "lag", _COLUMNS):
+        mine = groups.setdefault(group, GroupLag())
+        if lag is not None:
+            mine.peak = max(mine.peak, lag)
+        before = mine.partitions.get((topic, partition))
+        if before is None or at_ms >= before.at_ms:
+            mine.partitions[topic, partition] = PartitionLag(
+                topic=topic, partition=partition, at_ms=at_ms, committed_offset=committed, lag=lag, quality=quality,
+                is_below_start=below,
+            )  # fmt: skip
+    return groups
+
+
+def chosen(groups: Mapping[str, GroupLag]) -> list[str]:
+    """Groups that get a chart: highest peak first, then by name."""
+    behind = [name for name, one in groups.items() if one.peak > 0]
+    return sorted(behind, key=lambda name: (-groups[name].peak, name))[: limits.LAG_SERIES_MAX]
+
+
+def series(tables: Tables, groups: list[str]) -> list[Series]:
+    """Lag over time of these groups, in their order; a second pass over the table."""
+    minutes: dict[str, dict[int, dict[tuple[str, int], int]]] = {name: {} for name in groups}
+    for group, topic, partition, minute_ms, lag in rows(tables, "lag", _SERIES_COLUMNS):
+        mine = minutes.get(group)
+        if mine is not None and lag is not None:
+            mine.setdefault(minute_ms, {})[topic, partition] = lag
+    return [_summed(name, minutes[name]) for name in groups]
+
+
+def _summed(group: str, minutes: Mapping[int, Mapping[tuple[str, int], int]]) -> Series:
+    """Carry each partition's last lag forward and merge minutes into at most `SERIES_POINTS_MAX` intervals."""
+    if not minutes:
+        return Series(group=group, points=(), interval_ms=60_000)
+    first, last = min(minutes), max(minutes)
+    span = (last - first) // 60_000 + 1
+    step_ms = 60_000 * -(-span // limits.SERIES_POINTS_MAX)
+    now: dict[tuple[str, int], int] = {}
+    points: dict[int, int] = {}
+    for minute in sorted(minutes):
+        now.update(minutes[minute])
+        start = first + (minute - first) // step_ms * step_ms
+        points[start] = max(points.get(start, 0), sum(now.values()))
+    return Series(group=group, points=tuple(points.items()), interval_ms=step_ms)

@@ -1,0 +1,151 @@
+"""The report as one value, and as one HTML page without network, script or font of its own."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+from muster_pipeline.report import balance as balance_section
+from muster_pipeline.report import charts, limits
+from muster_pipeline.report.balance import GroupBalance
+from muster_pipeline.report.expiry import Calendar, calendar
+from muster_pipeline.report.fleet import FleetRow, fleet, rates, total_lag
+from muster_pipeline.report.lag import GroupLag, Series, chosen, last_lag, series
+from muster_pipeline.report.quality import Quality, quality
+from muster_pipeline.report.rebalances import Rebalances, rebalances
+from muster_pipeline.report.source import Tables
+from muster_pipeline.report.stalls import Stalls, stalls
+from muster_pipeline.report.whatif import Comparison
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """Where the tables come from; printed at the top. Times come from the run, never from a clock here."""
+
+    cluster: str
+    source: str
+    run: str
+    """Id or time of the run that published the tables."""
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Everything the page, the Prometheus text and the JSON documents are made of."""
+
+    about: About
+    quality: Quality
+    lag: dict[str, GroupLag]
+    series: Sequence[Series]
+    rebalances: Rebalances
+    balance: dict[str, GroupBalance]
+    calendar: Calendar
+    stalls: Stalls
+    fleet: Sequence[FleetRow]
+    fleet_hidden: int
+    whatif: Sequence[Comparison]
+    whatif_hidden: int
+
+
+def build(about: About, tables: Tables, whatif: Sequence[Comparison] = ()) -> Report:
+    """Read each table once (lag twice)."""
+    lag = last_lag(tables)
+    moved, shares, offsets, standing = (
+        rebalances(tables),
+        balance_section.balances(tables),
+        calendar(tables),
+        stalls(tables),
+    )
+    shown, hidden = fleet(
+        lag=lag, rate=rates(tables), rebalances=moved, balance=shares, calendar=offsets, stalls=standing
+    )
+    return Report(
+        about=about,
+        quality=quality(tables),
+        lag=lag,
+        series=series(tables, chosen(lag)),
+        rebalances=moved,
+        balance=shares,
+        calendar=offsets,
+        stalls=standing,
+        fleet=shown,
+        fleet_hidden=hidden,
+        whatif=whatif[: limits.WHATIF_SHOWN_MAX],
+        whatif_hidden=max(0, len(whatif) - limits.WHATIF_SHOWN_MAX),
+    )
+
+
+def render(report: Report) -> str:
+    """The page. Group names and metadata are foreign text: everything is escaped."""
+    environment = Environment(
+        loader=PackageLoader("muster_pipeline.report"),
+        autoescape=select_autoescape(default=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        number=number, bytes=size, moment=charts.moment, day=charts.day, seconds=seconds, short=short
+    )
+    timeline, ticks = charts.lanes(_events(report.rebalances))
+    least_even, balance_hidden = balance_section.shown(report.balance)
+    return environment.get_template("report.html.j2").render(
+        report=report,
+        total_lag=total_lag(report.lag.values()),
+        lag_charts=[c for c in (charts.line(one.group, one.points) for one in report.series) if c is not None],
+        timeline=timeline,
+        timeline_ticks=ticks,
+        churn=charts.bars([(charts.day(at), came, went) for at, came, went in report.rebalances.churn[-42:]]),
+        days=charts.bars([(charts.day(at), count, 0) for at, count in report.calendar.days]),
+        balances=least_even,
+        balance_hidden=balance_hidden,
+        width=charts.WIDTH,
+    )
+
+
+def _events(found: Rebalances) -> list[tuple[str, int, str, str]]:
+    events: list[tuple[str, int, str, str]] = []
+    lanes: set[str] = set()
+    for one in found.newest:
+        if one.group not in lanes and len(lanes) >= limits.TIMELINE_GROUPS_MAX:
+            continue
+        lanes.add(one.group)
+        kind = "avoided" if one.is_avoided else one.trigger
+        events.append((one.group, one.ended_at_ms, kind, f"{charts.moment(one.ended_at_ms)} {kind}: {one.evidence}"))
+    return events
+
+
+def number(value: float | None) -> str:
+    """With thousands separated; unknown stays a word."""
+    if value is None:
+        return "unknown"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
+
+
+def size(value: int) -> str:
+    """Bytes for people."""
+    scaled = float(value)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if scaled < 1024:
+            return f"{scaled:,.0f} {unit}" if unit == "B" else f"{scaled:,.1f} {unit}"
+        scaled /= 1024
+    return f"{scaled:,.1f} TiB"
+
+
+def seconds(value_ms: int | None) -> str:
+    """Milliseconds as a duration for people; unknown stays a word."""
+    if value_ms is None:
+        return "unknown"
+    if value_ms < 1_000:
+        return f"{value_ms} ms"
+    if value_ms < 120_000:
+        return f"{value_ms / 1000:.1f} s"
+    if value_ms < 7_200_000:
+        return f"{value_ms / 60_000:.0f} min"
+    return f"{value_ms / 3_600_000:.1f} h"
+
+
+def short(name: str) -> str:
+    """A name at a bounded width; the whole one is in the element's title."""
+    most = limits.NAME_CHARS_SHOWN_MAX
+    return name if len(name) <= most else f"{name[: most - 1]}…"

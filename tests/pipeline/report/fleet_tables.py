@@ -1,0 +1,116 @@
+"""A small fleet as gold tables: hostile names, unknowns, and one group of each trouble."""
+
+from typing import Any
+
+import pyarrow as pa
+from muster_pipeline.report.source import InMemory
+from muster_pipeline.tables.catalog import TABLES
+
+START_MS = 1_750_000_000_000 // 86_400_000 * 86_400_000
+HOSTILE = "<script>alert('x')</script>\"&' ünï:côde " + "long" * 30
+_ZERO = {"string": "", "bool": False, "double": 0.0}
+
+
+def table(name: str, rows: list[dict[str, Any]]) -> pa.Table:
+    """Rows over defaults for what a test does not care about."""
+    schema = TABLES[name].schema
+    assert all(row.keys() <= set(schema.names) for row in rows), name
+    defaults = {
+        field.name: None if field.nullable else [] if pa.types.is_list(field.type) else _ZERO.get(str(field.type), 0)
+        for field in schema
+    }
+    return pa.Table.from_pylist([{**defaults, **row} for row in rows], schema=schema)
+
+
+def lag_rows(group: str, lags: list[int | None], *, partition: int = 0, quality: str = "exact") -> list[dict[str, Any]]:
+    """One row a minute."""
+    return [
+        {
+            "group_id": group, "topic": "orders", "partition": partition, "minute_ms": START_MS + 60_000 * i,
+            "at_ms": START_MS + 60_000 * i + 30_000, "committed_offset": 100 + i, "lag": lag,
+            "quality": quality if lag is not None else "unknown", "detail": "sampled",
+        }
+        for i, lag in enumerate(lags)
+    ]  # fmt: skip
+
+
+def rebalance(group: str, minute: int, to: int, **more: Any) -> dict[str, Any]:
+    return {
+        "group_id": group, "group_kind": "classic", "ended_at_ms": START_MS + 60_000 * minute,
+        "generation_from": to - 1, "generation_to": to, "trigger": "join", "evidence": "one member more",
+        "members_after": 2, "members_in": ["m-2"], "partitions_moved": 3, "partitions_kept": 5,
+        "duration_class": "bounded",
+        "duration_min_ms": 100, "duration_max_ms": 3_000, "is_completed": True, "history_complete": True, **more,
+    }  # fmt: skip
+
+
+def balance(group: str, generation: int, low: int, high: int, **more: Any) -> dict[str, Any]:
+    return {
+        "group_id": group, "group_kind": "classic", "generation": generation, "log_offset": generation, "members": 2,
+        "partitions": low + high, "partitions_min": low, "partitions_max": high, "balance_score": high - low,
+        "is_balanced": high - low < 2, **more,
+    }  # fmt: skip
+
+
+def fleet() -> InMemory:
+    """Groups `slow` (behind and stalled), `lost` (below the log start), `blind` (unknown lag), `idle`, and HOSTILE."""
+    lag = [
+        *lag_rows("slow", [0, 50, 400, 900, 1_200]),
+        *lag_rows("slow", [10, 10, 10, 10, 10], partition=1),
+        *lag_rows("blind", [None, None]),
+        *lag_rows("half", [7, 7]),
+        *lag_rows("half", [None], partition=1),
+        *lag_rows(HOSTILE, [1, 2, 3]),
+        {**lag_rows("lost", [5])[0], "is_below_start": True},
+    ]
+    rates = [
+        {"group_id": g, "topic": "orders", "commits": 10, "messages": 5_000, "rewinds": 1, "minute_ms": START_MS}
+        for g in ("slow", "lost", HOSTILE)
+    ]
+    moves = [
+        rebalance("slow", 1, 2),
+        rebalance("slow", 2, 2, is_avoided=True, trigger="static_replace", members_in=[], generation_from=2),
+        rebalance(
+            "slow", 4, 7, trigger="session_timeout", members_in=[], members_out=["m-1"], history_complete=False,
+            partitions_moved=None, duration_class="unknown", duration_min_ms=None, duration_max_ms=None,
+        ),
+        rebalance(HOSTILE, 3, 1, generation_from=None, trigger="first", members_in=[HOSTILE]),
+    ]  # fmt: skip
+    stalled = {"group_id": "slow", "topic": "orders", "started_at_ms": START_MS, "duration_ms": 240_000}
+    files = [
+        {"file": "a.log", "records": 90, "bytes_in": 1_000, "bytes_decoded": 900, "bytes_quarantined": 60,
+         "bytes_pending": 40, "records_quarantined": 1, "offsets_missing": 10}
+    ]  # fmt: skip
+    damages = [
+        {"file": "a.log", "scope": "bytes", "reason": "crc", "detail": HOSTILE, "byte_from": 900, "byte_count": 60}
+    ]
+    expiry = [
+        {"group_id": "idle", "topic": "orders", "partition": i, "committed_offset": 9, "group_state": "empty",
+         "rule": "empty_group", "expires_at_ms": START_MS + 86_400_000 * (i + 1)}
+        for i in range(3)
+    ] + [{"group_id": "slow", "topic": "orders", "group_state": "stable", "rule": "subscribed"}]  # fmt: skip
+    return InMemory(
+        {
+            "files": table("files", files),
+            "quarantine": table("quarantine", damages),
+            "lag": table("lag", lag),
+            "commit_rate": table("commit_rate", rates),
+            "rebalances": table("rebalances", moves),
+            "stalls": table(
+                "stalls",
+                [
+                    {**stalled, "ended_by": "log_end", "evidence": "behind"},
+                    {**stalled, "partition": 1, "ended_by": "log_end", "evidence": "nothing_to_read"},
+                    {
+                        **stalled,
+                        "partition": 2,
+                        "ended_at_ms": START_MS + 1,
+                        "ended_by": "advance",
+                        "evidence": "unknown",
+                    },
+                ],
+            ),
+            "balance": table("balance", [balance("slow", 2, 4, 4), balance("slow", 7, 1, 7, members_idle=1)]),
+            "expiry": table("expiry", expiry),
+        }
+    )
