@@ -9,14 +9,17 @@ import sys
 from typing import cast
 
 import uvloop
+from typing_extensions import override
 
 
 class Echo(asyncio.Protocol):
     """One connection."""
 
+    @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's does not derive from it
 
+    @override
     def data_received(self, data: bytes) -> None:
         self._transport.write(data)
 

@@ -4,7 +4,6 @@ Each row owns a section between two marks, so that one row can be measured again
 missed targets are written by people, in `bench/reasons.toml`; a miss without one says so.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 
 from bench.compare import KAFKA, MUSTER, SIDES, Samples, Verdict, ratio, spread
@@ -63,7 +62,7 @@ def machine_section(machine: Mapping[str, str]) -> str:
 
 
 def place(document: str, sections: Mapping[str, str], order: Sequence[str]) -> str:
-    """The document with these sections between their marks; a new one goes in front of its next in `order`.
+    """The document with these sections between their marks; a new one goes behind its neighbour in `order`.
 
     Everything outside the marks stays as it is. Raises ValueError when a mark is there twice or without its end.
     """
@@ -73,13 +72,16 @@ def place(document: str, sections: Mapping[str, str], order: Sequence[str]) -> s
         if document.count(begin) > 1 or document.count(begin) != document.count(end):
             raise ValueError(f"marks of {name} do not pair")
         if begin in document:
-            pattern = re.escape(begin) + ".*?" + re.escape(end)
-            document = re.sub(pattern, lambda _, whole=whole: whole, document, flags=re.DOTALL)
+            head, _, rest = document.partition(begin)
+            document = head + whole + rest.partition(end)[2]
             continue
-        later = [BEGIN.format(other) for other in order[order.index(name) + 1 :]]
-        following = next((mark for mark in later if mark in document), None)
-        if following is None:
-            document = f"{document.rstrip()}\n\n{whole}\n"
+        at = order.index(name)
+        before = [END.format(other) for other in reversed(order[:at]) if END.format(other) in document]
+        after = [BEGIN.format(other) for other in order[at + 1 :] if BEGIN.format(other) in document]
+        if before:
+            document = document.replace(before[0], f"{before[0]}\n\n{whole}")
+        elif after:
+            document = document.replace(after[0], f"{whole}\n\n{after[0]}")
         else:
-            document = document.replace(following, f"{whole}\n\n{following}")
+            document = f"{document.rstrip()}\n\n{whole}\n"
     return document

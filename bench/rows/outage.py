@@ -58,6 +58,10 @@ def outage(
     return measure
 
 
+def _await_another(cluster: Cluster, node: int) -> None:
+    wait_until("another coordinator", lambda: cluster.coordinator(GROUP) != node, COMMIT_TIMEOUT_S)
+
+
 def longest_gap(side: Side, lab: Lab) -> Measured:
     """A drain ends no commit by itself, so what counts is the longest time without a good one around it."""
     assert isinstance(side, Cluster)
@@ -68,7 +72,7 @@ def longest_gap(side: Side, lab: Lab) -> Measured:
             node = side.coordinator(GROUP)
             began_s = time.monotonic()
             side.drain(node)
-            wait_until("another coordinator", lambda node=node: side.coordinator(GROUP) != node, COMMIT_TIMEOUT_S)
+            _await_another(side, node)
             _first_good(committer, time.monotonic())
             side.back_on_duty(node)
             ended_s = time.monotonic()

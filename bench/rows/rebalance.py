@@ -1,5 +1,7 @@
 """Join to stable and forced rebalance of one group, and what its neighbours feel of it."""
 
+from collections.abc import Callable
+
 from bench import generator
 from bench.compare import KAFKA, Target
 from bench.lab import Lab
@@ -9,7 +11,7 @@ from bench.sides import Side
 FORCED = 3
 
 
-def storm_of(members: int, trigger: str = "metadata"):
+def storm_of(members: int, trigger: str = "metadata") -> Callable[[Side, Lab], Measured]:
     def measure(side: Side, lab: Lab) -> Measured:
         result = generator.run(
             "storm", bootstrap=side.bootstrap, members=members, times=FORCED, trigger=trigger,

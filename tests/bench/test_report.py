@@ -52,11 +52,14 @@ def test_a_section_names_the_sides_that_could_not_be_measured() -> None:
 
 def test_a_row_measured_again_replaces_its_own_section_only() -> None:
     order = ["a", "b", "c"]
-    document = place("# Title\n\nwords\n", {"c": "C1", "a": "A1"}, order)
-    assert document.index("A1") < document.index("C1")
+    document = place("# Title\n\nwords\n", {"c": "C1"}, order)
+    document = place(document + "\nthe end\n", {"a": "A1"}, order)
+    assert document.index("words") < document.index("A1") < document.index("C1") < document.index("the end")
     document = place(document, {"b": "B1 \\1"}, order)
     assert document.index("A1") < document.index("B1 \\1") < document.index("C1")
     again = place(document, {"c": "C2"}, order)
+    without_c = place(document.replace("bench:c", "bench:x"), {"c": "C3"}, order)
+    assert without_c.index("B1") < without_c.index("C3") < without_c.index("the end"), "behind its neighbour"
     assert again == document.replace("C1", "C2")
     assert again.startswith("# Title\n\nwords\n")
     assert place(again, {"c": "C2"}, order) == again
