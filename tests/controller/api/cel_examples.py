@@ -1,0 +1,163 @@
+"""For every CEL rule of both kinds an object that it refuses, and for every transition rule an update.
+
+Two suites use it: the unit tests here hold the rules' Python twins against it, `e2e/test_crds.py` a real API server.
+Both fail when a rule has no example.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from muster_operator.api.crd import root_schema
+from muster_operator.api.kinds import CONSUMER_GROUP, COORDINATOR_CLUSTER, Kind
+from muster_operator.naming import API_VERSION
+
+Spec = Mapping[str, Any]
+GOOD: Mapping[str, Spec] = {
+    "CoordinatorCluster": {},
+    "ConsumerGroup": {"groupId": "billing", "topics": ["orders"], "clusterRef": {"name": "main"}},
+}
+TEMPLATE = {"image": "consumer:1"}
+INTERNAL = {"name": "internal", "type": "internal", "port": 9092}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    kind: Kind
+    says: str
+    """How the rule's message begins; exactly one rule has it."""
+    spec: Spec
+    """Refused, over `GOOD`."""
+    old: Spec | None = None
+    """Stored before, over `GOOD`: the example is an update."""
+    name: str = "example"
+
+    def manifest(self, spec: Spec, *, name: str | None = None) -> dict[str, Any]:
+        kind = self.kind.kind
+        metadata = {"name": name or self.name}
+        return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": {**GOOD[kind], **spec}}
+
+    @property
+    def refused(self) -> dict[str, Any]:
+        return self.manifest(self.spec)
+
+
+def _cc(says: str, spec: Spec, *, old: Spec | None = None, name: str = "example") -> Example:
+    return Example(kind=COORDINATOR_CLUSTER, says=says, spec=spec, old=old, name=name)
+
+
+def _cg(says: str, spec: Spec, *, old: Spec | None = None, name: str = "example") -> Example:
+    return Example(kind=CONSUMER_GROUP, says=says, spec=spec, old=old, name=name)
+
+
+def _listeners(*others: Spec) -> Spec:
+    return {"listeners": [INTERNAL, *others]}
+
+
+def _template(**fields: Any) -> Spec:
+    return {"template": {**TEMPLATE, **fields}}
+
+
+def _external(**fields: Any) -> Spec:
+    return {"name": "outside", "type": "nodePort", "port": 9094, "nodePortBase": 31090, **fields}
+
+
+PROBLEM_VOLUME = {"name": "both", "emptyDir": {}, "secret": {"secretName": "s"}}
+
+CEL_EXAMPLES: tuple[Example, ...] = (
+    # Names.
+    _cc("`metadata.name` may have at most 40", {}, name="c" * 41),
+    _cc("`metadata.name` must be letters", {}, name="1st"),
+    _cc("`metadata.name` must be letters", {}, name="a.b"),
+    _cg("`metadata.name` may have at most 52", {}, name="g" * 53),
+    _cg("`metadata.name` must be letters", {}, name="7up"),
+    # CoordinatorCluster.
+    _cc("`replicas` must be 1, 3 or 5", {"replicas": 2}),
+    _cc("`replicas` must be 1, 3 or 5", {"replicas": 4}),
+    _cc("`replicationFactor` must equal `replicas`", {"replicas": 5, "replicationFactor": 3}),
+    _cc("`replicationFactor` must equal `replicas`", {"replicationFactor": 1}),
+    _cc("`offsetsPartitions` may not change", {"offsetsPartitions": 51}, old={}),
+    _cc("`offsetsPartitions` may not change", {}, old={"offsetsPartitions": 7}),
+    _cc("`size` must be at least 1Gi", {"storage": {"size": "1000Mi"}}),
+    _cc("`size` may only grow", {"storage": {"size": "9Gi"}}, old={}),
+    _cc("`size` may only grow", {"storage": {"size": "10G"}}, old={"storage": {"size": "10Gi"}}),
+    _cc(
+        "`storageClassName` may not change",
+        {"storage": {"storageClassName": "slow"}},
+        old={"storage": {"storageClassName": "fast"}},
+    ),
+    _cc("`storageClassName` may not change", {"storage": {}}, old={"storage": {"storageClassName": "fast"}}),
+    _cc("`storageClassName` may not change", {"storage": {"storageClassName": "fast"}}, old={"storage": {}}),
+    _cc("`listeners` must hold exactly one of type `internal`", {"listeners": [_external()]}),
+    _cc(
+        "`listeners` must hold exactly one of type `internal`", _listeners({**INTERNAL, "name": "second", "port": 9095})
+    ),
+    _cc("`port` must differ between listeners", _listeners(_external(port=9092))),
+    _cc("`nodePortBase` must differ between listeners", _listeners(_external(), _external(name="more", port=9095))),
+    _cc(
+        "`nodePortBase` must be set for type `nodePort`",
+        _listeners({"name": "outside", "type": "nodePort", "port": 9094}),
+    ),
+    _cc("`nodePortBase` and `advertisedHost` may only be set", {"listeners": [{**INTERNAL, "nodePortBase": 31000}]}),
+    _cc(
+        "`nodePortBase` and `advertisedHost` may only be set",
+        {"listeners": [{**INTERNAL, "advertisedHost": "a.example"}]},
+    ),
+    _cc("`nodePortBase` must be divisible by 10", _listeners(_external(nodePortBase=31095))),
+    _cc("`name` may not be `peer`", _listeners(_external(name="peer"))),
+    _cc("`name` may not be `peer`", _listeners(_external(name="admin"))),
+    _cc("`port` may not be 8080", _listeners(_external(port=8081))),
+    _cc("`port` may not be 8080", _listeners(_external(port=9093))),
+    _cc("`config` may not hold settings", {"config": {"node.id": 7}}),
+    _cc("`config` may not hold settings", {"config": {"advertised.listeners": "PLAINTEXT://evil:9092"}}),
+    _cc("keys of `config` must be lower-case", {"config": {"Log.Dirs": "/x"}}),
+    _cc("keys of `config` must be lower-case", {"config": {"a=b\nnode.id": "1"}}),
+    _cc("a client must be either an `ipBlock`", {"networkPolicy": {"clients": [{}]}}),
+    _cc(
+        "a client must be either an `ipBlock`",
+        {"networkPolicy": {"clients": [{"ipBlock": {"cidr": "10.0.0.0/8"}, "podSelector": {}}]}},
+    ),
+    _cc(
+        "keys may not start with `app.kubernetes.io/` or", {"podTemplate": {"labels": {"app.kubernetes.io/name": "x"}}}
+    ),
+    _cc("keys may not start with `muster.dev/`", {"podTemplate": {"annotations": {"muster.dev/config-hash": "x"}}}),
+    # ConsumerGroup.
+    _cg("exactly one of `clusterRef` and `bootstrapServers`", {"bootstrapServers": "kafka:9092"}),
+    _cg("exactly one of `clusterRef` and `bootstrapServers`", {"clusterRef": None}),
+    _cg("`groupId` may not change", {"groupId": "other"}, old={}),
+    _cg("`heartbeatIntervalSeconds` may be at most a third", {"session": {"heartbeatIntervalSeconds": 16}}),
+    _cg("`heartbeatIntervalSeconds` may be at most a third", {"session": {"timeoutSeconds": 8}}),
+    _cg("`maxPollIntervalSeconds` must be at least", {"session": {"maxPollIntervalSeconds": 44}}),
+    _cg("`env` may not set the group's own variables", _template(env=[{"name": "KAFKA_GROUP_ID", "value": "x"}])),
+    _cg(
+        "`env` may not set the group's own variables",
+        _template(env=[{"name": "SPRING_KAFKA_PROPERTIES_GROUP_INSTANCE_ID", "value": "x"}]),
+    ),
+    _cg(
+        "each of `volumeMounts` must name one of `volumes`",
+        _template(volumeMounts=[{"name": "data", "mountPath": "/d"}]),
+    ),
+    _cg("a volume must have exactly one source", _template(volumes=[PROBLEM_VOLUME])),
+    _cg("a volume must have exactly one source", _template(volumes=[{"name": "none"}])),
+    _cg("`valueFrom` must name exactly one source", _template(env=[{"name": "A", "valueFrom": {}}])),
+    _cg("a probe must be exactly one of", _template(readinessProbe={"periodSeconds": 5})),
+    _cg("a probe must be exactly one of", _template(livenessProbe={"tcpSocket": {"port": 1}, "httpGet": {"port": 1}})),
+    _cg("keys may not start with `app.kubernetes.io/` or", _template(labels={"muster.dev/x": "y"})),
+    _cg("keys may not start with `muster.dev/`", _template(annotations={"muster.dev/restarted-at": "now"})),
+)
+
+
+def rules_of(kind: Kind) -> Iterator[tuple[str, str]]:
+    """(rule, message) of every CEL rule in the kind's schema, found by walking the generated schema."""
+
+    def walk(node: Any) -> Iterator[tuple[str, str]]:
+        if isinstance(node, dict):
+            for rule in node.get("x-kubernetes-validations", ()):
+                yield rule["rule"], rule["message"]
+            for item in node.values():
+                yield from walk(item)
+        elif isinstance(node, list):
+            for item in node:
+                yield from walk(item)
+
+    yield from walk(root_schema(kind))
