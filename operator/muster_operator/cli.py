@@ -12,6 +12,7 @@ import typer
 
 from muster_operator.errors import LeadershipLost, OperatorError
 from muster_operator.limits import WORKERS_DEFAULT
+from muster_operator.probe import probe
 from muster_operator.runtime.logs import set_up
 from muster_operator.settings import LOG_LEVELS, Settings, SettingsError, split_labels, split_list
 
@@ -20,8 +21,9 @@ EXIT_LEADERSHIP_LOST = 3
 
 
 def register(app: typer.Typer) -> None:
-    """Add `operator` to `app` (entry-point group `muster.commands`)."""
+    """Add `operator` and `probe` to `app` (entry-point group `muster.commands`)."""
     app.command("operator")(operator)
+    app.command("probe")(probe)
 
 
 def operator(

@@ -28,7 +28,12 @@ def yaml_text(value: Any) -> str:
 
 def generated() -> dict[Path, str]:
     """Path → text of every file."""
-    files = {ROOT / "crds" / f"{kind.plural}.yaml": HEADER + yaml_text(crd(kind)) for kind in KINDS}
+    files = {}
+    for kind in KINDS:
+        text = HEADER + yaml_text(crd(kind))
+        # Helm reads nothing outside of its chart, so the chart has copies.
+        for folder in (ROOT / "crds", ROOT / "charts" / "muster" / "files" / "crds"):
+            files[folder / f"{kind.plural}.yaml"] = text
     files[ROOT / "docs" / "crds.md"] = crds_text()
     files[ROOT / "docs" / "operator-conditions.md"] = conditions_text()
     return files

@@ -1,0 +1,31 @@
+"""`muster probe URL`: is that endpoint well? For `helm test` and for containers without a shell or curl."""
+
+import http.client
+import urllib.error
+import urllib.request
+from typing import Annotated
+
+import typer
+
+BODY_BYTES_MAX = 4_096
+
+
+def probe(
+    url: Annotated[str, typer.Argument(help="http://host:port/path, as of /readyz")],
+    timeout_seconds: Annotated[float, typer.Option(min=0.1, max=60.0)] = 5.0,
+) -> None:
+    """Ask an HTTP endpoint once; exit 0 when it answers 2xx, 1 otherwise, with what it said."""
+    if not url.startswith(("http://", "https://")):
+        typer.echo(f"{url!r} is no http address", err=True)
+        raise typer.Exit(2)
+    try:
+        with urllib.request.urlopen(url, timeout=timeout_seconds) as answer:
+            typer.echo(answer.read(BODY_BYTES_MAX).decode(errors="replace").strip() or "ok")
+    except urllib.error.HTTPError as refusal:
+        with refusal:
+            body = refusal.read(BODY_BYTES_MAX).decode(errors="replace").strip()
+        typer.echo(f"{url}: {refusal.code} {body}", err=True)
+        raise typer.Exit(1) from None
+    except (OSError, http.client.HTTPException) as error:
+        typer.echo(f"{url}: {error}", err=True)
+        raise typer.Exit(1) from None
