@@ -15,6 +15,7 @@ from tests.raft.making import (
     log_terms,
     make_core,
     make_leader,
+    persist,
     settle,
     vote_request,
 )
@@ -480,6 +481,28 @@ def test_rule_22_a_checkpoint_the_core_is_past_is_not_taken() -> None:
     core = make_core((1, 1, 1), commit=3)
     assert not core.snapshot_installed(2, 1)
     assert core.last_index == 3
+
+
+def test_rule_22_what_a_checkpoint_in_place_covers_is_not_handed_out_any_more() -> None:
+    """The core committed past it while the files were swapped; the WAL may forget what it covers at once."""
+    core = make_core((1, 1, 1, 1, 1), commit=4)
+    assert not core.snapshot_installed(3, 1)
+    core.skip_to(3)
+    assert core.applied == 3
+    core.compacted(3, 1)
+    assert [entry.index for entry in core.ready().committed] == [4]
+    core.skip_to(2)
+    assert core.applied == 3
+
+
+def test_rule_22_who_was_elected_while_the_files_were_swapped_goes_on_leading() -> None:
+    core = make_leader((1, 1, 1), commit_noop=False)
+    assert core.commit < 3
+    assert core.snapshot_installed(3, 1)
+    assert (core.role, core.commit, core.applied, core.first_index) == (Role.LEADER, 3, 3, 4)
+    acknowledge(core, 2)
+    persist(core)
+    assert core.commit == core.last_index == 4
 
 
 def test_rule_22_a_new_leader_withdraws_the_offer() -> None:

@@ -1,4 +1,4 @@
-"""A beat that is lost within a link's life costs one round, whatever it said."""
+"""A beat or an ack that is lost within a link's life costs one round, whatever it said."""
 
 from muster_coordinator.ids import GroupNo
 
@@ -37,3 +37,18 @@ def test_an_ack_behind_a_lost_commit_does_not_pass_for_a_match() -> None:
     pair.settle(2)
     assert pair.following[GroupNo(2)].heard_commit == 6
     assert all(pair.confirmed(number) for number in range(3))
+
+
+def test_a_desertion_that_a_lost_ack_told_is_told_again() -> None:
+    """Else the old leader would go on to count the deserter, answer reads with it and never notice."""
+    pair = settled_pair()
+    pair.desert(1)
+    pair.leader.send_round()
+    pair.deliver_one_down()
+    pair.up.clear()  # lost in silence
+    pair.leader.send_round()
+    pair.deliver_one_down()
+    pair.deliver_one_up()
+    assert pair.leading[GroupNo(1)].core.rejections == [2]
+    assert not pair.confirmed(1)
+    assert pair.confirmed(0)

@@ -35,7 +35,7 @@ def looking(seed: int) -> tuple[SimCluster, int, list]:
 
 
 def test_a_topic_deleted_meanwhile_has_no_offset_to_tell() -> None:
-    """"No offset" would send the client to the log's end."""
+    """ "No offset" would send the client to the log's end."""
     cluster, _, found = looking(1)
     assert cluster.submit(0, DeleteTopic(topic_id=TOPIC.topic_id)).error == Code.NONE
     cluster.world.run_until("an answer", lambda: found)

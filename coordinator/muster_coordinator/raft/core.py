@@ -301,6 +301,10 @@ class RaftCore(RaftState):
         """A transferred checkpoint at (index, term) is durable here. False: the core is past it; do not use it."""
         return following.snapshot_installed(self, index, term)
 
+    def skip_to(self, index: int) -> None:
+        """The state machine holds a checkpoint at `index` that `snapshot_installed` found the core to be past."""
+        output.skip_to(self, index)
+
     # Out.
 
     def has_ready(self) -> bool:

@@ -78,6 +78,16 @@ def _committed(state: RaftState) -> tuple[Entry, ...]:
     return entries
 
 
+def skip_to(state: RaftState, index: int) -> None:
+    """The state machine took everything up to `index`, which is committed, from a checkpoint."""
+    assert index <= state.commit, "a checkpoint covers what is committed"
+    if index > state.handed:
+        state.handed = index
+        state.unapplied.clear()
+        state.unapplied_bytes = 0
+    applied_to(state, index)
+
+
 def applied_to(state: RaftState, index: int) -> None:
     """Everything up to `index` is in the state machine."""
     assert index <= state.handed, "only what was handed out can have been applied"

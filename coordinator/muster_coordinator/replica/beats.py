@@ -7,11 +7,11 @@ and a link's life, so both sets change in step; whatever breaks the step (a lost
 and is mended by one beat that names everything anew.
 
 The receiver marks a group deserted the moment its own core follows somebody else or another term, and says so in its
-next ack; the sender then drops it from the set and names it again while it leads it. So a matched ack of round r proves
-for every group covered since r or before, and not reported as deserted, that the peer's core followed this sender in
-this term when it got the beat: it confirms all reads that waited when r was sent (decision 36: the reads of a turn
-start one round, at once), and its sending time is the proof of life that check-quorum counts. Cores decide; this only
-carries.
+acks until the sender reacts; the sender drops it from the set and names it again while it leads it. So a matched ack of
+round r proves for every group covered since r or before, and not reported as deserted, that the peer's core followed
+this sender in this term when it got the beat: it confirms all reads that waited when r was sent (decision 36: the reads
+of a turn start one round, at once), and its sending time is the proof of life that check-quorum counts. Cores decide;
+this only carries.
 """
 
 from collections.abc import Callable, Mapping
@@ -101,7 +101,7 @@ class _Incoming:
         self.deserted: set[GroupNo] = set()
         """Covered groups whose core here does not follow the sender in the covered term."""
         self.rejected: dict[GroupNo, int] = {}
-        """Deserted ones that the sender was not told of yet, with the own term."""
+        """Deserted ones that the sender has not reacted to yet, with the own term."""
 
     def put(self, group: GroupNo, term: int, commit: int) -> None:
         self.take(group)
@@ -314,7 +314,8 @@ class Beats:
         matched = len(incoming.table) == beat.covered and incoming.hash == beat.cover_hash
         if matched:
             incoming.heard_ms = self._loop.monotonic_ms()
-        rejected, incoming.rejected = tuple(incoming.rejected.items()), {}
+        # Told in every ack until the sender drops or names it anew: an ack that is lost must not pass for consent.
+        rejected = tuple(incoming.rejected.items())
         self._send_ack(peer, BeatAck(matched, beat.round, beat.sent_ms, rejected))
 
     def follows(self, group: BeatGroup) -> None:

@@ -370,9 +370,10 @@ class RaftGroup:
     def installed(self, index: int, term: int) -> None:
         """The machine holds a transferred checkpoint, and the WAL record of it is staged before anything the core
         promises now. A core that has committed past it meanwhile goes on; what the checkpoint covers is skipped."""
-        self.core.snapshot_installed(index, term)
-        if self.core.applied == index:
+        if self.core.snapshot_installed(index, term):
             self._queue.clear()
+        else:
+            self.core.skip_to(index)
         self.applied = index
         self.installing = False
         self._note_caught_up()
