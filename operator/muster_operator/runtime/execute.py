@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from muster_operator.drift import difference, drifted, manifest_hash, projection, with_hash
+from muster_operator.drift import drifted, with_hash
 from muster_operator.errors import Conflict, Refused, Transient
 from muster_operator.kube.kinds import POD, SECRET, kind_of
 from muster_operator.kube.views import controller_uid
@@ -39,6 +39,7 @@ from muster_operator.runtime.cache import Cache
 from muster_operator.runtime.keys import OwnerKey, api_version_of
 from muster_operator.runtime.metrics import Metrics
 from muster_operator.runtime.observe_cluster import Access
+from muster_operator.runtime.settled import Settled
 
 _log = logging.getLogger("muster.operator.execute")
 Object = Mapping[str, Any]
@@ -68,15 +69,24 @@ class Done:
 
 
 class Executor:
-    def __init__(self, *, kube: Kube, admin: Admin, kafka: Kafka, cache: Cache, rand: Rand, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        *,
+        kube: Kube,
+        admin: Admin,
+        kafka: Kafka,
+        cache: Cache,
+        rand: Rand,
+        metrics: Metrics,
+        settled: Settled,
+    ) -> None:
         self._kube = kube
         self._admin = admin
         self._kafka = kafka
         self._cache = cache
         self._rand = rand
         self._metrics = metrics
-        self._settled: dict[tuple[str, str, str, str], tuple[str, object]] = {}
-        """(kind, namespace, name, uid) → (hash of what we sent, what the server made of it)."""
+        self._settled = settled
 
     async def execute(self, plan: Plan, target: Target) -> Done:
         """Raises OwnerGone, Transient or Refused; what was done before stays done."""
@@ -126,13 +136,7 @@ class Executor:
         live = self._live(manifest, target)
         if live is None or controller_uid(live) != target.uid:
             return "it is not there, as far as we know"
-        why = drifted(live, manifest)
-        if why is None:
-            return None
-        settled = self._settled.get(_identity(live))
-        if settled is not None and settled == (manifest_hash(manifest), projection(live, manifest)):
-            return None  # the server says the same in other words, and nobody changed it since
-        return why
+        return drifted(self._settled.as_intended(live), manifest)
 
     async def _apply(self, action: Apply, target: Target, _: Done) -> bool:
         manifest = action.manifest
@@ -149,10 +153,7 @@ class Executor:
             self._check_ours(found, known.kind, name, target)
         applied = await self._kube.apply(with_hash(manifest))
         self._cache.observe(known, "MODIFIED", applied)
-        if difference(applied, manifest) is not None:
-            if len(self._settled) > _SETTLED_MAX:
-                self._settled.clear()
-            self._settled[_identity(applied)] = (manifest_hash(manifest), projection(applied, manifest))
+        self._settled.applied(manifest, applied)
         _log.info("applied", extra={"object": "/".join(target.key), "on": f"{known.kind} {name}", "why": why})
         return True
 
@@ -226,14 +227,6 @@ class Executor:
             bootstrap=target.bootstrap, group_id=action.group_id, instance_ids=action.instance_ids
         )
         return True
-
-
-_SETTLED_MAX = 50_000
-
-
-def _identity(live: Object) -> tuple[str, str, str, str]:
-    metadata = live["metadata"]
-    return str(live["kind"]), metadata["namespace"], metadata["name"], metadata["uid"]
 
 
 def _reach(target: Target, pod: str) -> tuple[str, str]:

@@ -12,6 +12,7 @@ conditions why nothing happens. What a pass answers tells the queue when to look
 | the object is gone | never |
 """
 
+import dataclasses
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -35,10 +36,13 @@ from muster_operator.runtime.observe_cluster import observe_cluster
 from muster_operator.runtime.observe_group import observe_group
 from muster_operator.runtime.recorder import Recorder
 from muster_operator.runtime.report import Reporter
+from muster_operator.runtime.settled import Settled
 from muster_operator.runtime.tokens import Tokens
 from muster_operator.world.cluster import ClusterWorld
 from muster_operator.world.group import GroupWorld
+from muster_operator.world.views import Unknown
 
+Children = Mapping[tuple[str, str], Mapping[str, Any]] | Unknown
 _log = logging.getLogger("muster.operator.reconcile")
 
 
@@ -87,8 +91,11 @@ class Reconciler:
         self._recorder = recorder
         self._tokens = Tokens(kube, clock)
         self._settings = settings
+        self._settled = Settled()
         self._reporter = Reporter(kube=kube, cache=cache, clock=clock, metrics=metrics)
-        self._executor = Executor(kube=kube, admin=admin, kafka=kafka, cache=cache, rand=rand, metrics=metrics)
+        self._executor = Executor(
+            kube=kube, admin=admin, kafka=kafka, cache=cache, rand=rand, metrics=metrics, settled=self._settled
+        )
         self._decisions: dict[OwnerKey, str] = {}
         self.steps: tuple[tuple[str, Step], ...] = (
             ("observe", self._observe),
@@ -122,16 +129,24 @@ class Reconciler:
             seen = await observe_cluster(
                 one.key, one.live, cache=self._cache, kube=self._kube, admin=self._admin, clock=self._clock
             )
-            one.world = seen.world
+            one.world = dataclasses.replace(seen.world, children=self._intended(seen.world.children))
             one.target = Target(key=target.key, uid=target.uid, generation=target.generation, access=seen.access)
             return
         world = await observe_group(
             one.key, one.live, cache=self._cache, tokens=self._tokens, admin=self._admin, kafka=self._kafka,
             clock=self._clock,
         )  # fmt: skip
-        one.world = world
+        one.world = dataclasses.replace(world, children=self._intended(world.children))
         bootstrap = world.bootstrap if isinstance(world.bootstrap, str) else None
         one.target = Target(key=target.key, uid=target.uid, generation=target.generation, bootstrap=bootstrap)
+
+    def _intended(self, children: Children) -> Children:
+        if isinstance(children, Unknown):
+            return children
+        return {
+            key: self._settled.as_intended(live) if "uid" in live["metadata"] else live
+            for key, live in children.items()
+        }
 
     async def _plan(self, one: Pass) -> None:
         if isinstance(one.world, ClusterWorld):

@@ -1,0 +1,135 @@
+"""What Kubernetes' own controllers and a kubelet would do next, one step at a time, against a fake API server.
+
+StatefulSets (Parallel; OnDelete and RollingUpdate by revision), pods that start and end, statuses. A revision is a
+hash of the
+pod template; `broken_images` never become Ready.
+"""
+
+import hashlib
+import json
+from typing import Any
+
+from muster_operator import naming
+
+from tests.controller.fakes.clocks import FakeClock
+from tests.controller.fakes.fake_kube import FakeKube
+
+Object = dict[str, Any]
+
+
+class FakeControllers:
+    def __init__(self, kube: FakeKube, clock: FakeClock) -> None:
+        self._kube = kube
+        self._clock = clock
+        self.broken_images: set[str] = set()
+        self.cut_off: set[str] = set()
+        """Pods on a node that does not answer: they never finish terminating."""
+        self._addresses = 0
+
+    def step(self) -> None:
+        """One round of every controller."""
+        for (kind, _, name), live in list(self._kube.objects.items()):
+            if kind == "Pod" and "deletionTimestamp" in live["metadata"] and name not in self.cut_off:
+                self._kube.remove(*_key(live))
+        for (kind, _, _), live in list(self._kube.objects.items()):
+            if kind == "Pod" and not live.get("status", {}).get("podIP"):
+                self._start(live)
+        for (kind, _, _), live in list(self._kube.objects.items()):
+            if kind == "StatefulSet":
+                self._statefulset(live)
+
+    def _statefulset(self, sts: Object) -> None:
+        namespace, name = sts["metadata"]["namespace"], sts["metadata"]["name"]
+        revision = f"{name}-{_hash(sts['spec']['template'])}"
+        wanted = int(sts["spec"].get("replicas", 1))
+        pods = {
+            live["metadata"]["name"]: live
+            for (kind, its_namespace, _), live in self._kube.objects.items()
+            if kind == "Pod" and its_namespace == namespace and _owner(live) == sts["metadata"]["uid"]
+        }
+        for ordinal in range(wanted):
+            pod = naming.pod_name(name, ordinal)
+            if pod not in pods:
+                pods[pod] = self._create(sts, pod, revision)
+        for pod, live in list(pods.items()):
+            if naming.ordinal_of(pod) >= wanted:
+                self._kube._end(live)
+        if sts["spec"].get("updateStrategy", {}).get("type") == "RollingUpdate":
+            self._roll(list(pods.values()), revision)
+        found = [one for one in pods.values() if _key(one) in self._kube.objects]
+        ready = [one for one in found if self._ready(self._kube.objects[_key(one)])]
+        status = {
+            "observedGeneration": sts["metadata"]["generation"],
+            "replicas": len(found),
+            "readyReplicas": len(ready),
+            "updateRevision": revision,
+            "currentRevision": sts.get("status", {}).get("currentRevision", revision),
+        }
+        self._kube.edit(*_key(sts), lambda one: one.update(status=status))
+
+    def _roll(self, pods: list[Object], revision: str) -> None:
+        if any(not self._ready(self._kube.objects.get(_key(one), one)) for one in pods):
+            return
+        outdated = [one for one in pods if one["metadata"]["labels"][naming.REVISION_LABEL] != revision]
+        if outdated:
+            self._kube._end(max(outdated, key=lambda one: naming.ordinal_of(one["metadata"]["name"])))
+
+    def _create(self, sts: Object, pod: str, revision: str) -> Object:
+        template = sts["spec"]["template"]
+        return self._kube.put(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {
+                    "name": pod,
+                    "namespace": sts["metadata"]["namespace"],
+                    "labels": {**template["metadata"].get("labels", {}), naming.REVISION_LABEL: revision},
+                    "annotations": dict(template["metadata"].get("annotations", {})),
+                    "ownerReferences": [
+                        {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": sts["metadata"]["name"],
+                         "uid": sts["metadata"]["uid"], "controller": True}
+                    ],
+                },
+                "spec": {**json.loads(json.dumps(template["spec"])), "nodeName": "node-1"},
+                "status": {"phase": "Pending"},
+            }
+        )  # fmt: skip
+
+    def _start(self, pod: Object) -> None:
+        self._addresses += 1
+        image = pod["spec"]["containers"][0]["image"]
+        good = image not in self.broken_images
+        now = _timestamp(self._clock.wall_ms() - 60_000)  # long enough ago for minReadySeconds
+        status: Object = {
+            "phase": "Running" if good else "Pending",
+            "podIP": f"10.0.{self._addresses // 250}.{self._addresses % 250 + 1}",
+            "hostIP": "192.168.0.1",
+            "conditions": [{"type": "Ready", "status": "True" if good else "False", "lastTransitionTime": now}],
+            "containerStatuses": [
+                {"name": "main", "restartCount": 0,
+                 "state": {"running": {}} if good else {"waiting": {"reason": "ImagePullBackOff"}}}
+            ],
+        }  # fmt: skip
+        self._kube.edit(*_key(pod), lambda one: one.update(status=status))
+
+    def _ready(self, pod: Object) -> bool:
+        conditions = pod.get("status", {}).get("conditions") or ()
+        return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def _key(live: Object) -> tuple[str, str, str]:
+    return live["kind"], live["metadata"]["namespace"], live["metadata"]["name"]
+
+
+def _owner(live: Object) -> str | None:
+    return next((one["uid"] for one in live["metadata"].get("ownerReferences") or () if one.get("controller")), None)
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def _timestamp(ms: int) -> str:
+    from muster_operator.plan.conditions import timestamp
+
+    return timestamp(ms)
