@@ -1,8 +1,8 @@
 """One Spark task a log partition, without a shuffle.
 
 `spark.range` with as many partitions as tasks gives every task its number; `mapInArrow` runs the stage there; the rows
-that come back are the entries of the files written (a few a task), not data. So the physical plan has no exchange, which
-`plan` shows and a test asserts. Tasks are ordered by size, largest first, so that the last one to start is short.
+that come back are the entries of the files written (a few a task), not data. So the physical plan has no exchange,
+which `plan` shows and a test asserts. Tasks are ordered by size, largest first, so that the last to start is short.
 """
 
 import io

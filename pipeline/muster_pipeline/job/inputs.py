@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from muster_pipeline.decode.origin import Damage, Origin
 from muster_pipeline.decode.segment import Account
 from muster_pipeline.schemas.records import RECORDS
+from muster_pipeline.sources.folder import SegmentFile, list_segments
 from muster_pipeline.store.reader import published
 from muster_pipeline.tables.errors import DamagedStore, NothingPublished
 
@@ -44,6 +45,41 @@ class Input(Protocol):
 
     def describe(self) -> Mapping[str, Any]:
         """What the manifest shall say about it: plain JSON values, the same for the same input."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentInput:
+    """Segment files below a folder or URI: Muster's, or Kafka's `__consumer_offsets-N`. Listed once, by `listed`."""
+
+    cluster: str
+    segments: Mapping[int, tuple[SegmentFile, ...]]
+
+    @classmethod
+    def listed(cls, path: str, cluster: str) -> "SegmentInput":
+        """The segments that are there now. Raises NoLog, AmbiguousLog, BadOption."""
+        return cls(cluster=cluster, segments=list_segments(path))
+
+    def sizes(self) -> dict[int, int]:
+        """Bytes of segments."""
+        return {number: sum(one.size for one in files) for number, files in self.segments.items()}
+
+    def parts(self, log_partition: int) -> Iterator[Part]:
+        """Raises LogChanged."""
+        for one in self.segments[log_partition]:
+            origin, account = one.origin(self.cluster), None
+            for piece in one.pieces(self.cluster):
+                account = piece.account
+                yield Part(records=piece.records, damages=piece.damages, origin=origin, account=account)
+            yield Part(records=None, origin=origin, account=account, is_end=True)
+
+    def makes_bronze(self) -> bool:
+        """Nothing of it is published yet."""
+        return True
+
+    def describe(self) -> dict[str, Any]:
+        """Files and sizes as listed."""
+        files = {one.file: one.size for files in self.segments.values() for one in files}
+        return {"kind": "segments", "files": dict(sorted(files.items()))}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

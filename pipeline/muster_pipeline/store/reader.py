@@ -1,7 +1,7 @@
 """Reading published tables: through the manifest only, checked against the catalog."""
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -85,3 +85,22 @@ def _whole(base: Path, entry: FileEntry) -> Path:
     if size != entry.bytes:
         raise DamagedStore(f"{entry.path}: {size} bytes, {entry.bytes} were published")
     return path
+
+
+class Published:
+    """The tables of a folder, read in batches: what a report or an export walks through without holding a table."""
+
+    def __init__(self, root: Path | str) -> None:
+        """Raises NothingPublished, DamagedStore."""
+        self._root = Path(root)
+        self.manifest = published(root)
+
+    def batches(self, name: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Rows in the table's order; nothing for a table without rows. Raises NothingPublished, DamagedStore."""
+        schema = catalog_table(name).schema
+        if name not in self.manifest.tables:
+            raise NothingPublished(f"table {name} is not published in {self._root}; make it first")
+        for entry in self.manifest.of(name):
+            with pq.ParquetFile(_whole(self._root, entry)) as file:
+                for batch in file.iter_batches(columns=list(columns)):
+                    yield batch.select(list(columns)).cast(pa.schema([schema.field(one) for one in columns]))

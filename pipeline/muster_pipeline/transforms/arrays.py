@@ -68,6 +68,7 @@ def run_starts(*keys: Ints) -> npt.NDArray[np.intp]:
     return np.flatnonzero(is_new)
 
 
-def concat(parts: Sequence[Ints]) -> Ints:
-    """Concatenation that accepts no parts."""
-    return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+def run_ends(starts: npt.NDArray[np.intp], size: int) -> npt.NDArray[np.intp]:
+    """Behind the last index of every run."""
+    return np.append(starts[1:], size) if len(starts) else starts
+

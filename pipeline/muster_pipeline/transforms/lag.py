@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from muster_pipeline.schemas.gold import LAG, LAG_DETAILS, LAG_QUALITIES
 from muster_pipeline.transforms import limits
-from muster_pipeline.transforms.arrays import NONE, Ints, constant, masked, nullable, run_starts, table, words
+from muster_pipeline.transforms.arrays import NONE, Ints, constant, masked, nullable, run_ends, run_starts, table, words
 from muster_pipeline.transforms.clock import minutes
 from muster_pipeline.transforms.grow import Grow
 from muster_pipeline.transforms.heads import HeadSamples, Measured
@@ -77,7 +77,7 @@ class LagFold:
         measured = Measured(*(np.full(count, NONE, dtype=np.int64) for _ in Measured._fields))
         order = np.argsort(head, kind="stable")
         starts = run_starts(head[order])
-        for start, end in zip(starts, np.append(starts[1:], count), strict=True):
+        for start, end in zip(starts, run_ends(starts, count), strict=True):
             rows = order[start:end]
             part = self._heads.measure(int(head[rows[0]]), points.at_ms[rows], points.committed[rows])
             for whole, values in zip(measured, part, strict=True):

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from muster_pipeline.schemas.gold import COMMIT_RATE
-from muster_pipeline.transforms.arrays import NONE, Ints, constant, nullable, run_starts, table
+from muster_pipeline.transforms.arrays import NONE, Ints, constant, nullable, run_ends, run_starts, table
 from muster_pipeline.transforms.clock import minutes
 from muster_pipeline.transforms.key_state import Steps
 from muster_pipeline.transforms.keys import KeyNumbers
@@ -128,7 +128,7 @@ def _reduce(groups: Groups) -> Groups:
     starts = run_starts(ordered["minute"], ordered["key"])
     if len(starts) == 0:
         return ordered
-    ends = np.append(starts[1:], len(order)) - 1
+    ends = run_ends(starts, len(order)) - 1
     reduced = {name: ordered[name][starts] for name in ("minute", "key")}
     reduced |= {name: np.add.reduceat(ordered[name], starts) for name in _SUMS}
     reduced |= {name: np.maximum.reduceat(ordered[name], starts) for name in _MAXIMA}

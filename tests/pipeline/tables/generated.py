@@ -1,0 +1,131 @@
+"""Hypothesis-made logs as rows of `records`, and their way through the fold in any chunks."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from muster_pipeline.decode.consumer_groups import decode_consumer_groups
+from muster_pipeline.decode.generations import decode_generations
+from muster_pipeline.schemas.heads import HEADS
+from muster_pipeline.schemas.records import RECORDS
+from muster_pipeline.tables.catalog import DERIVED, TABLES
+from muster_pipeline.transforms.fold import GroupDecoders, PartitionFold
+from muster_pipeline.transforms.heads import HeadSamples
+from muster_pipeline.transforms.settings import FoldSettings
+
+START_MS = 1_700_000_000_000
+SETTINGS = FoldSettings(cluster="c", stall_min_ms=90_000)
+DECODERS = GroupDecoders(generations=decode_generations, consumer_groups=decode_consumer_groups)
+
+Row = dict[str, Any]
+BLANK: Row = {field.name: None for field in RECORDS} | {
+    "cluster": "c",
+    "log_partition": 7,
+    "segment_base": 0,
+    "batch_base": 0,
+    "leader_epoch": 0,
+    "timestamp_type": 0,
+    "producer_id": -1,
+    "producer_epoch": -1,
+    "is_transactional": False,
+    "is_control": False,
+    "is_tombstone": False,
+}
+
+
+def commit(key: tuple[str, str, int], offset: int | None, producer: int = -1, expire_ms: int | None = None) -> Row:
+    group, topic, partition = key
+    row = {"group_id": group, "topic": topic, "partition": partition, "key_type": 1, "key_version": 1}
+    if offset is None:
+        return row | {"is_tombstone": True}
+    return row | {
+        "committed_offset": offset,
+        "metadata": "",
+        "value_version": 3,
+        "expire_timestamp_ms": expire_ms,
+        "producer_id": producer,
+        "producer_epoch": 0 if producer >= 0 else -1,
+        "is_transactional": producer >= 0,
+    }
+
+
+def marker(producer: int, kind: int) -> Row:
+    return {"is_control": True, "is_transactional": True, "producer_id": producer, "producer_epoch": 0} | {
+        "control_type": kind,
+        "key": bytes([0, 0, 0, kind]),
+        "value": bytes(6),
+    }
+
+
+def log(events: Sequence[tuple[Row, int, int]]) -> list[Row]:
+    """Events (columns, ms after the one before, offsets missing before it) as rows of `records`."""
+    rows, at_ms, at = [], START_MS, 100
+    for columns, delta_ms, gap in events:
+        at_ms, at = at_ms + delta_ms, at + gap
+        row = BLANK | {"append_timestamp_ms": at_ms, "log_offset": at} | columns
+        if row["committed_offset"] is not None:
+            row["commit_timestamp_ms"] = at_ms - 3
+        rows.append(row)
+        at += 1
+    return rows
+
+
+KEYS = [(group, topic, partition) for group in ("g", "ü:") for topic in ("t", "u") for partition in (0, 1)]
+_KEY = st.sampled_from(KEYS)
+_OFFSET = st.integers(0, 30)
+_EVENT = st.one_of(
+    st.builds(commit, _KEY, _OFFSET),
+    st.builds(commit, _KEY, st.one_of(st.none(), _OFFSET)),
+    st.builds(commit, _KEY, _OFFSET, st.integers(1, 2)),
+    st.builds(marker, st.integers(1, 2), st.integers(0, 1)),
+)
+_DELTA = st.one_of(st.integers(0, 5), st.integers(0, 70_000), st.integers(-30_000, 200_000))
+LOGS = st.lists(st.tuples(_EVENT, _DELTA, st.sampled_from([0, 0, 0, 1, 5])), max_size=60).map(log)
+SAMPLE = st.tuples(
+    st.sampled_from(["t", "u", "other"]),
+    st.integers(0, 1),
+    st.integers(-100_000, 1_500_000).map(lambda delta: START_MS + delta),
+    st.integers(0, 40),
+    st.one_of(st.none(), st.integers(0, 10)),
+)
+HEAD_LISTS = st.lists(SAMPLE, max_size=25)
+
+
+@st.composite
+def cut(draw: Callable[..., Any], rows: list[Row]) -> list[list[Row]]:
+    """The rows in chunks, empty ones among them."""
+    places = sorted(draw(st.lists(st.integers(0, len(rows)), max_size=6)))
+    return [rows[start:end] for start, end in zip([0, *places], [*places, len(rows)], strict=True)]
+
+
+def heads_table(samples: Sequence[tuple[str, int, int, int, int | None]]) -> pa.Table:
+    return pa.Table.from_pylist(
+        [
+            {"cluster": "c", "topic": topic, "partition": partition, "sample_timestamp_ms": at}
+            | {"end_offset": end, "start_offset": start}
+            for topic, partition, at, end, start in samples
+        ],
+        schema=HEADS,
+    )
+
+
+def records(rows: Sequence[Row]) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), schema=RECORDS)
+
+
+def fold(
+    chunks: Sequence[Sequence[Row]],
+    heads: pa.Table | None = None,
+    settings: FoldSettings = SETTINGS,
+    decoders: GroupDecoders = DECODERS,
+) -> dict[str, pa.Table]:
+    """All derived tables of a log that comes in these chunks."""
+    stage = PartitionFold(7, settings, HeadSamples(heads, settings.cluster), decoders)
+    parts: dict[str, list[pa.Table]] = {name: [TABLES[name].schema.empty_table()] for name in DERIVED}
+    for made in [*(stage.feed(records(chunk)).tables for chunk in chunks), stage.finish()]:
+        for name, rows in made.items():
+            assert rows.schema == TABLES[name].schema, name
+            parts[name].append(rows)
+    return {name: pa.concat_tables(tables) for name, tables in parts.items()}

@@ -1,0 +1,273 @@
+"""What the tables must hold, told record by record: slow, plain Python that shares no module with the product.
+
+Rows are dictionaries with the columns of `records`. Heads are tuples (topic, partition, time, end, start or None).
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from math import floor
+from typing import Any
+
+Row = dict[str, Any]
+Key = tuple[str, str, int]
+MINUTE = 60_000
+
+
+def minute(at_ms: int) -> int:
+    return at_ms // MINUTE * MINUTE
+
+
+def clocks(rows: list[Row]) -> list[int]:
+    found: list[int] = []
+    for row in rows:
+        found.append(max([row["append_timestamp_ms"], *found[-1:]]))
+    return found
+
+
+def key_of(row: Row) -> Key:
+    return row["group_id"], row["topic"], row["partition"]
+
+
+class Commits:
+    """Outcome of every commit, and effects (at, clock, key, offset or None, commit row) in log order."""
+
+    def __init__(self, rows: list[Row]) -> None:
+        self.rows: list[Row] = []
+        self.effects: list[tuple[int, int, Key, int | None, Row]] = []
+        pending: dict[int, dict[Key, Row]] = {}
+        stored: dict[Key, int] = {}
+        for row, clock in zip(rows, clocks(rows), strict=True):
+            at = row["log_offset"]
+            if row["is_control"]:
+                for key, held in sorted(
+                    pending.pop(row["producer_id"], {}).items(), key=lambda item: item[1]["log_offset"]
+                ):
+                    if row["control_type"] == 0:
+                        self._settle(held, "txn_aborted", at)
+                    elif held["log_offset"] < stored.get(key, -1):
+                        self._settle(held, "txn_superseded", at)
+                    else:
+                        stored[key] = held["log_offset"]
+                        self._settle(held, "txn_committed", at)
+                        self.effects.append((at, clock, key, held["committed_offset"], held))
+                continue
+            if row["topic"] is None:
+                continue
+            key = key_of(row)
+            if row["is_tombstone"]:
+                gone = [held.pop(key) for held in pending.values() if key in held]
+                for held in sorted(gone, key=lambda one: one["log_offset"]):
+                    self._settle(held, "txn_removed", at)
+                stored.pop(key, None)
+                self._settle(row, "tombstone", at)
+                self.effects.append((at, clock, key, None, row))
+            elif row["producer_id"] >= 0:
+                mine = pending.setdefault(row["producer_id"], {})
+                if key in mine:
+                    self._settle(mine[key], "txn_replaced", at)
+                mine[key] = row
+            else:
+                stored[key] = at
+                self._settle(row, "committed", at)
+                self.effects.append((at, clock, key, row["committed_offset"], row))
+        still = [row for held in pending.values() for row in held.values()]
+        for row in sorted(still, key=lambda one: one["log_offset"]):
+            self._settle(row, "txn_open", None)
+        self.open_keys = {key_of(row) for row in still}
+
+    def _settle(self, row: Row, outcome: str, at: int | None) -> None:
+        visible = at if outcome in ("committed", "txn_committed") else None
+        self.rows.append(row | {"outcome": outcome, "resolved_at_offset": at, "visible_at_offset": visible})
+
+
+def first_appearance(rows: list[Row]) -> list[Key]:
+    return list(dict.fromkeys(key_of(row) for row in rows if row["topic"] is not None))
+
+
+def rate(rows: list[Row], commits: Commits) -> list[Row]:
+    order = {key: number for number, key in enumerate(first_appearance(rows))}
+    found: dict[tuple[int, Key], Row] = {}
+    last: dict[Key, tuple[int, int]] = {}
+    for at, clock, key, offset, _ in commits.effects:
+        row = found.setdefault(
+            (minute(clock), key),
+            dict.fromkeys(
+                ("commits", "advancing_commits", "idle_commits", "rewinds", "removals", "messages", "messages_rewound"),
+                0,
+            )
+            | {"interval_max_ms": None},
+        )
+        row |= {"last_committed_offset": offset, "last_log_offset": at}
+        if offset is None:
+            row["removals"] += 1
+            last.pop(key, None)
+            continue
+        row["commits"] += 1
+        if key in last:
+            before, before_ms = last[key]
+            row["advancing_commits"] += offset > before
+            row["idle_commits"] += offset == before
+            row["rewinds"] += offset < before
+            row["messages"] += max(0, offset - before)
+            row["messages_rewound"] += max(0, before - offset)
+            row["interval_max_ms"] = max(clock - before_ms, row["interval_max_ms"] or 0)
+        last[key] = (offset, clock)
+    missing: dict[int, int] = {}
+    expected = rows[0]["log_offset"] if rows else 0
+    for row, clock in zip(rows, clocks(rows), strict=True):
+        missing[minute(clock)] = missing.get(minute(clock), 0) + row["log_offset"] - expected
+        expected = row["log_offset"] + 1
+    return [
+        {"minute_ms": at, "group_id": key[0], "topic": key[1], "partition": key[2], **row}
+        | {"log_offsets_missing": missing[at]}
+        for (at, key), row in sorted(found.items(), key=lambda item: (item[0][0], order[item[0][1]]))
+    ]
+
+
+class Heads:
+    def __init__(self, samples: Iterable[tuple[str, int, int, int, int | None]]) -> None:
+        self.of: dict[tuple[str, int], list[tuple[int, int, int | None]]] = {}
+        for topic, partition, at, end, start in samples:
+            self.of.setdefault((topic, partition), []).append((at, end, start))
+        for place, points in self.of.items():
+            last = {at: (at, end, start) for at, end, start in points}
+            self.of[place] = [last[at] for at in sorted(last)]
+
+    def told(self) -> list[tuple[int, str, int]]:
+        """Last sample of each minute of each topic partition: (time, topic, partition)."""
+        found = {}
+        for (topic, partition), points in self.of.items():
+            for at, _, _ in points:
+                found[topic, partition, minute(at)] = at
+        return sorted((at, topic, partition) for (topic, partition, _), at in found.items())
+
+    def measure(self, topic: str, partition: int, at: int, committed: int) -> Row:
+        points = self.of.get((topic, partition), [])
+        times = [point[0] for point in points]
+        place = bisect_right(times, at) - 1
+        start = points[place][2] if place >= 0 else None
+        end, quality, detail = self._end(points, place, at, committed)
+        lag = None if end is None else end - committed
+        time_lag, time_quality = _time_lag(points, at, committed, lag, quality)
+        return {
+            "log_end_offset": end,
+            "lag": lag,
+            "quality": quality,
+            "detail": detail,
+            "time_lag_ms": time_lag,
+            "time_lag_quality": time_quality,
+            "log_start_offset": start,
+            "is_below_start": None if start is None else committed < start,
+        }
+
+    def _end(
+        self, points: list[tuple[int, int, int | None]], place: int, at: int, committed: int
+    ) -> tuple[int | None, str, str]:
+        if not points:
+            return None, "unknown", "no_samples"
+        if place < 0:
+            return None, "unknown", "before_first_sample"
+        reached_later = any(point[1] >= committed for point in points[place + 1 :])
+        t0, e0, _ = points[place]
+        if t0 == at:
+            if e0 >= committed:
+                return e0, "exact", "sampled"
+            if reached_later:
+                return committed, "lower_bound", "answer_older_than_commit"
+            return None, "unknown", "committed_past_end"
+        if place + 1 == len(points):
+            return max(e0, committed), "lower_bound", "after_last_sample"
+        t1, e1, _ = points[place + 1]
+        if e1 < e0:
+            return None, "unknown", "head_went_back"
+        line = e0 + floor((e1 - e0) * ((at - t0) / (t1 - t0)))
+        if line >= committed:
+            return line, "interpolated", "between_samples"
+        if e1 >= committed:
+            return committed, "lower_bound", "between_samples"
+        if reached_later:
+            return committed, "lower_bound", "answer_older_than_commit"
+        return None, "unknown", "committed_past_end"
+
+
+def _time_lag(
+    points: list[tuple[int, int, int | None]], at: int, committed: int, lag: int | None, quality: str
+) -> tuple[int | None, str]:
+    if lag == 0:
+        return 0, quality
+    if lag is None:
+        return None, "unknown"
+    high = None
+    for index, (time, end, _) in enumerate(points):
+        if end > committed:
+            if index == 0:
+                return (at - time, "lower_bound") if time <= at else (None, "unknown")
+            low_end = max(point[1] for point in points[:index])
+            low_time = points[index - 1][0]
+            high = low_time + floor((time - low_time) * ((committed - low_end) / (end - low_end)))
+            return max(0, at - high), "interpolated"
+    raise AssertionError("lag above 0 without a sample above the offset")
+
+
+def lag(rows: list[Row], commits: Commits, heads: Heads) -> list[Row]:
+    order = {key: number for number, key in enumerate(first_appearance(rows))}
+    points: dict[tuple[int, Key], tuple[int, int]] = {}
+    last_of_minute: dict[tuple[int, Key], tuple[int, int | None]] = {}
+    for _, clock, key, offset, _ in commits.effects:
+        last_of_minute[minute(clock), key] = (clock, offset)
+    for place, (clock, offset) in last_of_minute.items():
+        if offset is not None:
+            points[place] = (clock, offset)
+    for at, topic, partition in heads.told():
+        for key in order:
+            if key[1:] != (topic, partition):
+                continue
+            known = [effect[3] for effect in commits.effects if effect[2] == key and effect[1] <= at]
+            if known and known[-1] is not None:
+                points[minute(at), key] = (at, known[-1])
+    return [
+        {"minute_ms": start, "at_ms": at, "group_id": key[0], "topic": key[1], "partition": key[2]}
+        | {"committed_offset": offset}
+        | heads.measure(key[1], key[2], at, offset)
+        for (start, key), (at, offset) in sorted(points.items(), key=lambda item: (item[0][0], order[item[0][1]]))
+    ]
+
+
+def stalls(rows: list[Row], commits: Commits, heads: Heads, least_ms: int) -> list[Row]:
+    now: dict[Key, tuple[int, int, int, int]] = {}
+    found: list[Row] = []
+
+    def tell(key: Key, ended: tuple[int, int] | None, end_ms: int, by: str) -> None:
+        offset, started, started_at, idle = now[key]
+        if end_ms - started < least_ms:
+            return
+        samples = [point for point in heads.of.get(key[1:], []) if point[0] <= end_ms]
+        evidence = "unknown"
+        if samples and samples[-1][1] > offset:
+            evidence = "behind"
+        elif samples and samples[-1][0] >= started:
+            evidence = "nothing_to_read"
+        found.append(
+            {"group_id": key[0], "topic": key[1], "partition": key[2], "started_at_ms": started, "ended_by": by}
+            | {"ended_at_ms": ended and ended[0], "duration_ms": end_ms - started, "committed_offset": offset}
+            | {"idle_commits": idle, "evidence": evidence, "started_log_offset": started_at}
+            | {"ended_log_offset": ended and ended[1]}
+        )
+
+    for at, clock, key, offset, _ in commits.effects:
+        if key in now:
+            before, started, started_at, idle = now[key]
+            if offset == before:
+                now[key] = (before, started, started_at, idle + 1)
+                continue
+            by = "removal" if offset is None else "advance" if offset > before else "rewind"
+            tell(key, (clock, at), clock, by)
+        if offset is None:
+            now.pop(key, None)
+        else:
+            now[key] = (offset, clock, at, 0)
+    end_ms = clocks(rows)[-1] if rows else 0
+    for key in first_appearance(rows):
+        if key in now:
+            tell(key, None, end_ms, "log_end")
+    return found

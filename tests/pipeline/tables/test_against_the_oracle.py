@@ -1,0 +1,43 @@
+"""Commits, rate, lag and stalls equal those of a reader that goes record by record, wherever the chunks are cut."""
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.pipeline.tables import oracle
+from tests.pipeline.tables.generated import HEAD_LISTS, LOGS, SETTINGS, cut, fold, heads_table
+
+Row = dict[str, Any]
+
+
+def only(rows: list[Row], like: list[Row]) -> list[Row]:
+    """The oracle's columns of the product's rows."""
+    names = like[0].keys() if like else ()
+    return [{name: row[name] for name in names if name in row} for row in rows] if like else rows
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data(), rows=LOGS, samples=HEAD_LISTS)
+def test_every_table_of_commits_is_what_the_oracle_says(data: Any, rows: list[Row], samples: list[Any]) -> None:
+    made = fold(data.draw(cut(rows)), heads_table(samples))
+    commits, heads = oracle.Commits(rows), oracle.Heads(samples)
+    names = ("log_offset", "outcome", "resolved_at_offset", "visible_at_offset", "committed_offset", "producer_id")
+    assert [{n: row[n] for n in names} for row in made["commits"].to_pylist()] == [
+        {n: row[n] for n in names} for row in commits.rows
+    ]
+    for name, expected in (
+        ("commit_rate", oracle.rate(rows, commits)),
+        ("lag", oracle.lag(rows, commits, heads)),
+        ("stalls", oracle.stalls(rows, commits, heads, SETTINGS.stall_min_ms)),
+    ):
+        assert only(made[name].to_pylist(), expected) == expected, name
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), rows=LOGS, samples=HEAD_LISTS)
+def test_no_table_shows_where_the_chunks_were_cut(data: Any, rows: list[Row], samples: list[Any]) -> None:
+    heads = heads_table(samples)
+    whole, pieces = fold([rows], heads), fold(data.draw(cut(rows)), heads)
+    for name, table in whole.items():
+        assert pieces[name].equals(table), name
