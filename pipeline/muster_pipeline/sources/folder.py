@@ -3,7 +3,8 @@
 Found below the given path, at any depth, are folders named `<topic>-<partition>`: Kafka's
 `log.dirs/__consumer_offsets-N` and Muster's `segments/<group>/__consumer_offsets-N` alike (docs/format.md). Spark's own
 file listing is not used: it passes over names that begin with `_` without a word. Only `<20 digits>.log` counts;
-`.deleted`, `.cleaned`, `.swap` and indexes do not. Listing is a snapshot: the newest segment of a partition is read up to the size it had then.
+`.deleted`, `.cleaned`, `.swap` and indexes do not. Listing is a snapshot: the newest segment of a partition is read up
+to the size it had then.
 """
 
 import os

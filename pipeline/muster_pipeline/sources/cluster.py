@@ -1,0 +1,257 @@
+"""A live cluster as the sources need it: partitions, log ends, and raw batch bytes by Fetch.
+
+Kafka-python's connection manager speaks the protocol (versions negotiated, TLS and SASL by its settings); its consumer
+is not used, because it would decode records. Questions are repeated while a leader moves; after a bounded number of
+attempts the answer is ClusterUnreachable, never "nothing there".
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Self
+
+from kafka import errors
+from kafka.net.compat import KafkaNetClient
+from kafka.net.manager import KafkaConnectionManager
+from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+from kafka.protocol.metadata import MetadataRequest
+
+from muster_pipeline.decode.limits import BATCH_BYTES_MAX, MIB, WINDOW_BYTES
+from muster_pipeline.sources.errors import BadOption, ClusterUnreachable, NoLog
+
+Untyped = Any
+"""An object of kafka-python, which ships no types for its connection layer."""
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+MAX_TIMESTAMP: Final = -3
+REQUEST_TIMEOUT_MS: Final = 15_000
+ATTEMPTS_MAX: Final = 40
+RETRY_PAUSE_MS: Final = 250
+FETCH_WAIT_MS: Final = 500
+RECEIVE_BYTES_MAX: Final = BATCH_BYTES_MAX + 2 * WINDOW_BYTES + MIB
+PROPERTY_PREFIX: Final = "kafka."
+
+_NONE, _OUT_OF_RANGE, _UNKNOWN_TOPIC = 0, 1, 3
+_FETCH_VERSION_MAX: Final = 12
+"""Later versions name topics by id."""
+_LIST_OFFSETS_VERSION_MAX: Final = 7
+_METADATA_VERSION_MAX: Final = 9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """Answer of a Fetch. `out_of_range`: the offset is not in the log, now [log_start, ...)."""
+
+    data: bytes
+    high_watermark: int
+    log_start: int
+    out_of_range: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """Answer of ListOffsets for one partition; values are None where Kafka answers -1 or an error."""
+
+    offset: int | None
+    timestamp_ms: int | None
+    error: str | None
+
+
+def client_settings(properties: Mapping[str, str]) -> dict[str, Any]:
+    """`security.protocol` and the like as kafka-python's settings. Raises BadOption for an unknown one."""
+    settings: dict[str, Any] = {}
+    for name, text in properties.items():
+        key = name.replace(".", "_")
+        if key not in KafkaConnectionManager.DEFAULT_CONFIG or key == "bootstrap_servers":
+            raise BadOption(f"unknown client setting {name!r}")
+        default = KafkaConnectionManager.DEFAULT_CONFIG[key]
+        if isinstance(default, bool):
+            settings[key] = text.lower() == "true"
+        else:
+            settings[key] = int(text) if isinstance(default, int) else text
+    return settings
+
+
+class Cluster:
+    """A connection, used from one thread. Raises ClusterUnreachable from every question."""
+
+    def __init__(self, bootstrap: str, properties: Mapping[str, str] | None = None) -> None:
+        self._bootstrap = bootstrap
+        self._settings = client_settings(properties or {})
+        self._client: Untyped = None
+        self._leaders: dict[str, dict[int, int]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Harmless when closed."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def partitions(self, topic: str) -> tuple[int, ...]:
+        """Partition numbers. Raises NoLog if the cluster has no such topic."""
+        return tuple(sorted(self._topic_leaders(topic)))
+
+    def topics(self) -> tuple[str, ...]:
+        """All topics but internal ones."""
+        answer = self._ask(None, MetadataRequest(topics=None, max_version=_METADATA_VERSION_MAX), "metadata")
+        return tuple(sorted(topic.name for topic in answer.topics if not topic.is_internal and not topic.error_code))
+
+    def list_offsets(self, topic: str, partitions: Iterable[int], timestamp: int) -> dict[int, Listed]:
+        """EARLIEST, LATEST or MAX_TIMESTAMP of partitions; retried while leaders move, then told as error."""
+        left, found = set(partitions), dict[int, Listed]()
+        for attempt in range(ATTEMPTS_MAX):
+            answers = self._list_once(topic, left, timestamp)
+            for partition, answer in answers.items():
+                name = "" if answer.error_code == _NONE else errors.for_code(answer.error_code).__name__
+                if name and errors.for_code(answer.error_code).retriable and attempt < ATTEMPTS_MAX - 1:
+                    continue
+                found[partition] = _listed(answer, name)
+                left.discard(partition)
+            if not left:
+                return found
+            self._pause(topic)
+        return found | {partition: Listed(offset=None, timestamp_ms=None, error="no answer") for partition in left}
+
+    def bound(self, topic: str, partitions: Iterable[int], timestamp: int) -> dict[int, int]:
+        """Offsets of all these partitions; ClusterUnreachable if one has none."""
+        listed = self.list_offsets(topic, partitions, timestamp)
+        for partition, answer in sorted(listed.items()):
+            if answer.offset is None:
+                raise ClusterUnreachable(f"{topic}-{partition} has no offset for {timestamp}: {answer.error}")
+        return {partition: answer.offset for partition, answer in listed.items() if answer.offset is not None}
+
+    def fetch(self, topic: str, partition: int, offset: int, bytes_max: int = WINDOW_BYTES) -> Fetched:
+        """Batches from the one that holds `offset` on, up to the high watermark (read uncommitted)."""
+        place = {
+            "partition": partition,
+            "current_leader_epoch": -1,
+            "fetch_offset": offset,
+            "last_fetched_epoch": -1,
+            "log_start_offset": -1,
+            "partition_max_bytes": bytes_max,
+        }
+        wanted = [FetchRequest.FetchTopic(topic=topic, partitions=[FetchRequest.FetchTopic.FetchPartition(**place)])]
+        last = "no leader"
+        for _ in range(ATTEMPTS_MAX):
+            request = FetchRequest(
+                replica_id=-1,
+                max_wait_ms=FETCH_WAIT_MS,
+                min_bytes=1,
+                max_bytes=bytes_max,
+                isolation_level=0,
+                session_id=0,
+                session_epoch=-1,
+                topics=wanted,
+                forgotten_topics_data=[],
+                rack_id="",
+                max_version=_FETCH_VERSION_MAX,
+            )
+            leader = self._topic_leaders(topic).get(partition, -1)
+            if leader >= 0:
+                answer = self._ask(leader, request, "fetch", once=True)
+                if answer is not None and answer.error_code == _NONE and answer.responses:
+                    got = answer.responses[0].partitions[0]
+                    if got.error_code in (_NONE, _OUT_OF_RANGE):
+                        return Fetched(
+                            data=bytes(got.records or b""),
+                            high_watermark=got.high_watermark,
+                            log_start=got.log_start_offset,
+                            out_of_range=got.error_code == _OUT_OF_RANGE,
+                        )
+                    last = errors.for_code(got.error_code).__name__
+            self._pause(topic)
+        raise ClusterUnreachable(f"fetch of {topic}-{partition} at {offset}: {last}")
+
+    def _list_once(self, topic: str, partitions: set[int], timestamp: int) -> dict[int, Untyped]:
+        one = ListOffsetsRequest.ListOffsetsTopic
+        by_leader: dict[int, list[int]] = {}
+        for partition in sorted(partitions):
+            leader = self._topic_leaders(topic).get(partition, -1)
+            by_leader.setdefault(leader, []).append(partition)
+        found: dict[int, Untyped] = {}
+        for leader, numbers in by_leader.items():
+            if leader < 0:
+                continue
+            asked = [
+                one.ListOffsetsPartition(partition_index=number, current_leader_epoch=-1, timestamp=timestamp)
+                for number in numbers
+            ]
+            message = ListOffsetsRequest(
+                replica_id=-1,
+                isolation_level=0,
+                topics=[one(name=topic, partitions=asked)],
+                max_version=_LIST_OFFSETS_VERSION_MAX,
+            )
+            answer = self._ask(leader, message, "list offsets", once=True)
+            if answer is not None:
+                found |= {got.partition_index: got for entry in answer.topics for got in entry.partitions}
+        return found
+
+    def _topic_leaders(self, topic: str) -> dict[int, int]:
+        if topic not in self._leaders:
+            message = MetadataRequest(
+                topics=[MetadataRequest.MetadataRequestTopic(name=topic)],
+                allow_auto_topic_creation=False,
+                max_version=_METADATA_VERSION_MAX,
+            )
+            answer = self._ask(None, message, "metadata")
+            (found,) = answer.topics
+            if found.error_code == _UNKNOWN_TOPIC:
+                raise NoLog(f"{self._bootstrap} has no topic {topic}")
+            self._leaders[topic] = {one.partition_index: one.leader_id for one in found.partitions}
+        return self._leaders[topic]
+
+    def _pause(self, topic: str) -> None:
+        """Before a question is repeated: forget who leads, and let the client work."""
+        self._leaders.pop(topic, None)
+        if self._client is not None:
+            self._client.poll(timeout_ms=RETRY_PAUSE_MS)
+
+    def _ask(self, node: int | None, request: Untyped, what: str, *, once: bool = False) -> Untyped:
+        """The answer of a node (None: any); `once`: None instead of a second attempt."""
+        last = "no connection"
+        for _ in range(1 if once else ATTEMPTS_MAX):
+            try:
+                client = self._connected()
+                at = client.least_loaded_node() if node is None else node
+                if at is not None:
+                    return client.send_and_receive(at, request, timeout_ms=REQUEST_TIMEOUT_MS)
+            except errors.KafkaError as error:
+                last = f"{type(error).__name__}: {error}"
+                self.close()
+                if not error.retriable:
+                    break
+            if self._client is not None:
+                self._client.poll(timeout_ms=RETRY_PAUSE_MS)
+        if once:
+            return None
+        raise ClusterUnreachable(f"{what} from {self._bootstrap}: {last}")
+
+    def _connected(self) -> Untyped:
+        if self._client is None:
+            logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)  # errors reach the caller as exceptions
+            self._client = KafkaNetClient(
+                bootstrap_servers=[one.strip() for one in self._bootstrap.split(",") if one.strip()],
+                client_id="muster-pipeline",
+                receive_message_max_bytes=RECEIVE_BYTES_MAX,
+                request_timeout_ms=REQUEST_TIMEOUT_MS,
+                **self._settings,
+            )
+            self._client.get_broker_version(timeout_ms=REQUEST_TIMEOUT_MS)
+        return self._client
+
+
+def _listed(answer: Untyped, error: str) -> Listed:
+    return Listed(
+        offset=answer.offset if not error and answer.offset >= 0 else None,
+        timestamp_ms=answer.timestamp if not error and answer.timestamp >= 0 else None,
+        error=error or None,
+    )

@@ -1,0 +1,134 @@
+"""Spark data source `muster.heads`: where topics' logs end, sampled live by ListOffsets or from a recorded file.
+
+    spark.read.format("muster.heads").option("bootstrap", "h:9092").option("cluster", "prod").load()
+    spark.read.format("muster.heads").option("path", "heads.parquet").load()
+
+Lag needs these and the offsets log does not hold them. A value that a cluster did not give is null with the error
+beside it, never 0. A live read is one sample of every partition; `sample` makes the same rows for whoever records them.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.json as pj
+import pyarrow.parquet as pq
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+from typing_extensions import override
+
+from muster_pipeline.decode.limits import SPARK_ROWS_MAX
+from muster_pipeline.schemas.heads import HEADS
+from muster_pipeline.schemas.spark import struct_type
+from muster_pipeline.sources.cluster import EARLIEST, LATEST, MAX_TIMESTAMP, PROPERTY_PREFIX, Cluster
+from muster_pipeline.sources.errors import BadOption
+from muster_pipeline.sources.options import Options
+
+NAME: Final = "muster.heads"
+KNOWN: Final = {
+    "bootstrap": "host:port,host:port of the cluster (or give path)",
+    "path": "a recorded file: Parquet, or JSON lines if its name ends with .jsonl (or give bootstrap)",
+    "cluster": "name of the cluster, for column `cluster`",
+    "topics": "names separated by commas (default: all but internal ones)",
+}
+
+
+def sample(cluster: Cluster, name: str, topics: Sequence[str] | None, now_ms: Callable[[], int]) -> pa.Table:
+    """One row per partition of `topics` (None: all but internal ones). Raises ClusterUnreachable, NoLog."""
+    rows = []
+    for topic in cluster.topics() if topics is None else topics:
+        numbers = cluster.partitions(topic)
+        starts, ends, latest = (
+            cluster.list_offsets(topic, numbers, timestamp) for timestamp in (EARLIEST, LATEST, MAX_TIMESTAMP)
+        )
+        taken = now_ms()
+        for number in numbers:
+            errors = {listed[number].error for listed in (starts, ends, latest)} - {None}
+            rows.append(
+                {
+                    "cluster": name,
+                    "topic": topic,
+                    "partition": number,
+                    "sample_timestamp_ms": taken,
+                    "start_offset": starts[number].offset,
+                    "end_offset": ends[number].offset,
+                    "max_timestamp_offset": latest[number].offset,
+                    "max_timestamp_ms": latest[number].timestamp_ms,
+                    "error": ", ".join(sorted(str(error) for error in errors)) or None,
+                }
+            )
+    return pa.Table.from_pylist(rows, schema=HEADS)
+
+
+def recorded(path: str) -> pa.Table:
+    """Samples of a file. Raises BadOption if it is not one."""
+    try:
+        if path.endswith(".jsonl"):
+            options = pj.ParseOptions(explicit_schema=HEADS, unexpected_field_behavior="error")
+            return pj.read_json(path, parse_options=options).select(HEADS.names).cast(HEADS)
+        return pq.read_table(path).select(HEADS.names).cast(HEADS)
+    except (OSError, KeyError, pa.ArrowInvalid) as error:
+        raise BadOption(f"{path} is no file of head samples: {error}") from error
+
+
+class HeadsDataSource(DataSource):
+    """See the module."""
+
+    @classmethod
+    @override
+    def name(cls) -> str:
+        """The format's name."""
+        return NAME
+
+    @override
+    def schema(self) -> StructType:
+        """Always the same."""
+        return struct_type(HEADS)
+
+    @override
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Checks the options."""
+        properties = {
+            name[len(PROPERTY_PREFIX) :]: value
+            for name, value in self.options.items()
+            if name.lower().startswith(PROPERTY_PREFIX)
+        }
+        plain = {name: value for name, value in self.options.items() if not name.lower().startswith(PROPERTY_PREFIX)}
+        options = Options(NAME, plain, KNOWN)
+        if ("path" in plain) == ("bootstrap" in plain):
+            raise BadOption(f"{NAME}: give either bootstrap or path")
+        if "path" in plain:
+            return RecordedReader(str(Path(options.text("path")).absolute()))
+        topics = [one.strip() for one in options.text("topics", ",").split(",") if one.strip()]
+        return LiveReader(options.text("bootstrap"), properties, options.text("cluster"), topics or None)
+
+
+class RecordedReader(DataSourceReader):
+    """One task: a file of samples is small."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    @override
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The file's rows."""
+        yield from recorded(self.path).to_batches(max_chunksize=SPARK_ROWS_MAX)
+
+
+class LiveReader(DataSourceReader):
+    """One task: one sample of all partitions."""
+
+    def __init__(self, bootstrap: str, properties: dict[str, str], cluster: str, topics: list[str] | None) -> None:
+        self.bootstrap = bootstrap
+        self.properties = properties
+        self.cluster = cluster
+        self.topics = topics
+
+    @override
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Asks the cluster."""
+        with Cluster(self.bootstrap, self.properties) as cluster:
+            rows = sample(cluster, self.cluster, self.topics, lambda: time.time_ns() // 1_000_000)
+        yield from rows.to_batches(max_chunksize=SPARK_ROWS_MAX)

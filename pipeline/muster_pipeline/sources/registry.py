@@ -1,0 +1,18 @@
+"""Makes the pipeline's data sources known to a Spark session (Spark keeps them per session)."""
+
+from typing import Final
+
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource
+
+from muster_pipeline.sources.heads import HeadsDataSource
+from muster_pipeline.sources.offsets import OffsetsDataSource
+from muster_pipeline.sources.segments import SegmentsDataSource
+
+SOURCES: Final[tuple[type[DataSource], ...]] = (SegmentsDataSource, OffsetsDataSource, HeadsDataSource)
+
+
+def register(spark: SparkSession) -> None:
+    """Register `muster.segments`, `muster.offsets` and `muster.heads`."""
+    for source in SOURCES:
+        spark.dataSource.register(source)
