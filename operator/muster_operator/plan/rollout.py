@@ -10,7 +10,9 @@ first line that applies decides:
  3. A pod is outdated and broken (no image, crash loop, no place): it does no work, so deleting it costs no quorum, and
     it is the only way out of a bad revision                                               -> DeletePod
     One after the other: the pod that replaces the last one runs first.
- 4. The cluster never formed, no pod is Ready, some are outdated: nothing to lose yet      -> EvictPod
+ 4. No pod is Ready, and the cluster never formed, or no outdated pod has been Ready for `unready_patience_ms`: nobody
+    is served, so there is no majority to keep, and a new revision may be the cure         -> EvictPod
+    Again one after the other, each once the last one's container runs.
  5. A drain is left over, on a pod of the wanted revision (its restart was called off) or on a second pod  -> Undrain
  6. No pod is outdated                                                                     -> converged, or wait
  7. Choose X among the outdated: the one that drains already, else one that is not Ready, the leader of the controller
@@ -23,13 +25,14 @@ first line that applies decides:
     A replica that is not Ready and does not answer leads nothing if every group's leader was seen elsewhere; one that
     is Ready and does not answer is waited for.
 
-Guaranteed, each held by a property test: at most one working pod is away or being drained by us at any time; at each
-disruptive step every Raft group has a caught-up majority without the pod; with more than one replica a pod leads
-nothing when it is evicted; without faults the leader of the controller group comes last; a bad revision takes one pod
-and no more; a revert heals; a crash of the operator after any action changes nothing in all this.
+Guaranteed as long as anybody is served, each held by a property test: at most one working pod is away or being drained
+by us at any time; at each disruptive step every Raft group has a caught-up majority without the pod; with more than one
+replica a pod leads nothing when it is evicted; without faults the leader of the controller group comes last; a bad
+revision takes one pod and no more; a revert heals; a crash of the operator after any action changes nothing in all
+this.
 
-Deliberately not here: a time-out after which a rule is waived. A rollout that cannot go on waits and says for what.
-Drains belong to the operator: who drains by hand pauses the object first, or rule 5 undoes it.
+Deliberately not here: a time-out after which rules 7 to 11 are waived. A rollout that cannot go on waits and says for
+what. Drains belong to the operator: who drains by hand pauses the object first, or rule 5 undoes it.
 """
 
 from dataclasses import dataclass
@@ -145,19 +148,15 @@ def _repair(scene: _Scene) -> Step | None:
     """Rules 3 and 4: outdated pods whose going costs nothing."""
     statefulset = scene.statefulset
     doomed = [(pod, reason) for pod in scene.outdated if (reason := broken(pod)) is not None]
-    never_formed = (
-        len(scene.replicas) == len(statefulset.pods)
-        and all(view.cluster_id is None for view in scene.replicas.values())
-        and not any(pod.ready for pod in statefulset.pods)
-    )
-    if not doomed and not (never_formed and scene.outdated):
+    dead = bool(scene.outdated) and _nobody_serves(scene)
+    if not doomed and not dead:
         return None
     gone = missing(statefulset)
     if gone:
         return scene.wait(Reason.WAITING_FOR_POD, f"the pod of ordinal {gone[0]} is being created")
     for pod in statefulset.pods:
         fresh = not outdated(statefulset, pod)
-        if pod.terminating and (broken(pod) or never_formed):
+        if pod.terminating and (broken(pod) or dead):
             return scene.wait(Reason.WAITING_FOR_POD, f"{pod.name} is terminating", pod.name)
         if fresh and not pod.ready and pod.phase != "Running":
             return scene.wait(Reason.WAITING_FOR_POD, f"{pod.name} of the new revision is starting", pod.name)
@@ -169,7 +168,7 @@ def _repair(scene: _Scene) -> Step | None:
         decision = Reason.REPLACING_BROKEN_POD
     else:
         pod = scene.outdated[-1]
-        reason = f"{pod.name} has the old revision {pod.revision}; the cluster never formed, so nothing can be lost"
+        reason = f"{pod.name} has the old revision {pod.revision}, and no coordinator serves: nothing can be lost by it"
         action = EvictPod(name=pod.name, uid=pod.uid)
         event = Event(reason=Reason.EVICTING_POD, message=reason)
         decision = Reason.EVICTING_POD
@@ -182,6 +181,17 @@ def _repair(scene: _Scene) -> Step | None:
         rolling=True,
         again_ms=scene.settings.step_ms,
     )
+
+
+def _nobody_serves(scene: _Scene) -> bool:
+    """Rule 4. A formed cluster gets its time: it may be on its way back from a power cut."""
+    pods = scene.statefulset.pods
+    if any(pod.ready for pod in pods):
+        return False
+    if len(scene.replicas) == len(pods) and all(view.cluster_id is None for view in scene.replicas.values()):
+        return True
+    since = [pod.unready_since_ms if pod.unready_since_ms is not None else pod.created_ms for pod in scene.outdated]
+    return all(one is not None and scene.now_ms - one > scene.settings.unready_patience_ms for one in since)
 
 
 def _undrain_leftover(scene: _Scene) -> Step | None:

@@ -1,0 +1,398 @@
+"""A CoordinatorCluster in Kubernetes as a model: pods, revisions, Raft groups, leaders that move, a kubelet, a
+controller.
+
+It is deterministic: everything that happens is asked for by the test (`tick`, and the faults). It shows itself to the
+product only as `ClusterWorld`, and takes only the product's actions. The truth that tests judge by (`leads`,
+`majority_without`) is read from the model itself, never from the views.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from muster_operator import naming
+from muster_operator.api.cluster import parse_cluster
+from muster_operator.drift import with_hash
+from muster_operator.plan.actions import (
+    Action,
+    Apply,
+    DeleteChild,
+    DeletePod,
+    Drain,
+    EnsureSecret,
+    EvictPod,
+    Plan,
+    Undrain,
+)
+from muster_operator.plan.cluster import plan_cluster
+from muster_operator.plan.settings import PlanSettings
+from muster_operator.world.cluster import ClusterWorld, RaftGroupView, ReplicaView
+from muster_operator.world.views import OwnerView, PodView, StatefulSetView, Unknown
+
+TICK_MS = 2_000
+TICKS_TO_STOP = 2
+TICKS_TO_START = 3
+CATCH_UP_ENTRIES = 700
+"""Entries that a follower gets each tick."""
+TRANSFERS_A_TICK = 2
+START_MS = 1_700_000_000_000
+SETTINGS = PlanSettings(operator_image="muster:1", operator_namespace="muster-system", unready_patience_ms=60_000)
+BAD_IMAGES = {"bad-pull": "ImagePullBackOff", "bad-crash": "CrashLoopBackOff", "bad-silent": None}
+"""Image → waiting reason. `bad-silent` runs, answers on no port and never becomes Ready."""
+
+
+@dataclass(slots=True)
+class Pod:
+    ordinal: int
+    uid: str
+    revision: str
+    image: str
+    created_ms: int
+    annotations: Mapping[str, str]
+    age: int = 0
+    """Ticks since its process began."""
+    ready: bool = False
+    changed_ms: int = 0
+    stopping: int | None = None
+    """Ticks left until a terminating pod is gone."""
+    crashes: int = 0
+    drain: str = "idle"
+    cut_off: bool = False
+
+    @property
+    def runs(self) -> bool:
+        """Its process does its work."""
+        return self.image not in BAD_IMAGES and self.age >= 1 and not self.cut_off and self.stopping is None
+
+
+@dataclass(slots=True)
+class Raft:
+    number: int
+    leader: int | None
+    term: int
+    last: int
+    match: dict[int, int]
+
+
+@dataclass
+class ModelCluster:
+    replicas: int = 3
+    groups: int = 3
+    image: str = "good-1"
+    now_ms: int = START_MS
+    pods: dict[int, Pod] = field(default_factory=dict)
+    rafts: list[Raft] = field(default_factory=list)
+    formed: bool = False
+    live: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    status: Mapping[str, Any] = field(default_factory=dict)
+    generation: int = 1
+    observed: int = 0
+    silent: set[int] = field(default_factory=set)
+    """Pods whose admin API does not answer now."""
+    slow: set[int] = field(default_factory=set)
+    """Brokers that do not catch up now."""
+    paused: bool = False
+    log: list[tuple[int, str]] = field(default_factory=list)
+    """(ms, disruptive action) as carried out."""
+    templates: list[str] = field(default_factory=list)
+    uids: Iterator[int] = field(default_factory=lambda: iter(range(1, 10_000)))
+
+    # What the product sees.
+
+    def world(self) -> ClusterWorld:
+        owner = OwnerView(
+            name="c", namespace="ns", uid="owner-1", generation=self.generation, resource_version="1",
+            deleting=False, paused=self.paused, restarted_at=None, status=self.status,
+        )  # fmt: skip
+        document = {"metadata": {"name": "c"}, "spec": {"replicas": self.replicas, "image": self.image}}
+        statefulset = self._statefulset()
+        return ClusterWorld(
+            owner=owner,
+            spec=parse_cluster(document),
+            statefulset=statefulset,
+            children=dict(self.live),
+            replicas={pod.name: self._replica(pod.ordinal) for pod in statefulset.pods} if statefulset else {},
+            node_addresses={},
+            now_ms=self.now_ms,
+        )
+
+    def _statefulset(self) -> StatefulSetView | None:
+        live = self.live.get(("StatefulSet", "c"))
+        if live is None:
+            return None
+        return StatefulSetView(
+            name="c", uid="sts-1", generation=live["metadata"]["generation"], observed_generation=self.observed,
+            replicas=live["spec"]["replicas"], ready_replicas=sum(pod.ready for pod in self.pods.values()),
+            current_revision="rev-1", update_revision=self.update_revision, template_hash="",
+            pods=tuple(self._pod(self.pods[ordinal]) for ordinal in sorted(self.pods)),
+        )  # fmt: skip
+
+    def _pod(self, pod: Pod) -> PodView:
+        waiting = BAD_IMAGES.get(pod.image)
+        return PodView(
+            name=f"c-{pod.ordinal}", uid=pod.uid, ordinal=pod.ordinal, revision=pod.revision,
+            phase="Pending" if waiting == "ImagePullBackOff" or pod.age < 1 else "Running",
+            ready=pod.ready, ready_since_ms=pod.changed_ms if pod.ready else None,
+            terminating=pod.stopping is not None, node=f"node-{pod.ordinal}",
+            waiting_reason=waiting if pod.age >= 2 else None, unschedulable=False, restarts=pod.crashes,
+            pod_ip=f"10.0.0.{pod.ordinal}", annotations=pod.annotations, created_ms=pod.created_ms,
+            unready_since_ms=None if pod.ready else pod.changed_ms,
+        )  # fmt: skip
+
+    def _replica(self, ordinal: int) -> ReplicaView | Unknown:
+        pod = self.pods[ordinal]
+        if not pod.runs or ordinal in self.silent:
+            return Unknown(reason="Unreachable", message=f"c-{ordinal} did not answer")
+        return ReplicaView(
+            pod=f"c-{ordinal}",
+            broker_id=ordinal,
+            ready=pod.ready,
+            not_ready=() if pod.ready else ("not caught up yet",),
+            cluster_id="cluster-1" if self.formed else None,
+            drain_phase=pod.drain,
+            leaderships=len(self.leads(ordinal)),
+            groups=tuple(self._raft(raft, ordinal) for raft in self.rafts),
+        )
+
+    def _raft(self, raft: Raft, ordinal: int) -> RaftGroupView:
+        leads = raft.leader == ordinal
+        topic = None if raft.number == 0 else "__consumer_offsets"
+        return RaftGroupView(
+            group=raft.number, topic=topic, partition=None if topic is None else raft.number - 1,
+            role="leader" if leads else "follower", term=raft.term, leader=raft.leader,
+            voters=tuple(range(self.made)), last_index=raft.last if leads else raft.match[ordinal],
+            commit_index=0, applied_index=0, match=dict(raft.match) if leads else {},
+        )  # fmt: skip
+
+    # The truth.
+
+    @property
+    def made(self) -> int:
+        """Replicas that the StatefulSet has."""
+        live = self.live.get(("StatefulSet", "c"))
+        return int(live["spec"]["replicas"]) if live else self.replicas
+
+    @property
+    def update_revision(self) -> str:
+        return self._revision(self.live["StatefulSet", "c"])
+
+    def leads(self, ordinal: int) -> list[int]:
+        return [raft.number for raft in self.rafts if raft.leader == ordinal]
+
+    def majority_without(self, ordinal: int | None) -> bool:
+        """Every Raft group has a majority of voters that work and have what its leader has, `ordinal` left out."""
+        need = self.made // 2 + 1
+        able = {one for one, pod in self.pods.items() if pod.runs and one != ordinal}
+        return all(
+            sum(1 for one in able if raft.last - raft.match[one] <= SETTINGS.caught_up_entries_max) >= need
+            for raft in self.rafts
+        )
+
+    def away(self) -> set[int]:
+        """Ordinals without a Ready pod."""
+        return {
+            one
+            for one in range(self.made)
+            if one not in self.pods or not self.pods[one].ready or self.pods[one].stopping is not None
+        }
+
+    # What the product does.
+
+    def plan(self) -> Plan:
+        return plan_cluster(self.world(), SETTINGS)
+
+    def carry_out(self, plan: Plan, *, crash_after: int | None = None) -> None:
+        """`crash_after` actions the operator dies; then its status is not written either."""
+        for count, action in enumerate(plan.actions):
+            if count == crash_after:
+                return
+            self.execute(action)
+        if crash_after is None:
+            self.status = plan.status
+
+    def execute(self, action: Action) -> None:
+        match action:
+            case Apply():
+                self._apply(action.manifest)
+            case EnsureSecret():
+                self.live["Secret", action.name] = {
+                    "kind": "Secret",
+                    "metadata": {"name": action.name, "ownerReferences": [action.owner_reference]},
+                }
+            case DeleteChild():
+                del self.live[action.kind, action.name]
+            case Drain():
+                pod = self._named(action.pod)
+                self.log.append((self.now_ms, f"drain {action.pod}"))
+                if pod.drain == "idle":
+                    pod.drain = "transferring"
+            case Undrain():
+                self._named(action.pod).drain = "idle"
+            case EvictPod() | DeletePod():
+                pod = self._named(action.name)
+                assert pod.uid == action.uid
+                budget_forbids = pod.ready and len(self.away()) > 0
+                if isinstance(action, DeletePod) or not budget_forbids:
+                    self.log.append((self.now_ms, f"{type(action).__name__} {action.name}"))
+                    self._stop(pod)
+            case _:
+                raise AssertionError(action)
+
+    def _apply(self, manifest: Mapping[str, Any]) -> None:
+        key = manifest["kind"], manifest["metadata"]["name"]
+        before = self.live.get(key)
+        stored = with_hash(manifest)
+        generation = before["metadata"]["generation"] + 1 if before else 1
+        self.live[key] = {**stored, "metadata": {**stored["metadata"], "uid": f"uid-{key}", "generation": generation}}
+
+    def _stop(self, pod: Pod) -> None:
+        pod.ready = False
+        pod.stopping = TICKS_TO_STOP
+        self._step_down(pod.ordinal)
+
+    def _named(self, name: str) -> Pod:
+        return self.pods[naming.ordinal_of(name)]
+
+    # What happens by itself.
+
+    def tick(self) -> None:
+        """2 s of the StatefulSet controller, the kubelets, and the coordinators themselves."""
+        self.now_ms += TICK_MS
+        live = self.live.get(("StatefulSet", "c"))
+        if live is None:
+            return
+        self.observed = live["metadata"]["generation"]
+        self._controller(live)
+        self._kubelets()
+        self._form()
+        self._raft_round()
+        self._drains()
+
+    def _controller(self, live: Mapping[str, Any]) -> None:
+        for ordinal, pod in list(self.pods.items()):
+            if pod.stopping is not None and not pod.cut_off:
+                pod.stopping -= 1
+                if pod.stopping <= 0:
+                    del self.pods[ordinal]
+        for ordinal in range(live["spec"]["replicas"]):
+            if ordinal not in self.pods:
+                container = live["spec"]["template"]["spec"]["containers"][0]
+                self.pods[ordinal] = Pod(
+                    ordinal=ordinal, uid=f"pod-{next(self.uids)}", revision=self._revision(live),
+                    image=container["image"], created_ms=self.now_ms, changed_ms=self.now_ms,
+                    annotations=live["spec"]["template"]["metadata"].get("annotations", {}),
+                )  # fmt: skip
+
+    def _kubelets(self) -> None:
+        running = sum(pod.runs for pod in self.pods.values())
+        for pod in self.pods.values():
+            pod.age += 1
+            if pod.image == "bad-crash" and pod.age % 4 == 0:
+                pod.crashes += 1
+            majority = running >= self.made // 2 + 1
+            ready = pod.runs and self.formed and pod.age >= TICKS_TO_START and (pod.ready or majority)
+            if ready != pod.ready:
+                pod.ready, pod.changed_ms = ready, self.now_ms
+
+    def _form(self) -> None:
+        if not self.formed and sum(pod.runs for pod in self.pods.values()) == self.made:
+            self.formed = True
+            self.rafts = [
+                Raft(number, number % self.made, 1, 100, dict.fromkeys(range(self.made), 100))
+                for number in range(self.groups + 1)
+            ]
+
+    def _raft_round(self) -> None:
+        need = self.made // 2 + 1
+        able = [one for one, pod in sorted(self.pods.items()) if pod.runs]
+        for raft in self.rafts:
+            if raft.leader is None and len(able) >= need:
+                best = max(able, key=lambda one: (raft.match[one], self.pods[one].drain == "idle", -one))
+                raft.leader, raft.term = best, raft.term + 1
+                raft.last = raft.match[best]
+            if raft.leader is None or len(able) < need:
+                continue
+            raft.last += 10
+            for one in able:
+                gain = raft.last if one == raft.leader else 0 if one in self.slow else CATCH_UP_ENTRIES
+                raft.match[one] = min(raft.last, raft.match[one] + gain)
+
+    def _drains(self) -> None:
+        for ordinal, pod in self.pods.items():
+            if pod.drain == "idle" or not pod.runs:
+                continue
+            for number in sorted(self.leads(ordinal), reverse=True)[:TRANSFERS_A_TICK]:
+                raft = self.rafts[number]
+                takers = [
+                    one
+                    for one, other in sorted(self.pods.items())
+                    if other.runs and other.drain == "idle" and raft.match[one] == raft.last
+                ]
+                if takers:
+                    raft.leader, raft.term = takers[0], raft.term + 1
+            pod.drain = "transferring" if self.leads(ordinal) else "drained"
+
+    def _step_down(self, ordinal: int) -> None:
+        for raft in self.rafts:
+            if raft.leader == ordinal:
+                raft.leader = None
+
+    def _revision(self, live: Mapping[str, Any]) -> str:
+        text = repr(live["spec"]["template"])
+        if text not in self.templates:
+            self.templates.append(text)
+        return f"rev-{self.templates.index(text) + 1}"
+
+    # Faults and people.
+
+    def set_image(self, image: str) -> None:
+        if image != self.image:
+            self.image = image
+            self.generation += 1
+
+    def set_replicas(self, replicas: int) -> None:
+        if replicas != self.replicas:
+            self.replicas = replicas
+            self.generation += 1
+
+    def crash(self, ordinal: int) -> None:
+        """The container dies and is started again in place."""
+        pod = self.pods.get(ordinal)
+        if pod is None:
+            return
+        pod.age, pod.ready, pod.drain, pod.changed_ms = 0, False, "idle", self.now_ms
+        pod.crashes += 1
+        self._step_down(ordinal)
+
+    def elect(self, number: int, ordinal: int) -> None:
+        """Another replica wins an election, also one that drains."""
+        if number < len(self.rafts) and ordinal in self.pods and self.pods[ordinal].runs:
+            raft = self.rafts[number]
+            if raft.leader is not None and raft.match[ordinal] == raft.last:
+                raft.leader, raft.term = ordinal, raft.term + 1
+
+    def fall_behind(self, ordinal: int) -> None:
+        """A burst of writes that one replica misses, while it is slow."""
+        if self.majority_without(ordinal):
+            self.slow.add(ordinal)
+            for raft in self.rafts:
+                if raft.leader not in (None, ordinal):
+                    raft.last += 5_000
+                    for one, pod in self.pods.items():
+                        if one != ordinal and pod.runs:
+                            raft.match[one] = raft.last
+
+    def cut_off(self, ordinal: int) -> None:
+        """Its node is unreachable: nobody knows what the pod does."""
+        pod = self.pods.get(ordinal)
+        if pod is not None:
+            pod.cut_off, pod.ready, pod.changed_ms = True, False, self.now_ms
+            self._step_down(ordinal)
+
+    def heal(self) -> None:
+        """Every fault is over; a node that was cut off is back and its pods' processes begin anew."""
+        self.silent.clear()
+        self.slow.clear()
+        for pod in self.pods.values():
+            if pod.cut_off:
+                pod.cut_off, pod.age, pod.drain = False, 0, "idle"
