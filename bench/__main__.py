@@ -60,7 +60,12 @@ def main(words: list[str]) -> int:
     say(machine_section(machine))
     verdicts: list[Verdict] = []
     sections = {MACHINE: machine_section(machine)}
-    with Lab(say) as lab:
+    try:
+        lab = Lab(say)
+    except BenchError as error:
+        print(error, file=sys.stderr)
+        return 2
+    with lab:
         for row in rows:
             began = time.monotonic()
             say(f"\n{row.name} ...")

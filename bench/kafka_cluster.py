@@ -16,7 +16,8 @@ import pytest
 
 from bench.errors import SideMissing
 from tests import java_tools
-from tests.kafka_broker import answers_api_versions, free_ports
+from tests.cluster import free_port_base
+from tests.kafka_broker import answers_api_versions
 
 BROKERS = 3
 START_TIMEOUT_S = 120.0
@@ -37,8 +38,10 @@ class KafkaCluster:
     def __init__(self, folder: Path, *, offsets_partitions: int = 50) -> None:
         self.folder = folder
         self._offsets_partitions = offsets_partitions
-        ports = free_ports(2 * BROKERS)
-        self.ports, self._controller_ports = ports[:BROKERS], ports[BROKERS:]
+        # Below the ephemeral range: a client's own port must not be there when a broker comes back.
+        base = free_port_base(BROKERS)
+        self.ports = [base + node for node in range(BROKERS)]
+        self._controller_ports = [base + 100 + node for node in range(BROKERS)]
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._class_path = ""
 

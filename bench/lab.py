@@ -6,6 +6,7 @@ both; every load row shows how much it was. Rows with `own` clusters run alone o
 """
 
 import contextlib
+import fcntl
 import itertools
 import time
 from collections.abc import Callable, Iterator
@@ -34,12 +35,19 @@ class Lab:
         self.kafka_commit_rate: float | None = None
         """Commits a second of Kafka in a closed loop, once a row measured it."""
         folder.mkdir(parents=True, exist_ok=True)
+        self._lock = (folder / "lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._lock.close()
+            raise BenchError("Another benchmark is running in this checkout; wait for its end.") from None
 
     def __enter__(self) -> "Lab":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+        self._lock.close()
 
     def close(self) -> None:
         """End every shared side."""
@@ -83,7 +91,7 @@ class Lab:
         try:
             cluster.create_topics(own.topics)
             cluster.settle()
-            if "bench" in own.topics:
+            if own.warm:
                 for op, depth, window in WARMUP_LOADS:
                     generator.run("load", bootstrap=cluster.bootstrap, op=op, depth=depth, window=window)
         except BaseException:

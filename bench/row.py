@@ -26,6 +26,8 @@ class Own:
     """Of the offsets topic, on both sides."""
     topics: Mapping[str, int] = field(default_factory=lambda: {"bench": 20, "stream": 6})
     """Name -> partitions."""
+    warm: bool = True
+    """Load the code paths before the row begins; needs the topic `bench` with ten partitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

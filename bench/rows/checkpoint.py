@@ -57,6 +57,6 @@ ROWS = (
         sides=(MUSTER,),
         targets=(Target(figure="p99 during", at_most=2, of_figure="p99 quiet"),),
         runs=1,
-        own=Own(settings={"muster.checkpoint.bytes": str(CHECKPOINT_BYTES)}, partitions=1),
+        own=Own(settings={"muster.checkpoint.bytes": str(CHECKPOINT_BYTES)}, partitions=1, warm=False),
     ),
 )

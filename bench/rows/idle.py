@@ -28,7 +28,7 @@ def _row(groups: int, topics: dict[str, int], at_most: float, *more: str) -> Row
         sides=(MUSTER, *more),
         targets=(Target(figure="CPU", at_most=at_most, worst=True),),
         runs=1,
-        own=Own(topics=topics),
+        own=Own(topics=topics, warm=False),
     )
 
 

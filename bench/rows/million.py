@@ -68,7 +68,7 @@ ROWS = (
         measure=cold_start,
         targets=(Target(figure="to the last group's offsets", at_most=0.2, of_side=KAFKA),),
         runs=1,
-        own=Own(),
+        own=Own(warm=False),
     ),
     Row(
         name="memory",
@@ -84,6 +84,6 @@ ROWS = (
         measure=memory,
         targets=(Target(figure="a million offsets", at_most=1, of_side=KAFKA),),
         runs=1,
-        own=Own(),
+        own=Own(warm=False),
     ),
 )

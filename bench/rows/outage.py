@@ -16,7 +16,7 @@ from tests.cluster import wait_until
 
 TIMES = 5
 COMMIT_TIMEOUT_S = 90
-OWN = Own(topics={TOPIC: 1})
+OWN = Own(topics={TOPIC: 1}, warm=False)
 
 
 @contextlib.contextmanager
