@@ -10,7 +10,8 @@ from muster_operator.api.schema import Integer, ListOf, Text, choice
 
 TIME: Final = Text(max_length=40, format="date-time")
 COUNT: Final = Integer(low=0, high=2**31 - 1)
-LONG: Final = Integer(low=0, high=2**63 - 1)
+LONG: Final = Integer(low=0, high=2**62)
+# The API server reads bounds as float64, where 2**63 - 1 becomes 2**63: no int64, and every status would be refused.
 WORD: Final = Text(max_length=253)
 SENTENCE: Final = Text(max_length=32_768)
 

@@ -100,3 +100,11 @@ def test_messages_of_rules_are_sentences_with_the_field_in_back_quotes() -> None
             for rule in node.get("x-kubernetes-validations", ()):
                 assert "must" in rule["message"] or "may" in rule["message"], path
                 assert "`" in rule["message"] or rule["message"].startswith("a volume"), path
+
+
+@kinds
+def test_bounds_survive_the_api_servers_floats(kind: Kind) -> None:
+    """It reads bounds as float64: one that is not exact there may leave int64, and then every write is refused."""
+    bounds = [node[word] for _, node in nodes(root_schema(kind)) for word in ("minimum", "maximum") if word in node]
+    assert bounds
+    assert all(int(float(bound)) == bound for bound in bounds)
