@@ -36,6 +36,11 @@ SETTLE_TIMEOUT_S = 60
 OFFSETS_TOPIC = "__consumer_offsets"
 
 
+def admin_client(bootstrap: str) -> AdminClient:
+    """Silent about servers that come and go: here they are meant to."""
+    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+
+
 class Side(ABC):
     """Something that answers the load generator."""
 
@@ -71,7 +76,7 @@ class Cluster(Side):
     def create_topics(self, topics: Mapping[str, int]) -> None:
         if not topics:
             return
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin = admin_client(self.bootstrap)
         made = admin.create_topics([NewTopic(name, count, self.nodes) for name, count in topics.items()])
         for future in made.values():
             future.result(ADMIN_TIMEOUT_S)
@@ -205,7 +210,7 @@ class Kafka(Cluster):
             raise
 
     def _all_in(self) -> bool:
-        brokers = AdminClient({"bootstrap.servers": self.bootstrap}).list_topics(timeout=ADMIN_TIMEOUT_S).brokers
+        brokers = admin_client(self.bootstrap).list_topics(timeout=ADMIN_TIMEOUT_S).brokers
         return len(brokers) == self.nodes
 
     @override
@@ -246,7 +251,7 @@ class Kafka(Cluster):
         what = AlterConfigOpType.SET if on else AlterConfigOpType.DELETE
         entry = ConfigEntry("flush.messages", "1" if on else None, incremental_operation=what)
         resource = ConfigResource(ConfigResource.Type.TOPIC, OFFSETS_TOPIC, incremental_configs=[entry])
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin = admin_client(self.bootstrap)
         for future in admin.incremental_alter_configs([resource]).values():
             future.result(ADMIN_TIMEOUT_S)
         time.sleep(0.5)  # brokers learn of it from the metadata log

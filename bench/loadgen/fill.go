@@ -68,15 +68,7 @@ func runCheck(arguments []string) (any, error) {
 		return nil, err
 	}
 	return o.visit("check", func(m *member) error {
-		answer, err := m.client.call(offsetFetchRequest(m, o.topic, o.partitions))
-		if err != nil {
-			return err
-		}
-		code, err := readOffsetFetch(answer)
-		if err == nil && code != 0 {
-			err = fmt.Errorf("OffsetFetch of %s: error %d", m.group, code)
-		}
-		return err
+		return m.insist("OffsetFetch", offsetFetchRequest(m, o.topic, o.partitions), readOffsetFetch)
 	})
 }
 
@@ -99,7 +91,7 @@ func (o *stateOptions) visit(name string, act func(*member) error) (*stateResult
 		for n := 0; n < fillersPerCoordinator; n++ {
 			workers++
 			go func(address string, groups []string, first int) {
-				errors <- visitSome(address, groups, first, act)
+				errors <- o.visitSome(address, groups, first, act)
 			}(address, groups, n)
 		}
 	}
@@ -113,16 +105,24 @@ func (o *stateOptions) visit(name string, act func(*member) error) (*stateResult
 	return &stateResult{Op: name, Seconds: seconds, Groups: len(names), Offsets: len(names) * o.partitions}, failed
 }
 
-func visitSome(address string, groups []string, first int, act func(*member) error) error {
-	c, err := dial(address)
+func (o *stateOptions) visitSome(address string, groups []string, first int, act func(*member) error) error {
+	usual, err := dial(address)
 	if err != nil {
 		return err
 	}
-	defer c.close()
+	defer func() { usual.close() }()
 	for n := first; n < len(groups); n += fillersPerCoordinator {
 		m := newMember(groups[n])
-		m.client = c
-		if err := act(m); err != nil {
+		m.client, m.bootstrap = usual, o.bootstrap
+		err := act(m)
+		if m.client != usual { // this group's coordinator moved; most others' did not
+			m.client.close()
+			var again error
+			if usual, again = dial(address); again != nil && err == nil {
+				err = again
+			}
+		}
+		if err != nil {
 			return err
 		}
 	}

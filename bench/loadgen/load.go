@@ -175,21 +175,13 @@ func (o *loadOptions) cleanUp(members []*member) error {
 	}
 	return each(members, func(m *member) error {
 		defer m.client.close()
-		return leaveAll(m.client, m.group, []*member{m})
+		return leaveAll([]*member{m})
 	})
 }
 
 func commitOnce(m *member, topic string, partitions int) error {
 	frame, _ := commitRequest(m, topic, 0, partitions)
-	answer, err := m.client.call(frame)
-	if err != nil {
-		return err
-	}
-	code, err := readCommit(answer)
-	if err == nil && code != 0 {
-		err = fmt.Errorf("OffsetCommit of %s: error %d", m.group, code)
-	}
-	return err
+	return m.insist("OffsetCommit", frame, readCommit)
 }
 
 // drive shares the connections among threads, runs them together, and reads the servers' CPU time at both ends of the

@@ -138,17 +138,31 @@ func (m *member) heartbeat() (int16, error) {
 	return readSimple(answer)
 }
 
-// leaveAll takes all members of one group out with one request on their coordinator's connection.
-func leaveAll(c *client, group string, members []*member) error {
-	answer, err := c.call(leaveRequest(group, members))
-	if err != nil {
-		return err
+// leaveAll takes members of one group out with one request on the first one's connection.
+func leaveAll(members []*member) error {
+	return members[0].insist("LeaveGroup", leaveRequest(members[0].group, members), readSimple)
+}
+
+// insist asks until the answer is good, going after a coordinator that moved. For what sets a measurement up or ends
+// it: where time counts, an error is an error.
+func (m *member) insist(what string, frame []byte, read func([]byte) (int16, error)) error {
+	var code int16
+	for tries := 0; tries < rejoinsMax; tries++ {
+		answer, err := m.client.call(frame)
+		if err != nil {
+			return err
+		}
+		if code, err = read(answer); err != nil || code == codeNone {
+			return err
+		}
+		if !retriable(code) {
+			break
+		}
+		if err := m.connectAgain(); err != nil {
+			return err
+		}
 	}
-	code, err := readSimple(answer)
-	if err == nil && code != 0 {
-		err = fmt.Errorf("LeaveGroup of %s: error %d", group, code)
-	}
-	return err
+	return fmt.Errorf("%s of %s: error %d", what, m.group, code)
 }
 
 // connectMembers dials the coordinators of all members.

@@ -104,7 +104,7 @@ func (o *stormOptions) run(pids processes) (*stormResult, error) {
 	if out.Bystanders, err = watch.stop(); err != nil {
 		return nil, err
 	}
-	return out, leaveAll(members[0].client, prefix, members)
+	return out, leaveAll(members)
 }
 
 func milliseconds(since time.Time) float64 { return float64(time.Since(since)) / 1e6 }
@@ -151,7 +151,7 @@ func (o *stormOptions) force(members []*member, marker byte) (float64, []*member
 	old := first.generation
 	began := time.Now()
 	if o.trigger == "leave" {
-		if err := leaveAll(first.client, first.group, []*member{first}); err != nil {
+		if err := leaveAll([]*member{first}); err != nil {
 			return 0, nil, err
 		}
 		first.client.close()
