@@ -222,7 +222,7 @@ def _settle(scene: _Scene) -> Step | None:
         return waiting
     return Step(
         decision=Reason.CONVERGED,
-        reason=f"all {scene.statefulset.replicas} pods have revision {scene.statefulset.update_revision} and are Ready",
+        reason=f"every pod has revision {scene.statefulset.update_revision} and is Ready",
         again_ms=scene.settings.resync_ms,
     )
 
@@ -293,7 +293,7 @@ def _drain_or_evict(scene: _Scene, pod: PodView, replica: ReplicaView | None, br
         return _evict(scene, pod, reason, Event(reason=Reason.EVICTING_POD, message=reason))
     if replica.drain_phase == IDLE:
         reason = (
-            f"{pod.name} has the old revision {pod.revision}: it gives away {replica.leaderships} leaderships first"
+            f"{pod.name} has the old revision {pod.revision}: it hands over what it leads ({replica.leaderships}) first"
         )
         return Step(
             decision=Reason.DRAINING_POD,

@@ -1,0 +1,71 @@
+"""Worlds of a ConsumerGroup by hand, for tests about one judgement."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from muster_operator.api.group import parse_group
+from muster_operator.world.group import GroupView, GroupWorld, MemberView, PartitionView
+from muster_operator.world.views import OwnerView, PodView, StatefulSetView, Unknown
+
+NOW_MS = 1_700_000_000_000
+OLD_MS = NOW_MS - 3_600_000
+
+
+def pod(ordinal: int, *, ip: str | None = None, created_ms: int = OLD_MS, **other: Any) -> PodView:
+    values: dict[str, Any] = {
+        "name": f"g-{ordinal}", "uid": f"u{ordinal}", "ordinal": ordinal, "revision": "r1", "phase": "Running",
+        "ready": True, "ready_since_ms": OLD_MS, "terminating": False, "node": "n", "waiting_reason": None,
+        "unschedulable": False, "restarts": 0, "pod_ip": ip or f"10.0.0.{ordinal}", "annotations": {},
+        "created_ms": created_ms, "unready_since_ms": None,
+    }  # fmt: skip
+    return PodView(**(values | other))
+
+
+def member(instance: str | None, host: str, *, member_id: str | None = None) -> MemberView:
+    return MemberView(
+        member_id=member_id or f"id-of-{instance or host}", instance_id=instance, client_id="app", host=f"/{host}",
+        assignment=(),
+    )  # fmt: skip
+
+
+def group_view(members: Sequence[MemberView], **other: Any) -> GroupView:
+    values: dict[str, Any] = {
+        "state": "Stable", "coordinator": "1 (host:9092)", "protocol_type": "consumer", "protocol": "range",
+        "members": tuple(members), "partitions": (), "generation": 7, "last_rebalance_ms": None,
+        "last_rebalance_reason": None,
+    }  # fmt: skip
+    return GroupView(**(values | other))
+
+
+def partition(number: int, committed: int | None, log_end: int | None) -> PartitionView:
+    return PartitionView(topic="orders", partition=number, committed=committed, log_end=log_end)
+
+
+def group_world(
+    *,
+    pods: Sequence[PodView] = (),
+    group: GroupView | Unknown,
+    status: Mapping[str, Any] | None = None,
+    replicas: int = 3,
+    static: bool = True,
+    template: bool = True,
+    current_revision: str = "r1",
+) -> GroupWorld:
+    spec: dict[str, Any] = {
+        "bootstrapServers": "k:9092", "groupId": "orders", "topics": ["orders"], "replicas": replicas,
+        "staticMembership": static,
+    }  # fmt: skip
+    if template:
+        spec["template"] = {"image": "consumer:1"}
+    statefulset = StatefulSetView(
+        name="g", uid="s", generation=3, observed_generation=3, replicas=replicas, ready_replicas=0,
+        current_revision=current_revision, update_revision="r1", template_hash="", pods=tuple(pods),
+    )  # fmt: skip
+    return GroupWorld(
+        owner=OwnerView(
+            name="g", namespace="ns", uid="o", generation=1, resource_version="1", deleting=False, paused=False,
+            restarted_at=None, status=status or {},
+        ),
+        spec=parse_group({"metadata": {"name": "g"}, "spec": spec}),
+        bootstrap="k:9092", statefulset=statefulset if template else None, children={}, group=group, now_ms=NOW_MS,
+    )  # fmt: skip

@@ -1,0 +1,104 @@
+"""What the replicas' views prove, case by case: stale or missing leaders, lagging voters, majorities of five."""
+
+from muster_operator.plan.quorum import behind, objection, survey, without_majority
+from muster_operator.world.cluster import RaftGroupView, ReplicaView
+
+ALL = frozenset({0, 1, 2})
+
+
+def raft(
+    group: int, role: str, *, term: int = 5, match: dict[int, int] | None = None, voters: tuple[int, ...] = (0, 1, 2)
+) -> RaftGroupView:
+    return RaftGroupView(
+        group=group, topic="t" if group else None, partition=group or None, role=role, term=term,
+        leader=None, voters=voters, last_index=5_000, commit_index=0, applied_index=0, match=match or {},
+    )  # fmt: skip
+
+
+def replica(broker: int, *groups: RaftGroupView) -> ReplicaView:
+    return ReplicaView(
+        pod=f"c-{broker}", broker_id=broker, ready=True, not_ready=(), cluster_id="x", drain_phase="idle",
+        leaderships=0, groups=groups,
+    )  # fmt: skip
+
+
+LEVEL = {0: 5_000, 1: 5_000, 2: 5_000}
+
+
+def healthy() -> list[ReplicaView]:
+    return [
+        replica(0, raft(0, "leader", match=LEVEL), raft(1, "follower")),
+        replica(1, raft(0, "follower"), raft(1, "leader", match=LEVEL)),
+        replica(2, raft(0, "follower"), raft(1, "follower")),
+    ]
+
+
+def test_a_healthy_cluster_spares_any_one_but_not_a_second() -> None:
+    found = survey(healthy())
+    assert found.complete
+    assert found.controller_leader == 0
+    for broker in range(3):
+        assert objection(found, without=broker, serving=ALL, entries_max=1_000) is None
+        others = ALL - {(broker + 1) % 3}
+        assert "majority" in str(objection(found, without=broker, serving=others, entries_max=1_000))
+
+
+def test_nobody_heard_is_not_nothing_to_lose() -> None:
+    assert "controller" in str(objection(survey([]), without=0, serving=ALL, entries_max=1_000))
+    assert not survey([]).complete
+
+
+def test_a_group_without_a_visible_leader_objects_by_name() -> None:
+    views = healthy()
+    views[1] = replica(1, raft(0, "follower"), raft(1, "candidate", term=6))
+    found = survey(views)
+    assert found.headless == (1,)
+    assert "t-1" in str(objection(found, without=2, serving=ALL, entries_max=1_000))
+
+
+def test_an_old_leader_does_not_count_once_anybody_tells_of_a_higher_term() -> None:
+    views = healthy()
+    views[2] = replica(2, raft(0, "follower"), raft(1, "follower", term=6))
+    assert survey(views).headless == (1,)
+    views[2] = replica(2, raft(0, "follower"), raft(1, "leader", term=6, match=LEVEL))
+    assert survey(views).led[1].leader == 2
+
+
+def test_a_lagging_voter_is_not_part_of_the_majority() -> None:
+    """Broker 2 lacks 1,001 entries: neither 0 nor 1 may go, 2 itself may."""
+    views = healthy()
+    views[1] = replica(1, raft(0, "follower"), raft(1, "leader", match={0: 5_000, 1: 5_000, 2: 3_999}))
+    found = survey(views)
+    assert objection(found, without=0, serving=ALL, entries_max=1_000) is not None
+    assert objection(found, without=2, serving=ALL, entries_max=1_000) is None
+    assert behind(found, 2, 1_000) == (1,)
+    views[1] = replica(1, raft(0, "follower"), raft(1, "leader", match={0: 5_000, 1: 5_000, 2: 4_000}))
+    assert objection(survey(views), without=0, serving=ALL, entries_max=1_000) is None
+
+
+def test_a_voter_that_the_leader_does_not_tell_of_is_not_caught_up() -> None:
+    views = healthy()
+    views[1] = replica(1, raft(0, "follower"), raft(1, "leader", match={0: 5_000, 1: 5_000}))
+    assert objection(survey(views), without=0, serving=ALL, entries_max=1_000) is not None
+
+
+def test_two_leaders_in_one_term_are_no_leader() -> None:
+    """Raft forbids it; if it is ever told, nothing is vouched for."""
+    views = healthy()
+    views[2] = replica(2, raft(0, "leader", match=LEVEL), raft(1, "follower"))
+    assert survey(views).headless == (0,)
+
+
+def test_of_five_voters_three_must_stay() -> None:
+    voters = (0, 1, 2, 3, 4)
+    views = [replica(0, raft(0, "leader", voters=voters, match=dict.fromkeys(voters, 5_000)))]
+    serving = frozenset({0, 1, 2, 3})
+    assert objection(survey(views), without=3, serving=serving, entries_max=0) is None
+    assert objection(survey(views), without=3, serving=frozenset({0, 1, 3}), entries_max=0) is not None
+    assert without_majority(survey(views), frozenset({0, 1, 2}), 0) == ()
+    assert without_majority(survey(views), frozenset({0, 1}), 0) == (0,)
+
+
+def test_many_groups_are_counted_in_a_sentence_not_listed() -> None:
+    found = survey([replica(0, *(raft(number, "follower") for number in range(1, 60)))])
+    assert found.naming(found.headless).endswith("t-5 and 54 more")
