@@ -73,7 +73,9 @@ def arrange_mounts(state: Path, hierarchies: tuple[cgroups.Hierarchy, ...]) -> N
         source.mkdir()
         Path(folder).mkdir(parents=True, exist_ok=True)
         bind(source, folder)
-    (state / "resolv.conf").write_text(f"nameserver {network.NODE_ADDRESS}\n")
+    # Advertised names end in `.svc`, as for pods; ndots as in pods, so that they are looked up with the domain first.
+    lines = (f"nameserver {network.NODE_ADDRESS}", "search svc.cluster.local cluster.local", "options ndots:5")
+    (state / "resolv.conf").write_text("\n".join(lines) + "\n")
     if not resolver.exists():
         resolver.parent.mkdir(parents=True, exist_ok=True)
         resolver.touch()
