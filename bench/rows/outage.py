@@ -88,7 +88,11 @@ ROWS = (
         how=f"{TIMES} kills in one cluster life; from the signal to librdkafka's first good commit (default settings).",
         units={"first good commit": "s"},
         measure=outage(lambda cluster, node: cluster.kill(node), lambda cluster, node: cluster.revive(node)),
-        targets=(Target(figure="first good commit", at_most=0.1, of_side=KAFKA),),
+        targets=(
+            Target(figure="first good commit", at_most=0.1, of_side=KAFKA),
+            Target(figure="first good commit", at_most=1.2),
+            Target(figure="first good commit", at_most=3, worst=True),
+        ),
         runs=1,
         own=OWN,
     ),
