@@ -72,6 +72,7 @@ bench: setup
 # Real Kubernetes (e2e/README.md). `k8s` and `images` are what the others build first.
 E2E := $(BIN)/python -m e2e.node
 E2E_TESTS ?= e2e
+override export CMD := $(value CMD) # as typed: `$$` in it is the shell's
 
 k8s: setup
 	$(E2E) build
@@ -80,6 +81,7 @@ images: setup
 	$(E2E) images
 
 e2e: setup
+	$(PYTEST) $(E2E_TESTS) --rung box
 	$(E2E) run -- $(PYTEST) $(E2E_TESTS)
 
 # Real etcd and API server on loopback; no root, no box.
@@ -90,7 +92,7 @@ e2e-up: setup
 	$(E2E) up
 
 e2e-in:
-	@$(E2E) in -- sh -c '$(CMD)'
+	@$(E2E) in -- sh -c "$$CMD"
 
 e2e-down:
 	@$(E2E) down

@@ -25,12 +25,13 @@ from tests.conftest import pytest_terminal_summary as pytest_terminal_summary
 DUMP_CHARS_MAX = 20_000
 LOG_LINES_MAX = 60
 NAME_CHARS_MAX = 50
-NODE_FIXTURES = frozenset({"node", "namespace"})
+RUNG_OF_FIXTURE = {"node": "node", "namespace": "node", "outside_a_box": "box"}
+RUNGS = ("api", "box", "node")  # "api" is also what needs no fixture at all
 FAILED = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--rung", choices=("api", "node", "all"), default="all", help="run only the tests of one rung")
+    parser.addoption("--rung", choices=(*RUNGS, "all"), default="all", help="run only the tests of one rung")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -38,7 +39,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen = config.getoption("--rung")
     if chosen == "all":
         return
-    rungs = {item: "node" if NODE_FIXTURES & set(getattr(item, "fixturenames", ())) else "api" for item in items}
+    rungs = {}
+    for item in items:
+        fixtures = getattr(item, "fixturenames", ())
+        rungs[item] = max((RUNG_OF_FIXTURE.get(name, "api") for name in fixtures), key=RUNGS.index, default="api")
     config.hook.pytest_deselected(items=[item for item in items if rungs[item] != chosen])
     items[:] = [item for item in items if rungs[item] == chosen]
 
@@ -48,6 +52,15 @@ def missing(part: str, reason: str) -> NoReturn:
     if {"all", part} & set(os.environ.get("MUSTER_REQUIRE", "").split(",")):
         pytest.fail(f"{part} is required (MUSTER_REQUIRE) but missing: {reason}", pytrace=False)
     pytest.skip(f"NOT RUN ({part}): {reason}")
+
+
+@pytest.fixture(scope="session")
+def outside_a_box() -> None:
+    """For tests of the box itself: root, on the machine rather than in a box (boxes do not nest)."""
+    if STATE_VARIABLE in os.environ:
+        pytest.skip("boxes do not nest; `make e2e` runs this before it starts one")
+    if os.geteuid() != 0:
+        missing("box", "a box needs root")
 
 
 @pytest.fixture(scope="session")

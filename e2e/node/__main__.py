@@ -33,8 +33,7 @@ def main() -> int:
     for verb, text in (("in", "run a command inside the node that is up"), ("run", "up, the command inside, down")):
         verbs.add_parser(verb, help=text).add_argument("command", nargs=argparse.REMAINDER)
     chosen = parser.parse_args()
-    signal.signal(signal.SIGTERM, _interrupt)
-    signal.signal(signal.SIGHUP, _interrupt)
+    interruptible()
     try:
         return act(chosen)
     except Unavailable as reason:
@@ -82,6 +81,12 @@ def _words(command: list[str]) -> list[str]:
     if not words:
         raise NodeError("no command given")
     return words
+
+
+def interruptible() -> None:
+    """TERM and HUP end this process as Ctrl-C does: by an exception that lets `finally` clean up."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:

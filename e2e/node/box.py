@@ -26,6 +26,7 @@ from e2e.node.errors import Broken, Unavailable
 UP_TIMEOUT_S = 20.0
 DOWN_TIMEOUT_S = 20.0
 KILL_GRACE_S = 10
+CLOSE_GRACE_S = 3.0
 SPACES = ("--mount", "--net", "--pid", "--uts", "--ipc")  # the cgroup namespace is made inside, after joining
 KEPT = "logs"  # of the state folder, until the next `up`
 
@@ -47,6 +48,7 @@ class Box:
         self.state = paths.BOXES / name
         self.logs = self.state / KEPT
         self._lifeline: int | None = None
+        self._outer: subprocess.Popen[bytes] | None = None
 
     def up(self, *, tied: bool) -> None:
         """Start it, removing a stale one first. `tied`: it ends when this process ends, however that happens."""
@@ -77,6 +79,7 @@ class Box:
                 cwd=paths.ROOT, stdin=reader, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
         os.close(reader)
+        self._outer = outer
         self._lifeline = writer if tied else None
         if not tied:
             os.close(writer)
@@ -126,7 +129,7 @@ class Box:
             raise Broken(f"{argv[0]} ran longer than {timeout_s:.0f} s in the box") from None
         except KeyboardInterrupt:  # the terminal has told `argv` as well: let it close in peace
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(KILL_GRACE_S)
+                process.wait(CLOSE_GRACE_S)
             raise
         finally:
             if process.poll() is None:
@@ -135,9 +138,7 @@ class Box:
     def down(self) -> None:
         """End it and remove all of it but the logs. Does nothing when there is none. `Broken` names what stays."""
         record = self._read()
-        if record is None:
-            return
-        if self.running():
+        if record is not None and self.running():
             os.kill(record.pid, signal.SIGKILL)  # PID 1 of a namespace ignores TERM
             deadline = time.monotonic() + DOWN_TIMEOUT_S
             while self.running():
@@ -147,6 +148,11 @@ class Box:
         if self._lifeline is not None:
             os.close(self._lifeline)
             self._lifeline = None
+        if self._outer is not None:
+            self._outer.wait(DOWN_TIMEOUT_S)
+            self._outer = None
+        if record is None:
+            return
         cgroups.remove([Path(group) for group in record.groups])
         for entry in self.state.iterdir():
             if entry.name not in (KEPT, "record.json"):

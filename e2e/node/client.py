@@ -47,7 +47,7 @@ class Client:
         """Like `kubectl`."""
         return self._call("helm", words, given, timeout_s)
 
-    def read(self, *words: str, timeout_s: float = CALL_TIMEOUT_S) -> Any:  # noqa: ANN401 - JSON
+    def read(self, *words: str, timeout_s: float = CALL_TIMEOUT_S) -> Any:
         """`kubectl get … -o json`, parsed."""
         return json.loads(self.kubectl("get", *words, "--output=json", timeout_s=timeout_s))
 

@@ -5,12 +5,16 @@ manager. Which packages: those Python needs by Debian's own dependencies, follow
 packages that only matter to an installer.
 """
 
+import hashlib
+import json
 import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
+from e2e.node import paths
 from e2e.node.errors import Broken, Unavailable
 
 TIMEOUT_S = 300.0
@@ -42,7 +46,7 @@ def roots(version: str) -> list[str]:
     ]
 
 
-def closure(depends: str, wanted: list[str]) -> list[str]:
+def closure(depends: str, wanted: Sequence[str]) -> list[str]:
     """The packages that `wanted` need, sorted, from the output of `apt-cache depends --recurse`.
 
     Of alternatives the first counts; virtual packages ("<name>") never do.
@@ -71,10 +75,23 @@ def closure(depends: str, wanted: list[str]) -> list[str]:
     return sorted(seen)
 
 
-def packages(version: str) -> list[str]:
-    """`name=version` of each package of the base: the base's identity."""
+def packages(wanted: Sequence[str]) -> list[str]:
+    """`name=version` of `wanted` and all they need: a base's identity. Kept until apt's lists change."""
+    lists = Path("/var/lib/apt/lists")
+    asked = json.dumps([list(wanted), lists.stat().st_mtime_ns if lists.exists() else 0])
+    kept = paths.IMAGES / "locks" / f"debian-{hashlib.sha256(asked.encode()).hexdigest()[:12]}.json"
+    if kept.exists():
+        known: list[str] = json.loads(kept.read_text())
+        return known
+    found = _ask(wanted)
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_text(json.dumps(found))
+    return found
+
+
+def _ask(wanted: Sequence[str]) -> list[str]:
     switches = [f"--no-{kind}" for kind in ("recommends", "suggests", "conflicts", "breaks", "replaces", "enhances")]
-    names = closure(_run("apt-cache", "depends", "--recurse", *switches, *roots(version)), roots(version))
+    names = closure(_run("apt-cache", "depends", "--recurse", *switches, *wanted), wanted)
     shown = _run("apt-cache", "show", "--no-all-versions", *names)
     pairs = re.findall(r"^Package: (\S+)$.*?^Version: (\S+)$", shown, re.MULTILINE | re.DOTALL)
     return sorted(f"{name}={release}" for name, release in pairs)

@@ -67,7 +67,7 @@ def build(tools: Tools) -> Images:
     """All images for the current checkout; what is there already is not built again."""
     base_python = image_base.python_version()
     target = distribution.Target(python=base_python)
-    base_packages = image_base.packages(base_python)
+    base_packages = image_base.packages(image_base.roots(base_python))
     project = distribution.project()
     needs = distribution.lock(target, distribution.requirements(project, distribution.EXTRAS))
     every_extra = (*distribution.EXTRAS, *distribution.DEMO_EXTRAS)

@@ -67,7 +67,7 @@ def start_containerd(folder: Path, logs: Path) -> Daemon:
     (folder / "cni" / "10-muster.conflist").write_text(json.dumps(cni_config()))
     config = folder / "containerd.toml"
     config.write_text(containerd_config(folder, snapshotter=snapshotter(folder)))
-    argv = [_program("containerd"), "--config", config]
+    argv: list[str | Path] = [_program("containerd"), "--config", config]
     started = daemon.start("containerd", argv, logs, dies_with_starter=False, env=_environment())
     daemon.until("containerd", _containerd_answers, READY_TIMEOUT_S, [started])
     return started
