@@ -87,3 +87,7 @@ async def _run(settings: Settings) -> None:
     from muster_operator.app import Operator  # imports kopf and kubernetes: not for `muster --help`
 
     await Operator(settings).run()
+
+
+if __name__ == "__main__":
+    typer.run(operator)

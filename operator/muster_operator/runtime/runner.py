@@ -33,6 +33,7 @@ class Runner:
         self._workers = workers
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._fatal: BaseException | None = None
 
     def enqueue(self, keys: Iterable[OwnerKey], after_ms: int = 0) -> None:
         """Look at `keys`. A queue that is full drops them; the resync brings them back."""
@@ -47,6 +48,8 @@ class Runner:
         try:
             while True:
                 self._wake.clear()
+                if self._fatal is not None:
+                    raise self._fatal
                 self._start_due()
                 await self._wait()
         finally:
@@ -63,6 +66,8 @@ class Runner:
                 return passes
             done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
             passes += len(done)
+            for task in done:
+                task.result()
 
     def observe_queue(self) -> None:
         """Copy the queue's figures into the metrics."""
@@ -81,6 +86,8 @@ class Runner:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._fatal = task.exception()  # not a bug of a pass but the end of the process, such as SystemExit
         self._wake.set()
 
     async def _wait(self) -> None:

@@ -7,20 +7,20 @@ from typing import Any
 from muster_operator.app import Core
 from muster_operator.kube.kinds import WATCHED, selector_for
 from muster_operator.plan.settings import PlanSettings
-from muster_operator.ports import Kube
 from muster_operator.runtime.metrics import Metrics
 
 from tests.controller.fakes.clocks import FakeClock, FakeRand
 from tests.controller.fakes.fake_controllers import FakeControllers
 from tests.controller.fakes.fake_kube import FakeKube
 from tests.controller.fakes.fake_services import FakeAdmin, FakeKafka
+from tests.controller.fakes.faults import FaultLine
 
 KINDS = {one.kind: one for one in WATCHED}
 SETTINGS = PlanSettings(operator_image="muster:1", operator_namespace="ops", operator_labels={"app": "muster-operator"})
 
 
 class World:
-    """`kube` is what the operator talks to: the fake itself, or a wrapper that injects faults."""
+    """One API server with its controllers, one Kafka, and at most one operator process."""
 
     def __init__(self, fake: FakeKube | None = None) -> None:
         self.clock = FakeClock()
@@ -32,11 +32,12 @@ class World:
         self.metrics = Metrics()
         self.fake.watchers.append(self._event)
 
-    def start(self, kube: Kube | None = None) -> Core:
-        """A new operator process: nothing is remembered."""
+    def start(self, line: FaultLine | None = None) -> Core:
+        """A new operator process: nothing is remembered. `line` wraps everything that it asks."""
         self.metrics = Metrics()
+        wrap = (line or FaultLine()).wrap
         self.core = Core(
-            kube=kube or self.fake, admin=self.admin, kafka=self.kafka, clock=self.clock, rand=FakeRand(),
+            kube=wrap(self.fake), admin=wrap(self.admin), kafka=wrap(self.kafka), clock=self.clock, rand=FakeRand(),
             metrics=self.metrics, plan_settings=SETTINGS,
         )  # fmt: skip
         return self.core

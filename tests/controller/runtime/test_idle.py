@@ -1,0 +1,74 @@
+"""What a converged fleet costs, and how often lag is written."""
+
+import dataclasses
+
+from muster_operator.world.group import GroupView
+
+from tests.controller.fakes.bench import World, cluster, group, run
+from tests.controller.runtime.test_crashes import settled, stable
+
+FIVE_MINUTES_MS = 300_000
+
+
+def test_200_converged_groups_cost_no_write_in_five_minutes() -> None:
+    async def scene() -> World:
+        world = World()
+        world.fake.put(cluster())
+        for number in range(200):
+            name = f"g{number}"
+            world.fake.put(group(name, template=number % 20 == 0))
+            world.kafka.groups[name] = dataclasses.replace(stable(0), state="Empty", partitions=())
+        world.start()
+        await settled(world)
+        assert world.fake.writes(), "the fleet was never made"
+        world.fake.calls.clear()
+        asked = world.kafka.asked
+        await world.run(FIVE_MINUTES_MS)
+        assert world.kafka.asked > asked + 200 * 10, "nobody looked"
+        return world
+
+    assert run(scene()).fake.writes() == []
+
+
+def test_a_restarted_operator_finds_nothing_to_write() -> None:
+    async def scene() -> World:
+        world = World()
+        world.fake.put(cluster())
+        world.fake.put(group())
+        world.kafka.groups["g"] = stable(3)
+        world.start()
+        await settled(world)
+        world.stop()
+        world.fake.calls.clear()
+        world.start()
+        await settled(world)
+        return world
+
+    assert run(scene()).fake.writes() == []
+
+
+def test_lag_alone_is_written_every_ten_seconds_and_news_at_once() -> None:
+    async def scene() -> tuple[int, int]:
+        world = World()
+        world.fake.put(group(template=False))
+        world.kafka.groups["g"] = stable(3)
+        world.start()
+        await settled(world)
+        world.fake.calls.clear()
+        for second in range(60):
+            view = world.kafka.groups["g"]
+            assert isinstance(view, GroupView)
+            moved = tuple(dataclasses.replace(one, log_end=(one.log_end or 0) + 1 + second) for one in view.partitions)
+            world.kafka.groups["g"] = dataclasses.replace(view, partitions=moved)
+            world.core.resync.wake_all()  # type: ignore[union-attr]
+            await world.run(1_000)
+        lag_writes = len(world.fake.writes())
+        world.fake.calls.clear()
+        world.kafka.groups["g"] = dataclasses.replace(stable(3), state="PreparingRebalance")
+        world.core.resync.wake_all()  # type: ignore[union-attr]
+        await world.run(1_000)
+        return lag_writes, len(world.fake.writes())
+
+    lag_writes, news = run(scene())
+    assert 5 <= lag_writes <= 7
+    assert news == 1

@@ -1,0 +1,222 @@
+"""Event series, health, logs, settings, resync: the small parts."""
+
+import io
+import json
+import logging
+
+import pytest
+from muster_operator.limits import EVENTS_BURST
+from muster_operator.runtime.event_series import EventSeries, Repeat, SeriesKey, Start
+from muster_operator.runtime.health import Pulse, not_live, not_ready
+from muster_operator.runtime.logs import JsonFormatter
+from muster_operator.settings import Settings, SettingsError, split_labels, split_list
+
+from tests.controller.fakes.bench import World, cluster, group, run
+from tests.controller.fakes.clocks import FakeRand
+from tests.controller.runtime.test_crashes import restarted, settled
+
+KEY = SeriesKey(uid="u", reason="Blocked", warning=True)
+
+
+def test_an_event_repeats_as_a_series_at_most_once_a_minute() -> None:
+    series = EventSeries()
+    first, _ = series.occurred(KEY, "c", "budget", 0)
+    assert isinstance(first, Start)
+    assert [series.occurred(KEY, "c", "budget", at)[0] for at in (1_000, 30_000)] == [None, None]
+    assert series.occurred(KEY, "c", "budget", 61_000)[0] == Repeat(name=first.name, count=4)
+    assert isinstance(series.occurred(KEY, "c", "budget", 61_000 + 360_000)[0], Start), "six minutes of silence end it"
+
+
+def test_another_message_is_another_series() -> None:
+    series = EventSeries()
+    series.occurred(KEY, "c", "budget of a", 0)
+    assert isinstance(series.occurred(KEY, "c", "budget of b", 1)[0], Start)
+
+
+def test_one_object_cannot_flood_the_api_server() -> None:
+    series = EventSeries()
+    steps = [series.occurred(SeriesKey("u", f"R{n}", False), "c", "m", 0)[0] for n in range(100)]
+    assert sum(step is not None for step in steps) == EVENTS_BURST
+    assert series.occurred(SeriesKey("u", "later", False), "c", "m", 12_000)[0] is not None
+    assert series.occurred(SeriesKey("other", "R", False), "c", "m", 0)[0] is not None
+
+
+GOOD = Pulse(uptime_ms=10**6, leading=True, oldest_ms=0, longest_pass_ms=0, list_age_ms=1_000, watching=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "live", "ready"),
+    [
+        ({}, True, True),
+        ({"oldest_ms": 120_001}, False, True),
+        ({"oldest_ms": 120_001, "leading": False}, True, True),
+        ({"longest_pass_ms": 600_001}, False, True),
+        ({"list_age_ms": 900_001}, False, True),
+        ({"list_age_ms": None}, False, False),
+        ({"list_age_ms": None, "uptime_ms": 1_000}, True, False),
+        ({"watching": False}, True, False),
+    ],
+)
+def test_probes(change: dict[str, object], live: bool, ready: bool) -> None:
+    import dataclasses
+
+    pulse = dataclasses.replace(GOOD, **change)  # type: ignore[arg-type]
+    assert (not not_live(pulse), not not_ready(pulse)) == (live, ready)
+
+
+def test_no_secret_reaches_logs_events_conditions_or_metrics() -> None:
+    """A whole restart, with everything that was said searched for the token."""
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonFormatter())
+    logger = logging.getLogger("muster")
+    logger.addHandler(handler)
+    level = logger.level
+    logger.setLevel(logging.DEBUG)
+
+    async def scene() -> World:
+        world = await restarted()
+        world.start()
+        return await settled(world)
+
+    try:
+        world = run(scene())
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+    said = stream.getvalue()
+    assert all(json.loads(line)["msg"] for line in said.splitlines())
+    assert "EvictPod" in said
+    everything = (
+        said
+        + world.metrics.exposition().decode()
+        + json.dumps([live for (kind, _, _), live in world.fake.objects.items() if kind != "Secret"])
+    )
+    assert FakeRand.TOKEN not in everything
+    assert any(kind == "Secret" for kind, _, _ in world.fake.objects)
+
+
+def test_fields_that_sound_secret_are_blanked() -> None:
+    record = logging.makeLogRecord({"name": "muster", "msg": "m", "admin_token": "abc", "object": "o"})
+    assert json.loads(JsonFormatter().format(record)) | {"ts": ""} == {
+        "ts": "", "level": "info" if False else record.levelname.lower(), "logger": "muster", "msg": "m",
+        "admin_token": "***", "object": "o",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"image": ""},
+        {"workers": 0},
+        {"workers": 257},
+        {"probe_port": 65_536},
+        {"log_level": "loud"},
+        {"namespaces": ("team-*",)},
+        {"image_pull_policy": "Sometimes"},
+    ],
+)
+def test_settings_that_cannot_be_used_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(SettingsError):
+        Settings(**{"image": "muster:1", **wrong})  # type: ignore[arg-type]
+
+
+def test_lists_and_labels() -> None:
+    assert split_list(" a, b,,a ") == ("a", "b")
+    assert split_labels("a=b,c=") == {"a": "b", "c": ""}
+    with pytest.raises(SettingsError):
+        split_labels("nonsense")
+
+
+def test_a_list_finds_what_a_broken_watch_missed() -> None:
+    """The object is deleted while no watch tells: after the next list nobody looks at it any more."""
+
+    async def scene() -> tuple[int, int]:
+        world = World()
+        world.fake.put(cluster())
+        world.fake.put(group(template=False))
+        core = world.start()
+        await settled(world)
+        world.fake.watchers.clear()
+        world.fake.remove("ConsumerGroup", "ns", "g")
+        before = len(core.cache.owners())
+        await core.resync.list_all()
+        await world.run(1_000)
+        return before, len(core.cache.owners())
+
+    assert run(scene()) == (2, 1)
+
+
+def test_a_child_of_the_name_that_belongs_to_others_is_left_alone_and_said() -> None:
+    async def scene() -> World:
+        world = World()
+        world.fake.put(
+            {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "c-peers", "namespace": "ns"},
+             "spec": {"theirs": True}}
+        )  # fmt: skip
+        world.fake.put(cluster())
+        world.start()
+        return await settled(world)
+
+    world = run(scene())
+    assert world.fake.objects["Service", "ns", "c-peers"]["spec"] == {"theirs": True}
+    conditions = {
+        one["type"]: (one["status"], one["reason"])
+        for one in world.fake.objects["CoordinatorCluster", "ns", "c"]["status"]["conditions"]
+    }
+    assert conditions["Degraded"] == ("True", "NameTaken")
+
+
+def test_an_invalid_spec_is_said_and_not_acted_upon() -> None:
+    async def scene() -> World:
+        world = World()
+        world.fake.put(cluster(replicas=2))
+        world.start()
+        return await settled(world)
+
+    world = run(scene())
+    conditions = {
+        one["type"]: (one["status"], one["reason"])
+        for one in world.fake.objects["CoordinatorCluster", "ns", "c"]["status"]["conditions"]
+    }
+    assert conditions["Degraded"] == ("True", "InvalidSpec")
+    assert {kind for kind, _, _ in world.fake.objects} <= {"CoordinatorCluster", "Event"}
+
+
+def test_a_deleted_owner_is_not_brought_back_by_a_stale_cache() -> None:
+    """The cache still has the object, the API server does not: nothing may be created."""
+
+    async def scene() -> World:
+        world = World()
+        world.fake.put(cluster())
+        core = world.start()
+        await core.resync.list_all()
+        world.fake.watchers.clear()
+        world.fake.remove("CoordinatorCluster", "ns", "c")
+        core.resync.wake_all()
+        await world.run(5_000)
+        return world
+
+    world = run(scene())
+    assert world.fake.objects == {}
+
+
+def test_a_pass_that_meets_a_bug_does_not_stop_the_others() -> None:
+    async def scene() -> World:
+        world = World()
+        world.fake.put(group("bad", template=False))
+        world.fake.put(group("good", template=False))
+        plain = world.kafka.group
+
+        async def buggy(*, bootstrap: str, group_id: str, topics: object) -> object:
+            if group_id == "bad":
+                raise ZeroDivisionError
+            return await plain(bootstrap=bootstrap, group_id=group_id, topics=topics)  # type: ignore[arg-type]
+
+        world.kafka.group = buggy  # type: ignore[method-assign,assignment]
+        world.start()
+        return await settled(world)
+
+    world = run(scene())
+    assert "status" in world.fake.objects["ConsumerGroup", "ns", "good"]
+    assert b'result="bug"' in world.metrics.exposition()
