@@ -7,7 +7,7 @@ import (
 
 const (
 	codeNone, codeLoading, codeNotAvailable, codeNotCoordinator = 0, 14, 15, 16
-	codeRebalance, codeMemberIDRequired                         = 27, 79
+	codeUnknownMember, codeRebalance, codeMemberIDRequired      = 25, 27, 79
 	rejoinsMax                                                  = 200
 	retryPause                                                  = 50 * time.Millisecond
 )
@@ -75,6 +75,8 @@ func (m *member) join() error {
 			return nil
 		case a.code == codeMemberIDRequired:
 			m.id = a.id
+		case a.code == codeUnknownMember:
+			m.id = "" // handed out by a coordinator that is none any more
 		case a.code == codeRebalance:
 		case retriable(a.code):
 			if err := m.connectAgain(); err != nil {
