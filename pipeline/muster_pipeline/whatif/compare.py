@@ -1,6 +1,6 @@
 """The question as asked: all assignors side by side, from published tables."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
@@ -77,13 +77,16 @@ def compare(
     )
     durations = _durations(rebalances)
     cooperative = _offsets(rebalances, "protocol_to", {name for name, one in ASSIGNORS.items() if one.cooperative})
+    avoided = _offsets(rebalances, "is_avoided", {True})
     followups = _offsets(rebalances, "trigger", {"cooperative_followup"})
     found: list[Outcome] = []
     for history in histories(memberships, assignments, partition_counts):
         known = durations.get(history.group_id, {})
+        history = history.without(avoided.get(history.group_id, ()))
         found += recorded(history, known, cooperative.get(history.group_id, ()))
+        replayed = history.without(followups.get(history.group_id, ()))
         for one in chosen:
-            found += replay(history, one, known, followups.get(history.group_id, ()))
+            found += replay(replayed, one, known)
     return pa.Table.from_pylist([asdict(one) for one in found], schema=OUTCOMES)
 
 
@@ -128,7 +131,7 @@ def _durations(rebalances: pa.Table) -> dict[str, dict[int, int]]:
     return found
 
 
-def _offsets(rebalances: pa.Table, column: str, values: set[str]) -> dict[str, set[int]]:
+def _offsets(rebalances: pa.Table, column: str, values: Collection[str | bool]) -> dict[str, set[int]]:
     """By group, where the rebalances with such a value were completed."""
     found: dict[str, set[int]] = {}
     for row in rebalances.select(["group_id", "ended_log_offset", column]).to_pylist():

@@ -5,8 +5,8 @@ counts are not in the log. A topic's count at a step is taken as one more than t
 up to then assigned (or the given counts, if they are larger): a lower bound, exact once everything has been assigned.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -53,6 +53,10 @@ class History:
     group_id: str
     steps: tuple[Step, ...]
     skipped: int
+
+    def without(self, log_offsets: Container[int]) -> "History":
+        """The same without the generations that were completed at these log offsets."""
+        return replace(self, steps=tuple(step for step in self.steps if step.log_offset not in log_offsets))
 
 
 def histories(

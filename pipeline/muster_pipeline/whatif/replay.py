@@ -2,8 +2,8 @@
 
 Each step gives the assignor the members of a recorded generation with what they owned under the replay, as its own
 client would tell it. An eager assignor stops every partition of the group for the whole rebalance; a cooperative one
-only those that change hands, and needs a second rebalance for these; recorded second steps are therefore not replayed,
-they follow from the assignor. The stall counts partition-milliseconds: partitions that stood still, each for the
+only those that change hands, and needs a second rebalance for these; recorded second steps are therefore to be left
+out of the history. The stall counts partition-milliseconds: partitions that stood still, each for the
 rebalance's duration as recorded (given per generation; without it stalls are not told).
 """
 
@@ -48,19 +48,12 @@ class Outcome:
     partitions_min: int
 
 
-def replay(
-    history: History, assignor: Assignor, duration_ms: Mapping[int, int], followups: Container[int] = ()
-) -> list[Outcome]:
-    """`duration_ms`: of recorded rebalances, by log offset of the record that completed them.
-
-    `followups`: such offsets of recorded second steps of cooperative rebalances.
-    """
+def replay(history: History, assignor: Assignor, duration_ms: Mapping[int, int]) -> list[Outcome]:
+    """`duration_ms`: of recorded rebalances, by log offset of the record that completed them."""
     owners: Owners = {}
     generation = 0
     found = []
     for step in history.steps:
-        if step.log_offset in followups:
-            continue
         before = owners
         owners, generation, stops = _settle(step, assignor, before, generation)
         found.append(_outcome(history.group_id, assignor.name, step, before, owners, stops, duration_ms))

@@ -5,7 +5,6 @@ from typing import Any
 
 import pyarrow as pa
 from hypothesis import strategies as st
-
 from muster_pipeline.decode.consumer_groups import decode_consumer_groups
 from muster_pipeline.decode.generations import decode_generations
 from muster_pipeline.schemas.heads import HEADS

@@ -1,0 +1,198 @@
+"""A whole run: equal bytes whoever distributes it, and nothing half-published ever."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+import pytest
+from muster_pipeline import store
+from muster_pipeline.job import distribute, submit
+from muster_pipeline.job.build import build
+from muster_pipeline.job.inputs import BronzeInput, SegmentInput
+from muster_pipeline.job.stage import Stage
+from muster_pipeline.store.keeping import StoreBusy, orphans, prune, writing
+from muster_pipeline.tables.catalog import DERIVED
+from muster_pipeline.tables.errors import BadInput, DamagedStore, NothingPublished
+from muster_pipeline.transforms.settings import FoldSettings
+from pyspark.sql import SparkSession
+
+from tests.pipeline.store import logfolder
+from tests.pipeline.tables.generated import heads_table
+
+SETTINGS = FoldSettings(cluster="c")
+WORKER_RSS_MAX = 600 << 20
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("log")
+    logfolder.make(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def plain(log: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables made in this process, without Spark."""
+    root = tmp_path_factory.mktemp("plain")
+    build(None, SegmentInput.listed(str(log), "c"), root, SETTINGS)
+    return root
+
+
+def content(root: Path) -> dict[str, bytes]:
+    """Every published byte, the manifest's included."""
+    named = [root / "manifest.json", *(root / entry.path for entry in store.published(root).files)]
+    return {str(path.relative_to(root)): path.read_bytes() for path in named}
+
+
+@pytest.mark.pipeline
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_two_local_threads_of_spark_give_the_bytes_of_a_plain_process(
+    spark: SparkSession, log: Path, plain: Path, tmp_path: Path
+) -> None:
+    built = build(spark, SegmentInput.listed(str(log), "c"), tmp_path, SETTINGS)
+    assert content(tmp_path) == content(plain)
+    assert built.log_partitions == (0, 7, 23)
+    assert 0 < built.worker_rss_bytes_max < WORKER_RSS_MAX
+    again = build(spark, SegmentInput.listed(str(log), "c"), tmp_path, SETTINGS)
+    assert content(tmp_path) == content(plain), "a re-run changes nothing"
+    assert again.manifest == built.manifest
+    assert orphans(tmp_path) == []
+
+
+def spark_home(folder: Path) -> Path:
+    """PySpark's own installation through links: a local cluster writes its executors' folders into SPARK_HOME."""
+    folder.mkdir()
+    for child in Path(pyspark.__file__).parent.iterdir():
+        (folder / child.name).symlink_to(child)
+    return folder
+
+
+@pytest.mark.pipeline
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("master", ["local[2]", "local-cluster[3,1,1024]"])
+def test_spark_submit_gives_the_same_bytes(
+    spark: SparkSession, master: str, log: Path, plain: Path, tmp_path: Path
+) -> None:
+    """`spark` is asked for because it skips where there is no Java."""
+    home = spark_home(tmp_path / "spark")
+    settings = ("driver.host=127.0.0.1", "driver.bindAddress=127.0.0.1", "executor.memory=512m", "log.level=ERROR")
+    command = [home / "bin" / "spark-submit", "--master", master]
+    for setting in settings:
+        command += ["--conf", f"spark.{setting}"]
+    command += [submit.__file__, "--segments", log, "--tables", tmp_path / "out", "--cluster", "c"]
+    done = subprocess.run(
+        command,
+        env={**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        timeout=380,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert content(tmp_path / "out") == content(plain)
+
+
+@pytest.mark.pipeline
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_the_plan_of_the_stage_has_no_exchange(spark: SparkSession, log: Path, tmp_path: Path) -> None:
+    task = Stage(input=SegmentInput.listed(str(log), "c"), root=str(tmp_path), settings=SETTINGS)
+    frame = distribute.frame(spark, task, distribute.ordered(task))
+    plan = distribute.plan(frame)
+    assert "MapInArrow" in plan
+    assert "Exchange" not in plan
+    assert "Exchange" in distribute.plan(frame.groupBy("table").count()), "the check would see one"
+    assert frame.rdd.getNumPartitions() == 3
+
+
+def test_gold_made_from_bronze_is_gold_made_from_the_log(plain: Path, tmp_path: Path) -> None:
+    shutil.copytree(plain, tmp_path, dirs_exist_ok=True)
+    build(None, BronzeInput(root=str(tmp_path)), tmp_path, SETTINGS)
+    before, after = store.published(plain), store.published(tmp_path)
+    assert after.files == before.files
+    assert after.run["input"]["kind"] == "bronze"
+    assert {entry.table for entry in after.files} & set(DERIVED)
+
+
+def test_every_record_is_in_bronze_and_every_commit_in_silver(plain: Path) -> None:
+    records, files = store.read("records", plain), store.read("files", plain)
+    assert records.num_rows == sum(files["records"].to_pylist()) > 4_000
+    assert records["log_partition"].unique().to_pylist() == [0, 7, 23]
+    commits = [one for one in records["topic"].to_pylist() if one is not None]
+    assert store.read("commits", plain).num_rows == len(commits)
+    assert store.read("quarantine", plain)["reason"].to_pylist() == ["framing"]
+
+
+def test_samples_of_log_ends_are_kept_for_the_next_run(log: Path, tmp_path: Path) -> None:
+    samples = heads_table([("t", 0, logfolder.NOW_MS + 60_500, 50, 0)])
+    build(None, SegmentInput.listed(str(log), "c"), tmp_path, SETTINGS, heads=samples)
+    first = store.read("lag", tmp_path)
+    assert "exact" in first["quality"].to_pylist()
+    build(None, BronzeInput(root=str(tmp_path)), tmp_path, SETTINGS)
+    assert store.read("lag", tmp_path).equals(first)
+    assert store.read("heads", tmp_path).equals(samples)
+
+
+def test_what_fails_leaves_what_was_published(log: Path, plain: Path, tmp_path: Path) -> None:
+    shutil.copytree(plain, tmp_path / "out", dirs_exist_ok=True)
+    shutil.copytree(log, tmp_path / "log")
+    source = SegmentInput.listed(str(tmp_path / "log"), "c")
+    (tmp_path / "log" / "__consumer_offsets-0" / f"{0:020}.log").unlink()
+    with pytest.raises(Exception, match="gone since it was listed"):
+        build(None, source, tmp_path / "out", FoldSettings(cluster="c", stall_min_ms=1))
+    assert content(tmp_path / "out") == content(plain)
+    prune(tmp_path / "out")
+    assert orphans(tmp_path / "out") == []
+    assert content(tmp_path / "out") == content(plain), "prune removes nothing that is published"
+
+
+def test_a_killed_run_leaves_nothing_readable(log: Path, tmp_path: Path) -> None:
+    """The process dies before it publishes: its files are there, its tables are not; a second run is whole."""
+    program = (
+        "import os, signal, sys\n"
+        "from muster_pipeline.job import build as job\n"
+        "from muster_pipeline.job.inputs import SegmentInput\n"
+        "from muster_pipeline.transforms.settings import FoldSettings\n"
+        "job.manifests.publish = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "job.build(None, SegmentInput.listed(sys.argv[1], 'c'), sys.argv[2], FoldSettings(cluster='c'))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(log), str(tmp_path)], check=False, capture_output=True)
+    assert done.returncode == -9, done.stderr
+    assert orphans(tmp_path)
+    with pytest.raises(NothingPublished):
+        store.read("commits", tmp_path)
+    build(None, SegmentInput.listed(str(log), "c"), tmp_path, SETTINGS)
+    assert orphans(tmp_path) == [], "the second run wrote the same names"
+
+
+def test_one_writer_at_a_time(log: Path, tmp_path: Path) -> None:
+    with writing(tmp_path), pytest.raises(StoreBusy):
+        build(None, SegmentInput.listed(str(log), "c"), tmp_path, SETTINGS)
+
+
+def test_a_changed_or_missing_file_is_told(plain: Path, tmp_path: Path) -> None:
+    shutil.copytree(plain, tmp_path, dirs_exist_ok=True)
+    assert store.damages(tmp_path) == []
+    path = store.files("commits", tmp_path)[0]
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    assert store.damages(tmp_path) == [f"{path.relative_to(tmp_path)}: the content has changed"]
+    path.write_bytes(data[:-1])
+    with pytest.raises(DamagedStore, match="were published"):
+        store.read("commits", tmp_path)
+    path.unlink()
+    with pytest.raises(DamagedStore, match="gone"):
+        store.read("commits", tmp_path)
+
+
+def test_samples_of_another_cluster_are_refused(log: Path, tmp_path: Path) -> None:
+    samples = heads_table([("t", 0, logfolder.NOW_MS, 50, 0)])
+    with pytest.raises(BadInput, match="of cluster c, the run is of cluster d"):
+        build(None, SegmentInput.listed(str(log), "d"), tmp_path, FoldSettings(cluster="d"), heads=samples)
