@@ -1,5 +1,6 @@
 """docs/crds.md and docs/operator-conditions.md as text, made from the same source as the CRDs."""
 
+import json
 from collections.abc import Iterator
 
 from muster_operator.api.conditions import ClusterCondition, GroupCondition, Reason, Word
@@ -26,15 +27,14 @@ def _default(item: Property) -> str:
         return "must be set"
     if item.default is UNSET:
         return ""
-    shown = str(item.default).lower() if isinstance(item.default, bool) else str(item.default)
-    return f"`{shown}`" if shown not in ("{}", "[]") else ""
+    return f"`{json.dumps(item.default)}`" if item.default not in ({}, []) else ""
 
 
 def _rules(shape: Shape) -> tuple[Rule, ...]:
-    return (
-        *shape.rules,
-        *(shape.items.rules if isinstance(shape, ListOf) and not isinstance(shape.items, Record) else ()),
-    )
+    """Rules of a field's value; those of a record stand below its own table."""
+    if isinstance(shape, Record):
+        return ()
+    return (*shape.rules, *(_rules(shape.items) if isinstance(shape, ListOf) else ()))
 
 
 def _table(path: str, record: Record) -> Iterator[str]:

@@ -21,6 +21,13 @@ class PlainDumper(yaml.SafeDumper):
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
+    def represent_text(self, text: str) -> yaml.ScalarNode:
+        """Texts of several lines as they are."""
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+PlainDumper.add_representer(str, PlainDumper.represent_text)
+
 
 def yaml_text(value: Any) -> str:
     return yaml.dump(value, Dumper=PlainDumper, sort_keys=False, width=1000, allow_unicode=True)
