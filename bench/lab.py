@@ -16,6 +16,7 @@ from typing import Any
 from bench import generator
 from bench.compare import DISK, ECHO, KAFKA, KAFKA_FSYNC, MUSTER, UVLOOP
 from bench.errors import BenchError, SideMissing
+from bench.histogram import Buckets, merge
 from bench.row import Own
 from bench.sides import Cluster, Disk, Echo, Kafka, KafkaFsync, Muster, Side
 
@@ -34,6 +35,7 @@ class Lab:
         self._number = itertools.count()
         self.kafka_commit_rate: float | None = None
         """Commits a second of Kafka in a closed loop, once a row measured it."""
+        self._histograms: dict[str, list[Buckets]] = {}
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = (folder / "lock").open("w")
         try:
@@ -123,6 +125,17 @@ class Lab:
             sides.pop(KAFKA if side.name == KAFKA_FSYNC else KAFKA_FSYNC, None)
         cpu = ";".join(f"{name}={','.join(map(str, one.pids()))}" for name, one in sides.items() if one.pids())
         return generator.run("load", bootstrap=side.bootstrap, op=op, echo=side.echoed, cpu=cpu, **options)
+
+    def keep_latencies(self, side: Side, result: dict[str, Any]) -> None:
+        """Of a run that is one of several of the same kind: for the percentiles of all of them together."""
+        if result["latency_us"] is not None:
+            self._histograms.setdefault(side.name, []).append(result["latency_us"]["buckets"])
+
+    def take_latencies(self) -> dict[str, list[tuple[int, int]]]:
+        """Side -> merged histogram of what was kept since the last call."""
+        merged = {side: merge(histograms) for side, histograms in self._histograms.items()}
+        self._histograms.clear()
+        return merged
 
     def kafka_rate(self) -> float:
         """Kafka's closed-loop commits a second; measured now when no row did. Raises without Kafka."""

@@ -6,7 +6,7 @@ missed targets are written by people, in `bench/reasons.toml`; a miss without on
 
 from collections.abc import Mapping, Sequence
 
-from bench.compare import KAFKA, MUSTER, SIDES, Samples, Verdict, ratio, spread
+from bench.compare import KAFKA, MUSTER, SIDES, Samples, Verdict, number, ratio, spread
 from bench.runner import RowResult
 
 BEGIN, END = "<!-- bench:{} -->", "<!-- /bench:{} -->"
@@ -49,6 +49,9 @@ def section(result: RowResult, reasons: Reasons, machine: Mapping[str, str]) -> 
     parts = [f"### {row.title} (`{row.name}`)", row.how, table(result)]
     if row.targets:
         parts.append(targets(result, reasons))
+    if len(result.p99_ms) > 1:
+        together = ", ".join(f"{side} {number(ms)} ms" for side, ms in result.p99_ms.items())
+        parts.append(f"p99 of all runs together: {together}.")
     parts += [f"Not measured on {side}: {'; '.join(why)}." for side, why in result.failures.items()]
     parts.append(
         f"{result.when}, load {result.load_before:g} before and {result.load_after:g} after, "

@@ -8,6 +8,7 @@ from typing import Any
 
 from bench.compare import Judgement, judge
 from bench.errors import RunFailed, SideMissing
+from bench.histogram import percentile_us
 from bench.lab import Lab
 from bench.machine import load_average, stolen_ticks
 from bench.row import Measured, Row
@@ -27,6 +28,8 @@ class RowResult:
     stolen_ticks: int = 0
     samples: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     failures: dict[str, list[str]] = field(default_factory=dict)
+    p99_ms: dict[str, float] = field(default_factory=dict)
+    """Side -> p99 of all runs together, which is no mean and no median of theirs."""
 
     @property
     def judgements(self) -> list[Judgement]:
@@ -48,6 +51,7 @@ class RowResult:
             "units": dict(self.row.units),
             "samples": self.samples,
             "failures": self.failures,
+            "p99_ms_of_all_runs": self.p99_ms,
             "targets": [
                 {"target": one.target.text, "verdict": one.verdict.value, "measured": one.measured}
                 for one in self.judgements
@@ -59,10 +63,15 @@ def run_row(row: Row, lab: Lab, say: Callable[[str], None]) -> RowResult:
     now = datetime.now(UTC).isoformat(timespec="minutes")
     result = RowResult(row=row, when=now, load_before=load_average())
     stolen = stolen_ticks()
+    lab.take_latencies()
     if row.own is None:
         _run_shared(row, lab, say, result)
     else:
         _run_own(row, lab, say, result)
+    for side, buckets in lab.take_latencies().items():
+        together_us = percentile_us(buckets, 0.99)
+        if together_us is not None:
+            result.p99_ms[side] = together_us / 1_000
     result.load_after, result.stolen_ticks = load_average(), stolen_ticks() - stolen
     return result
 

@@ -44,6 +44,7 @@ def closed_loop(op: str, **options: Any) -> Measure:
         result = run_once(side, lab, op, **options)
         if op == "commit" and options.get("depth") == 1 and side.name == KAFKA:
             lab.kafka_commit_rate = result["rate"]
+        lab.keep_latencies(side, result)
         return common(result, side)
 
     return measure
@@ -51,6 +52,7 @@ def closed_loop(op: str, **options: Any) -> Measure:
 
 def commit_at_half_rate(side: Side, lab: Lab) -> Measured:
     result = run_once(side, lab, "commit", rate=lab.kafka_rate() / 2)
+    lab.keep_latencies(side, result)
     late = result["lag_us"]["p99"] / 1_000 if result["lag_us"] else 0.0
     return {**common(result, side), "sent late, p99": [late]}
 

@@ -30,6 +30,9 @@ class FakeLab:
             raise SideMissing(f"no {name} here")
         return NamedSide(name)
 
+    def take_latencies(self) -> dict[str, list[tuple[int, int]]]:
+        return {MUSTER: [(1_000_000, 98), (9_000_000, 2)], KAFKA: []}
+
     @contextmanager
     def fresh(self, name: str, own: Own) -> Iterator[Side]:
         yield self.side(name)
@@ -50,6 +53,10 @@ def test_every_run_begins_with_another_side() -> None:
     result = run(measure, runs=3)
     assert order == [MUSTER, KAFKA, KAFKA, MUSTER, MUSTER, KAFKA]
     assert result.samples["rate"] == {MUSTER: [1.0, 4.0, 5.0], KAFKA: [2.0, 3.0, 6.0]}
+
+
+def test_the_p99_of_all_runs_is_that_of_their_merged_latencies() -> None:
+    assert run(lambda side, lab: {"rate": [1.0]}, runs=1).p99_ms == {MUSTER: 9.0}
 
 
 def test_a_failed_run_is_tried_once_more_and_then_named() -> None:
