@@ -9,7 +9,7 @@ SEEDS ?= 300
 PYTEST := $(BIN)/python -m pytest
 
 .PHONY: help setup run test test-fast test-unit test-sim test-clients test-integration check fmt bench sim clean \
-  k8s images e2e e2e-api e2e-up e2e-in e2e-down
+  k8s promtool image images e2e e2e-api e2e-up e2e-in e2e-down
 
 help:
 	@echo "make run        three replicas, real flight data, real clients, a killed coordinator (under 90 s after set-up)"
@@ -77,8 +77,21 @@ override export CMD := $(value CMD) # as typed: `$$` in it is the shell's
 k8s: setup
 	$(E2E) build
 
+promtool: setup
+	$(E2E) promtool
+
 images: setup
 	$(E2E) images
+
+# The Dockerfile, with docker or buildah and a registry: make image BASE=python:3.11-slim TAG=muster:1
+BASE ?= python:3.11-slim
+TAG ?= muster:dev
+EXTRAS ?= coordinator,operator,cli
+
+image: setup
+	rm -rf dist && $(BIN)/python -m pip --quiet wheel --no-deps --wheel-dir dist .
+	@builder=$$(command -v docker || command -v buildah) || { echo "make image needs docker or buildah; make images needs neither"; exit 1; }; \
+	  $$builder build --file operator/Dockerfile --build-arg BASE=$(BASE) --build-arg EXTRAS=$(EXTRAS) --tag $(TAG) .
 
 e2e: setup
 	$(PYTEST) $(E2E_TESTS) --rung box

@@ -27,6 +27,7 @@ def main() -> int:
     parser.add_argument("--timeout", type=float, default=DEFAULT_TIMEOUT_S, help="seconds a command inside may take")
     verbs = parser.add_subparsers(dest="verb", required=True)
     verbs.add_parser("build", help="build the cluster's programs; prints their folder")
+    verbs.add_parser("promtool", help="build Prometheus' promtool; prints its path")
     verbs.add_parser("images", help="build our images; prints their names")
     verbs.add_parser("up", help="a node that stays up until `down`")
     verbs.add_parser("down", help="remove it; nothing but its logs is left")
@@ -51,6 +52,8 @@ def act(chosen: argparse.Namespace) -> int:
     match chosen.verb:
         case "build":
             print(build.build().folder)
+        case "promtool":
+            print(build.promtool())
         case "images":
             for image in images.build(build.build()).all():
                 print(f"{image.name}  {image.archive}")

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,11 @@ class Client:
         """Like `kubectl`."""
         return self._call("helm", words, given, timeout_s)
 
+    def plugin(self, *words: str, timeout_s: float = CALL_TIMEOUT_S) -> str:
+        """`kubectl muster`, from the environment that runs the tests."""
+        plugin = Path(sys.executable).with_name("kubectl-muster")
+        return self._run([str(plugin), *words, f"--namespace={self.namespace}"], None, timeout_s)
+
     def read(self, *words: str, timeout_s: float = CALL_TIMEOUT_S) -> Any:
         """`kubectl get … -o json`, parsed."""
         return json.loads(self.kubectl("get", *words, "--output=json", timeout_s=timeout_s))
@@ -57,7 +63,10 @@ class Client:
         return self.kubectl("apply", "--server-side", "--filename=-", given=given, timeout_s=timeout_s)
 
     def _call(self, program: str, words: tuple[str, ...], given: str | None, timeout_s: float) -> str:
-        argv = [str(self.tools.path(program)), f"--namespace={self.namespace}", *words]
+        return self._run([str(self.tools.path(program)), f"--namespace={self.namespace}", *words], given, timeout_s)
+
+    def _run(self, argv: list[str], given: str | None, timeout_s: float) -> str:
+        command = " ".join([Path(argv[0]).name, *argv[1:]])
         try:
             done = subprocess.run(
                 argv,
@@ -69,7 +78,7 @@ class Client:
                 check=False,
             )
         except subprocess.TimeoutExpired as slow:
-            raise Broken(f"`{program} {' '.join(words)}` took more than {timeout_s:.0f} s") from slow
+            raise Broken(f"`{command}` took more than {timeout_s:.0f} s") from slow
         if done.returncode != 0:
-            raise Refused(f"{program} {' '.join(words)}", done.returncode, done.stdout, done.stderr)
+            raise Refused(command, done.returncode, done.stdout, done.stderr)
         return done.stdout
