@@ -40,7 +40,11 @@ LAG: Final = schema(
         *_PLACE,
         *_PARTITION,
         required("minute_ms", pa.int64(), "start of the minute, ms since 1970"),
-        required("at_ms", pa.int64(), "time the row is true for: of the minute's last sample, else of its last commit"),
+        required(
+            "at_ms",
+            pa.int64(),
+            "what the row is true for: the minute's last sample, else its last commit; ms since 1970",
+        ),
         required(
             "committed_offset",
             pa.int64(),
