@@ -16,6 +16,8 @@ from typing import NoReturn
 
 import pytest
 
+from e2e import fleet
+from e2e.fleet import Cluster
 from e2e.node import session
 from e2e.node.client import Client
 from e2e.node.errors import Broken, Unavailable
@@ -25,7 +27,7 @@ from tests.conftest import pytest_terminal_summary as pytest_terminal_summary
 DUMP_CHARS_MAX = 20_000
 LOG_LINES_MAX = 60
 NAME_CHARS_MAX = 50
-RUNG_OF_FIXTURE = {"node": "node", "namespace": "node", "outside_a_box": "box"}
+RUNG_OF_FIXTURE = {"node": "node", "namespace": "node", "operator": "node", "outside_a_box": "box"}
 RUNGS = ("api", "box", "node")  # "api" is also what needs no fixture at all
 FAILED = pytest.StashKey[bool]()
 
@@ -82,6 +84,20 @@ def namespace(node: Description, request: pytest.FixtureRequest) -> Iterator[Cli
     if request.node.stash.get(FAILED, False):
         request.node.add_report_section("teardown", "cluster", dump(client))
     client.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture(scope="session")
+def operator(node: Description) -> Client:
+    """The operator, installed by the chart under exactly its shipped role; one a session."""
+    return fleet.install_operator(node)
+
+
+@pytest.fixture(scope="session")
+def shared(operator: Client, node: Description) -> Cluster:
+    """One CoordinatorCluster for all tests that leave it as it was."""
+    client = node.client("shared")
+    client.kubectl("create", "namespace", "shared")
+    return Cluster.create(client).ready()
 
 
 @pytest.fixture(scope="session")
