@@ -5,6 +5,7 @@ into docs/benchmarks.md (not with --no-doc). Exit code 1: a target is missed or 
 """
 
 import json
+import signal
 import sys
 import time
 import tomllib
@@ -26,6 +27,7 @@ RESULTS = HERE / "results"
 DOCUMENT = HERE.parent / "docs" / "benchmarks.md"
 MACHINE = "machine"
 RUNS_MAX = 100
+EXIT_TERMINATED = 128 + signal.SIGTERM
 
 
 def say(text: str) -> None:
@@ -65,6 +67,7 @@ def main(words: list[str]) -> int:
     except BenchError as error:
         print(error, file=sys.stderr)
         return 2
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))  # so that no cluster is left behind
     with lab:
         for row in rows:
             began = time.monotonic()

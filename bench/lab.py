@@ -8,6 +8,7 @@ both; every load row shows how much it was. Rows with `own` clusters run alone o
 import contextlib
 import fcntl
 import itertools
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -43,6 +44,9 @@ class Lab:
         except BlockingIOError:
             self._lock.close()
             raise BenchError("Another benchmark is running in this checkout; wait for its end.") from None
+        for side in (MUSTER, KAFKA):
+            for left_over in folder.glob(f"{side}-*"):
+                shutil.rmtree(left_over)
 
     def __enter__(self) -> "Lab":
         return self
@@ -89,8 +93,8 @@ class Lab:
             cluster = Muster(folder / "data", partitions=own.partitions, settings=own.settings)
         else:
             cluster = Kafka(folder, partitions=own.partitions)
-        cluster.start()
         try:
+            cluster.start()
             cluster.create_topics(own.topics)
             cluster.settle()
             if own.warm:
