@@ -90,11 +90,12 @@ EXTRAS ?= coordinator,operator,cli
 
 image: setup
 	rm -rf dist && $(BIN)/python -m pip --quiet wheel --no-deps --wheel-dir dist .
-	@builder=$$(command -v docker || command -v buildah) || { echo "make image needs docker or buildah; make images needs neither"; exit 1; }; \
-	  $$builder build --file operator/Dockerfile --build-arg BASE=$(BASE) --build-arg EXTRAS=$(EXTRAS) --tag $(TAG) .
+	@builder=$$(docker info >/dev/null 2>&1 && echo docker || command -v buildah) || \
+	  { echo "make image needs docker or buildah; make images needs neither"; exit 1; }; \
+	  $$builder build --file operator/Dockerfile --build-arg BASE=$(BASE) --build-arg EXTRAS=$(EXTRAS) --tag $(TAG) dist
 
 e2e: setup
-	$(PYTEST) $(E2E_TESTS) --rung box
+	$(PYTEST) $(E2E_TESTS) --rung box || [ $$? -eq 5 ] # 5: none of these tests is about the box
 	$(E2E) run -- $(PYTEST) $(E2E_TESTS)
 
 # Real etcd and API server on loopback; no root, no box.
