@@ -259,4 +259,5 @@ async def _until_first_ends(*parts: Callable[[], Awaitable[Untyped]]) -> None:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
     for task in done:
-        task.result()
+        if not task.cancelled():  # kopf, when it ends, cancels every task that it finds
+            task.result()

@@ -47,7 +47,8 @@ class Kube(Protocol):
         ...
 
     async def apply_status(self, manifest: Manifest) -> Manifest | None:
-        """Server-side apply of `.status` by `naming.STATUS_MANAGER`; None when the object (of that uid) is gone."""
+        """Server-side apply of `.status` by `naming.STATUS_MANAGER`, on the `metadata.resourceVersion` that was read:
+        `errors.Conflict` when the object changed or is another one by now; None when there is none of the name."""
         ...
 
     async def create(self, manifest: Manifest) -> bool:

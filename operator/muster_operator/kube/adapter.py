@@ -71,7 +71,7 @@ class KubeAdapter:
             "PATCH", known, namespace=namespace, name=name, subresource="status", verb="patch", content_type=APPLY,
             body=manifest, query={"fieldManager": naming.STATUS_MANAGER, "force": "true"},
         )  # fmt: skip
-        if answer.status == _GONE or is_uid_mismatch(answer):
+        if answer.status == _GONE:
             return None
         return _object(answer, known, verb="apply status of", name=name)
 

@@ -1,5 +1,8 @@
 """Writes `.status`: whole, by server-side apply under a field manager of its own, and only when it is worth a write.
 
+A write carries the resource version that was read: the API server ignores a uid in a status, so nothing else keeps the
+status of a deleted object from an object of the same name that was made since.
+
 The API server may store a status in other words than we sent (a pruned field after a CRD was left behind). So what it
 made
 of our last status is remembered, and the same intent is not sent again while that still stands.
@@ -58,7 +61,11 @@ class Reporter:
             {
                 "apiVersion": api_version_of(key),
                 "kind": key.kind,
-                "metadata": {"name": key.name, "namespace": key.namespace, "uid": uid},
+                "metadata": {
+                    "name": key.name,
+                    "namespace": key.namespace,
+                    "resourceVersion": live["metadata"]["resourceVersion"],
+                },
                 "status": status,
             }
         )

@@ -68,8 +68,10 @@ class FakeKube:
     async def apply_status(self, manifest: Mapping[str, Any]) -> Object | None:
         key = self._record("apply_status", manifest)
         live = self.objects.get(key)
-        if live is None or manifest["metadata"].get("uid", live["metadata"]["uid"]) != live["metadata"]["uid"]:
+        if live is None:
             return None
+        if manifest["metadata"]["resourceVersion"] != live["metadata"]["resourceVersion"]:
+            raise Conflict("Conflict", "the object has been modified")
         body = {k: copy.deepcopy(manifest[k]) for k in ("apiVersion", "kind", "metadata", "status")}
         body["metadata"] = {k: body["metadata"][k] for k in ("name", "namespace")}
         return self._apply(key, body, naming.STATUS_MANAGER)
@@ -174,7 +176,7 @@ class FakeKube:
         owned[manager] = mine
         merged = copy.deepcopy(live) if live is not None else {}
         merged = _merged(merged, body)
-        for path in sorted(given_up, key=len, reverse=True):
+        for path in _to_remove(given_up, {path for paths in owned.values() for path in paths}):
             _remove(merged, path)
         if live is None:
             merged["metadata"]["uid"] = f"uid-{next(self._uids)}"
@@ -271,7 +273,7 @@ def _paths(body: Any, at: Path = ()) -> list[Path]:
     if at in {("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace")}:
         return []
     if isinstance(body, Mapping):
-        return [path for k, v in body.items() for path in _paths(v, (*at, k))] or [at]
+        return [path for k, v in body.items() for path in _paths(v, (*at, k))] if body else [at]
     if isinstance(body, list) and (key := _list_key(body)):
         return [p for item in body for p in _paths(item, (*at, (key, tuple(item.get(one) for one in key))))]
     return [at]
@@ -287,6 +289,16 @@ def _merged(live: Any, body: Any) -> Any:
             new[name] for name in new if name not in old
         ]
     return copy.deepcopy(body)
+
+
+def _to_remove(given_up: set[Path], kept: set[Path]) -> list[Path]:
+    """`given_up`, with a list item as a whole where nobody owns anything of it any more; items before their leaves."""
+    found = set()
+    for path in given_up:
+        items = [path[: at + 1] for at, step in enumerate(path) if isinstance(step, tuple)]
+        dead = (item for item in items if not any(one[: len(item)] == item for one in kept))
+        found.add(next(dead, path))
+    return sorted(found, key=len)
 
 
 def _remove(live: Any, path: Path) -> None:

@@ -1,0 +1,109 @@
+"""The whole operator process against a real API server: kopf's watches, passes, Lease, and what it costs to do nothing.
+
+No controllers run here, so objects are made and statuses written, and no pod ever starts.
+"""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from e2e.node.client import Client
+from e2e.operator_process import install_crds, operator_process, wait_for
+
+pytestmark = pytest.mark.timeout(420)
+UNREACHABLE = "127.0.0.1:1"
+
+
+def group(name: str) -> dict[str, object]:
+    return {
+        "apiVersion": "muster.dev/v1alpha1", "kind": "ConsumerGroup", "metadata": {"name": name},
+        "spec": {"bootstrapServers": UNREACHABLE, "groupId": name, "topics": ["orders"]},
+    }  # fmt: skip
+
+
+def cluster(name: str) -> dict[str, object]:
+    return {
+        "apiVersion": "muster.dev/v1alpha1", "kind": "CoordinatorCluster", "metadata": {"name": name},
+        "spec": {"replicas": 3},
+    }  # fmt: skip
+
+
+@pytest.fixture
+def place(api: Client, request: pytest.FixtureRequest) -> Client:
+    """A namespace of the test's own with our CRDs served."""
+    install_crds(api)
+    name = request.node.name.replace("_", "-")[:50].strip("-")
+    api.kubectl("create", "namespace", name)
+    return api.within(name)
+
+
+def test_watches_and_passes(place: Client, tmp_path: Path) -> None:
+    """Objects made before and after the start are seen, changes by others are undone, a deletion ends it."""
+    place.apply(cluster("early"))
+    flags = (f"--namespace={place.namespace}", f"--own-namespace={place.namespace}")
+    with operator_process(place, tmp_path / "operator.log", *flags) as one:
+        wait_for("ready", lambda: one.probe("/readyz")[0] == 200, 90, one)
+        wait_for("the first cluster's StatefulSet", lambda: "statefulset" in names(place, "early"), 90, one)
+        place.apply(cluster("late"), group("g"))
+        wait_for("the second cluster's StatefulSet", lambda: "statefulset" in names(place, "late"), 60, one)
+        wait_for("a status", lambda: "status" in place.read("cg", "g"), 60, one)
+
+        budget = place.read("pdb", "early")["metadata"]["name"]
+        place.kubectl("patch", "pdb", budget, "--type=merge", '--patch={"spec":{"maxUnavailable":2}}')
+        wait_for("the budget to be mended", lambda: place.read("pdb", budget)["spec"]["maxUnavailable"] == 1, 60, one)
+        place.kubectl("delete", "cg", "g")
+        assert one.probe("/livez")[0] == 200
+        markers = [live["metadata"] for live in place.read("cc")["items"]]
+        assert not any(
+            "finalizers" in one or any("kopf" in key for key in one.get("annotations", {})) for one in markers
+        )
+        token = place.read("secret", "early-admin-token")["data"]["token"]
+        assert token not in one.log.read_text()
+    assert one.process.returncode == 0, one.log.read_text()[-3_000:]
+
+
+def names(place: Client, cluster_name: str) -> str:
+    """`kind/name` of what the cluster owns."""
+    selector = f"--selector=app.kubernetes.io/instance={cluster_name}"
+    return place.kubectl("get", "statefulsets,services,configmaps,pdb", selector, "--output=name", "--ignore-not-found")
+
+
+def test_a_converged_fleet_costs_no_write(place: Client, tmp_path: Path) -> None:
+    place.apply(*(group(f"g{number}") for number in range(200)), timeout_s=120)
+    flags = (f"--namespace={place.namespace}", f"--own-namespace={place.namespace}")
+    with operator_process(place, tmp_path / "operator.log", *flags) as one:
+        wait_for("200 statuses", lambda: statuses(place) == 200, 120, one)
+        time.sleep(15)
+        before, passes = one.writes(), one.metric("muster_operator_reconcile_total")
+        time.sleep(60)
+        assert one.metric("muster_operator_reconcile_total") > passes + 200, "nobody looked"
+        assert one.writes() == before
+
+
+def statuses(place: Client) -> int:
+    return sum("status" in live for live in place.read("cg", timeout_s=60)["items"])
+
+
+def test_two_operators_one_acts_and_the_other_takes_over(place: Client, tmp_path: Path) -> None:
+    place.apply(cluster("c"))
+    flags = (f"--namespace={place.namespace}", f"--own-namespace={place.namespace}")
+    with (
+        operator_process(place, tmp_path / "a.log", *flags, "--identity=a") as first,
+        operator_process(place, tmp_path / "b.log", *flags, "--identity=b") as second,
+    ):
+        both = {"a": first, "b": second}
+        wait_for("a leader", lambda: sum(leads(one) for one in both.values()) == 1, 90, first)
+        wait_for("children", lambda: "statefulset" in names(place, "c"), 60, first)
+        leader = next(one for one in both.values() if leads(one))
+        standby = next(one for one in both.values() if one is not leader)
+        wait_for("the standby to be ready", lambda: standby.probe("/readyz")[0] == 200, 90, standby)
+        assert standby.writes() == 0
+        leader.kill()
+        assert wait_for("the takeover", lambda: leads(standby), 60, standby) <= 20
+
+
+def leads(one: object) -> bool:
+    from e2e.operator_process import OperatorProcess
+
+    return isinstance(one, OperatorProcess) and one.metric("muster_operator_is_leader ") == 1

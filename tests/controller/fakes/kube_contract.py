@@ -1,0 +1,188 @@
+"""What the operator relies on about an API server, as expectations that run against the fake and a real kube-apiserver.
+
+Each takes `ports.Kube` and a namespace of its own in which the CRDs are served.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from muster_operator.errors import Conflict
+from muster_operator.ports import Kube
+
+GROUP = {"api_version": "muster.dev/v1alpha1", "kind": "ConsumerGroup"}
+CONFIG = {"api_version": "v1", "kind": "ConfigMap"}
+POD = {"api_version": "v1", "kind": "Pod"}
+
+
+def group(namespace: str, name: str = "g", **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": GROUP["api_version"], "kind": GROUP["kind"], "metadata": {"name": name, "namespace": namespace},
+        "spec": {"bootstrapServers": "kafka:9092", "groupId": name, "topics": ["orders"], **spec},
+    }  # fmt: skip
+
+
+def config(namespace: str, name: str = "m", **data: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": namespace, "labels": {"app": name}}, "data": data,
+    }  # fmt: skip
+
+
+def pod(namespace: str, name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace},
+        "spec": {"containers": [{"name": "main", "image": "none"}]},
+    }  # fmt: skip
+
+
+def status(read: Mapping[str, Any] | None, *conditions: str) -> dict[str, Any]:
+    """A status for the object that was read."""
+    assert read is not None
+    found = [
+        {"type": one, "status": "True", "reason": "R", "message": "m", "observedGeneration": 1,
+         "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        for one in conditions
+    ]  # fmt: skip
+    metadata = {key: read["metadata"][key] for key in ("name", "namespace", "resourceVersion")}
+    return {
+        "apiVersion": GROUP["api_version"], "kind": GROUP["kind"], "metadata": metadata, "status": {"conditions": found}
+    }  # fmt: skip
+
+
+async def an_equal_apply_changes_nothing(kube: Kube, namespace: str) -> None:
+    first = await kube.apply(config(namespace, a="1"))
+    again = await kube.apply(config(namespace, a="1"))
+    assert again["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+
+
+async def fields_left_out_vanish_and_those_of_others_stay(kube: Kube, namespace: str) -> None:
+    await kube.apply(config(namespace, a="1", b="2"))
+    assert await kube.patch({**config(namespace), "data": {"theirs": "3"}})
+    stored = await kube.apply(config(namespace, a="1"))
+    assert stored["data"] == {"a": "1", "theirs": "3"}
+
+
+async def the_generation_counts_changes_of_the_spec_only(kube: Kube, namespace: str) -> None:
+    first = await kube.apply(group(namespace))
+    labelled = group(namespace)
+    labelled["metadata"]["labels"] = {"a": "b"}
+    second = await kube.apply(labelled)
+    third = await kube.apply_status(status(second, "Ready"))
+    fourth = await kube.apply({**labelled, "spec": {**labelled["spec"], "replicas": 4}})
+    assert third is not None
+    assert [one["metadata"]["generation"] for one in (first, second, third, fourth)] == [1, 1, 1, 2]
+
+
+async def a_status_is_written_to_what_was_read_or_not_at_all(kube: Kube, namespace: str) -> None:
+    """The API server ignores a uid in the body of a status; the resource version is what it checks."""
+    first = await kube.apply(group(namespace))
+    assert await kube.delete(**GROUP, namespace=namespace, name="g", uid=first["metadata"]["uid"])
+    assert await kube.apply_status(status(first, "Ready")) is None
+    second = await kube.apply(group(namespace))
+    with pytest.raises(Conflict):
+        await kube.apply_status(status(first, "Ready"))
+    found = await kube.get(**GROUP, namespace=namespace, name="g")
+    assert found is not None
+    assert "status" not in found
+    assert await kube.apply_status(status(second, "Ready")) is not None
+
+
+async def a_condition_left_out_disappears_and_an_equal_status_changes_nothing(kube: Kube, namespace: str) -> None:
+    made = await kube.apply(group(namespace))
+    first = await kube.apply_status(status(made, "Ready", "Degraded"))
+    second = await kube.apply_status(status(first, "Ready"))
+    third = await kube.apply_status(status(second, "Ready"))
+    assert second is not None
+    assert third is not None
+    assert [one["type"] for one in third["status"]["conditions"]] == ["Ready"]
+    assert third["metadata"]["resourceVersion"] == second["metadata"]["resourceVersion"]
+
+
+async def applying_the_spec_leaves_the_status(kube: Kube, namespace: str) -> None:
+    made = await kube.apply(group(namespace))
+    await kube.apply_status(status(made, "Ready"))
+    stored = await kube.apply(group(namespace, replicas=3))
+    assert [one["type"] for one in stored["status"]["conditions"]] == ["Ready"]
+
+
+async def create_says_when_it_exists(kube: Kube, namespace: str) -> None:
+    assert await kube.create(config(namespace, a="1"))
+    assert not await kube.create(config(namespace, a="2"))
+    found = await kube.get(**CONFIG, namespace=namespace, name="m")
+    assert found is not None
+    assert found["data"] == {"a": "1"}
+
+
+async def delete_takes_only_the_object_of_that_uid(kube: Kube, namespace: str) -> None:
+    made = await kube.apply(config(namespace, a="1"))
+    stale = {**CONFIG, "namespace": namespace, "name": "m", "uid": "00000000-0000-0000-0000-000000000000"}
+    assert not await kube.delete(**stale)
+    assert await kube.get(**CONFIG, namespace=namespace, name="m") is not None
+    assert await kube.delete(**{**stale, "uid": made["metadata"]["uid"]})
+    assert await kube.get(**CONFIG, namespace=namespace, name="m") is None
+    assert not await kube.delete(**stale)
+
+
+async def an_eviction_takes_only_the_pod_of_that_uid(kube: Kube, namespace: str) -> None:
+    await kube.create(pod(namespace, "p"))
+    made = await kube.get(**POD, namespace=namespace, name="p")
+    assert made is not None
+    assert await kube.evict(namespace=namespace, pod="p", uid="00000000-0000-0000-0000-000000000000")
+    assert await kube.get(**POD, namespace=namespace, name="p") is not None, "another pod's eviction took this one"
+    assert await kube.evict(namespace=namespace, pod="p", uid=made["metadata"]["uid"])
+    assert await kube.get(**POD, namespace=namespace, name="p") is None
+    assert await kube.evict(namespace=namespace, pod="p", uid=made["metadata"]["uid"])
+
+
+async def replace_needs_the_version_that_was_read(kube: Kube, namespace: str) -> None:
+    lease = {
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l", "namespace": namespace},
+        "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15},
+    }  # fmt: skip
+    assert await kube.create(lease)
+    read = await kube.get(api_version="coordination.k8s.io/v1", kind="Lease", namespace=namespace, name="l")
+    assert read is not None
+    await kube.replace({**read, "spec": {**read["spec"], "holderIdentity": "b"}})
+    with pytest.raises(Conflict):
+        await kube.replace({**read, "spec": {**read["spec"], "holderIdentity": "c"}})
+
+
+async def patch_says_when_there_is_nothing(kube: Kube, namespace: str) -> None:
+    assert not await kube.patch(config(namespace, a="1"))
+    assert await kube.get(**CONFIG, namespace=namespace, name="m") is None
+
+
+async def a_secret_is_read_as_it_was_written(kube: Kube, namespace: str) -> None:
+    secret = {
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": namespace},
+        "stringData": {"token": "päss"},
+    }  # fmt: skip
+    assert await kube.secret_value(namespace=namespace, name="s", key="token") is None
+    assert await kube.create(secret)
+    assert await kube.secret_value(namespace=namespace, name="s", key="token") == "päss"
+    assert await kube.secret_value(namespace=namespace, name="s", key="other") is None
+
+
+async def a_list_is_selected_by_labels_and_says_kinds(kube: Kube, namespace: str) -> None:
+    await kube.apply(config(namespace, "one"))
+    await kube.apply(config(namespace, "two"))
+    found = await kube.list(**CONFIG, namespace=namespace, labels={"app": "two"})
+    assert [(one["apiVersion"], one["kind"], one["metadata"]["name"]) for one in found] == [("v1", "ConfigMap", "two")]
+
+
+EXPECTATIONS = (
+    an_equal_apply_changes_nothing,
+    fields_left_out_vanish_and_those_of_others_stay,
+    the_generation_counts_changes_of_the_spec_only,
+    a_status_is_written_to_what_was_read_or_not_at_all,
+    a_condition_left_out_disappears_and_an_equal_status_changes_nothing,
+    applying_the_spec_leaves_the_status,
+    create_says_when_it_exists,
+    delete_takes_only_the_object_of_that_uid,
+    an_eviction_takes_only_the_pod_of_that_uid,
+    replace_needs_the_version_that_was_read,
+    patch_says_when_there_is_nothing,
+    a_secret_is_read_as_it_was_written,
+    a_list_is_selected_by_labels_and_says_kinds,
+)
