@@ -95,7 +95,7 @@ def operator(node: Description) -> Client:
 def shared(operator: Client, node: Description) -> Cluster:
     """One CoordinatorCluster for all tests that leave it as it was."""
     client = node.client("shared")
-    client.kubectl("create", "namespace", "shared")
+    client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": client.namespace}})
     return Cluster.create(client).ready()
 
 
