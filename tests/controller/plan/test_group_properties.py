@@ -50,7 +50,7 @@ def assert_idle(model: ModelGroup) -> None:
     assert again.status == before
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(STEP, max_size=30), st.booleans())
 def test_whatever_happens_only_the_departed_are_removed(
     script: list[tuple[Any, int | None, int]], knows_generation: bool

@@ -107,7 +107,7 @@ def assert_done(model: ModelCluster) -> None:
     assert again.status == before
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(STEP, min_size=1, max_size=40))
 def test_whatever_happens_it_stays_safe_and_ends_well(script: list[tuple[object, int | None, int]]) -> None:
     model = fresh()
