@@ -2,8 +2,8 @@
 
 `pieces` yields rows of exactly [start, end), whatever the batch borders. Fetch answers end within a batch, which is
 no damage; the last sound batches of an answer are fetched again with the next one, because only what follows a batch
-proves its base offset (`decode.chain`). Offsets that the cluster deleted before they were read give a quarantine row of scope
-`gap`, or OffsetGone in a strict run; they are never passed over silently.
+proves its base offset (`decode.chain`). Offsets that the cluster deleted before they were read give a quarantine row of
+scope `gap`, or OffsetGone in a strict run; they are never passed over silently. Byte positions are within the answer.
 """
 
 from collections.abc import Iterator

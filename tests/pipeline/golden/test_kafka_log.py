@@ -1,0 +1,138 @@
+"""A log that a real Apache Kafka broker wrote decodes completely, and says what `kafka-consumer-groups` says."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from muster_pipeline.decode.segment import Account
+from muster_pipeline.schemas.records import RECORDS
+from pyspark.sql import SparkSession
+
+from tests.kafka_broker import KafkaBroker
+from tests.pipeline.golden.life import ODD_NAMES, Described, Life, live_on
+from tests.pipeline.golden.log_view import LogView, read
+
+pytestmark = [pytest.mark.pipeline, pytest.mark.java, pytest.mark.clients, pytest.mark.timeout(600)]
+
+SETTINGS = {
+    "offsets.retention.check.interval.ms": "300",
+    "log.segment.bytes": "1048576",
+    "log.cleaner.enable": "false",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Golden:
+    """The broker's answers and the log as decoded while the members were still there."""
+
+    life: Life
+    described: Described
+    folder: Path
+    view: LogView
+    accounts: list[Account]
+    damages: list[object]
+
+
+def topic_names(folder: Path) -> dict[str, str]:
+    """Topic id -> name, from the files that the broker keeps beside its logs."""
+    found = {}
+    for path in folder.glob("*/partition.metadata"):
+        ids = [line.split(": ")[1] for line in path.read_text().splitlines() if line.startswith("topic_id")]
+        found[ids[0]] = path.parent.name.rpartition("-")[0]
+    return found
+
+
+@pytest.fixture(scope="module")
+def golden(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Golden]:
+    with (
+        KafkaBroker(tmp_path_factory.mktemp("kafka"), SETTINGS) as broker,
+        live_on(broker.bootstrap, modern=True) as (life, described),
+    ):
+        view, accounts, damages = read(broker.data, topic_names(broker.data))
+        yield Golden(life=life, described=described, folder=broker.data, view=view, accounts=accounts, damages=damages)
+
+
+def test_every_byte_is_decoded(golden: Golden) -> None:
+    assert golden.damages == golden.view.damages == []
+    assert all(account.bytes_decoded == account.bytes_in for account in golden.accounts)
+    assert golden.view.key_types == {1, 2, 3, 5, 6, 7, 8, 16}
+    assert golden.view.transactions == {0: 1, 1: 1}
+
+
+def test_groups_are_those_that_kafka_lists(golden: Golden) -> None:
+    assert golden.view.groups() == set(golden.described.states)
+    assert golden.view.groups() == {"classic", "static", "left", "next-gen", "by-pattern", "trimmed", *ODD_NAMES}
+
+
+def test_committed_offsets_of_every_group_and_partition_are_kafkas(golden: Golden) -> None:
+    assert golden.view.offsets == golden.described.offsets
+    assert 1000 in golden.view.offsets.values(), "the committed transaction"
+    assert not {1001, 1002} & set(golden.view.offsets.values()), "the aborted and the open one"
+
+
+def test_members_and_assignments_of_every_group_are_kafkas(golden: Golden) -> None:
+    assert golden.view.all_members() == golden.described.members
+    assert {one.instance_id for one in golden.described.members.values()} == {None, "pod-0", "i:1"}
+
+
+def test_states_assignors_and_epochs_are_kafkas(golden: Golden) -> None:
+    for group, (state, assignor, epoch, target, members) in golden.described.states.items():
+        assert members == sum(of == group for of, _ in golden.view.all_members())
+        if group in golden.view.epochs:
+            assert golden.view.epochs[group] == {"group_epoch": epoch, "target_epoch": target}
+        elif group in golden.view.generations:
+            row = golden.view.generations[group]
+            assert (row["stage"], row["protocol"]) == ("completed" if state == "Stable" else "empty", assignor)
+        else:
+            assert (state, members) == ("Empty", 0)
+
+
+def test_generations_are_the_coordinators(golden: Golden) -> None:
+    """The tool does not print a classic group's generation, but a heartbeat is accepted with the right one only."""
+    checked = 0
+    for group, row in golden.view.generations.items():
+        for one in row["members"]:
+            who = (one["member_id"], one["instance_id"])
+            assert golden.life.heartbeat(group, row["generation"], *who) == 0
+            assert golden.life.heartbeat(group, row["generation"] + 1, *who) == 22
+            checked += 1
+    assert checked == 3
+
+
+def test_the_live_log_gives_the_same_rows_as_its_files(golden: Golden, spark: SparkSession, tmp_path: Path) -> None:
+    """By Fetch, in one batch and as a stream in small micro-batches over two runs of one checkpoint."""
+    files = spark.read.format("muster.segments").option("path", str(golden.folder)).option("cluster", "g").load()
+    options = {"bootstrap": golden.life.bootstrap, "cluster": "g", "rowsPerTrigger": "60"}
+    batch = spark.read.format("muster.offsets").options(**options).load()
+    stream = spark.readStream.format("muster.offsets").options(**options).load()
+    expected = table_of(files.toArrow())
+    assert expected.num_rows > 60
+    assert table_of(batch.toArrow()) == expected
+    out = str(tmp_path / "out")
+    for _ in range(2):
+        query = (
+            stream.writeStream.format("parquet")
+            .option("path", out)
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination(120)
+        assert query.exception() is None
+    assert table_of(spark.read.parquet(out).toArrow()) == expected
+
+
+def table_of(rows: pa.Table) -> pa.Table:
+    """Sorted, without the one column that tells a file from a fetch."""
+    named = rows.select([name for name in RECORDS.names if name != "segment_base"])
+    return named.sort_by([("log_partition", "ascending"), ("log_offset", "ascending")]).combine_chunks()
+
+
+def test_heads_are_the_log_ends(golden: Golden, spark: SparkSession) -> None:
+    options = {"bootstrap": golden.life.bootstrap, "cluster": "g"}
+    found = spark.read.format("muster.heads").options(**options).load().collect()
+    ends = {(row.topic, row.partition): (row.start_offset, row.end_offset, row.error) for row in found}
+    counts = {("flights", 0): 33, ("flights", 1): 33, ("flights", 2): 0, ("weather", 0): 17, ("weather", 1): 17}
+    assert ends == {place: (0, count, None) for place, count in counts.items()}
