@@ -49,7 +49,7 @@ def content(root: Path) -> dict[str, bytes]:
 
 @pytest.mark.pipeline
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_two_local_threads_of_spark_give_the_bytes_of_a_plain_process(
     spark: SparkSession, log: Path, plain: Path, tmp_path: Path
 ) -> None:
@@ -73,7 +73,7 @@ def spark_home(folder: Path) -> Path:
 
 @pytest.mark.pipeline
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("master", ["local[2]", "local-cluster[3,1,1024]"])
 def test_spark_submit_gives_the_same_bytes(
     spark: SparkSession, master: str, log: Path, plain: Path, tmp_path: Path
@@ -92,7 +92,7 @@ def test_spark_submit_gives_the_same_bytes(
         text=True,
         check=False,
         cwd=tmp_path,
-        timeout=380,
+        timeout=500,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert content(tmp_path / "out") == content(plain)
@@ -100,7 +100,7 @@ def test_spark_submit_gives_the_same_bytes(
 
 @pytest.mark.pipeline
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_the_plan_of_the_stage_has_no_exchange(spark: SparkSession, log: Path, tmp_path: Path) -> None:
     task = Stage(input=SegmentInput.listed(str(log), "c"), root=str(tmp_path), settings=SETTINGS)
     frame = distribute.frame(spark, task, distribute.ordered(task))
