@@ -1,0 +1,100 @@
+"""The admin adapter against a real Muster cluster: status and partitions, drain and back, and 421 followed."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+from muster_operator.admin.adapter import AdminAdapter
+from muster_operator.world.cluster import ReplicaView
+from muster_operator.world.views import Unknown
+
+from tests.cluster import MusterCluster, wait_until
+
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(180)]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MusterCluster]:
+    with MusterCluster(tmp_path_factory.mktemp("admin") / "data", partitions=8) as running:
+        yield running
+
+
+def token(cluster: MusterCluster) -> str:
+    return (cluster.folder / "admin-token").read_text().strip()
+
+
+def hosts(cluster: MusterCluster) -> dict[int, str]:
+    return {n: f"127.0.0.1:{cluster.port + 300 + n}" for n in range(3)}
+
+
+def ask(question: Callable[[AdminAdapter], Awaitable[Any]]) -> Any:
+    async def scene() -> Any:
+        adapter = AdminAdapter()
+        try:
+            return await question(adapter)
+        finally:
+            await adapter.close()
+
+    return asyncio.run(scene())
+
+
+def replica(cluster: MusterCluster, number: int) -> ReplicaView:
+    view = ask(lambda it: it.replica(host=hosts(cluster)[number], pod=f"c-{number}", token=token(cluster)))
+    assert isinstance(view, ReplicaView), view
+    return view
+
+
+def test_every_group_is_seen_from_its_leader(cluster: MusterCluster) -> None:
+    views = [replica(cluster, number) for number in range(3)]
+    assert [one.broker_id for one in views] == [0, 1, 2]
+    assert all(one.ready and one.cluster_id == views[0].cluster_id for one in views)
+    led = {group.group for one in views for group in one.groups if group.role == "leader"}
+    assert led == {group.group for group in views[0].groups}
+    leading = next(group for one in views for group in one.groups if group.role == "leader")
+    assert set(leading.match) == {0, 1, 2}
+    assert leading.voters == (0, 1, 2)
+
+
+def test_drain_to_nothing_and_back(cluster: MusterCluster) -> None:
+    host = hosts(cluster)[1]
+    ask(lambda it: it.drain(host=host, token=token(cluster)))
+    wait_until("drained", lambda: replica(cluster, 1).drain_phase == "drained", 30)
+    assert replica(cluster, 1).leaderships == 0
+    ask(lambda it: it.undrain(host=host, token=token(cluster)))
+    wait_until("idle", lambda: replica(cluster, 1).drain_phase == "idle", 30)
+
+
+def test_an_address_that_another_replica_answers_is_unknown(cluster: MusterCluster) -> None:
+    view = ask(lambda it: it.replica(host=hosts(cluster)[0], pod="c-2", token=token(cluster)))
+    assert isinstance(view, Unknown)
+    assert view.reason == "WrongReplica"
+
+
+def test_a_wrong_token_is_unknown_and_never_repeated(cluster: MusterCluster) -> None:
+    view = ask(lambda it: it.replica(host=hosts(cluster)[0], pod="c-0", token="not-this-one"))
+    assert isinstance(view, Unknown)
+    assert view.reason == "TokenRefused"
+    assert "not-this-one" not in view.message
+
+
+def test_a_silent_replica_is_unknown(cluster: MusterCluster) -> None:
+    view = ask(lambda it: it.replica(host="127.0.0.1:1", pod="c-0", token="t"))
+    assert isinstance(view, Unknown)
+    assert view.reason == "ReplicaUnreachable"
+
+
+def test_group_facts_are_found_whoever_is_asked_first(cluster: MusterCluster) -> None:
+    import kafka
+
+    consumer = kafka.KafkaConsumer(bootstrap_servers=cluster.bootstrap.split(","), group_id="facts")
+    consumer.commit({kafka.TopicPartition("t", 0): kafka.structs.OffsetAndMetadata(1, "", -1)})
+    consumer.close(autocommit=False)
+    for first in range(3):
+        ordered = dict(sorted(hosts(cluster).items(), key=lambda one: one[0] != first))
+        facts = ask(lambda it, known=ordered: it.group_facts(hosts=known, token=token(cluster), group_id="facts"))
+        assert not isinstance(facts, Unknown), facts
+        assert facts[0] >= 0
+    nobody = ask(lambda it: it.group_facts(hosts=hosts(cluster), token=token(cluster), group_id="nobody"))
+    assert isinstance(nobody, Unknown)
+    assert nobody.reason == "GroupNotFound"
