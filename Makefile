@@ -69,9 +69,10 @@ sim: setup
 bench: setup
 	$(BIN)/python -m bench $(ROWS)
 
-# Real Kubernetes (e2e/README.md). `k8s` and `images` are what the others build first.
+# Real Kubernetes (e2e/README.md). `k8s` and `images` are what the others build first. Boxes of different names do not meet.
 E2E := $(BIN)/python -m e2e.node
 E2E_TESTS ?= e2e
+BOX ?= node
 override export CMD := $(value CMD) # as typed: `$$` in it is the shell's
 
 k8s: setup
@@ -96,20 +97,20 @@ image: setup
 
 e2e: setup
 	$(PYTEST) $(E2E_TESTS) --rung box || [ $$? -eq 5 ] # 5: none of these tests is about the box
-	$(E2E) run -- $(PYTEST) $(E2E_TESTS)
+	$(E2E) --name run run -- $(PYTEST) $(E2E_TESTS)
 
 # Real etcd and API server on loopback; no root, no box.
 e2e-api: setup
 	$(PYTEST) $(E2E_TESTS) --rung api
 
 e2e-up: setup
-	$(E2E) up
+	$(E2E) --name $(BOX) up
 
 e2e-in:
-	@$(E2E) in -- sh -c "$$CMD"
+	@$(E2E) --name $(BOX) in -- sh -c "$$CMD"
 
 e2e-down:
-	@$(E2E) down
+	@$(E2E) --name $(BOX) down
 
 clean:
 	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

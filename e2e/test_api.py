@@ -1,8 +1,15 @@
-"""The API-only rung is a real API server: it validates, it has no controllers, and several may run at once."""
+"""The API-only rung is a real API server: it validates, it has no controllers, and several may run at once;
+none outlives its owner.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from e2e.node import session
+from e2e.node import daemon, session
+from e2e.node.box import start_ticks
 from e2e.node.client import Client, Refused
 
 pytestmark = pytest.mark.timeout(120)
@@ -39,3 +46,22 @@ def test_two_at_once(api: Client, tmp_path_factory: pytest.TempPathFactory) -> N
 
 def test_helm_talks_to_it(api: Client) -> None:
     assert "NAME" in api.helm("list")
+
+
+def test_a_killed_owner_takes_it_along(tmp_path: Path) -> None:
+    script = f"""
+import signal
+from pathlib import Path
+from e2e.node import session
+plane = session.api_only(Path({str(tmp_path)!r}))
+print(*(each.process.pid for each in plane.daemons), flush=True)
+signal.pause()
+"""
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as owner:
+        try:
+            assert owner.stdout is not None
+            pids = [int(word) for word in owner.stdout.readline().split()]
+        finally:
+            owner.kill()
+    assert len(pids) == 2, "etcd and kube-apiserver"
+    daemon.until("end of both", lambda: not any(start_ticks(pid) for pid in pids), 20)
