@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed-dev
 SEEDS ?= 300
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help setup run test test-fast test-unit test-sim test-clients test-integration check fmt bench sim clean \
+.PHONY: help setup run test test-fast test-unit test-sim test-clients test-integration check fmt bench operator-bench sim clean \
   k8s promtool image images e2e e2e-api e2e-up e2e-in e2e-down
 
 help:
@@ -68,6 +68,10 @@ sim: setup
 
 bench: setup
 	$(BIN)/python -m bench $(ROWS)
+
+# 1,000 ConsumerGroups against a real API server: operator start to converged, memory.
+operator-bench: setup
+	$(BIN)/python -m e2e.bench_operator
 
 # Real Kubernetes (e2e/README.md). `k8s` and `images` are what the others build first. Boxes of different names do not meet.
 E2E := $(BIN)/python -m e2e.node

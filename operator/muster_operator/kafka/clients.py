@@ -84,12 +84,11 @@ class Clients:
                 raise Transient("TooManyClusters", f"more than {KAFKA_CLIENTS_MAX} Kafka clusters are asked already")
         try:
             made = self._factory(bootstrap)
-        except (kafka.errors.KafkaError, OSError, ValueError) as error:
+        except (kafka.errors.KafkaError, OSError, ValueError):
             with self._lock:
                 self._silent_until_ms[bootstrap] = self._clock.monotonic_ms() + KAFKA_UNREACHABLE_FOR_MS
-            raise Transient(
-                "BootstrapUnreachable", f"no broker answers at {bootstrap} ({type(error).__name__})"
-            ) from None
+            # The same words as above: a message that alternates would be a status write each time.
+            raise Transient("BootstrapUnreachable", f"no broker answers at {bootstrap}") from None
         with self._lock:
             known = self._clients.setdefault(bootstrap, made)
             self._silent_until_ms.pop(bootstrap, None)
