@@ -16,10 +16,13 @@ from typing import Any
 
 from bench import generator
 from bench.compare import DISK, ECHO, KAFKA, KAFKA_FSYNC, MUSTER, UVLOOP
+from bench.echo_side import Echo
 from bench.errors import BenchError, SideMissing
 from bench.histogram import Buckets, merge
+from bench.kafka_side import Kafka, KafkaFsync
+from bench.muster_side import Muster
 from bench.row import Own
-from bench.sides import Cluster, Disk, Echo, Kafka, KafkaFsync, Muster, Side
+from bench.sides import Cluster, Disk, Side
 
 FOLDER = Path(__file__).resolve().parents[1] / ".cache" / "bench"
 WARMUP_LOADS = (("heartbeat", 32, "6s"), ("commit", 10, "6s"), ("offset-fetch", 4, "3s"))

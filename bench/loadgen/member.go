@@ -6,6 +6,7 @@ import (
 )
 
 const (
+	codeUnknownTopic                                            = 3
 	codeNone, codeLoading, codeNotAvailable, codeNotCoordinator = 0, 14, 15, 16
 	codeUnknownMember, codeRebalance, codeMemberIDRequired      = 25, 27, 79
 	rejoinsMax                                                  = 200
@@ -157,7 +158,8 @@ func (m *member) insist(what string, frame []byte, read func([]byte) (int16, err
 		if code, err = read(answer); err != nil || code == codeNone {
 			return err
 		}
-		if !retriable(code) {
+		// 3: a broker that has not yet heard of a topic just made
+		if !retriable(code) && code != codeUnknownTopic {
 			break
 		}
 		if err := m.connectAgain(); err != nil {

@@ -5,10 +5,11 @@ from pathlib import Path
 from bench.compare import MUSTER, Target
 from bench.errors import RunFailed
 from bench.lab import Lab
+from bench.muster_side import Muster
 from bench.row import Measured, Own, Row
 from bench.rows.load import run_once
 from bench.rows.million import fill
-from bench.sides import Muster, Side
+from bench.sides import Side
 
 RATE = 500
 WINDOW = "20s"

@@ -2,9 +2,10 @@
 
 from bench.compare import MUSTER, Target
 from bench.lab import Lab
+from bench.muster_side import Muster
 from bench.row import Measured, Row
 from bench.rows.rebalance import storm_of
-from bench.sides import Muster, Side
+from bench.sides import Side
 
 
 def measure(side: Side, lab: Lab) -> Measured:

@@ -6,9 +6,9 @@ import pytest
 
 from bench import generator
 from bench.compare import ECHO, UVLOOP
+from bench.echo_side import Echo
 from bench.errors import BenchError, RunFailed
 from bench.histogram import percentile_us
-from bench.sides import Echo
 from tests.java_tools import give_up
 
 pytestmark = pytest.mark.slow

@@ -1,0 +1,134 @@
+"""Three Kafka brokers as a side of the benchmark, as shipped or with the offsets topic synced."""
+
+import contextlib
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+)
+from typing_extensions import override
+
+from bench import processes
+from bench.compare import KAFKA, KAFKA_FSYNC
+from bench.kafka_cluster import KafkaCluster
+from bench.sides import ADMIN_TIMEOUT_S, SETTLE_TIMEOUT_S, Cluster, Side, admin_client
+from tests.cluster import wait_until
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+class Kafka(Cluster):
+    name = KAFKA
+
+    def __init__(self, folder: Path, *, partitions: int = 50) -> None:
+        self.folder = folder
+        self.cluster = KafkaCluster(folder, offsets_partitions=partitions)
+
+    @property
+    @override
+    def bootstrap(self) -> str:
+        return self.cluster.bootstrap
+
+    @override
+    def pids(self) -> list[int]:
+        return [self.cluster.pid(node) for node in range(self.nodes)]
+
+    @override
+    def start(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        try:
+            self.cluster.start()
+            # The offsets topic is made with the first look-up, and a broker may be fenced until it has caught up.
+            wait_until("all brokers are in", self._all_in, SETTLE_TIMEOUT_S, 0.5)
+            self.coordinator("first")
+        except BaseException:
+            self.stop()
+            raise
+
+    def _all_in(self) -> bool:
+        brokers = admin_client(self.bootstrap).list_topics(timeout=ADMIN_TIMEOUT_S).brokers
+        return len(brokers) == self.nodes
+
+    @override
+    def stop(self) -> None:
+        self.cluster.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @override
+    def kill(self, node: int) -> None:
+        self.cluster.signal(node, signal.SIGKILL)
+
+    @override
+    def revive(self, node: int, *, wait: bool = True) -> None:
+        self.cluster.start_broker(node, wait=wait)
+        if wait:
+            wait_until("all brokers are in", self._all_in, SETTLE_TIMEOUT_S, 0.5)
+
+    @override
+    def signal(self, node: int, number: signal.Signals) -> None:
+        self.cluster.signal(node, number)
+
+    @override
+    def drain(self, node: int) -> None:
+        """Kafka's way out of duty is its controlled shutdown."""
+        self.cluster.signal(node, signal.SIGTERM)
+
+    @override
+    def back_on_duty(self, node: int) -> None:
+        self.cluster.wait_ended(node)
+        self.revive(node)
+
+    @override
+    def held_bytes(self) -> list[int]:
+        return [processes.live_heap_bytes(pid) for pid in self.pids()]
+
+    def set_offsets_fsync(self, *, on: bool) -> None:
+        """`flush.messages=1` on the offsets topic, or its default."""
+        what = AlterConfigOpType.SET if on else AlterConfigOpType.DELETE
+        entry = ConfigEntry("flush.messages", "1" if on else None, incremental_operation=what)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, OFFSETS_TOPIC, incremental_configs=[entry])
+        admin = admin_client(self.bootstrap)
+        for future in admin.incremental_alter_configs([resource]).values():
+            future.result(ADMIN_TIMEOUT_S)
+        time.sleep(0.5)  # brokers learn of it from the metadata log
+
+
+class KafkaFsync(Side):
+    """The same brokers, every record of the offsets topic synced: Muster's promise, not Kafka's as shipped."""
+
+    name = KAFKA_FSYNC
+
+    def __init__(self, kafka: Kafka) -> None:
+        self._kafka = kafka
+
+    @property
+    @override
+    def bootstrap(self) -> str:
+        return self._kafka.bootstrap
+
+    @override
+    def pids(self) -> list[int]:
+        return self._kafka.pids()
+
+    @override
+    def start(self) -> None:
+        """Runs already."""
+
+    @override
+    def stop(self) -> None:
+        """Whoever started Kafka stops it."""
+
+    @contextlib.contextmanager
+    @override
+    def active(self) -> Iterator[None]:
+        self._kafka.set_offsets_fsync(on=True)
+        try:
+            yield
+        finally:
+            self._kafka.set_offsets_fsync(on=False)

@@ -1,0 +1,84 @@
+"""Three Muster replicas as a side of the benchmark."""
+
+import shutil
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+
+from typing_extensions import override
+
+from bench import processes
+from bench.compare import MUSTER
+from bench.errors import RunFailed
+from bench.sides import ADMIN_TIMEOUT_S, SETTLE_TIMEOUT_S, Cluster
+from tests.cluster import MusterCluster, wait_until
+
+
+class Muster(Cluster):
+    name = MUSTER
+
+    def __init__(self, folder: Path, *, partitions: int = 50, settings: Mapping[str, str] | None = None) -> None:
+        self.cluster = MusterCluster(folder, partitions=partitions, settings=dict(settings or {}))
+
+    @property
+    @override
+    def bootstrap(self) -> str:
+        return self.cluster.bootstrap
+
+    @override
+    def pids(self) -> list[int]:
+        return [self.cluster.pid(node) for node in range(self.nodes)]
+
+    @override
+    def start(self) -> None:
+        self.cluster.start()
+
+    @override
+    def stop(self) -> None:
+        self.cluster.stop()
+        shutil.rmtree(self.cluster.folder, ignore_errors=True)
+
+    @override
+    def settle(self) -> None:
+        """Preferred leaderships are taken back after 30 s; then every replica leads a third."""
+
+        def spread() -> bool:
+            led = [self.metric(node, "muster_leaderships") for node in range(self.nodes)]
+            return max(led) - min(led) <= 2
+
+        wait_until("leaderships are spread", spread, SETTLE_TIMEOUT_S, 0.5)
+
+    def metric(self, node: int, name: str) -> float:
+        for line in self.cluster.metrics(node).splitlines():
+            if line.startswith(name + " "):
+                return float(line.rpartition(" ")[2])
+        raise RunFailed(f"replica {node} has no metric {name}")
+
+    @override
+    def kill(self, node: int) -> None:
+        self.cluster.kill(node)
+
+    @override
+    def revive(self, node: int, *, wait: bool = True) -> None:
+        self.cluster.start_replica(node, wait_ready=wait)
+
+    @override
+    def signal(self, node: int, number: signal.Signals) -> None:
+        self.cluster.kill(node, number)
+
+    @override
+    def drain(self, node: int) -> None:
+        code, body = self.cluster.admin(node, "/v1/drain", post={})
+        if code != 202:
+            raise RunFailed(f"drain of replica {node}: {code} {body}")
+
+    @override
+    def back_on_duty(self, node: int) -> None:
+        wait_until("drained", lambda: self.cluster.status(node)["drain"]["phase"] == "drained", ADMIN_TIMEOUT_S)
+        code, body = self.cluster.admin(node, "/v1/undrain", post={})
+        if code >= 300:
+            raise RunFailed(f"undrain of replica {node}: {code} {body}")
+
+    @override
+    def held_bytes(self) -> list[int]:
+        return [processes.resident_bytes(pid) for pid in self.pids()]
