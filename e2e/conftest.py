@@ -2,6 +2,7 @@
 
 `node`       the real node this pytest runs on (started by `make e2e`, or `make e2e-in` on one that stays up)
 `namespace`  a kubectl/helm client in a namespace of the test's own, deleted afterwards
+`shared`     one CoordinatorCluster of the chart's operator; `group` makes the test's own group of real consumers on it
 `api`        a real etcd and kube-apiserver on loopback, no controllers, no root; one a session
 
 When a test fails, what its namespace holds (objects, events, logs) is added to its report, bounded.
@@ -10,14 +11,14 @@ Without the part it needs a test is skipped with the reason, or fails where MUST
 
 import os
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
 from e2e import fleet
-from e2e.fleet import Cluster
+from e2e.fleet import SESSION_S, Cluster, Group
 from e2e.node import session
 from e2e.node.client import Client
 from e2e.node.errors import Broken, Unavailable
@@ -27,7 +28,8 @@ from tests.conftest import pytest_terminal_summary as pytest_terminal_summary
 DUMP_CHARS_MAX = 20_000
 LOG_LINES_MAX = 60
 NAME_CHARS_MAX = 50
-RUNG_OF_FIXTURE = {"node": "node", "namespace": "node", "operator": "node", "outside_a_box": "box"}
+GROUP_NAME_CHARS_MAX = 40
+RUNG_OF_FIXTURE = {"node": "node", "namespace": "node", "operator": "node", "shared": "node", "outside_a_box": "box"}
 RUNGS = ("api", "box", "node")  # "api" is also what needs no fixture at all
 FAILED = pytest.StashKey[bool]()
 
@@ -97,6 +99,28 @@ def shared(operator: Client, node: Description) -> Cluster:
     client = node.client("shared")
     client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": client.namespace}})
     return Cluster.create(client).ready()
+
+
+@pytest.fixture
+def group(shared: Cluster, node: Description, request: pytest.FixtureRequest) -> Iterator[Callable[..., Group]]:
+    """Makes the test's group, Stable, with records consumed; deletes it afterwards."""
+    made: list[Group] = []
+
+    def make(*, static: bool = True, replicas: int = 3, session_s: int = SESSION_S, **spec: Any) -> Group:
+        words = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower().removeprefix("test_"))
+        name = words[:GROUP_NAME_CHARS_MAX].strip("-")
+        one = Group(cluster=shared, image=node.demo_image, name=name, static=static, session_s=session_s, spec=spec)
+        made.append(one.create(replicas))
+        one.stable(replicas)
+        one.produce(300)
+        one.all_seen()
+        return one
+
+    yield make
+    if request.node.stash.get(FAILED, False):
+        request.node.add_report_section("teardown", "cluster", dump(shared.client))
+    for one in made:
+        one.delete()
 
 
 @pytest.fixture(scope="session")

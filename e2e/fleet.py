@@ -23,6 +23,8 @@ from e2e.node.session import Description
 OPERATOR_NAMESPACE = "muster"
 CLUSTER = "main"
 READY_S = 180.0
+SESSION_S = 20
+"""Session timeout of a test's group: longer than a pod takes to come back on a busy machine."""
 CONSUMER = Path(__file__).with_name("consumer.py")
 ADMIN_TIMEOUT_S = 3.0
 
@@ -204,7 +206,7 @@ class Group:
     image: str
     name: str
     partitions: int = 6
-    session_s: int = 10
+    session_s: int = SESSION_S
     static: bool = True
     spec: dict[str, Any] = field(default_factory=dict)
     produced: list[str] = field(default_factory=list)

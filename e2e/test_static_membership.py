@@ -4,40 +4,19 @@ Every test prints the generations before and after, and every record that was pr
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from e2e.cut import cut_off
-from e2e.fleet import Cluster, Group, condition, is_ready, until
-from e2e.node.session import Description
+from e2e.fleet import SESSION_S, Group, condition, is_ready, until
 
 pytestmark = pytest.mark.timeout(300)
 
-SESSION_S = 20
 LATE_S = 10.0
 """How much later than the session timeout an expulsion may be seen, on a busy machine."""
 
 both = pytest.mark.parametrize("static", [True, False], ids=["static", "dynamic"])
-
-
-@pytest.fixture
-def group(shared: Cluster, node: Description, request: pytest.FixtureRequest) -> Iterator[Callable[..., Group]]:
-    """Makes the test's group, Stable, with records consumed; deletes it afterwards."""
-    made: list[Group] = []
-
-    def make(*, static: bool, replicas: int = 3, session_s: int = SESSION_S) -> Group:
-        name = request.node.name.lower().replace("_", "-").replace("[", "-").rstrip("]").removeprefix("test-")[:40]
-        one = Group(cluster=shared, image=node.demo_image, name=name, static=static, session_s=session_s)
-        made.append(one.create(replicas))
-        one.stable(replicas)
-        one.produce(300)
-        one.all_seen()
-        return one
-
-    yield make
-    for one in made:
-        one.delete()
 
 
 def compare(group: Group, before: int, after: int) -> int:
@@ -116,7 +95,7 @@ def test_scale_down_moves_the_partitions_at_once(group: Callable[..., Group], st
 
 @both
 def test_network_partition_of_a_pod(group: Callable[..., Group], static: bool) -> None:
-    """Expelled at the session timeout and not before. Back again, the static id joins anew and everything is consumed."""
+    """Expelled at the session timeout and not before. Back again, the static id joins anew; all is consumed."""
     mine = group(static=static)
     before, victim = mine.stable(3), f"{mine.name}-2"
     cut_s = time.monotonic()
