@@ -6,7 +6,7 @@ from typing import Any
 
 from muster_operator.api.fields import Record, spec_field
 from muster_operator.api.schema import Boolean, ListOf, Text
-from muster_operator.api.status import CONDITIONS, COUNT, LONG, TIME, WORD
+from muster_operator.api.status import CONDITIONS, COUNT, LONG, RESTARTED_AT, TIME, WORD
 
 # ruff: noqa: RUF009  # a field is a call with its shape and text
 
@@ -52,5 +52,8 @@ class ClusterStatus:
     )
     bootstrap_servers: ClusterBootstrap | None = spec_field(
         Record(ClusterBootstrap), "Where clients begin, inside and outside of the Kubernetes cluster."
+    )
+    restarted_at: str | None = spec_field(
+        RESTARTED_AT, "Annotation muster.dev/restarted-at that this status is about. Absent: no restart was asked for."
     )
     selector: str | None = spec_field(Text(max_length=1000), "Label selector of the pods.")

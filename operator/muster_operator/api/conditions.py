@@ -73,7 +73,10 @@ class Reason(Word):
     QUORUM_HEALTHY = "QuorumHealthy", "Every Raft group that was seen has a caught-up majority."
     QUORUM_LOST = "QuorumLost", "At least one Raft group has no caught-up majority."
     QUORUM_UNKNOWN = "QuorumUnknown", "Some Raft group has no leader that answered in this pass."
-    NOT_FORMED = "NotFormed", "The coordinators have not formed their cluster yet."
+    NOT_FORMED = (
+        "NotFormed",
+        "The coordinators have not formed their cluster yet: it never had all its majorities so far.",
+    )
     REPLICAS_UNREACHABLE = "ReplicasUnreachable", "A coordinator's admin API did not answer."
     REPLICAS_NOT_READY = "ReplicasNotReady", "Fewer coordinators than wanted are Ready."
     CATCHING_UP = "CatchingUp", "A coordinator that was replaced still lacks entries."

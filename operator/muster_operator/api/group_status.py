@@ -6,7 +6,7 @@ from typing import Any
 
 from muster_operator.api.fields import Record, spec_field
 from muster_operator.api.schema import ListOf, Text
-from muster_operator.api.status import CONDITIONS, COUNT, LONG, SENTENCE, TIME, WORD
+from muster_operator.api.status import CONDITIONS, COUNT, LONG, RESTARTED_AT, SENTENCE, TIME, WORD
 
 # ruff: noqa: RUF009  # a field is a call with its shape and text
 
@@ -54,7 +54,9 @@ class GroupBootstrap:
 class GroupStatus:
     observed_generation: int | None = spec_field(LONG, "metadata.generation of the spec that this status is about.")
     conditions: tuple[Any, ...] | None = spec_field(CONDITIONS, "Judgements with their reasons.")
-    state: str | None = spec_field(WORD, "Kafka's name of the group's state, or Unknown.")
+    state: str | None = spec_field(
+        WORD, "Kafka's name of the group's state, or Unknown. Empty also when the group does not exist yet: see Ready."
+    )
     generation: int | None = spec_field(LONG, "Generation of the group. Absent: the cluster does not tell.")
     coordinator: str | None = spec_field(WORD, "Broker that coordinates the group, or Unknown.")
     protocol: str | None = spec_field(WORD, "Assignor that the members agreed on.")
@@ -70,5 +72,8 @@ class GroupStatus:
     replicas: int | None = spec_field(COUNT, "Consumer pods that exist.")
     ready_replicas: int | None = spec_field(COUNT, "Consumer pods that are Ready.")
     ready_text: str | None = spec_field(WORD, "readyReplicas/wanted, for kubectl get; - when only observing.")
+    restarted_at: str | None = spec_field(
+        RESTARTED_AT, "Annotation muster.dev/restarted-at that this status is about. Absent: no restart was asked for."
+    )
     selector: str | None = spec_field(Text(max_length=1000), "Label selector of the pods, for the scale subresource.")
     bootstrap_servers: GroupBootstrap | None = spec_field(Record(GroupBootstrap), "Where the group's cluster is.")

@@ -13,6 +13,8 @@ COUNT: Final = Integer(low=0, high=2**31 - 1)
 LONG: Final = Integer(low=0, high=2**62)
 # The API server reads bounds as float64, where 2**63 - 1 becomes 2**63: no int64, and every status would be refused.
 WORD: Final = Text(max_length=253)
+RESTARTED_AT: Final = Text(max_length=253)
+"""No format: the annotation is anybody's text, and a status that is refused for it would say nothing at all."""
 SENTENCE: Final = Text(max_length=32_768)
 
 

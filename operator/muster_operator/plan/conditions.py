@@ -10,7 +10,11 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from muster_operator.api.conditions import Reason
+from muster_operator.api.status import RESTARTED_AT
 from muster_operator.limits import MESSAGE_CHARS_MAX
+from muster_operator.world.views import OwnerView
+
+RESTARTED_AT_CHARS_MAX = RESTARTED_AT.max_length
 
 Tristate = Literal["True", "False", "Unknown"]
 
@@ -43,6 +47,12 @@ def merged(
 def condition(stored: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
     """The stored condition of this type; {} when there is none."""
     return next((one for one in stored.get("conditions") or () if one.get("type") == type_), {})
+
+
+def restart_told(owner: OwnerView, *, paused: bool) -> dict[str, str]:
+    """`restartedAt`: the restart that a status is about. A paused object has not taken up a newer one."""
+    told = owner.status.get("restartedAt") if paused else owner.restarted_at
+    return {} if told is None else {"restartedAt": str(told)[:RESTARTED_AT_CHARS_MAX]}
 
 
 def timestamp(ms: int) -> str:

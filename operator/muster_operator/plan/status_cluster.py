@@ -11,7 +11,7 @@ from muster_operator import naming
 from muster_operator.api.conditions import ClusterCondition, Reason
 from muster_operator.plan import quorum
 from muster_operator.plan.children import ChildrenPlan
-from muster_operator.plan.conditions import Finding, finding, merged, timestamp
+from muster_operator.plan.conditions import Finding, condition, finding, merged, restart_told, timestamp
 from muster_operator.plan.pods import broken
 from muster_operator.plan.rollout import Step
 from muster_operator.plan.settings import PlanSettings
@@ -49,6 +49,7 @@ def cluster_status(
             now_ms=world.now_ms,
         ),
     }
+    status |= restart_told(owner, paused=owner.paused)
     if isinstance(statefulset, StatefulSetView):
         status |= _of_statefulset(world, statefulset, kept, step)
     else:
@@ -103,6 +104,15 @@ def _rollout(world: ClusterWorld, statefulset: StatefulSetView, step: Step) -> d
 
 
 def _quorum(world: ClusterWorld, settings: PlanSettings) -> Finding:
+    """Until every group had its majority once, nothing can be lost: the cluster is forming."""
+    type_ = ClusterCondition.QUORUM_AVAILABLE
+    found = _quorum_now(world, settings)
+    if found.status != "True" and condition(world.owner.status, type_).get("reason") in (None, Reason.NOT_FORMED):
+        return Finding(type=type_, status=found.status, reason=Reason.NOT_FORMED, message=found.message)
+    return found
+
+
+def _quorum_now(world: ClusterWorld, settings: PlanSettings) -> Finding:
     type_ = ClusterCondition.QUORUM_AVAILABLE
     statefulset = world.statefulset
     views = [view for view in world.replicas.values() if isinstance(view, ReplicaView)]

@@ -12,7 +12,7 @@ from muster_operator import naming
 from muster_operator.api.conditions import GroupCondition, Reason
 from muster_operator.api.group_status import MEMBERS_MAX
 from muster_operator.plan.children import ChildrenPlan
-from muster_operator.plan.conditions import Finding, finding, merged
+from muster_operator.plan.conditions import Finding, finding, merged, restart_told
 from muster_operator.plan.partitions import UNKNOWN, by_partition, lag_of, lag_over, text_of
 from muster_operator.plan.pods import broken, missing, observed, outdated
 from muster_operator.plan.rebalances import MOVING, last_rebalance
@@ -20,6 +20,8 @@ from muster_operator.plan.scaling import Departure, naming_some
 from muster_operator.plan.static_membership import address, judge, pod_of
 from muster_operator.world.group import GroupView, GroupWorld, MemberView, PartitionView
 from muster_operator.world.views import StatefulSetView, Unknown
+
+NO_SUCH_GROUP = "Dead"
 
 
 def group_status(world: GroupWorld, *, children: ChildrenPlan, leaving: Departure) -> dict[str, Any]:
@@ -33,7 +35,7 @@ def group_status(world: GroupWorld, *, children: ChildrenPlan, leaving: Departur
             f"{key}={value}" for key, value in naming.selector(component=naming.CONSUMER, instance=owner.name).items()
         ),
         "lagText": lag.text,
-        "state": group.state if isinstance(group, GroupView) else UNKNOWN,
+        "state": _state(group),
         "conditions": merged(
             owner.status,
             (
@@ -48,6 +50,7 @@ def group_status(world: GroupWorld, *, children: ChildrenPlan, leaving: Departur
             now_ms=world.now_ms,
         ),
     }
+    status |= restart_told(owner, paused=is_paused(world))
     status |= _of_pods(world)
     if isinstance(world.bootstrap, str):
         status["bootstrapServers"] = {"internal": world.bootstrap}
@@ -65,6 +68,13 @@ def unknown_reason(unknown: Unknown) -> Reason:
         return Reason(unknown.reason)
     except ValueError:
         return Reason.NOT_OBSERVED
+
+
+def _state(group: GroupView | Unknown) -> str:
+    """Kafka says Dead of a group that does not exist, which reads like a failure; Ready says that it does not exist."""
+    if isinstance(group, Unknown):
+        return UNKNOWN
+    return "Empty" if group.state == NO_SUCH_GROUP else group.state
 
 
 def _of_pods(world: GroupWorld) -> dict[str, Any]:
@@ -147,7 +157,7 @@ def _ready(world: GroupWorld, children: ChildrenPlan) -> Finding:
         return finding(type_, False, Reason.GROUP_REBALANCING, f"the group is in {group.state}")
     if world.spec.template is not None and world.spec.replicas == 0:
         return finding(type_, True, Reason.SCALED_TO_ZERO, "`replicas` is 0 and no pod is left")
-    if group.state == "Dead":
+    if group.state == NO_SUCH_GROUP:
         return finding(type_, False, Reason.GROUP_NOT_FOUND, "the coordinator does not know the group")
     if not group.members:
         return finding(type_, False, Reason.GROUP_EMPTY, "the group has no members")

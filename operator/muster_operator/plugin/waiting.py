@@ -13,6 +13,10 @@ def restart_progress(obj: Mapping[str, Any], *, restarted_at: str) -> tuple[str,
     status that happens to be Ready is not taken for the end of a restart that has not begun.
     """
     status = obj.get("status", {})
+    if obj.get("kind") == "ConsumerGroup" and not obj.get("spec", {}).get("template"):
+        return "halted", "it has no `template`: the operator runs no pods of it"
+    if condition(obj, "Paused").get("status") == "True":
+        return "running", "it is paused"
     if status.get("restartedAt") != restarted_at:
         return "running", "the operator has not taken it up yet"
     degraded = condition(obj, "Degraded")

@@ -50,7 +50,7 @@ class StatefulSetView:
     current_revision: str
     update_revision: str
     template_hash: str
-    """Hash of the pod template as we applied it (annotation `muster.dev/manifest-hash`), "" when never applied by us."""
+    """Hash of the pod template as we applied it (annotation `muster.dev/manifest-hash`), "" when never applied."""
     pods: tuple[PodView, ...]
     """All pods owned by it, terminating ones included, by ordinal."""
 

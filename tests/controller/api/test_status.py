@@ -39,6 +39,7 @@ def of_cluster() -> Iterator[Status]:
     yield from go(30)
     model.heal()
     model.set_replicas(5)
+    model.restarted_at = "2026-01-01T00:00:00.000+00:00"
     yield from go(20)
 
 
@@ -61,6 +62,8 @@ def of_group() -> Iterator[Status]:
         model.reachable = False
         yield from go(5)
         model.reachable = True
+        model.restarted_at = "2026-01-01T00:00:00.000+00:00"
+        yield from go(5)
         model.paused = True
         yield from go(5)
 

@@ -92,6 +92,7 @@ class ModelCluster:
     slow: set[int] = field(default_factory=set)
     """Brokers that do not catch up now."""
     paused: bool = False
+    restarted_at: str | None = None
     log: list[tuple[int, str]] = field(default_factory=list)
     """(ms, disruptive action) as carried out."""
     templates: list[str] = field(default_factory=list)
@@ -102,7 +103,7 @@ class ModelCluster:
     def world(self) -> ClusterWorld:
         owner = OwnerView(
             name="c", namespace="ns", uid="owner-1", generation=self.generation, resource_version="1",
-            deleting=False, paused=self.paused, restarted_at=None, status=self.status,
+            deleting=False, paused=self.paused, restarted_at=self.restarted_at, status=self.status,
         )  # fmt: skip
         document = {"metadata": {"name": "c"}, "spec": {"replicas": self.replicas, "image": self.image}}
         statefulset = self._statefulset()

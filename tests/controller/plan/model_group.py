@@ -61,6 +61,7 @@ class ModelGroup:
     reachable: bool = True
     knows_generation: bool = True
     paused: bool = False
+    restarted_at: str | None = None
     log_end: int = 1_000
     committed: int | None = 1_000
     removed: list[tuple[int, str]] = field(default_factory=list)
@@ -80,7 +81,7 @@ class ModelGroup:
     def world(self) -> GroupWorld:
         owner = OwnerView(
             name="g", namespace="ns", uid="owner-1", generation=self.generation, resource_version="1", deleting=False,
-            paused=False, restarted_at=None, status=self.status,
+            paused=False, restarted_at=self.restarted_at, status=self.status,
         )  # fmt: skip
         return GroupWorld(
             owner=owner, spec=parse_group(self.document()), bootstrap="kafka:9092", statefulset=self._statefulset(),

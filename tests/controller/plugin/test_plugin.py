@@ -96,6 +96,14 @@ def test_a_restart_is_over_only_when_the_operator_says_so_of_this_one(status: di
     assert restart_progress(group(**status), restarted_at="now")[0] == expected
 
 
+def test_a_restart_that_nobody_carries_out_is_not_waited_for_as_if_somebody_did() -> None:
+    fine = [said("Ready", "True"), said("Progressing", "False")]
+    paused = group(restartedAt="now", conditions=[*fine, said("Paused", "True")])
+    assert restart_progress(paused, restarted_at="now") == ("running", "it is paused")
+    observed = {**group(restartedAt="now", conditions=fine), "kind": "ConsumerGroup", "spec": {"groupId": "orders"}}
+    assert restart_progress(observed, restarted_at="now")[0] == "halted"
+
+
 def test_references() -> None:
     assert parse_reference("cg/a") == (GROUP, "a")
     assert parse_reference("CoordinatorCluster/b") == (CLUSTER, "b")
