@@ -71,4 +71,3 @@ def run_starts(*keys: Ints) -> npt.NDArray[np.intp]:
 def run_ends(starts: npt.NDArray[np.intp], size: int) -> npt.NDArray[np.intp]:
     """Behind the last index of every run."""
     return np.append(starts[1:], size) if len(starts) else starts
-
