@@ -11,6 +11,7 @@ Without the part it needs a test is skipped with the reason, or fails where MUST
 
 import os
 import re
+import uuid
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -19,7 +20,7 @@ import pytest
 
 from e2e import fleet
 from e2e.fleet import SESSION_S, Cluster, Group
-from e2e.node import session
+from e2e.node import session, volumes
 from e2e.node.client import Client
 from e2e.node.errors import Broken, Unavailable
 from e2e.node.session import STATE_VARIABLE, Description
@@ -77,8 +78,10 @@ def node() -> Description:
 
 @pytest.fixture
 def namespace(node: Description, request: pytest.FixtureRequest) -> Iterator[Client]:
-    """A namespace named after the test, with the default service account in it; volumes and data go with the box."""
-    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")[:NAME_CHARS_MAX].strip("-")
+    """A namespace named after the test; its volumes are emptied and offered again when a later test starts."""
+    readable = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")[:NAME_CHARS_MAX].strip("-")
+    name = f"{readable}-{uuid.uuid4().hex[:5]}"  # the namespace of the run before may still be going
+    volumes.recycle(node.client(), node.state / "volumes.lock")
     client = node.client(name)
     client.kubectl("create", "namespace", name)
     yield client

@@ -10,11 +10,12 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from e2e import workload
-from e2e.node import daemon, network
+from e2e.node import daemon, network, volumes
 from e2e.node.client import Client, Refused
 from e2e.node.session import Description
 
@@ -148,3 +149,20 @@ def test_a_killed_process_is_started_again(probe: Client) -> None:
         return bool(statuses) and statuses[0]["restartCount"] == 1 and ready(probe, "probe-0")
 
     eventually("probe-0 restarted", restarted, READY_S)
+
+
+def test_a_released_volume_is_emptied_and_offered_again(probe: Client, node: Description) -> None:
+    name = probe.read("pvc", "data-probe-1")["spec"]["volumeName"]
+    folder = Path(probe.read("persistentvolume", name)["spec"]["local"]["path"])
+    assert (folder / "starts").exists()
+    probe.kubectl("delete", "statefulset", "probe")
+    probe.kubectl("wait", "--for=delete", "pod/probe-0", "pod/probe-1", "--timeout=30s")
+    probe.kubectl("delete", "pvc", "--all")
+
+    def phase() -> str:
+        return str(probe.read("persistentvolume", name)["status"]["phase"])
+
+    eventually("release of the volume", lambda: phase() == "Released")
+    assert volumes.recycle(node.client(), node.state / "volumes.lock") >= 1
+    eventually("volume on offer", lambda: phase() == "Available")
+    assert list(folder.iterdir()) == []

@@ -1,11 +1,16 @@
 """Storage of the node: the default StorageClass `local` and a stock of local PersistentVolumes.
 
 Local volumes rather than host-path provisioning: only they apply a pod's fsGroup, and a non-root pod must be able to
-write. A released volume stays Released (its data is a test's evidence), so the stock is large.
+write. Nobody in the cluster cleans a released local volume; `recycle` does, and puts it back into the stock.
 """
 
+import fcntl
 import json
+import shutil
 from pathlib import Path
+from typing import Any
+
+from e2e.node.client import Client
 
 STORAGE_CLASS = "local"
 VOLUMES = 60
@@ -30,6 +35,29 @@ def manifests(folder: Path, node: str, count: int = VOLUMES) -> str:
         path.mkdir(parents=True, exist_ok=True)
         items.append(_volume(f"local-{index:03}", path, node))
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+
+
+def recycle(client: Client, lock: Path) -> int:
+    """Empty the volumes whose claims are gone and offer them again; how many. `lock`: test runs may be parallel."""
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        released = [each for each in client.read("persistentvolumes")["items"] if _is_released(each)]
+        for volume in released:
+            name = volume["metadata"]["name"]
+            client.kubectl("delete", "persistentvolume", name)
+            path = Path(volume["spec"]["local"]["path"])
+            shutil.rmtree(path)
+            path.mkdir()
+            fresh = {**volume["spec"]}
+            fresh.pop("claimRef")
+            fresh_object = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": fresh}
+            client.kubectl("create", "--filename=-", given=json.dumps(fresh_object))
+    return len(released)
+
+
+def _is_released(volume: dict[str, Any]) -> bool:
+    ours = volume["spec"].get("storageClassName") == STORAGE_CLASS and "local" in volume["spec"]
+    return ours and volume["status"].get("phase") == "Released"
 
 
 def _volume(name: str, path: Path, node: str) -> dict[str, object]:
