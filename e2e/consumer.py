@@ -56,7 +56,7 @@ def main() -> int:
         batch = consumer.consume(500, 0.2)
         errors = [m.error() for m in batch if m.error()]
         if any(e.code() in (KafkaError._FATAL, KafkaError.FENCED_INSTANCE_ID) or e.fatal() for e in errors):
-            tell("fatal", errors=[e.name() for e in errors])
+            tell("fatal", errors=[f"{e.name()}: {e.str()}" for e in errors])
             return 1
         good = [m for m in batch if not m.error()]
         for m in good:

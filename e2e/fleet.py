@@ -69,6 +69,9 @@ class Cluster:
 
     client: Client
     name: str = CLUSTER
+    replicas: int = 3
+    tokens: list[str] = field(default_factory=list, compare=False, repr=False)
+    """The admin token once it was read: reading it for every question would cost more than the question."""
 
     @classmethod
     def create(cls, client: Client, name: str = CLUSTER, **spec: Any) -> "Cluster":
@@ -82,7 +85,7 @@ class Cluster:
                 "spec": body,
             }
         )
-        return cls(client=client, name=name)
+        return cls(client=client, name=name, replicas=body["replicas"])
 
     def ready(self, seconds: float = READY_S) -> "Cluster":
         """Wait until the operator calls it Ready, for its newest generation."""
@@ -102,8 +105,13 @@ class Cluster:
 
     def pods(self) -> dict[str, dict[str, Any]]:
         """Pod name → pod."""
-        labels = f"app.kubernetes.io/component=coordinator,app.kubernetes.io/instance={self.name}"
-        return {one["metadata"]["name"]: one for one in self.client.read("pods", f"--selector={labels}")["items"]}
+        found = self.client.read("pods", f"--selector={self.selector}")["items"]
+        return {one["metadata"]["name"]: one for one in found}
+
+    @property
+    def selector(self) -> str:
+        """Of its pods."""
+        return f"app.kubernetes.io/component=coordinator,app.kubernetes.io/instance={self.name}"
 
     def host(self, ordinal: int) -> str:
         """The name under which a pod is advertised."""
@@ -116,8 +124,10 @@ class Cluster:
 
     def token(self) -> str:
         """The admin token, as an administrator may read it."""
-        secret = self.client.read("secret", f"{self.name}-admin-token")
-        return base64.b64decode(secret["data"]["token"]).decode()
+        if not self.tokens:
+            secret = self.client.read("secret", f"{self.name}-admin-token")
+            self.tokens.append(base64.b64decode(secret["data"]["token"]).decode())
+        return self.tokens[0]
 
     def admin(self, ordinal: int, path: str) -> tuple[int, dict[str, Any]]:
         """(status, body) of a GET on one pod's admin API; (0, {}) when it does not answer."""
@@ -136,7 +146,7 @@ class Cluster:
         """What the group's coordinator says; {} when there is no such group. Waits for a coordinator."""
 
         def ask() -> tuple[int, dict[str, Any]] | None:
-            for ordinal in range(len(self.pods())):
+            for ordinal in range(self.replicas):
                 status, body = self.admin(ordinal, f"/v1/groups/{group_id}")
                 if status in (200, 404):
                     return status, body
@@ -267,6 +277,10 @@ class Group:
 
     def stable(self, members: int, seconds: float = 90.0) -> int:
         """Wait until the coordinator has a Stable group of so many members that own everything; its generation."""
+        return self.stable_at(members, seconds)[0]
+
+    def stable_at(self, members: int, seconds: float = 90.0) -> tuple[int, float]:
+        """As `stable`, with the time (`time.monotonic`) at which it was seen."""
 
         def holds() -> dict[str, Any] | None:
             truth = self.truth()
@@ -275,7 +289,8 @@ class Group:
             owned = sum(len(one["partitions"]) for m in truth["members"] for one in m.get("assignment") or ())
             return truth if owned == self.partitions else None
 
-        return int(until(f"Stable {self.name} of {members}", holds, seconds)["generation"])
+        generation = int(until(f"Stable {self.name} of {members}", holds, seconds, every=0.1)["generation"])
+        return generation, time.monotonic()
 
     def produce(self, count: int) -> None:
         """More records, with values that were never used before."""
@@ -294,8 +309,13 @@ class Group:
 
     def pods(self) -> dict[str, dict[str, Any]]:
         """Pod name → pod, terminating ones included."""
-        labels = f"app.kubernetes.io/component=consumer,app.kubernetes.io/instance={self.name}"
-        return {one["metadata"]["name"]: one for one in self.client.read("pods", f"--selector={labels}")["items"]}
+        found = self.client.read("pods", f"--selector={self.selector}")["items"]
+        return {one["metadata"]["name"]: one for one in found}
+
+    @property
+    def selector(self) -> str:
+        """Of its pods."""
+        return f"app.kubernetes.io/component=consumer,app.kubernetes.io/instance={self.name}"
 
     def replaced(self, before: Mapping[str, Mapping[str, Any]], seconds: float = 120.0) -> None:
         """Wait until every pod is another one than in `before`, and Ready."""

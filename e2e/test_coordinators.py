@@ -1,0 +1,253 @@
+"""Coordinators that are restarted, broken, healed and bereft, while real clients commit.
+
+The claims are about what never happened in between, so they rest on records, not on looks: a watch of the pods, the
+acknowledged commits of real clients, and what each coordinator said of itself just before it was told to stop.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from e2e.audit import Audit
+from e2e.commit_load import committing
+from e2e.fleet import Cluster, Group, condition, is_ready, until
+from e2e.node.client import Client
+from e2e.node.session import Description
+from e2e.watching import PodWatch, watching
+
+pytestmark = pytest.mark.timeout(420)
+
+ROLLED_S = 300.0
+SAMPLE_S = 0.1
+CONFIG_KEY = "offsets.retention.minutes"
+
+
+@dataclass(slots=True, kw_only=True)
+class LastWords:
+    """What each coordinator said of itself, again and again: (time, leaderships, phase of its drain)."""
+
+    said: dict[str, list[tuple[float, int, str]]] = field(default_factory=dict)
+    """Times since the epoch, as the audit log has them."""
+
+    def before(self, pod: str, at_s: float) -> tuple[int, str]:
+        """Leaderships and phase in the last answer that came before `at_s`."""
+        earlier = [(leaderships, phase) for when_s, leaderships, phase in self.said.get(pod, []) if when_s < at_s]
+        assert earlier, f"{pod} was never heard before it was stopped"
+        return earlier[-1]
+
+
+@contextmanager
+def listening(cluster: Cluster) -> Iterator[LastWords]:
+    """Asks every coordinator all the time; an answer counts from when it came."""
+    found, ended = LastWords(), threading.Event()
+
+    def ask(ordinal: int) -> None:
+        while not ended.wait(SAMPLE_S):
+            status, body = cluster.admin(ordinal, "/v1/status")
+            if status == 200:
+                words = (time.time(), int(body["leaderships"]), str(body["drain"]["phase"]))
+                found.said.setdefault(f"{cluster.name}-{ordinal}", []).append(words)
+
+    cluster.token()
+    threads = [threading.Thread(target=ask, args=(ordinal,), daemon=True) for ordinal in range(cluster.replicas)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield found
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join(10)
+
+
+def controller_leader(cluster: Cluster) -> str:
+    """The pod that leads the controller group, by the word of a coordinator."""
+
+    def ask() -> str | None:
+        for ordinal in range(cluster.replicas):
+            status, body = cluster.admin(ordinal, "/v1/status")
+            if status == 200 and body["controller"]["leader"] is not None:
+                return f"{cluster.name}-{body['controller']['leader']}"
+        return None
+
+    return until("leader of the controller group", ask, 20)
+
+
+def uids(pods: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    return {name: pod["metadata"]["uid"] for name, pod in pods.items()}
+
+
+def by_plugin(cluster: Cluster) -> None:
+    cluster.client.plugin("restart", f"cc/{cluster.name}", "--no-wait")
+
+
+def by_config(cluster: Cluster) -> None:
+    before = int(cluster.read()["spec"].get("config", {}).get(CONFIG_KEY, 10_080))
+    patch(cluster, f'{{"config":{{"{CONFIG_KEY}":{before + 1}}}}}')
+
+
+def patch(cluster: Cluster, spec: str) -> None:
+    """Merge into its spec."""
+    cluster.client.kubectl("patch", "cc", cluster.name, "--type=merge", f'--patch={{"spec":{spec}}}')
+
+
+@pytest.mark.parametrize("roll", [by_plugin, by_config], ids=["plugin", "config"])
+def test_restart_of_all_under_commit_load(
+    shared: Cluster,
+    group: Callable[..., Group],
+    node: Description,
+    roll: Callable[[Cluster], None],
+    request: pytest.FixtureRequest,
+) -> None:
+    mine = group(replicas=2)
+    before, leader = shared.pods(), controller_leader(shared)
+    generation = mine.stable(2)
+    audit = Audit.now(node)
+    prefix = f"load-{request.node.callspec.id}"
+    with (
+        committing(shared, prefix) as load,
+        listening(shared) as words,
+        watching(shared.client, shared.selector) as pods,
+    ):
+        roll(shared)
+        mine.produce(100)
+
+        def all_new() -> bool:
+            now = pods_now(pods)
+            return len(now) == 3 and all(
+                is_ready(pod) and pod["metadata"]["uid"] != before[name]["metadata"]["uid"] for name, pod in now.items()
+            )
+
+        until("three new coordinators", all_new, ROLLED_S)
+        shared.ready()
+        mine.produce(100)
+        load.check()
+    assert pods.unavailable_max(3) == 1
+    evicted = audit.evictions(shared.client.namespace)
+    print(f"evicted in this order: {list(evicted)}; leader of the controller group at first: {leader}")
+    assert sorted(evicted) == sorted(pods.stopped()) == sorted(before)
+    for name, at_s in evicted.items():
+        assert words.before(name, at_s) == (0, "drained"), f"{name} was evicted before it had handed over everything"
+    assert list(evicted)[-1] == leader
+    assert mine.stable(2) == generation
+    mine.all_seen()
+    reasons = [one["reason"] for one in events_of(shared)]
+    assert {"DrainingPod", "EvictingPod"} <= set(reasons)
+
+
+def pods_now(watch: PodWatch) -> dict[str, Mapping[str, Any]]:
+    """As the watch knows them."""
+    return list(watch.views())[-1][1]
+
+
+def events_of(cluster: Cluster) -> list[dict[str, Any]]:
+    """The operator's Events about the cluster."""
+    found: list[dict[str, Any]] = cluster.client.read(
+        "events", f"--field-selector=involvedObject.kind=CoordinatorCluster,involvedObject.name={cluster.name}"
+    )["items"]
+    return found
+
+
+def test_a_bad_image_stops_after_one_pod_and_heals_on_revert(shared: Cluster) -> None:
+    before = uids(shared.pods())
+    with committing(shared, "load-image") as load, watching(shared.client, shared.selector) as pods:
+        patch(shared, '{"image":"muster.test/muster:never-built"}')
+        try:
+
+            def halted() -> dict[str, Any] | None:
+                found = dict(condition(shared.read(), "Degraded"))
+                return found if found["reason"] == "NewRevisionUnhealthy" else None
+
+            said = until("halt of the restart", halted, 180)
+            assert said["status"] == "True"
+            (bad,) = [name for name, uid in uids(shared.pods()).items() if before[name] != uid]
+            assert bad in said["message"]
+            assert condition(shared.read(), "Progressing")["reason"] == "NewRevisionUnhealthy"
+            assert condition(shared.read(), "QuorumAvailable")["status"] == "True"
+            warnings = [one for one in events_of(shared) if one["reason"] == "NewRevisionUnhealthy"]
+            assert warnings
+            assert {one["type"] for one in warnings} == {"Warning"}
+        finally:
+            patch(shared, '{"image":null}')
+        shared.ready()
+        load.check()
+    assert list(pods.stopped()) == [bad], "no other pod was touched"
+    assert pods.unavailable_max(3) == 1
+    after = uids(shared.pods())
+    assert {name for name in after if after[name] != before[name]} == {bad}
+
+
+def test_a_coordinator_and_its_volume_survive_the_deletion_of_its_pod(shared: Cluster) -> None:
+    """By hand and without warning: no drain, only the grace that every pod has. Commits go on."""
+    victim = f"{shared.name}-1"
+    claim = shared.client.read("pvc", f"data-{victim}")
+    before = shared.pods()[victim]["metadata"]["uid"]
+    incarnation = shared.admin(1, "/v1/status")[1]["incarnation"]
+    with committing(shared, "load-delete") as load:
+        shared.client.kubectl("delete", "pod", victim, "--wait=false")
+
+        def back() -> bool:
+            pod = shared.pods().get(victim)
+            return pod is not None and pod["metadata"]["uid"] != before and is_ready(pod)
+
+        until(f"another {victim}", back, 120)
+        shared.ready()
+        load.check()
+    after = shared.client.read("pvc", f"data-{victim}")
+    assert after["metadata"]["uid"] == claim["metadata"]["uid"]
+    assert after["spec"]["volumeName"] == claim["spec"]["volumeName"]
+    status = shared.admin(1, "/v1/status")[1]
+    assert status["incarnation"] == incarnation + 1, "the same data folder, started once more"
+    assert status["cluster_id"] is not None
+
+
+def test_another_number_of_replicas_is_refused(shared: Cluster) -> None:
+    before = uids(shared.pods())
+    patch(shared, '{"replicas":5}')
+    try:
+
+        def refused() -> dict[str, Any] | None:
+            found = dict(condition(shared.read(), "ScalingRefused"))
+            return found if found["status"] == "True" else None
+
+        said = until("a condition that refuses", refused, 30)
+        assert said["reason"] == "ScalingUnsupported"
+        assert "3 coordinators stay" in said["message"]
+        assert "ScalingUnsupported" in [one["reason"] for one in events_of(shared)]
+        assert shared.client.read("statefulset", shared.name)["spec"]["replicas"] == 3
+    finally:
+        patch(shared, '{"replicas":3}')
+    until("end of the refusal", lambda: condition(shared.read(), "ScalingRefused")["status"] == "False", 30)
+    assert uids(shared.pods()) == before
+
+
+def test_an_emptied_volume_is_not_silently_formed_again(operator: Client, namespace: Client) -> None:
+    """A coordinator that lost its data stays out and says so; the other two go on, with their data."""
+    cluster = Cluster.create(namespace, offsetsPartitions=3).ready()
+    with committing(cluster, "load-empty") as load:
+        cluster_id = cluster.admin(0, "/v1/status")[1]["cluster_id"]
+        before = cluster.pods()["main-2"]["metadata"]["uid"]
+        namespace.kubectl("delete", "pvc", "data-main-2", "--wait=false")
+        namespace.kubectl("delete", "pod", "main-2", "--wait=false")
+
+        def started_empty() -> str | None:
+            pod = cluster.pods().get("main-2")
+            if pod is None or pod["metadata"]["uid"] == before:
+                return None
+            status, body = cluster.admin(2, "/v1/status")
+            return "; ".join(body["not_ready"]) if status == 200 else None
+
+        why = until("a coordinator without its data", started_empty, 120)
+        print("what it says:", why)
+        assert not is_ready(cluster.pods()["main-2"])
+        for ordinal in (0, 1):
+            status = cluster.admin(ordinal, "/v1/status")[1]
+            assert status["cluster_id"] == cluster_id
+            assert status["ready"]
+        load.check()
+    assert condition(cluster.read(), "Ready")["status"] != "True"
