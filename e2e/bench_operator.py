@@ -3,6 +3,7 @@
 Prints seconds and the operator's memory; ends with 1 when it took more than the target.
 """
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -29,6 +30,8 @@ def main() -> int:
                 took = wait_for("all statuses", lambda: one.metric(pattern) >= GROUPS, 300, one)
                 assert statuses(client) == GROUPS
                 print(f"{GROUPS} ConsumerGroups: start to converged in {took:.1f} s (target {TARGET_S:g} s)")
+                busy = f"load average {os.getloadavg()[0]:.1f}"
+                print(f"processor time of the operator until then: {one.cpu_s():.1f} s; {busy}")
                 print(f"resident memory: {one.resident_bytes() / 2**20:.0f} MiB")
         finally:
             plane.stop()
