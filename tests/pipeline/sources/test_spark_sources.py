@@ -3,12 +3,14 @@
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from muster_pipeline.schemas.heads import HEADS
 from muster_pipeline.schemas.records import RECORDS
 from muster_pipeline.schemas.spark import struct_type
 from muster_pipeline.sources import outputs
-from muster_pipeline.sources.folder import list_segments
+from muster_pipeline.sources.errors import BadOption, NoLog
+from muster_pipeline.sources.segments import SegmentsDataSource
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.pipeline import logs, oracle
@@ -51,53 +53,69 @@ def load(spark: SparkSession, root: Path, **options: str) -> DataFrame:
     return reader.load()
 
 
-@pytest.mark.parametrize("split", ["partition", "segment"])
-def test_records_are_the_oracles_rows_in_order_and_one_task_reads_each_part(
-    spark: SparkSession, tmp_path: Path, split: str
+def read_here(root: Path, **options: str) -> pa.Table:
+    """The source's own reader without Spark around it: what every task would hand over, put together."""
+    source = SegmentsDataSource({"path": str(root), "cluster": "c1", **options})
+    reader = source.reader(source.schema())
+    batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+    return pa.Table.from_batches(batches, outputs.TABLES[options.get("table", "records")])
+
+
+def test_in_spark_records_are_the_oracles_rows_in_order_and_one_task_reads_each_partition(
+    spark: SparkSession, tmp_path: Path
 ) -> None:
+    """Names with a leading underscore are read, all of them (Spark's own listing passes over them)."""
     written = write_log(tmp_path)
-    found = load(spark, tmp_path, split=split)
+    found = load(spark, tmp_path)
     assert found.schema == struct_type(RECORDS)
-    assert found.rdd.getNumPartitions() == (3 if split == "partition" else 6)
-    rows = [
-        {name: bytes(value) if isinstance(value, bytearray) else value for name, value in row.asDict().items()}
-        for row in found.collect()
-    ]
-    expected = [
+    table = found.toArrow()
+    assert found.rdd.getNumPartitions() == 3
+    assert table.to_pylist() == [
         {name: row[name] for name in RECORDS.names}
         for (partition, base), data in sorted(written.items())
         for row in oracle.read(data, "c1", partition, base)
     ]
-    assert rows == expected
 
 
-def test_every_table_has_its_schema_and_its_rows(spark: SparkSession, tmp_path: Path) -> None:
+def test_in_spark_nested_columns_survive(spark: SparkSession, tmp_path: Path) -> None:
+    write_log(tmp_path, 1, 1)
+    found = load(spark, tmp_path, table="generation_records").toArrow()
+    assert found.to_pylist() == read_here(tmp_path, table="generation_records").to_pylist()
+    assert found.num_rows == 1
+
+
+def test_tasks_by_segment(tmp_path: Path) -> None:
+    write_log(tmp_path)
+    source = SegmentsDataSource({"path": str(tmp_path), "cluster": "c1", "split": "segment"})
+    assert len(source.reader(source.schema()).partitions()) == 6
+    assert read_here(tmp_path, split="segment").equals(read_here(tmp_path))
+
+
+def test_every_table_has_its_schema_and_its_rows(tmp_path: Path) -> None:
     write_log(tmp_path)
     counts = {"records": 3 * 2 * 1503, "quarantine": 6, "files": 6, "generation_records": 6, "consumer_records": 0}
     assert set(counts) == set(outputs.TABLES)
     for table, count in counts.items():
-        found = load(spark, tmp_path, table=table)
-        assert found.schema == struct_type(outputs.TABLES[table])
-        assert found.count() == count, table
-    account = load(spark, tmp_path, table="files").collect()
-    assert all(row.bytes_in == row.bytes_decoded for row in account)
-    damage = load(spark, tmp_path, table="quarantine").collect()
-    assert {(row.reason, row.scope) for row in damage} == {("value_schema", "record")}
+        assert read_here(tmp_path, table=table).num_rows == count, table
+    assert all(row["bytes_in"] == row["bytes_decoded"] for row in read_here(tmp_path, table="files").to_pylist())
+    damage = read_here(tmp_path, table="quarantine").to_pylist()
+    assert {(row["reason"], row["scope"]) for row in damage} == {("value_schema", "record")}
 
 
 @pytest.mark.parametrize(
-    ("options", "text"),
+    ("options", "error", "text"),
     [
-        ({"tabel": "records"}, "unknown option 'tabel'"),
-        ({"table": "nothing"}, "table is 'nothing'; possible: records"),
-        ({"split": "row"}, "split is 'row'"),
-        ({"topic": "other"}, "no folder other-N"),
+        ({"tabel": "records"}, BadOption, "unknown option 'tabel'"),
+        ({"table": "nothing"}, BadOption, "table is 'nothing'; possible: records"),
+        ({"split": "row"}, BadOption, "split is 'row'"),
+        ({"cluster": ""}, BadOption, "'cluster' is missing: name of the cluster"),
+        ({"topic": "other"}, NoLog, "no folder other-N"),
     ],
 )
-def test_a_wrong_option_is_told(spark: SparkSession, tmp_path: Path, options: dict[str, str], text: str) -> None:
+def test_a_wrong_option_is_told(tmp_path: Path, options: dict[str, str], error: type[Exception], text: str) -> None:
     write_log(tmp_path, 1, 1)
-    with pytest.raises(Exception, match=text):
-        load(spark, tmp_path, **options).count()
+    with pytest.raises(error, match=text):
+        read_here(tmp_path, **options)
 
 
 def test_recorded_heads(spark: SparkSession, tmp_path: Path) -> None:
@@ -110,10 +128,3 @@ def test_recorded_heads(spark: SparkSession, tmp_path: Path) -> None:
         (7, None, None),
         (None, None, "Later"),
     ]
-
-
-def test_the_log_of_a_listing_is_what_spark_reads(spark: SparkSession, tmp_path: Path) -> None:
-    """Names with a leading underscore are read, all of them (Spark's own listing passes over them)."""
-    write_log(tmp_path, 4, 1)
-    seen = {row.log_partition for row in load(spark, tmp_path).select("log_partition").distinct().collect()}
-    assert seen == set(list_segments(str(tmp_path))) == {0, 1, 2, 3}
