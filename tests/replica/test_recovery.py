@@ -6,6 +6,7 @@ from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code, Corruption
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.replica.node import Node
+from muster_coordinator.replica.surface import EpochEnd
 from muster_coordinator.storage.partition_log import PartitionLog
 
 from tests.replica.cluster import SimCluster, commit_request
@@ -235,3 +236,20 @@ def test_the_log_view_reads_what_was_committed() -> None:
     assert log.epoch_end(log.term()).end_offset == 10
     other = next(b for b in cluster.nodes if b != leader)
     assert cluster.nodes[other].local_log(GroupNo(1)).serving(-1) == Code.NOT_LEADER_OR_FOLLOWER
+
+
+def test_an_earlier_term_of_an_empty_log_ended_where_the_log_does() -> None:
+    """(-1, -1) would be truncation to a client at offset 0, which then applies auto.offset.reset (KIP-320)."""
+    cluster = SimCluster(World(10))
+    cluster.start()
+    first = cluster.wait_leader(1)
+    earlier = cluster.nodes[first].local_log(GroupNo(1)).term()
+    cluster.kill(first)
+    leader = cluster.wait_leader(1)
+    log = cluster.nodes[leader].local_log(GroupNo(1))
+    assert log.term() > earlier
+    for epoch in range(log.term() + 1):
+        assert log.epoch_end(epoch) == EpochEnd(Code.NONE, epoch, 0)
+    assert log.epoch_end(-1) == log.epoch_end(log.term() + 1) == EpochEnd(Code.NONE, -1, -1)
+    assert cluster.commit(leader, 0, "g", 1) == Code.NONE
+    assert log.epoch_end(earlier) == EpochEnd(Code.NONE, earlier, 0)

@@ -119,13 +119,16 @@ class LogView:
         self._loop.submit("lookup", job, found)
 
     def epoch_end(self, epoch: int) -> EpochEnd:
-        """A term in which nothing was written yet ends where the log does, as Kafka's empty leader epoch does."""
+        """A term in which nothing was written yet ends where the log does, as Kafka's empty leader epoch does.
+
+        Also when nothing was ever written: (-1, -1) would be truncation to a client that begins at offset 0.
+        """
         log, term = self.state.log, self.raft.core.term
         if epoch == term:
             return EpochEnd(Code.NONE, epoch, self.state.next_offset)
         latest = log.latest_epoch()
-        if latest < epoch < term and latest >= 0:
-            return EpochEnd(Code.NONE, latest, self.state.next_offset)
+        if 0 <= epoch < term and latest < epoch:
+            return EpochEnd(Code.NONE, latest if latest >= 0 else epoch, self.state.next_offset)
         return EpochEnd(Code.NONE, *log.end_offset_for(epoch))
 
 
