@@ -29,6 +29,10 @@ class Part:
     account: Account | None = None
     is_end: bool = False
     """The last part of this origin: its account is final."""
+    is_carried: bool = False
+    """The records were published before: their damage is in quarantine and in the account already."""
+    carried: pa.Table | None = None
+    """Rows of quarantine that were published before, to be kept."""
 
 
 class Input(Protocol):
@@ -115,6 +119,8 @@ class BronzeInput:
         return False
 
     def describe(self) -> dict[str, Any]:
-        """The files that were read, by content."""
-        found = published(self.root).of("records")
-        return {"kind": "bronze", "files": [entry.sha256 for entry in found]}
+        """The files that were read, by content, and what they were made of."""
+        found = published(self.root)
+        made_of = found.run.get("input", {})
+        files = [entry.sha256 for entry in found.of("records")]
+        return {"kind": "bronze", "files": files, "of": made_of.get("of", made_of)}

@@ -76,7 +76,7 @@ def run(stage: Stage, log_partition: int, attempt: str) -> Done:
                 if stage.input.makes_bronze():
                     writers["records"].write(batch)
             if stage.input.makes_bronze():
-                _account(writers, part, damages)
+                _account(writers, part, () if part.is_carried else damages)
         _write(writers, fold.finish())
         made: Iterable[tuple[FileEntry, ...]] = [writer.close() for writer in writers.values()]
     return Done(
@@ -101,6 +101,8 @@ def _account(writers: Mapping[str, TableWriter], part: Part, damages: tuple[Dama
     """Quarantine rows of a part, those found in group records included; and the file's account at its end."""
     assert part.origin is not None
     assert part.account is not None
+    if part.carried is not None:
+        writers["quarantine"].write(part.carried)
     part.account.add_damages(damages)
     if part.damages or damages:
         writers["quarantine"].write(pa.Table.from_batches([quarantine(part.origin, (*part.damages, *damages))]))

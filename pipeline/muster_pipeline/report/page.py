@@ -47,8 +47,8 @@ class Report:
     whatif_hidden: int
 
 
-def build(about: About, tables: Tables, whatif: Sequence[Comparison] = ()) -> Report:
-    """Read each table once (lag twice)."""
+def build(about: About, tables: Tables, whatif: Sequence[Comparison] = (), whatif_hidden: int = 0) -> Report:
+    """Read each table once (lag twice). `whatif_hidden`: groups that were not replayed."""
     lag = last_lag(tables)
     moved, shares, offsets, standing = (
         rebalances(tables),
@@ -71,7 +71,7 @@ def build(about: About, tables: Tables, whatif: Sequence[Comparison] = ()) -> Re
         fleet=shown,
         fleet_hidden=hidden,
         whatif=whatif[: limits.WHATIF_SHOWN_MAX],
-        whatif_hidden=max(0, len(whatif) - limits.WHATIF_SHOWN_MAX),
+        whatif_hidden=whatif_hidden + max(0, len(whatif) - limits.WHATIF_SHOWN_MAX),
     )
 
 

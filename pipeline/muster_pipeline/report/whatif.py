@@ -15,6 +15,8 @@ class Alternative:
     """Mean over the generations; 0 is perfect."""
     paused_partitions: float
     """Mean partitions that stop being consumed, a rebalance."""
+    stall_ms: int | None = None
+    """Mean partition-milliseconds of standstill, over generations with a known duration; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

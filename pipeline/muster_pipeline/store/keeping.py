@@ -39,6 +39,28 @@ def orphans(root: Path) -> list[Path]:
     return sorted(path for path in (root / DATA).rglob("*") if path.is_file() and path not in named)
 
 
+class Sweeper:
+    """Removes orphans of a folder in steady use, each only after it has been one for a while.
+
+    Until then a reader that opened an earlier manifest may still need it. What it knows dies with the process: the next
+    one starts counting anew.
+    """
+
+    def __init__(self, root: Path, grace_s: float) -> None:
+        self._root = root
+        self._grace_s = grace_s
+        self._since: dict[Path, float] = {}
+
+    def sweep(self, now_s: float) -> int:
+        """How many were removed; `now_s` on a clock that only goes forward. Raises StoreBusy."""
+        with writing(self._root):
+            self._since = {path: self._since.get(path, now_s) for path in orphans(self._root)}
+            due = [path for path, since in self._since.items() if now_s - since >= self._grace_s]
+            for path in due:
+                path.unlink()
+        return len(due)
+
+
 def prune(root: Path) -> int:
     """Remove the orphans; how many. The caller holds the lock, and knows that no reader still has an old manifest."""
     found = orphans(root)

@@ -1,0 +1,221 @@
+"""The sub-commands of `muster pipeline` and their options; the work is in the other files of this folder.
+
+Exit codes: 0 done; 1 the cluster, the disk or Spark failed; 2 options or input that cannot be used; 3 with --strict:
+published, but something is in quarantine; 4 an invariant is broken; 69 Java or a package is missing.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from muster_pipeline.cli.exits import Exit, failures_told, leave
+
+if TYPE_CHECKING:
+    from muster_pipeline.cli.running import Run
+
+SUBMIT = "submit"
+LIVE = "live"
+STALL_MIN_MS = 300_000
+OFFSETS_RETENTION_MS = 604_800_000
+
+Tables = Annotated[Path, typer.Option("--tables", help="Folder of the tables; every Spark executor must see it.")]
+Segments = Annotated[
+    str | None, typer.Option("--segments", help="Folder or URI below which the partitions' .log files lie.")
+]
+Bootstrap = Annotated[str | None, typer.Option("--bootstrap", help="host:port,... of a live cluster, Muster or Kafka.")]
+Name = Annotated[str, typer.Option("--cluster", help="Name of the cluster, for column `cluster`.")]
+Heads = Annotated[
+    str | None,
+    typer.Option("--heads", help="Log ends for lag: a recorded file (.parquet, .jsonl), or `live` with --bootstrap."),
+]
+Master = Annotated[str, typer.Option("--master", help="Spark master; `submit`: what spark-submit says.")]
+Conf = Annotated[list[str] | None, typer.Option("--conf", help="Spark setting name=value; may be repeated.")]
+Client = Annotated[list[str] | None, typer.Option("--client", help="Client setting such as security.protocol=SSL.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Exit with 3 if anything is in quarantine.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be read; read and write nothing.")]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")]
+StallMin = Annotated[
+    int, typer.Option("--stall-min-ms", min=1, help="A committed offset that long unmoved is a stall.")
+]
+Retention = Annotated[
+    int, typer.Option("--offsets-retention-ms", min=1, help="offsets.retention.minutes of the cluster, in ms.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add `pipeline` to `app` (entry-point group `muster.commands`)."""
+    group = typer.Typer(
+        name="pipeline", help="The offsets log as tables and a report, with Spark.", no_args_is_help=True,
+        epilog="Exit: 0 done, 1 failed, 2 usage, 3 quarantine (--strict), 4 invariant broken, 69 no Java or Spark.",
+    )  # fmt: skip
+    add_commands(group)
+    app.add_typer(group)
+
+
+def add_commands(group: typer.Typer) -> None:
+    """The sub-commands themselves."""
+    for command in (ingest, stream, gold, report, whatif, verify):
+        group.command(command.__name__)(command)
+
+
+def ingest(
+    tables: Tables,
+    cluster: Name,
+    segments: Segments = None,
+    bootstrap: Bootstrap = None,
+    heads: Heads = None,
+    master: Master = "local[2]",
+    conf: Conf = None,
+    client: Client = None,
+    stall_min_ms: StallMin = STALL_MIN_MS,
+    offsets_retention_ms: Retention = OFFSETS_RETENTION_MS,
+    strict: Strict = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Read a log, files or live, into all tables: bronze, silver and gold."""
+    if heads == LIVE and bootstrap is None:
+        leave(Exit.USAGE, "--heads live needs --bootstrap")
+    if segments is None and bootstrap is None:
+        leave(Exit.USAGE, "give --segments or --bootstrap")
+    if segments is not None and bootstrap is not None and heads != LIVE:
+        leave(Exit.USAGE, "give one of --segments and --bootstrap (both only with --heads live)")
+    with failures_told():
+        from muster_pipeline.cli import running
+        from muster_pipeline.job.inputs import Input, SegmentInput
+        from muster_pipeline.job.live import LiveInput
+
+        run = _run(tables, cluster, heads, master, conf, client, bootstrap, stall_min_ms, offsets_retention_ms)
+        source: Input
+        if segments is not None:
+            source = SegmentInput.listed(segments, cluster)
+        else:
+            source = LiveInput.whole(str(bootstrap), cluster, run.properties)
+        if dry_run:
+            running.show_plan(source, as_json=as_json)
+        else:
+            running.ingest(run, source, strict=strict)
+
+
+def stream(
+    tables: Tables,
+    cluster: Name,
+    bootstrap: Annotated[str, typer.Option("--bootstrap", help="host:port,... of the cluster to follow.")],
+    heads: Heads = None,
+    every_s: Annotated[float, typer.Option("--every-s", min=1.0, help="Begin of a round to begin of the next.")] = 30.0,
+    once: Annotated[bool, typer.Option("--once", help="One round: what is there now, then end.")] = False,
+    master: Master = "local[2]",
+    conf: Conf = None,
+    client: Client = None,
+    stall_min_ms: StallMin = STALL_MIN_MS,
+    offsets_retention_ms: Retention = OFFSETS_RETENTION_MS,
+    strict: Strict = False,
+) -> None:
+    """Follow a live cluster: rounds that go on where the published tables end."""
+    with failures_told():
+        from muster_pipeline.cli import running
+
+        run = _run(tables, cluster, heads, master, conf, client, bootstrap, stall_min_ms, offsets_retention_ms)
+        running.stream(run, every_s=every_s, once=once, strict=strict)
+
+
+def gold(
+    tables: Tables,
+    cluster: Annotated[str | None, typer.Option("--cluster", help="Checked against the tables.")] = None,
+    heads: Heads = None,
+    bootstrap: Bootstrap = None,
+    master: Master = "local[2]",
+    conf: Conf = None,
+    client: Client = None,
+    stall_min_ms: StallMin = STALL_MIN_MS,
+    offsets_retention_ms: Retention = OFFSETS_RETENTION_MS,
+    strict: Strict = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make silver and gold anew from the published records: other settings, or other samples of log ends."""
+    with failures_told():
+        from muster_pipeline.cli import running
+
+        source, known = running.gold_input(tables, cluster)
+        run = _run(tables, known, heads, master, conf, client, bootstrap, stall_min_ms, offsets_retention_ms)
+        if dry_run:
+            running.show_plan(source, as_json=as_json)
+        else:
+            running.ingest(run, source, strict=strict)
+
+
+def report(
+    tables: Tables,
+    html: Annotated[Path | None, typer.Option("--html", help="One self-contained page.")] = None,
+    prometheus: Annotated[Path | None, typer.Option("--prometheus", help="Text for a textfile collector.")] = None,
+    status_dir: Annotated[Path | None, typer.Option("--status-dir", help="Folder for one JSON a group.")] = None,
+) -> None:
+    """Write the report of the published tables."""
+    with failures_told():
+        from muster_pipeline.cli import reporting
+
+        reporting.report(tables, html, prometheus, status_dir)
+
+
+def whatif(
+    tables: Tables,
+    group: Annotated[list[str] | None, typer.Option("--group", help="May be repeated; else the most restless.")] = None,
+    assignor: Annotated[list[str] | None, typer.Option("--assignor", help="May be repeated; else all.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Replay recorded memberships through other assignors."""
+    with failures_told():
+        from muster_pipeline.cli import reporting
+
+        reporting.whatif(tables, group, assignor or [], as_json=as_json)
+
+
+def verify(
+    tables: Tables,
+    same_as: Annotated[
+        Path | None, typer.Option("--same-as", help="Tables of the same input: equal bytes (I3).")
+    ] = None,
+    stream_of: Annotated[
+        Path | None, typer.Option("--stream-of", help="Tables of a batch: equal silver and gold (I4).")
+    ] = None,
+) -> None:
+    """Check the invariants of published tables."""
+    with failures_told():
+        from muster_pipeline.cli import reporting
+
+        reporting.verify(tables, same_as, stream_of)
+
+
+def _run(
+    tables: Path,
+    cluster: str,
+    heads: str | None,
+    master: str,
+    conf: list[str] | None,
+    client: list[str] | None,
+    bootstrap: str | None,
+    stall_min_ms: int,
+    offsets_retention_ms: int,
+) -> "Run":
+    from muster_pipeline.cli.running import Run
+    from muster_pipeline.transforms.settings import FoldSettings
+
+    return Run(
+        tables=tables,
+        settings=FoldSettings(cluster=cluster, stall_min_ms=stall_min_ms, offsets_retention_ms=offsets_retention_ms),
+        heads=heads,
+        master=None if master == SUBMIT else master,
+        spark=_pairs("--conf", conf),
+        bootstrap=bootstrap,
+        properties=_pairs("--client", client),
+    )
+
+
+def _pairs(option: str, given: list[str] | None) -> dict[str, Any]:
+    pairs = [one.partition("=") for one in given or ()]
+    for name, equals, _ in pairs:
+        if not name or not equals:
+            leave(Exit.USAGE, f"{option} takes name=value, not {name!r}")
+    return {name: value for name, _, value in pairs}

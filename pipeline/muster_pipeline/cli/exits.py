@@ -1,0 +1,83 @@
+"""Exit codes, and the one place where failures become a sentence and a code (docs/pipeline.md)."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import NoReturn
+
+import typer
+
+
+class Exit(IntEnum):
+    """What a script may rely on."""
+
+    OK = 0
+    FAILED = 1
+    """The environment: a cluster did not answer, a file changed under the reader, another run holds the tables."""
+    USAGE = 2
+    """Options, files or folders that cannot be used."""
+    QUARANTINE = 3
+    """With --strict: the tables are published, and something is in quarantine."""
+    BROKEN = 4
+    """An invariant does not hold."""
+    NO_SPARK = 69
+    """Java, PySpark or another needed package is missing or too old; the sentence says what to install."""
+
+
+INSTALL = "pip install 'muster[pipeline]'"
+
+
+def say(text: str) -> None:
+    """One line for a person, on standard error."""
+    sys.stderr.write(f"{text}\n")
+
+
+def leave(code: Exit, sentence: str) -> NoReturn:
+    """End with a sentence."""
+    say(sentence)
+    raise typer.Exit(int(code))
+
+
+@contextmanager
+def failures_told() -> Iterator[None]:
+    """Around a sub-command. What is not a known failure stays a traceback: it is a bug."""
+    try:
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException, PySparkRuntimeError
+
+        from muster_pipeline.session.spark import SparkMissing
+        from muster_pipeline.sources.errors import AmbiguousLog, BadOption, NoLog, SourceError
+        from muster_pipeline.store.keeping import StoreBusy
+        from muster_pipeline.tables.errors import TablesError
+    except ImportError as error:
+        leave(Exit.NO_SPARK, f"the pipeline needs the package {error.name}, which is not installed: {INSTALL}")
+    try:
+        yield
+    except SparkMissing as error:
+        leave(Exit.NO_SPARK, str(error))
+    except (StoreBusy, OSError) as error:
+        leave(Exit.FAILED, str(error))
+    except (TablesError, BadOption, NoLog, AmbiguousLog) as error:
+        leave(Exit.USAGE, str(error))
+    except SourceError as error:
+        leave(Exit.FAILED, str(error))
+    except PySparkRuntimeError as error:
+        leave(Exit.NO_SPARK, f"Spark does not start: {_last_line(str(error))}; it needs Java 17 or newer and PySpark 4")
+    except (PySparkException, Py4JError) as error:
+        text = str(error)
+        code = Exit.BROKEN if "AssertionError" in text else Exit.FAILED
+        leave(code, f"a task failed: {worker_error(text)}")
+
+
+def worker_error(text: str) -> str:
+    """The exception of a Python worker in what Spark tells of it: the last line of its traceback."""
+    _, found, traceback = text.partition("Traceback (most recent call last):")
+    if not found:
+        return _last_line(text.partition("\n\nDriver stacktrace")[0])
+    lines = [line for line in traceback.splitlines() if line and not line[0].isspace()]
+    return lines[0].strip() if lines else _last_line(text)
+
+
+def _last_line(text: str) -> str:
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no reason given")

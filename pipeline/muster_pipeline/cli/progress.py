@@ -1,0 +1,115 @@
+"""Progress of a Spark run for a person: a bar on a terminal, else one line every ten seconds; on standard error.
+
+What is known while tasks run is how many have ended. Tasks start largest first, so n ended tasks are taken to be the n
+largest; that is exact at the end and close before it. The rest of the time is told from what is done, not from a model.
+"""
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from muster_pipeline.cli.exits import say
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LINE_EVERY_S: Final = 10.0
+LOOK_EVERY_S: Final = 0.5
+
+
+def eta_s(done: int, total: int, elapsed_s: float) -> float | None:
+    """Seconds that are left, if it goes on as before; None while nothing is done."""
+    if done <= 0 or total <= 0:
+        return None
+    return max(0.0, elapsed_s * (total - done) / done)
+
+
+def duration(seconds: float | None) -> str:
+    """For people."""
+    if seconds is None:
+        return "unknown"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+class Sizes:
+    """How much is done when so many tasks are."""
+
+    def __init__(self, sizes: Mapping[int, int]) -> None:
+        self.tasks = len(sizes)
+        self._done = (0, *accumulate(sorted((max(1, size) for size in sizes.values()), reverse=True)))
+
+    def done(self, tasks: int) -> int:
+        """Of `total`."""
+        return self._done[min(tasks, self.tasks)]
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self._done[-1]
+
+
+def line(what: str, tasks: int, sizes: Sizes, elapsed_s: float) -> str:
+    """One line of a log."""
+    done, total = sizes.done(tasks), sizes.total
+    share = 100 * done // total if total else 100
+    left = duration(eta_s(done, total, elapsed_s))
+    return f"{what}: {tasks} of {sizes.tasks} log partitions, {share} %, {duration(elapsed_s)} so far, {left} left"
+
+
+@contextmanager
+def shown(what: str, spark: "SparkSession | None", sizes: Mapping[int, int]) -> Iterator[None]:
+    """While the block runs its Spark job."""
+    if spark is None:
+        yield
+        return
+    ended, told = threading.Event(), Sizes(sizes)
+    show = _bar if sys.stderr.isatty() else _lines
+    thread = threading.Thread(target=show, args=(what, lambda: completed(spark, told.tasks), told, ended), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def completed(spark: "SparkSession", tasks: int) -> int:
+    """Tasks of the running stage that have ended; 0 before it has begun."""
+    tracker: Any = spark.sparkContext.statusTracker()
+    stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+    return max(
+        (stage.numCompletedTasks for stage in stages if stage is not None and stage.numTasks == tasks), default=0
+    )
+
+
+def _lines(what: str, look: Callable[[], int], sizes: Sizes, ended: threading.Event) -> None:
+    began = time.monotonic()
+    while not ended.wait(LINE_EVERY_S):
+        say(line(what, look(), sizes, time.monotonic() - began))
+
+
+def _bar(what: str, look: Callable[[], int], sizes: Sizes, ended: threading.Event) -> None:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[left]} left"),
+    )
+    began = time.monotonic()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=sizes.tasks, left="unknown")
+        while not ended.wait(LOOK_EVERY_S):
+            tasks = look()
+            left = duration(eta_s(sizes.done(tasks), sizes.total, time.monotonic() - began))
+            bar.update(task, completed=tasks, left=left)

@@ -1,0 +1,217 @@
+"""`ingest`, `stream` and `gold`: inputs and settings into one run of the job, and what it says afterwards."""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from muster_pipeline.cli.commands import LIVE
+from muster_pipeline.cli.exits import Exit, leave, say
+from muster_pipeline.cli.progress import shown
+from muster_pipeline.job.build import Built, build
+from muster_pipeline.job.inputs import BronzeInput, Input, SegmentInput
+from muster_pipeline.job.live import LiveInput
+from muster_pipeline.session.spark import check_java, session
+from muster_pipeline.sources import heads as head_source
+from muster_pipeline.sources.cluster import Cluster
+from muster_pipeline.sources.folder import SegmentFile
+from muster_pipeline.store import reader
+from muster_pipeline.store.keeping import Sweeper
+from muster_pipeline.tables.errors import BadInput, NothingPublished
+from muster_pipeline.transforms.settings import FoldSettings
+
+OLD_FILES_KEPT_S: Final = 600
+"""A stream removes files that no manifest names any more after so long: readers of the tables before have ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What `ingest`, `stream` and `gold` have in common."""
+
+    tables: Path
+    settings: FoldSettings
+    heads: str | None
+    """A recorded file, LIVE, or None: lag is then unknown, unless samples were published before."""
+    master: str | None
+    spark: Mapping[str, str] = field(default_factory=dict)
+    bootstrap: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def sampled(self) -> pa.Table | None:
+        """Head samples of this run. Raises BadOption, ClusterUnreachable."""
+        if self.heads is None:
+            return None
+        if self.heads != LIVE:
+            return head_source.recorded(self.heads)
+        if self.bootstrap is None:
+            raise BadInput("--heads live needs --bootstrap")
+        with Cluster(self.bootstrap, self.properties) as cluster:
+            return head_source.sample(cluster, self.settings.cluster, None, _now_ms)
+
+    @contextmanager
+    def session(self) -> Iterator[SparkSession]:
+        """Raises SparkMissing."""
+        quiet = {"spark.log.level": "ERROR", **self.spark}
+        if self.master is not None and self.master.startswith("local["):
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # one machine: no port is open to others
+        say("starting Spark")
+        spark = session(self.master, quiet)
+        spark.sparkContext.setLogLevel(quiet["spark.log.level"])
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+def ingest(run: Run, source: Input, *, strict: bool) -> None:
+    """Everything of `source` into all tables."""
+    check_java()
+    samples = run.sampled()
+    with run.session() as spark:
+        _once(run, spark, source, samples)
+    end(run.tables, strict=strict)
+
+
+def stream(run: Run, *, every_s: float, once: bool, strict: bool) -> None:
+    """Follow a cluster until SIGTERM or Ctrl-C; each round publishes whole tables."""
+    check_java()
+    assert run.bootstrap is not None
+    stop = threading.Event()
+    root = str(run.tables)
+    sweeper = Sweeper(run.tables, OLD_FILES_KEPT_S)
+    with _stopping(stop), run.session() as spark:
+        while not stop.is_set():
+            began = time.monotonic()
+            samples = run.sampled()
+            source = LiveInput.onward(
+                run.bootstrap, run.settings.cluster, root, run.properties, every=samples is not None
+            )
+            if source.ranges:
+                _once(run, spark, source, _appended(run.tables, samples, live=run.heads == LIVE))
+                sweeper.sweep(time.monotonic())
+            else:
+                say("nothing new")
+            if once:
+                break
+            stop.wait(max(0.0, every_s - (time.monotonic() - began)))
+    end(run.tables, strict=strict)
+
+
+def _once(run: Run, spark: SparkSession, source: Input, samples: pa.Table | None) -> None:
+    began = time.monotonic()
+    with shown("reading", spark, source.sizes()):
+        built = build(spark, source, run.tables, run.settings, samples)
+    say(summary(built, time.monotonic() - began))
+
+
+def summary(built: Built, took_s: float) -> str:
+    """One line about a run."""
+    rate = built.records / took_s if took_s > 0 else 0.0
+    rss = built.worker_rss_bytes_max >> 20
+    return (
+        f"{built.records:,} records of {len(built.log_partitions)} log partitions in {took_s:.1f} s "
+        f"({rate:,.0f} a second), workers at most {rss:,} MiB"
+    )
+
+
+def end(tables: Path, *, strict: bool) -> None:
+    """Say what is published; exit code 3 where a strict run has quarantined something."""
+    found = reader.published(tables)
+    rows = {name: sum(entry.rows for entry in found.of(name)) for name in sorted(found.tables)}
+    say(f"published in {tables}: " + ", ".join(f"{name} {count:,}" for name, count in rows.items()))
+    quarantined = rows.get("quarantine", 0)
+    if quarantined:
+        text = f"{quarantined:,} rows in quarantine: something could not be decoded or was gone (table quarantine)"
+        if strict:
+            leave(Exit.QUARANTINE, text)
+        say(text)
+
+
+def gold_input(tables: Path, cluster: str | None) -> tuple[BronzeInput, str]:
+    """The published records, and the cluster they are of. Raises NothingPublished, BadInput."""
+    known = published_cluster(tables)
+    if cluster is not None and cluster != known:
+        raise BadInput(f"the tables in {tables} are of cluster {known}, not {cluster}")
+    return BronzeInput(root=str(tables)), known
+
+
+def published_cluster(tables: Path) -> str:
+    """Name of the cluster that published tables are of. Raises NothingPublished."""
+    run = reader.published(tables).run
+    if "settings" not in run:
+        raise NothingPublished(f"nothing is published in {tables}: ingest first")
+    return str(run["settings"]["cluster"])
+
+
+def plan_rows(source: Input) -> list[dict[str, object]]:
+    """What would be read, a log partition a row."""
+    if isinstance(source, SegmentInput):
+        return [_planned(number, files) for number, files in sorted(source.segments.items())]
+    if isinstance(source, LiveInput):
+        return [
+            {"log_partition": number, "from": start, "to": stop, "offsets": stop - start}
+            for number, (start, stop) in sorted(source.ranges.items())
+        ]
+    return [{"log_partition": number, "bytes": size} for number, size in sorted(source.sizes().items())]
+
+
+def _planned(number: int, files: Sequence[SegmentFile]) -> dict[str, object]:
+    return {"log_partition": number, "files": len(files), "bytes": sum(one.size for one in files)}
+
+
+def show_plan(source: Input, *, as_json: bool) -> None:
+    """The plan on standard output; nothing is read, written or started."""
+    rows = plan_rows(source)
+    if as_json:
+        sys.stdout.write(json.dumps(rows, indent=1) + "\n")
+        return
+    columns = list(rows[0]) if rows else ["log_partition"]
+    totals = {
+        name: sum(int(str(row[name])) for row in rows) for name in ("files", "bytes", "offsets") if name in columns
+    }
+    for row in rows:
+        sys.stdout.write("  ".join(f"{name} {row[name]}" for name in columns) + "\n")
+    told = ", ".join(f"{count:,} {name}" for name, count in totals.items())
+    sys.stdout.write(f"would read {len(rows)} log partitions: {told or 'nothing'}\n")
+
+
+def _appended(tables: Path, samples: pa.Table | None, *, live: bool) -> pa.Table | None:
+    """Live samples follow the published ones; a recorded file is the whole truth."""
+    if samples is None or not live:
+        return samples
+    try:
+        return pa.concat_tables([reader.read("heads", tables), samples])
+    except NothingPublished:
+        return samples
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@contextmanager
+def _stopping(stop: threading.Event) -> Iterator[None]:
+    """SIGTERM and Ctrl-C end the stream after the round that is under way."""
+
+    def asked(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        say("stopping after this round")
+        stop.set()
+
+    before = {number: signal.signal(number, asked) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

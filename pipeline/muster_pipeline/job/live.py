@@ -1,0 +1,166 @@
+"""The offsets log of a live cluster as an input: from its start, or from where the published tables end.
+
+A range [start, end) a log partition is fixed when the input is made, so a task that is tried again reads the same. How
+far a run came is published in the manifest together with its tables, in one rename: nothing is read twice or left out
+whenever a run dies. The fold keeps no state between runs; it reads published records again and then what is new, so
+tables do not depend on where a stream was cut.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from muster_pipeline.decode.segment import Account
+from muster_pipeline.job.inputs import BronzeInput, Part
+from muster_pipeline.sources import live
+from muster_pipeline.sources.cluster import EARLIEST, LATEST, Cluster
+from muster_pipeline.sources.errors import OffsetGone
+from muster_pipeline.sources.folder import OFFSETS_TOPIC
+from muster_pipeline.store import reader
+from muster_pipeline.tables.errors import BadInput, NothingPublished
+
+KIND: Final = "live"
+Connect = Callable[[str, Mapping[str, str]], Cluster]
+"""(bootstrap, properties) -> a connection; sent to workers by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveInput:
+    """[start, end) of every log partition; `root`: the folder whose published records come before `start`, if any."""
+
+    cluster: str
+    bootstrap: str
+    ranges: Mapping[int, tuple[int, int]]
+    properties: Mapping[str, str] = field(default_factory=dict)
+    root: str | None = None
+    offsets: Mapping[int, int] = field(default_factory=dict)
+    """Ends of log partitions that this run does not read, as published before."""
+    connect: Connect = Cluster
+
+    @classmethod
+    def whole(
+        cls, bootstrap: str, cluster: str, properties: Mapping[str, str] | None = None, *, connect: Connect = Cluster
+    ) -> "LiveInput":
+        """Everything that the cluster has now. Raises ClusterUnreachable, NoLog, BadOption."""
+        given = dict(properties or {})
+        starts, ends = _bounds(connect, bootstrap, given)
+        ranges = {number: (starts[number], end) for number, end in ends.items()}
+        return cls(cluster=cluster, bootstrap=bootstrap, ranges=ranges, properties=given, connect=connect)
+
+    @classmethod
+    def onward(
+        cls,
+        bootstrap: str,
+        cluster: str,
+        root: str,
+        properties: Mapping[str, str] | None = None,
+        *,
+        every: bool = True,
+        connect: Connect = Cluster,
+    ) -> "LiveInput":
+        """What came after the tables of `root`; everything, if nothing is published there.
+
+        `every`: also log partitions without anything new (their tables are folded anew, for new samples of log ends).
+        Raises BadInput if the tables are of another cluster or of files, OffsetGone if the log has become shorter.
+        """
+        known = published_ends(root, cluster)
+        if known is None:
+            return cls.whole(bootstrap, cluster, properties, connect=connect)
+        given = dict(properties or {})
+        starts, ends = _bounds(connect, bootstrap, given)
+        for number, end in sorted(ends.items()):
+            if end < known.get(number, 0):
+                raise OffsetGone(
+                    f"log partition {number} ends at {end}, {known[number]} were read: the log was cut or made anew; "
+                    "give another folder for tables"
+                )
+        ranges = {number: (known.get(number, starts[number]), end) for number, end in ends.items()}
+        moved = {number: span for number, span in ranges.items() if every or span[0] < span[1]}
+        return cls(
+            cluster=cluster, bootstrap=bootstrap, ranges=moved, properties=given, root=str(Path(root).resolve()),
+            offsets=known, connect=connect,
+        )  # fmt: skip
+
+    def new(self) -> int:
+        """Offsets to be fetched, over all log partitions."""
+        return sum(end - start for start, end in self.ranges.values())
+
+    def sizes(self) -> dict[int, int]:
+        """Offsets to be fetched, not bytes: those of a live log are not known before."""
+        return {number: end - start for number, (start, end) in self.ranges.items()}
+
+    def parts(self, log_partition: int) -> Iterator[Part]:
+        """Raises ClusterUnreachable, DamagedStore."""
+        start, end = self.ranges[log_partition]
+        where = live.origin(self.cluster, log_partition)
+        before = Account(is_active=True, bytes_in=0)
+        if self.root is not None:
+            before = _account(self.root, log_partition)
+            yield Part(records=None, origin=where, account=before, carried=_quarantine(self.root, log_partition))
+            for part in BronzeInput(root=self.root).parts(log_partition):
+                yield replace(part, origin=where, account=before, is_carried=True)
+        account = Account(is_active=True, bytes_in=0)
+        with self.connect(self.bootstrap, self.properties) as cluster:
+            for piece in live.pieces(cluster, OFFSETS_TOPIC, where, start, end, strict=False):
+                account = piece.account
+                yield Part(records=piece.records, damages=piece.damages, origin=where, account=account)
+        yield Part(records=None, origin=where, account=summed(before, account), is_end=True)
+
+    def makes_bronze(self) -> bool:
+        """Published records are written again, followed by the new ones."""
+        return True
+
+    def describe(self) -> dict[str, Any]:
+        """How far the tables reach: the same however many runs it took."""
+        ends = {**self.offsets, **{number: end for number, (_, end) in self.ranges.items()}}
+        return {"kind": KIND, "ends": {str(number): ends[number] for number in sorted(ends)}}
+
+
+def published_ends(root: str, cluster: str) -> dict[int, int] | None:
+    """Log partition to the offset behind the last that was read; None if nothing is published. Raises BadInput."""
+    try:
+        run = reader.published(root).run
+    except NothingPublished:
+        return None
+    told = run["input"].get("of", run["input"])
+    if told["kind"] != KIND:
+        raise BadInput(
+            f"the tables in {root} were made from {told['kind']}, not from a live cluster: give another folder"
+        )
+    if run["settings"]["cluster"] != cluster:
+        raise BadInput(f"the tables in {root} are of cluster {run['settings']['cluster']}, not {cluster}")
+    return {int(number): end for number, end in told["ends"].items()}
+
+
+def summed(before: Account, after: Account) -> Account:
+    """One account of what two runs read, the second where the first ended."""
+    found = Account(is_active=True, bytes_in=before.bytes_in + after.bytes_in)
+    for name in ("decoded", "quarantined", "pending"):
+        setattr(found, f"bytes_{name}", getattr(before, f"bytes_{name}") + getattr(after, f"bytes_{name}"))
+    for name in ("batches", "records", "records_quarantined", "offsets_missing"):
+        setattr(found, name, getattr(before, name) + getattr(after, name))
+    found.first_offset = after.first_offset if before.first_offset is None else before.first_offset
+    found.next_offset = before.next_offset if after.next_offset is None else after.next_offset
+    return found
+
+
+def _bounds(connect: Connect, bootstrap: str, properties: Mapping[str, str]) -> tuple[dict[int, int], dict[int, int]]:
+    with connect(bootstrap, properties) as cluster:
+        numbers = cluster.partitions(OFFSETS_TOPIC)
+        return cluster.bound(OFFSETS_TOPIC, numbers, EARLIEST), cluster.bound(OFFSETS_TOPIC, numbers, LATEST)
+
+
+def _account(root: str, log_partition: int) -> Account:
+    rows = reader.read("files", root, log_partitions=[log_partition]).to_pylist()
+    found = Account(is_active=True, bytes_in=0)
+    for row in rows:
+        values = {name: row[name] for name in Account.__dataclass_fields__}
+        found = summed(found, Account(**values))
+    return found
+
+
+def _quarantine(root: str, log_partition: int) -> pa.Table:
+    return reader.read("quarantine", root, log_partitions=[log_partition])
