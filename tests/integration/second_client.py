@@ -21,8 +21,8 @@ def message(name: str) -> Any:
 class SecondClient:
     """One connection; `ask("Metadata", 9, topics=None)`."""
 
-    def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=30)
+    def __init__(self, port: int, host: str = "127.0.0.1") -> None:
+        self._socket = socket.create_connection((host, port), timeout=30)
         self._correlation = itertools.count(1)
 
     def close(self) -> None:
