@@ -5,8 +5,10 @@ counts a commit as failed only when the client itself gave up, after its own ret
 stored at the end must be the last acknowledged offset, or a later one that was tried.
 """
 
+import gc
 import threading
 import time
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -136,6 +138,7 @@ class Librdkafka(Load):
     def close(self) -> None:
         if self.client is not None:
             self.client.close()
+            self.client = None
 
 
 class KafkaPython(Load):
@@ -167,6 +170,7 @@ class KafkaPython(Load):
     def close(self) -> None:
         if self.client is not None:
             self.client.close()
+            self.client = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,20 +208,32 @@ def committing(cluster: Cluster, prefix: str) -> Iterator[CommitLoad]:
         kind(cluster, f"{prefix}-{number}", f"{prefix}-{number}" if number % 2 else None)
         for number, kind in enumerate(kinds)
     )
-    for load in loads:
-        load.start()
-    try:
-
-        def joined() -> bool:
-            crashed = [load.crash for load in loads if load.crash is not None]
-            assert not crashed, crashed
-            return all(min(load.acknowledged.values()) > 0 for load in loads)
-
-        until("commits of every client", joined, JOIN_S)
-        generations = {load.group: int(cluster.group(load.group)["generation"]) for load in loads}
-        yield CommitLoad(cluster=cluster, loads=loads, generations=generations)
-    finally:
+    with _leaking_sockets():
         for load in loads:
-            load.ended.set()
-        for load in loads:
-            load.join(JOIN_S)
+            load.start()
+        try:
+            until("commits of every client", lambda: _all_commit(loads), JOIN_S)
+            generations = {load.group: int(cluster.group(load.group)["generation"]) for load in loads}
+            yield CommitLoad(cluster=cluster, loads=loads, generations=generations)
+        finally:
+            for load in loads:
+                load.ended.set()
+            for load in loads:
+                load.join(JOIN_S)
+
+
+def _all_commit(loads: tuple[Load, ...]) -> bool:
+    crashed = [load.crash for load in loads if load.crash is not None]
+    assert not crashed, crashed
+    return all(min(load.acknowledged.values()) > 0 for load in loads)
+
+
+@contextmanager
+def _leaking_sockets() -> Iterator[None]:
+    """kafka-python drops sockets of connections that the other side closed without closing them; that is no news."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "unclosed <socket", ResourceWarning)
+        try:
+            yield
+        finally:
+            gc.collect()

@@ -18,7 +18,7 @@ from e2e.commit_load import committing
 from e2e.fleet import Cluster, Group, condition, is_ready, until
 from e2e.node.client import Client
 from e2e.node.session import Description
-from e2e.watching import PodWatch, watching
+from e2e.watching import watching
 
 pytestmark = pytest.mark.timeout(420)
 
@@ -27,30 +27,44 @@ SAMPLE_S = 0.1
 CONFIG_KEY = "offsets.retention.minutes"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    at_s: float
+    """When the answer came, since the epoch, as the audit log has it."""
+    leaderships: int
+    phase: str
+    """Of its drain."""
+    leads_controller: bool
+
+
 @dataclass(slots=True, kw_only=True)
-class LastWords:
-    """What each coordinator said of itself, again and again: (time, leaderships, phase of its drain)."""
+class Heard:
+    """What each coordinator said of itself, again and again."""
 
-    said: dict[str, list[tuple[float, int, str]]] = field(default_factory=dict)
-    """Times since the epoch, as the audit log has them."""
+    said: dict[str, list[Words]] = field(default_factory=dict)
 
-    def before(self, pod: str, at_s: float) -> tuple[int, str]:
-        """Leaderships and phase in the last answer that came before `at_s`."""
-        earlier = [(leaderships, phase) for when_s, leaderships, phase in self.said.get(pod, []) if when_s < at_s]
+    def before(self, pod: str, at_s: float) -> list[Words]:
+        """What it said before `at_s`, the last words last."""
+        earlier = [words for words in self.said.get(pod, []) if words.at_s < at_s]
         assert earlier, f"{pod} was never heard before it was stopped"
-        return earlier[-1]
+        return earlier
 
 
 @contextmanager
-def listening(cluster: Cluster) -> Iterator[LastWords]:
-    """Asks every coordinator all the time; an answer counts from when it came."""
-    found, ended = LastWords(), threading.Event()
+def listening(cluster: Cluster) -> Iterator[Heard]:
+    """Asks every coordinator all the time."""
+    found, ended = Heard(), threading.Event()
 
     def ask(ordinal: int) -> None:
         while not ended.wait(SAMPLE_S):
             status, body = cluster.admin(ordinal, "/v1/status")
             if status == 200:
-                words = (time.time(), int(body["leaderships"]), str(body["drain"]["phase"]))
+                words = Words(
+                    at_s=time.time(),
+                    leaderships=body["leaderships"],
+                    phase=body["drain"]["phase"],
+                    leads_controller=body["controller"]["leader"] == ordinal,
+                )
                 found.said.setdefault(f"{cluster.name}-{ordinal}", []).append(words)
 
     cluster.token()
@@ -65,30 +79,21 @@ def listening(cluster: Cluster) -> Iterator[LastWords]:
             thread.join(10)
 
 
-def controller_leader(cluster: Cluster) -> str:
-    """The pod that leads the controller group, by the word of a coordinator."""
-
-    def ask() -> str | None:
-        for ordinal in range(cluster.replicas):
-            status, body = cluster.admin(ordinal, "/v1/status")
-            if status == 200 and body["controller"]["leader"] is not None:
-                return f"{cluster.name}-{body['controller']['leader']}"
-        return None
-
-    return until("leader of the controller group", ask, 20)
-
-
 def uids(pods: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     return {name: pod["metadata"]["uid"] for name, pod in pods.items()}
 
 
-def by_plugin(cluster: Cluster) -> None:
+def by_plugin(cluster: Cluster) -> str:
+    """Answers what the settings of every new pod hold."""
     cluster.client.plugin("restart", f"cc/{cluster.name}", "--no-wait")
+    return "node.id="
 
 
-def by_config(cluster: Cluster) -> None:
-    before = int(cluster.read()["spec"].get("config", {}).get(CONFIG_KEY, 10_080))
-    patch(cluster, f'{{"config":{{"{CONFIG_KEY}":{before + 1}}}}}')
+def by_config(cluster: Cluster) -> str:
+    """As `by_plugin`."""
+    minutes = int(cluster.read()["spec"].get("config", {}).get(CONFIG_KEY, 10_080)) + 1
+    patch(cluster, f'{{"config":{{"{CONFIG_KEY}":{minutes}}}}}')
+    return f"{CONFIG_KEY}={minutes}"
 
 
 def patch(cluster: Cluster, spec: str) -> None:
@@ -101,24 +106,24 @@ def test_restart_of_all_under_commit_load(
     shared: Cluster,
     group: Callable[..., Group],
     node: Description,
-    roll: Callable[[Cluster], None],
+    roll: Callable[[Cluster], str],
     request: pytest.FixtureRequest,
 ) -> None:
     mine = group(replicas=2)
-    before, leader = shared.pods(), controller_leader(shared)
+    before = shared.pods()
     generation = mine.stable(2)
     audit = Audit.now(node)
     prefix = f"load-{request.node.callspec.id}"
     with (
         committing(shared, prefix) as load,
-        listening(shared) as words,
+        listening(shared) as heard,
         watching(shared.client, shared.selector) as pods,
     ):
-        roll(shared)
+        setting = roll(shared)
         mine.produce(100)
 
         def all_new() -> bool:
-            now = pods_now(pods)
+            now = pods.now()
             return len(now) == 3 and all(
                 is_ready(pod) and pod["metadata"]["uid"] != before[name]["metadata"]["uid"] for name, pod in now.items()
             )
@@ -129,20 +134,22 @@ def test_restart_of_all_under_commit_load(
         load.check()
     assert pods.unavailable_max(3) == 1
     evicted = audit.evictions(shared.client.namespace)
-    print(f"evicted in this order: {list(evicted)}; leader of the controller group at first: {leader}")
     assert sorted(evicted) == sorted(pods.stopped()) == sorted(before)
     for name, at_s in evicted.items():
-        assert words.before(name, at_s) == (0, "drained"), f"{name} was evicted before it had handed over everything"
-    assert list(evicted)[-1] == leader
+        words = heard.before(name, at_s)
+        assert (words[-1].leaderships, words[-1].phase) == (0, "drained"), f"{name} went with {words[-1]}"
+    chosen = {
+        name: [one for one in heard.before(name, at_s) if one.phase == "idle"][-1] for name, at_s in evicted.items()
+    }
+    print("evicted in this order:", {name: f"led {words.leaderships} when chosen" for name, words in chosen.items()})
+    *others, _ = chosen
+    assert not [name for name in others if chosen[name].leads_controller], "the controller group's leader goes last"
+    for name in before:
+        assert setting in shared.client.kubectl("exec", name, "--", "cat", "/etc/muster/server.properties")
     assert mine.stable(2) == generation
     mine.all_seen()
     reasons = [one["reason"] for one in events_of(shared)]
     assert {"DrainingPod", "EvictingPod"} <= set(reasons)
-
-
-def pods_now(watch: PodWatch) -> dict[str, Mapping[str, Any]]:
-    """As the watch knows them."""
-    return list(watch.views())[-1][1]
 
 
 def events_of(cluster: Cluster) -> list[dict[str, Any]]:

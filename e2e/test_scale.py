@@ -95,4 +95,4 @@ def was_fenced(mine: Group, pod: str) -> bool:
     if status["restartCount"] == 0:
         return False
     log = mine.client.kubectl("logs", pod, "--previous")
-    return '"event": "fatal"' in log and "FENCED" in log
+    return '"event": "fatal"' in log and "fenced by other consumer" in log

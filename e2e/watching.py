@@ -50,6 +50,10 @@ class PodWatch:
                 pods[event.name] = event.pod
             yield event, dict(pods)
 
+    def now(self) -> dict[str, Mapping[str, Any]]:
+        """The pods that there are, as far as told."""
+        return list(self.views())[-1][1]
+
     def unavailable_max(self, wanted: int) -> int:
         """How many of `wanted` pods were away or not Ready at once, at most. All were there at the start."""
         away, complete = 0, False
@@ -91,22 +95,17 @@ def watching(client: Client, selector: str) -> Iterator[PodWatch]:
             assert process.poll() is None, f"the watch ended early: {found.failure}"
             assert found.failure == "", found.failure
         finally:
-            process.terminate()
+            process.kill()
             reader.join(END_S)
 
 
 def _read(process: "subprocess.Popen[str]", found: PodWatch) -> None:
-    """A stream of JSON values, one after the other, none on a line of its own."""
-    decoder, text = json.JSONDecoder(), ""
+    """One event a line."""
     assert process.stdout is not None
-    while line := process.stdout.readline():
-        text += line
-        if not line.startswith("}"):
-            continue
+    for line in process.stdout:
         try:
-            value, end = decoder.raw_decode(text)
-        except ValueError:
-            found.failure = text[-500:]
+            value = json.loads(line)
+            found.events.append(Seen(at_s=time.monotonic(), type=value["type"], pod=value["object"]))
+        except (ValueError, KeyError):
+            found.failure = line.strip()
             return
-        text = text[end:].lstrip()
-        found.events.append(Seen(at_s=time.monotonic(), type=value["type"], pod=value["object"]))

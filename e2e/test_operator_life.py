@@ -1,0 +1,247 @@
+"""The operator dies at any time, has a twin, or is away: what becomes of the fleet, and what it costs the API server.
+
+A crash at *every* request is `test_operator_crashes`; an idle fleet is `test_operator_process`. Here the process is
+killed for real, on a real node, while real pods start and stop.
+"""
+
+import itertools
+import json
+import os
+import re
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from e2e.audit import Audit
+from e2e.commit_load import committing
+from e2e.cut import process_of
+from e2e.fleet import Cluster, Group, condition, is_ready, until
+from e2e.node.client import Client
+from e2e.node.session import Description
+from e2e.watching import PodWatch, watching
+
+pytestmark = pytest.mark.timeout(600)
+
+DEPLOYMENT = "deployment/muster-operator"
+LEASE = "muster-operator"
+LABELS = "app.kubernetes.io/component=operator"
+TAKEOVER_S = 20.0
+CHILDREN = "statefulsets,services,configmaps,poddisruptionbudgets,networkpolicies,serviceaccounts"
+VARYING = frozenset({"clusterIP", "clusterIPs", "nodePort", "muster.dev/restarted-at"})
+HASH = r'(-config-|"muster.dev/config-hash": ")[0-9a-z]+'
+"""Of a text with the namespace in it."""
+LAG_ONLY_S = 10.0
+AT_ONCE_S = 3.0
+
+
+def operator_pods(operator: Client) -> dict[str, dict[str, Any]]:
+    found = operator.read("pods", f"--selector={LABELS}")["items"]
+    return {one["metadata"]["name"]: one for one in found}
+
+
+def holder(operator: Client) -> str:
+    """Identity in the Lease: the pod's name, and a word that no other process has."""
+    return str(operator.read("lease", LEASE)["spec"].get("holderIdentity") or "")
+
+
+def pod_of(identity: str) -> str:
+    return identity.rpartition("_")[0]
+
+
+def kill(identity: str) -> str:
+    """SIGKILL of the process of that identity, which is answered."""
+    os.kill(process_of(pod_of(identity)), signal.SIGKILL)
+    return identity
+
+
+def remove(operator: Client, identity: str) -> str:
+    """Its pod goes, without any grace."""
+    operator.kubectl("delete", "pod", pod_of(identity), "--grace-period=0", "--force", "--wait=false")
+    return identity
+
+
+def taken_over(operator: Client, before: str, seconds: float = 60.0) -> str:
+    """Wait until another process holds the Lease; its identity."""
+    return until(f"successor of {before}", lambda: (now := holder(operator)) not in ("", before) and now, seconds)
+
+
+def children(client: Client, instance: str) -> dict[str, str]:
+    """What an object of ours has made: kind and name → the whole, without what differs from run to run."""
+    found = {}
+    for one in client.read(CHILDREN, f"--selector=app.kubernetes.io/instance={instance}")["items"]:
+        meta = {key: one["metadata"].get(key) or {} for key in ("name", "labels", "annotations")}
+        body = {key: value for key, value in one.items() if key not in ("metadata", "status")}
+        text = json.dumps(without({"metadata": meta, **body}), sort_keys=True, indent=1)
+        for word, stands_for in ((client.namespace, "NAMESPACE"), (instance, "NAME")):
+            text = re.sub(rf"\b{word}\b", stands_for, text)
+        text = re.sub(HASH, r"\1HASH", text)
+        found[f"{one['kind']} {json.loads(text)['metadata']['name']}"] = text
+    return found
+
+
+def without(value: Any) -> Any:
+    """The same, without the members that VARYING names."""
+    if isinstance(value, dict):
+        return {key: without(one) for key, one in value.items() if key not in VARYING}
+    return [without(one) for one in value] if isinstance(value, list) else value
+
+
+def test_killed_while_a_cluster_is_made_and_while_it_is_restarted(
+    operator: Client, shared: Cluster, node: Description, namespace: Client
+) -> None:
+    """Killed at the first child, in a drain, and while a pod is away: what an undisturbed operator makes is what there
+    is in the end, nothing is restarted twice, and no commit is lost."""
+    leader = holder(operator)
+    cluster = Cluster.create(namespace, **shared.read()["spec"])
+    until("first child", lambda: children(namespace, cluster.name), 30, every=0.1)
+    leader = taken_over(operator, kill(leader))
+    cluster.ready()
+    assert children(namespace, cluster.name) == children(shared.client, shared.name)
+
+    audit = Audit.now(node)
+    with committing(cluster, "load-kills") as load, watching(namespace, cluster.selector) as pods:
+        namespace.plugin("restart", f"cc/{cluster.name}", "--no-wait")
+        until("a drain", lambda: any(is_draining(cluster, ordinal) for ordinal in range(3)), 60, every=0.1)
+        leader = taken_over(operator, kill(leader))
+        until("the second pod that stops", lambda: len(pods.stopped()) == 2, 120, every=0.1)
+        leader = taken_over(operator, remove(operator, leader))
+        until("the third pod that stops", lambda: len(pods.stopped()) == 3, 120)
+        until("three coordinators", lambda: three_ready(pods), 120)
+        cluster.ready()
+        load.check()
+    assert pods.unavailable_max(3) == 1
+    assert sorted(pods.gone()) == sorted(audit.evictions(namespace.namespace)) == ["main-0", "main-1", "main-2"]
+    assert len([one for one in pods.events if one.type == "DELETED"]) == 3, "each was restarted once"
+    assert children(namespace, cluster.name) == children(shared.client, shared.name)
+
+
+def is_draining(cluster: Cluster, ordinal: int) -> bool:
+    status, body = cluster.admin(ordinal, "/v1/status")
+    return status == 200 and body["drain"]["phase"] != "idle"
+
+
+def three_ready(watch: PodWatch) -> bool:
+    pods = watch.now()
+    return len(pods) == 3 and all(is_ready(pod) for pod in pods.values())
+
+
+def test_killed_while_a_group_is_scaled(operator: Client, group: Callable[..., Group]) -> None:
+    """The successor removes the members whose pods went while nobody looked, long before their sessions end."""
+    mine = group(replicas=3, session_s=60)
+    undisturbed = {name: text.replace('"replicas": 3', '"replicas": 2') for name, text in of_group(mine).items()}
+    leader = holder(operator)
+    mine.client.kubectl("scale", f"cg/{mine.name}", "--replicas=5")
+    until("a fourth pod", lambda: len(mine.pods()) > 3, 60)
+    leader = taken_over(operator, kill(leader))
+    mine.stable(5)
+    with watching(mine.client, mine.selector) as pods:
+        mine.client.kubectl("scale", f"cg/{mine.name}", "--replicas=2")
+        until("an order to stop", pods.stopped, 60, every=0.05)
+        remove(operator, leader)
+        gone_s = max(until("end of three pods", lambda: len(pods.gone()) == 3 and pods.gone(), 60).values())
+        taken_over(operator, leader)
+        _, owned_s = mine.stable_at(2)
+    assert owned_s - gone_s < 45, "below the session timeout of 60 s"
+    assert of_group(mine) == undisturbed
+    mine.produce(200)
+    mine.all_seen()
+
+
+def of_group(mine: Group) -> dict[str, str]:
+    return children(mine.client, mine.name)
+
+
+def test_of_two_one_acts_and_the_other_takes_over(
+    operator: Client, node: Description, group: Callable[..., Group]
+) -> None:
+    operator.kubectl("scale", DEPLOYMENT, "--replicas=2")
+    try:
+        operator.kubectl("rollout", "status", DEPLOYMENT, "--timeout=90s", timeout_s=100)
+        audit = Audit.now(node)
+        mine = group(replicas=1)
+        leader = holder(operator)
+        first = pod_of(leader)
+        assert {one.by for one in audit.writes()} == {first}
+        audit = Audit.now(node)
+        killed_s = time.monotonic()
+        successor = pod_of(taken_over(operator, kill(leader)))
+        took_s = time.monotonic() - killed_s
+        print(f"takeover {took_s:.1f} s after the kill")
+        assert took_s <= TAKEOVER_S
+        assert successor != first, "the standby, not the dead one's next process"
+        mine.client.kubectl("scale", f"cg/{mine.name}", "--replicas=2")
+        mine.stable(2)
+        assert {one.by for one in audit.writes()} == {successor}
+    finally:
+        operator.kubectl("scale", DEPLOYMENT, "--replicas=1")
+        until("one operator", lambda: len(operator_pods(operator)) == 1, 60)
+        until("its Lease", lambda: pod_of(holder(operator)) in operator_pods(operator), 60)
+
+
+def test_lag_alone_is_written_every_ten_seconds_and_news_at_once(
+    operator: Client, node: Description, shared: Cluster
+) -> None:
+    """A group that only grows: committed once, nobody consumes, records come in all the while."""
+    name, client = "cadence", shared.client
+    shared.create_topic(name, 1)
+    committed = Consumer({"bootstrap.servers": shared.bootstrap, "group.id": name, "enable.auto.commit": False})
+    committed.commit(offsets=[TopicPartition(name, 0, 0)], asynchronous=False)
+    committed.close()
+    spec = {"clusterRef": {"name": shared.name}, "groupId": name, "topics": [name]}
+    body = {"apiVersion": "muster.dev/v1alpha1", "kind": "ConsumerGroup", "metadata": {"name": name}, "spec": spec}
+    client.apply(body)
+    try:
+        until("a status with lag", lambda: client.read("cg", name)["status"].get("lag") is not None, 30)
+        audit = Audit.now(node)
+
+        def writes() -> list[float]:
+            return [one.at_s for one in audit.writes() if one.resource == "consumergroups/status" and one.name == name]
+
+        records = itertools.count()
+
+        def four_writes() -> bool:
+            shared.produce(name, [str(next(records)) for _ in range(5)])
+            return len(writes()) >= 4
+
+        until("four writes of the status", four_writes, 120, every=0.5)
+        gaps = [later - earlier for earlier, later in itertools.pairwise(writes())]
+        print(f"lag alone was written after {[round(gap, 1) for gap in gaps]} s")
+        assert min(gaps) > LAG_ONLY_S - 1
+        asked_s = time.time()
+        client.kubectl("patch", "cg", name, "--type=merge", '--patch={"spec":{"paused":true}}')
+        until("another write", lambda: writes()[-1] > asked_s, LAG_ONLY_S)
+        news_s = writes()[-1]
+        print(f"news was written {news_s - asked_s:.1f} s after it was made, {news_s - writes()[-2]:.1f} s after lag")
+        assert news_s - asked_s < AT_ONCE_S
+        assert condition(client.read("cg", name), "Paused")["status"] == "True"
+    finally:
+        client.kubectl("delete", "cg", name)
+
+
+def test_consumers_roll_while_no_operator_runs(operator: Client, group: Callable[..., Group]) -> None:
+    """Pods and their ids are Kubernetes' own: without the operator a roll costs no rebalance either."""
+    mine = group()
+    before, pods = mine.stable(3), mine.pods()
+    operator.kubectl("scale", DEPLOYMENT, "--replicas=0")
+    try:
+        until("end of the operator", lambda: not operator_pods(operator), 60)
+        mine.client.kubectl("rollout", "restart", f"statefulset/{mine.name}")
+        mine.replaced(pods)
+        rolled = mine.pods()
+        mine.produce(200)
+        mine.all_seen()
+        assert mine.stable(3) == before
+        mine.client.kubectl("scale", f"cg/{mine.name}", "--replicas=2")
+    finally:
+        operator.kubectl("scale", DEPLOYMENT, "--replicas=1")
+    operator.kubectl("rollout", "status", DEPLOYMENT, "--timeout=90s", timeout_s=100)
+    after = mine.stable(2)
+    print(f"{mine.name}: generation {before} before the roll and after it, {after} after the scale-down that waited")
+    assert after == before + 1
+    uid = {name: pod["metadata"]["uid"] for name, pod in mine.pods().items()}
+    assert uid == {name: rolled[name]["metadata"]["uid"] for name in uid}, "the roll is not undone or done again"
+    until("calm", lambda: condition(mine.read(), "Progressing")["status"] == "False", 60)
