@@ -13,6 +13,7 @@ from muster_coordinator.groups.classic_group import State
 from muster_coordinator.groups.effects import AppliedBatch
 from muster_coordinator.groups.offset_row import CommittedOffset, encode_row, record_offset_of
 from muster_coordinator.groups.pending_offsets import Partition
+from muster_coordinator.groups.plain_commits import Commit, plain_commits
 from muster_coordinator.groups.state import ShardState
 from muster_coordinator.groups.stored_group import after_metadata, after_own
 from muster_coordinator.records.batch import NO_PRODUCER_ID, BatchHeader, Record, iter_records, parse_header
@@ -35,6 +36,9 @@ def replay_batch(state: ShardState, entry: AppliedBatch) -> int:
     header = parse_header(entry.batch)
     if header.producer_id != NO_PRODUCER_ID:
         _note_producer(state, header, entry.base_offset)
+    plain = plain_commits(entry.batch, header, entry.base_offset)
+    if plain is not None:
+        return _put_all(state, plain)
     commits = 0
     block = record_block(entry.batch) if header.compression else None
     for record in iter_records(entry.batch, block):
@@ -43,6 +47,23 @@ def replay_batch(state: ShardState, entry: AppliedBatch) -> int:
         else:
             commits += _replay_record(state, header, entry.base_offset - header.base_offset, record)
     return commits
+
+
+def _put_all(state: ShardState, plain: list[Commit]) -> int:
+    commits = 0
+    for group, topic, partition, row in plain:
+        if row is None:
+            _remove(state, group, topic, partition)
+        else:
+            state.offsets.put(group, topic, partition, row)
+            commits += 1
+    return commits
+
+
+def _remove(state: ShardState, group: str, topic: str, partition: int) -> None:
+    """A tombstone: what an open transaction holds of the partition goes, too."""
+    state.offsets.remove(group, topic, partition)
+    state.pending.remove(Partition(group, topic, partition))
 
 
 def _note_producer(state: ShardState, header: BatchHeader, base_offset: int) -> None:
@@ -79,8 +100,7 @@ def _replay_record(state: ShardState, header: BatchHeader, shift: int, record: R
     match key:
         case OffsetCommitKey(group, topic, partition):
             if value is None:
-                state.offsets.remove(group, topic, partition)
-                state.pending.remove(Partition(group, topic, partition))
+                _remove(state, group, topic, partition)
                 return 0
             row = _row(value, record.offset + shift)
             if header.producer_id == NO_PRODUCER_ID:
