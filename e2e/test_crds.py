@@ -247,3 +247,15 @@ def test_kubectl_get_lists_both_kinds_by_category_and_shows_the_status(place: Cl
     assert row.split()[:5] == ["example", "Stable", "3/3", "3", "0"]
     names = place.kubectl("get", "muster", "--output=name").split()
     assert names == ["consumergroup.muster.dev/example", "coordinatorcluster.muster.dev/example"]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.short)
+def test_an_object_that_nobody_has_seen_says_unknown(place: Client, kind: Kind) -> None:
+    """No operator runs here: no column with a judgement is empty, and nothing claims to be fine."""
+    sample = yaml.safe_load((ROOT / "crds" / "samples" / f"{kind.kind.lower()}-minimal.yaml").read_text())
+    place.apply(sample)
+    header, row = place.kubectl("get", kind.plural).splitlines()
+    shown = {name: row[header.index(name) :].split("  ")[0].strip() for name in header.split()}
+    unknown = {"cc": ["READY", "REPLICAS", "QUORUM"], "cg": ["STATE", "READY", "LAG", "STATIC"]}[kind.short]
+    assert {name: shown[name] for name in unknown} == dict.fromkeys(unknown, "Unknown")
+    assert kind.short == "cg" or shown["REASON"] == "NotObserved"

@@ -75,6 +75,7 @@ def root_schema(kind: Kind) -> Json:
             "status": {
                 "description": "What the operator saw. Written by it only.",
                 **complete(Record(kind.status)),
+                "default": kind.unseen,
             },
         },
         "x-kubernetes-validations": [rule.schema() for rule in name_rules(kind.name_length_max)],

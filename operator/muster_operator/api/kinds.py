@@ -1,13 +1,16 @@
 """The kinds of `muster.dev/v1alpha1`: names, columns of `kubectl get`, subresources."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from muster_operator.api.cluster import ClusterSpec
 from muster_operator.api.cluster_status import ClusterStatus
+from muster_operator.api.conditions import Reason
 from muster_operator.api.group import GroupSpec
 from muster_operator.api.group_status import GroupStatus
 from muster_operator.api.kind import CLUSTER_NAME_LENGTH_MAX, GROUP_NAME_LENGTH_MAX
+from muster_operator.api.status import NEVER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +33,8 @@ class Kind:
     spec: type
     spec_text: str
     status: type
+    unseen: Mapping[str, Any]
+    """Default of `.status`: what is said of an object at which no operator has looked yet."""
     name_length_max: int
     columns: tuple[Column, ...]
     scale: bool
@@ -37,6 +42,21 @@ class Kind:
 
 def _condition(type_: str, field: str = "status") -> str:
     return f'.status.conditions[?(@.type=="{type_}")].{field}'
+
+
+def _unseen(*conditions: str, **columns: str) -> dict[str, Any]:
+    """Unknown rather than nothing. The time is the one by which the field's users (Gateway API) say "never"."""
+    told = [
+        {
+            "type": type_,
+            "status": "Unknown",
+            "reason": str(Reason.NOT_OBSERVED),
+            "message": "no operator has looked at it yet",
+            "lastTransitionTime": NEVER,
+        }
+        for type_ in conditions
+    ]
+    return {**columns, "conditions": told}
 
 
 _AGE: Final = Column(name="Age", path=".metadata.creationTimestamp", type="date", text="Time since it was made.")
@@ -49,6 +69,7 @@ COORDINATOR_CLUSTER: Final = Kind(
     spec=ClusterSpec,
     spec_text="The coordinators as they shall be.",
     status=ClusterStatus,
+    unseen=_unseen("Ready", "QuorumAvailable", readyText="Unknown"),
     name_length_max=CLUSTER_NAME_LENGTH_MAX,
     columns=(
         Column(name="Ready", path=_condition("Ready"), text="Whether everything is as it should be."),
@@ -70,6 +91,7 @@ CONSUMER_GROUP: Final = Kind(
     spec=GroupSpec,
     spec_text="The group as it shall be.",
     status=GroupStatus,
+    unseen=_unseen("Ready", "StaticMembership", readyText="Unknown", state="Unknown", lagText="Unknown"),
     name_length_max=GROUP_NAME_LENGTH_MAX,
     columns=(
         Column(name="State", path=".status.state", text="State of the group."),

@@ -9,6 +9,7 @@ from muster_operator.api.schema import Integer, ListOf, Text, choice
 # a field is a call with its shape and text
 
 TIME: Final = Text(max_length=40, format="date-time")
+NEVER: Final = "1970-01-01T00:00:00Z"
 COUNT: Final = Integer(low=0, high=2**31 - 1)
 LONG: Final = Integer(low=0, high=2**62)
 # The API server reads bounds as float64, where 2**63 - 1 becomes 2**63: no int64, and every status would be refused.

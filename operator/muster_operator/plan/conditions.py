@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from muster_operator.api.conditions import Reason
-from muster_operator.api.status import RESTARTED_AT
+from muster_operator.api.status import NEVER, RESTARTED_AT
 from muster_operator.limits import MESSAGE_CHARS_MAX
 from muster_operator.world.views import OwnerView
 
@@ -68,4 +68,4 @@ def finding(type_: str, holds: bool | None, reason: Reason, message: str) -> Fin
 
 def _transition(old: Mapping[str, Any], status: str, now_ms: int) -> str:
     kept = old.get("lastTransitionTime")
-    return str(kept) if old.get("status") == status and kept else timestamp(now_ms)
+    return str(kept) if old.get("status") == status and kept not in (None, NEVER) else timestamp(now_ms)

@@ -104,10 +104,14 @@ def _rollout(world: ClusterWorld, statefulset: StatefulSetView, step: Step) -> d
 
 
 def _quorum(world: ClusterWorld, settings: PlanSettings) -> Finding:
-    """Until every group had its majority once, nothing can be lost: the cluster is forming."""
+    """Until every group had its majority once, nothing can be lost: the cluster is forming.
+
+    NotObserved is the definition's own word of an object at which nobody has looked yet.
+    """
     type_ = ClusterCondition.QUORUM_AVAILABLE
     found = _quorum_now(world, settings)
-    if found.status != "True" and condition(world.owner.status, type_).get("reason") in (None, Reason.NOT_FORMED):
+    before = condition(world.owner.status, type_).get("reason")
+    if found.status != "True" and before in (None, Reason.NOT_OBSERVED, Reason.NOT_FORMED):
         return Finding(type=type_, status=found.status, reason=Reason.NOT_FORMED, message=found.message)
     return found
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from muster_operator.api.conditions import Reason
+from muster_operator.api.kinds import COORDINATOR_CLUSTER
 from muster_operator.plan.cluster import plan_cluster
 from muster_operator.plan.conditions import condition
 from muster_operator.plan.group import plan_group
@@ -72,7 +73,12 @@ def weak(world: ClusterWorld) -> ClusterWorld:
     return replace(world, statefulset=replace(world.statefulset, pods=pods))
 
 
-@pytest.mark.parametrize(("before", "reason"), [({}, Reason.NOT_FORMED), (None, Reason.QUORUM_LOST)])
+UNSEEN = dict(COORDINATOR_CLUSTER.unseen)
+
+
+@pytest.mark.parametrize(
+    ("before", "reason"), [({}, Reason.NOT_FORMED), (UNSEEN, Reason.NOT_FORMED), (None, Reason.QUORUM_LOST)]
+)
 def test_the_same_sight_is_a_loss_only_after_the_first_time(before: dict[str, Any] | None, reason: Reason) -> None:
     world = weak(fresh().world())
     if before is not None:
@@ -80,3 +86,10 @@ def test_the_same_sight_is_a_loss_only_after_the_first_time(before: dict[str, An
     plan = plan_cluster(world, SETTINGS)
     assert condition(plan.status, "QuorumAvailable")["reason"] == reason
     assert [event.reason for event in plan.events] == ([] if reason == Reason.NOT_FORMED else [reason])
+
+
+def test_a_transition_does_not_begin_in_1970() -> None:
+    """The definition's default says "never"; the first look says when."""
+    world = weak(fresh().world())
+    status = plan_cluster(replace(world, owner=replace(world.owner, status=UNSEEN)), SETTINGS).status
+    assert "1970" not in str(status)
