@@ -53,6 +53,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if rungs[item] in wanted]
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "last: after all others, in whatever order those are (it judges what they did)")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """After every plugin has ordered the tests."""
+    session.items.sort(key=lambda item: item.get_closest_marker("last") is not None)
+
+
 def missing(part: str, reason: str) -> NoReturn:
     """Skip loudly, or fail where MUSTER_REQUIRE asks for `part`."""
     if {"all", part} & set(os.environ.get("MUSTER_REQUIRE", "").split(",")):

@@ -47,7 +47,7 @@ def install_operator(node: Description, *words: str) -> Client:
     """The chart as a user installs it, with the image that is on the node; waits until it is Ready."""
     client = node.client(OPERATOR_NAMESPACE)
     repository, _, tag = node.muster_image.rpartition(":")
-    values = {"image.repository": repository, "image.tag": tag, "image.pullPolicy": "Never"}
+    values = {"image.repository": repository, "image.tag": tag}  # as in the README: neither install undoes the other
     sets = [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
     chart = str(paths.ROOT / "charts" / "muster")
     client.helm(
