@@ -9,7 +9,7 @@ SEEDS ?= 300
 PYTEST := $(BIN)/python -m pytest
 
 .PHONY: help setup run test test-fast test-unit test-sim test-clients test-integration check fmt bench operator-bench sim clean \
-  k8s promtool image images e2e e2e-api e2e-up e2e-in e2e-down
+  test-pipeline pipeline-demo bench-pipeline k8s promtool image images e2e e2e-api e2e-up e2e-in e2e-down
 
 help:
 	@echo "make run        three replicas, real flight data, real clients, a killed coordinator (under 90 s after set-up)"
@@ -19,6 +19,8 @@ help:
 	@echo "make sim SEEDS=1000   more simulated clusters"
 	@echo "make e2e        a real Kubernetes node in a box, tests, gone again (root; builds Kubernetes once, 6 to 10 minutes)"
 	@echo "make e2e-up, make e2e-in CMD='…', make e2e-down   keep such a node while you work (e2e/README.md)"
+	@echo "make pipeline-demo   a minute of a cluster, its offsets log as tables and a report that the coordinators confirm"
+	@echo "make bench-pipeline  the pipeline beside DuckDB, Polars and plain processes; SCALE=100M for a large log"
 	@echo "make bench      beside Kafka on this machine, 25 minutes; ROWS=name for one row, ROWS=all for everything"
 
 setup: $(STAMP)
@@ -35,23 +37,27 @@ $(STAMP): pyproject.toml
 run: setup
 	$(BIN)/muster demo
 
-test: check test-unit test-sim test-clients test-integration
+test: check test-unit test-sim test-clients test-integration test-pipeline
 
 test-fast: test-unit
 
 test-unit: setup
-	$(PYTEST) tests -n 2 -m "not sim and not integration and not clients and not slow"
+	$(PYTEST) tests -n 2 -m "not sim and not integration and not clients and not slow and not pipeline"
 
 test-sim: setup
 	MUSTER_SIM_SEEDS=$(SEEDS) $(PYTEST) tests -m "sim"
 
 # Four at a time: members mostly wait.
 test-clients: setup
-	$(PYTEST) tests -n 4 --dist worksteal -m "clients and not sim"
+	$(PYTEST) tests -n 4 --dist worksteal -m "clients and not sim and not pipeline"
 
 # One at a time: these measure pauses and kill processes.
 test-integration: setup
-	$(PYTEST) tests -m "(integration or slow) and not clients and not sim"
+	$(PYTEST) tests -m "(integration or slow) and not clients and not sim and not pipeline"
+
+# Two Spark sessions at most: each has a JVM of its own.
+test-pipeline: setup
+	$(PYTEST) tests/pipeline -n 2 --dist loadfile -m pipeline
 
 check: setup
 	$(BIN)/ruff check .
@@ -68,6 +74,14 @@ sim: setup
 
 bench: setup
 	$(BIN)/python -m bench $(ROWS)
+
+pipeline-demo: setup
+	$(BIN)/python -m tests.pipeline.demo
+
+SCALE ?= 4M
+
+bench-pipeline: setup
+	$(BIN)/python -m bench.pipeline --records $(SCALE)
 
 # 1,000 ConsumerGroups against a real API server: operator start to converged, memory.
 operator-bench: setup

@@ -76,10 +76,10 @@ class Run:
 
 def ingest(run: Run, source: Input, *, strict: bool) -> None:
     """Everything of `source` into all tables."""
-    check_java()
     samples = run.sampled()
+    check_java()
     with run.session() as spark:
-        _once(run, spark, source, samples)
+        build_shown(run, spark, source, samples)
     end(run.tables, strict=strict)
 
 
@@ -98,7 +98,7 @@ def stream(run: Run, *, every_s: float, once: bool, strict: bool) -> None:
                 run.bootstrap, run.settings.cluster, root, run.properties, every=samples is not None
             )
             if source.ranges:
-                _once(run, spark, source, _appended(run.tables, samples, live=run.heads == LIVE))
+                build_shown(run, spark, source, _appended(run.tables, samples, live=run.heads == LIVE))
                 sweeper.sweep(time.monotonic())
             else:
                 say("nothing new")
@@ -108,7 +108,7 @@ def stream(run: Run, *, every_s: float, once: bool, strict: bool) -> None:
     end(run.tables, strict=strict)
 
 
-def _once(run: Run, spark: SparkSession, source: Input, samples: pa.Table | None) -> None:
+def build_shown(run: Run, spark: SparkSession, source: Input, samples: pa.Table | None) -> None:
     began = time.monotonic()
     with shown("reading", spark, source.sizes()):
         built = build(spark, source, run.tables, run.settings, samples)

@@ -1,0 +1,207 @@
+"""`muster pipeline …` without Spark: plans, reports, checks, exit codes, and sentences that say what to do."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from muster_pipeline import store
+from muster_pipeline.__main__ import app
+from muster_pipeline.cli.exits import Exit, worker_error
+from muster_pipeline.cli.reporting import status_name
+from muster_pipeline.job.build import build
+from muster_pipeline.job.inputs import SegmentInput
+from muster_pipeline.transforms.settings import FoldSettings
+from typer.testing import CliRunner, Result
+
+from tests.pipeline.store import logfolder
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("log")
+    logfolder.make(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tables(log: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("tables")
+    build(None, SegmentInput.listed(str(log), "c"), root, FoldSettings(cluster="c"))
+    return root
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(one) for one in arguments])
+
+
+def test_the_command_needs_nothing_heavy_until_it_runs() -> None:
+    program = (
+        "import sys; from importlib.metadata import entry_points\n"
+        "(found,) = [one for one in entry_points(group='muster.commands') if one.name == 'pipeline']\n"
+        "found.load()\n"
+        "print(sorted({'pyspark', 'py4j', 'pyarrow', 'numpy', 'pandas', 'kafka', 'jinja2'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_missing_package_is_named_with_what_to_install(tables: Path) -> None:
+    program = (
+        "import sys; sys.modules['pyarrow'] = None\n"
+        "from muster_pipeline.__main__ import app\n"
+        f"app(['verify', '--tables', {str(tables)!r}])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == Exit.NO_SPARK
+    assert "pyarrow" in done.stderr
+    assert "pip install 'muster[pipeline]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_dry_run_tells_what_would_be_read_and_does_nothing(log: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    arguments = ("ingest", "--segments", log, "--tables", out, "--cluster", "c", "--dry-run")
+    found = run(*arguments)
+    size = sum(path.stat().st_size for path in log.rglob("*.log"))
+    assert found.exit_code == 0, found.output
+    assert f"would read 3 log partitions: 5 files, {size:,} bytes" in found.stdout
+    rows = json.loads(run(*arguments, "--json").stdout)
+    assert [(row["log_partition"], row["files"]) for row in rows] == [(0, 2), (7, 2), (23, 1)]
+    assert sum(row["bytes"] for row in rows) == size
+    assert not out.exists()
+
+
+def test_gold_plans_from_published_records(tables: Path, tmp_path: Path) -> None:
+    assert "would read 3 log partitions" in run("gold", "--tables", tables, "--dry-run").stdout
+    other = run("gold", "--tables", tables, "--cluster", "d", "--dry-run")
+    assert (other.exit_code, "are of cluster c, not d" in other.stderr) == (Exit.USAGE, True)
+    assert run("gold", "--tables", tmp_path, "--dry-run").exit_code == Exit.USAGE
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "give --segments or --bootstrap"),
+        (("--segments", "x", "--bootstrap", "h:1"), "give one of --segments and --bootstrap"),
+        (("--segments", "x", "--heads", "live"), "--heads live needs --bootstrap"),
+        (("--segments", "/nowhere/at/all"), "is no folder"),
+        (("--segments", "{log}/.."), "no folder __consumer_offsets-N"),
+        (("--segments", "{log}", "--conf", "spark.x"), "--conf takes name=value"),
+        (("--segments", "{log}", "--heads", "{log}/nothing.parquet"), "is no file of head samples"),
+        (("--segments", "{log}", "--stall-min-ms", "0"), "not in the range"),
+    ],
+)
+def test_what_cannot_be_used_is_exit_code_2(arguments: tuple[str, ...], said: str, log: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "empty" / "below"
+    empty.mkdir(parents=True)
+    base = str(empty) if any(one.endswith("/..") for one in arguments) else str(log)
+    given = [one.format(log=base) for one in arguments]
+    found = run("ingest", "--tables", tmp_path / "out", "--cluster", "c", *given)
+    assert found.exit_code == Exit.USAGE, found.output
+    assert said in re.sub(r"[\s│]+", " ", found.stderr)
+    assert not (tmp_path / "out").exists()
+
+
+def fake_java(folder: Path, version: str) -> Path:
+    java = folder / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+    java.chmod(0o755)
+    return folder
+
+
+@pytest.mark.parametrize("command", ["ingest", "gold", "stream"])
+def test_without_a_java_that_will_do_the_sentence_says_what_to_install(
+    command: str, log: Path, tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = {
+        "ingest": ("--segments", log, "--tables", tmp_path / "out", "--cluster", "c"),
+        "gold": ("--tables", tables),
+        "stream": ("--bootstrap", "127.0.0.1:1", "--tables", tmp_path / "out", "--cluster", "c"),
+    }[command]
+    for home, said in ((tmp_path / "none", "has no bin/java"), (fake_java(tmp_path / "old", "11.0.2"), "is Java 11")):
+        monkeypatch.setenv("JAVA_HOME", str(home))
+        found = run(command, *arguments)
+        assert found.exit_code == Exit.NO_SPARK
+        assert said in found.stderr
+        assert "apt install openjdk-17-jre-headless" in found.stderr
+
+
+def test_verify_tells_every_invariant_and_ends_with_4_when_one_is_broken(tables: Path, tmp_path: Path) -> None:
+    found = run("verify", "--tables", tables, "--same-as", tables, "--stream-of", tables)
+    assert found.exit_code == 0, found.output
+    assert [line.split()[:2] for line in found.stdout.splitlines()] == [
+        [name, "ok:"] for name in ("I3", "I1", "I2", "I5", "I6", "I3", "I4")
+    ]
+    shutil.copytree(tables, tmp_path, dirs_exist_ok=True)
+    path = store.files("commits", tmp_path)[0]
+    path.write_bytes(path.read_bytes()[:-1])
+    broken = run("verify", "--tables", tmp_path)
+    assert broken.exit_code == Exit.BROKEN
+    assert "I3 BROKEN at 1 places" in broken.stdout
+    assert "broken: I3" in broken.stderr
+
+
+def test_a_report_is_three_kinds_of_files_and_the_same_again(tables: Path, tmp_path: Path) -> None:
+    found = []
+    for name in ("one", "two"):
+        out = tmp_path / name
+        files = ("--html", out / "r.html", "--prometheus", out / "m.prom", "--status-dir", out / "s")
+        done = run("report", "--tables", tables, *files)
+        assert done.exit_code == 0, done.output
+        found.append({str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*") if path.is_file()})
+    assert found[0] == found[1]
+    groups = set(store.read("commits", tables)["group_id"].to_pylist())
+    documents = {
+        json.loads(data)["group"]: json.loads(data) for name, data in found[0].items() if name.startswith("s/")
+    }
+    assert set(documents) == groups
+    assert documents["orders"]["lastRebalance"]["generation"] == 3
+    page = found[0]["r.html"].decode()
+    assert "5 segment files" in page
+    assert "cooperative-sticky" in page, "what-if is on the page"
+    assert b"kafka_consumergroup_group_sum_lag" in found[0]["m.prom"]
+
+
+def test_a_report_needs_tables_and_something_to_write(tables: Path, tmp_path: Path) -> None:
+    assert run("report", "--tables", tables).exit_code == Exit.USAGE
+    nothing = run("report", "--tables", tmp_path, "--html", tmp_path / "r.html")
+    assert (nothing.exit_code, "nothing is published" in nothing.stderr) == (Exit.USAGE, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_whatif_puts_assignors_side_by_side(tables: Path) -> None:
+    rows = json.loads(run("whatif", "--tables", tables, "--json").stdout)
+    names = ["recorded", "range", "roundrobin", "sticky", "cooperative-sticky"]
+    assert [(row["group_id"], row["assignor"]) for row in rows] == [("orders", name) for name in names]
+    chosen = run("whatif", "--tables", tables, "--group", "orders", "--assignor", "sticky", "--json")
+    assert [row["assignor"] for row in json.loads(chosen.stdout)] == ["recorded", "sticky"]
+    assert "cooperative-sticky" in run("whatif", "--tables", tables).stdout
+    unknown = run("whatif", "--tables", tables, "--assignor", "best")
+    assert (unknown.exit_code, "unknown assignor best" in unknown.stderr) == (Exit.USAGE, True)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../../etc/passwd", "a/b", "gr üp:код", "x" * 300, "é" * 300, "%2E"])
+def test_no_group_name_leaves_the_folder(name: str) -> None:
+    file = status_name(name)
+    assert "/" not in file
+    assert file not in (".json", "..json")
+    assert len(file.encode()) <= 255
+
+
+def test_group_names_do_not_meet_in_one_file() -> None:
+    names = ["", "%", ".", "%2E", "a", "A", "x" * 300, "x" * 301, "a/b", "a%2Fb"]
+    assert len({status_name(name) for name in names}) == len(names)
+
+
+def test_a_workers_error_is_one_line() -> None:
+    text = (
+        'Job aborted: \nTraceback (most recent call last):\n  File "x.py", line 3, in f\n    raise\n'
+        "muster_pipeline.sources.errors.LogChanged: a.log is gone since it was listed\n\n\tat org.apache.spark.X\n"
+    )
+    assert worker_error(text) == "muster_pipeline.sources.errors.LogChanged: a.log is gone since it was listed"
+    assert worker_error("Job aborted due to stage failure") == "Job aborted due to stage failure"
