@@ -13,7 +13,7 @@ import socket
 import sys
 import time
 
-from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 GROUP, POD = os.environ["KAFKA_GROUP_ID"], socket.gethostname()
 stopping = False
@@ -64,7 +64,11 @@ def main() -> int:
             seen.produce("seen", key=GROUP, value=value)
         if good:
             assert seen.flush(30) == 0, "what was seen could not be told"
-            consumer.commit(asynchronous=False)
+            try:
+                consumer.commit(asynchronous=False)
+            except KafkaException as refusal:
+                # Somebody else has the partitions by now, or no coordinator is known: what was read is read again.
+                tell("commit_refused", error=refusal.args[0].name())
     tell("stopping")
     consumer.close()
     return 0
