@@ -2,6 +2,7 @@
 
 Three things hold a restart back in a pass: the object is paused, its live children could not be seen, or the
 StatefulSet or ConfigMap is not as it should be yet. In the last case the StatefulSet's revision may be anybody's.
+The first action that fails ends a pass, so what no restart needs (larger volumes, tidying up) comes after its step.
 """
 
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from typing import Any
 from muster_operator.api.conditions import ClusterCondition, Reason
 from muster_operator.drift import quantity
 from muster_operator.naming import CONFIG_HASH_ANNOTATION
-from muster_operator.plan.actions import Apply, EnsureSecret, Event, Plan
+from muster_operator.plan.actions import Apply, DeleteChild, EnsureSecret, Event, Plan
 from muster_operator.plan.children import ChildrenPlan, plan_children
 from muster_operator.plan.conditions import condition
 from muster_operator.plan.rollout import Step, next_step
@@ -54,7 +55,9 @@ def plan_cluster(world: ClusterWorld, settings: PlanSettings) -> Plan:
     if made.held:
         step = replace(step, action=None, events=())
     growing = _growing(world)
-    actions = (*made.actions, *growing, *((step.action,) if step.action is not None else ()))
+    tidying = tuple(one for one in made.actions if isinstance(one, DeleteChild))
+    making = tuple(one for one in made.actions if not isinstance(one, DeleteChild))
+    actions = (*making, *((step.action,) if step.action is not None else ()), *growing, *tidying)
     decision, reason = _decision(made, step)
     return Plan(
         actions=actions,

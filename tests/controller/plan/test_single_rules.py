@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 from muster_operator.api.conditions import Reason
+from muster_operator.plan.actions import DeleteChild, EvictPod
+from muster_operator.plan.cluster import plan_cluster
 from muster_operator.plan.pods import broken, stuck, unsettled
 from muster_operator.plan.rollout import next_step
 from muster_operator.plan.scaling import departure
@@ -111,3 +113,13 @@ def test_ids_that_only_look_similar_are_left_alone() -> None:
     members = [member(one, "10.0.0.9") for one in ("g-02", "g-x", "other-5", "g--3", "g")]
     world = replace(shrunk(), group=group_view([*members, member(None, "10.0.0.8")]))
     assert departure(world).instance_ids == ()
+
+
+def test_what_only_tidies_up_comes_after_a_restart_and_cannot_hold_it_back() -> None:
+    """The first action that fails ends a pass: what may not be deleted must not stop a roll-out or its cure."""
+    model = drained()
+    key, service = next((key, one) for key, one in model.live.items() if key[0] == "Service")
+    old = f"{key[1]}-old"
+    model.live["Service", old] = {**service, "metadata": {**service["metadata"], "name": old, "uid": "u-old"}}
+    actions = plan_cluster(model.world(), SETTINGS).actions
+    assert [type(one) for one in actions] == [EvictPod, DeleteChild]
