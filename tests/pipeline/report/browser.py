@@ -1,0 +1,134 @@
+"""A page in headless Chromium at a width and a colour scheme, measured and photographed over DevTools.
+
+Chromium is Debian's package `chromium`. Where it is missing the test is skipped with the reason; with
+MUSTER_REQUIRE=all (or =browser) it is installed with apt-get if we are root, else the test fails.
+"""
+
+import asyncio
+import base64
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from tests import java_tools
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+INSTALL_SECONDS_MAX = 600
+START_SECONDS_MAX = 120
+ANSWER_SECONDS_MAX = 120
+MESSAGE_BYTES_MAX = 64 << 20
+MEASURE = (Path(__file__).parent / "measure.js").read_text()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """How the page is looked at."""
+
+    width: int
+    dark: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.width}-{'dark' if self.dark else 'light'}"
+
+
+def found() -> str:
+    """Path of Chromium; gives up when there is none."""
+    path = next((found for name in NAMES if (found := shutil.which(name))), None)
+    if path is None and java_tools.required("browser") and os.geteuid() == 0:
+        command = ["apt-get", "install", "--yes", "--no-install-recommends", "chromium"]
+        subprocess.run(["apt-get", "update", "--quiet"], capture_output=True, check=False, timeout=INSTALL_SECONDS_MAX)
+        subprocess.run(command, capture_output=True, check=False, timeout=INSTALL_SECONDS_MAX)
+        path = next((found for name in NAMES if (found := shutil.which(name))), None)
+    if path is None:
+        java_tools.give_up("browser", "no Chromium on this machine (Debian: apt install chromium)")
+    assert path is not None
+    return path
+
+
+def measured(page: Path, looks: Sequence[Look], pictures: Path) -> dict[Look, dict[str, Any]]:
+    """What `measure.js` says of the page in each look; a PNG of each whole page lies in `pictures`."""
+    return asyncio.run(_measured(found(), page, looks, pictures))
+
+
+async def _measured(browser: str, page: Path, looks: Sequence[Look], pictures: Path) -> dict[Look, dict[str, Any]]:
+    profile = pictures / "profile"
+    command = [browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+    command += ["--remote-debugging-port=0", f"--user-data-dir={profile}", "--hide-scrollbars", "about:blank"]
+    process = await asyncio.create_subprocess_exec(
+        *command, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
+    )
+    assert process.stderr is not None
+    try:
+        async with asyncio.timeout(START_SECONDS_MAX):
+            port = await _port(process.stderr)
+        drained = asyncio.create_task(process.stderr.read())
+        async with aiohttp.ClientSession() as http:
+            async with http.get(f"http://127.0.0.1:{port}/json") as answer:
+                target = next(one for one in await answer.json() if one["type"] == "page")
+            async with http.ws_connect(target["webSocketDebuggerUrl"], max_msg_size=MESSAGE_BYTES_MAX) as socket:
+                tab = _Tab(socket)
+                results = {look: await _look(tab, page, look, pictures) for look in looks}
+    finally:
+        process.terminate()
+        await process.wait()
+    drained.cancel()
+    return results
+
+
+async def _port(errors: asyncio.StreamReader) -> int:
+    while line := (await errors.readline()).decode(errors="replace"):
+        if "DevTools listening on" in line:
+            return int(line.rpartition("127.0.0.1:")[2].partition("/")[0])
+    raise AssertionError("Chromium ended before it listened")
+
+
+class _Tab:
+    """One page over DevTools: a command, its answer."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self._socket = socket
+        self._number = 0
+
+    async def ask(self, method: str, **parameters: Any) -> dict[str, Any]:
+        self._number += 1
+        await self._socket.send_json({"id": self._number, "method": method, "params": parameters})
+        async with asyncio.timeout(ANSWER_SECONDS_MAX):
+            while True:
+                answer = json.loads((await self._socket.receive()).data)
+                if answer.get("id") == self._number:
+                    assert "error" not in answer, answer
+                    result: dict[str, Any] = answer["result"]
+                    return result
+
+    async def run(self, script: str) -> Any:
+        answer = await self.ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"]["value"]
+
+
+async def _look(tab: _Tab, page: Path, look: Look, pictures: Path) -> dict[str, Any]:
+    phone = look.width < 600
+    await tab.ask("Emulation.setDeviceMetricsOverride", width=look.width, height=900, deviceScaleFactor=1, mobile=phone)
+    scheme = {"name": "prefers-color-scheme", "value": "dark" if look.dark else "light"}
+    await tab.ask("Emulation.setEmulatedMedia", features=[scheme])
+    await tab.ask("Page.enable")
+    await tab.ask("Page.navigate", url=page.as_uri())
+    ready = (
+        "new Promise(done => document.readyState === 'complete' ? done(1) : addEventListener('load', () => done(1)))"
+    )
+    async with asyncio.timeout(ANSWER_SECONDS_MAX):
+        while not (await tab.run("location.href")).startswith("file:"):
+            pass
+    await tab.run(ready)
+    found: dict[str, Any] = json.loads(await tab.run(MEASURE))
+    shot = await tab.ask("Page.captureScreenshot", format="png", captureBeyondViewport=True)
+    (pictures / f"{look.name}.png").write_bytes(base64.b64decode(shot["data"]))
+    return found

@@ -1,0 +1,97 @@
+"""The page as people see it: desktop and phone, light and dark; every section has its figures, nothing overflows."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from muster_pipeline.report.page import About, build, render
+from muster_pipeline.report.whatif import Alternative, Comparison
+
+from tests.pipeline.report import browser
+from tests.pipeline.report.browser import Look
+from tests.pipeline.report.fleet_tables import HOSTILE, fleet
+
+pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(900)]
+
+LOOKS = [Look(width=width, dark=dark) for width in (1280, 390) for dark in (False, True)]
+FIGURES = {
+    "quality": ["every byte accounted for", "60 B quarantined", "90 records", "10 offsets without a record"],
+    "fleet": ["slow", "lost", "blind", "unknown", "1,210", HOSTILE[:40]],
+    "lag": ["slow", "1,210"],
+    "rebalances": ["session timeout", "avoided", "100 ms – 3.0 s", "6 → 7 *"],
+    "churn": ["Members that came (up) and went (down)"],
+    "balance": ["1 – 7", "4 – 4", "yes"],
+    "whatif": ["recorded", "cooperative-sticky", "12", "1.5 s", "unknown"],
+    "stalls": ["orders-0", "goes on", "4 min", "yes, proven"],
+    "expiry": ["4 committed offsets; 1 stay", "idle", "empty group"],
+}
+TABLES = {"quality": 1, "fleet": 6, "rebalances": 4, "balance": 1, "whatif": 2, "stalls": 2, "expiry": 3}
+DRAWN = ("lag", "rebalances", "churn", "expiry")
+
+
+def page(folder: Path) -> Path:
+    names = (("recorded", 12, 1_500), ("cooperative-sticky", 3, None))
+    alternatives = tuple(
+        Alternative(
+            assignor=name,
+            rebalances=4,
+            partitions_moved=moved,
+            balance_score=1.5,
+            paused_partitions=2.0,
+            stall_ms=stall,
+        )
+        for name, moved, stall in names
+    )
+    about = About(cluster="prod", source="5 segment files", run="abc", version="1.0")
+    report = build(about, fleet(), [Comparison(group="slow", alternatives=alternatives)])
+    path = folder / "report.html"
+    path.write_text(render(report))
+    return path
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[Look, dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("report")
+    return browser.measured(page(folder), LOOKS, folder)
+
+
+@pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.name)
+def test_nothing_overflows_is_cut_or_pale(look: Look, seen: dict[Look, dict[str, Any]]) -> None:
+    found = seen[look]
+    assert (found["width"], found["dark"]) == (look.width, look.dark), "the browser shows what was asked for"
+    assert found["page"] <= look.width
+    assert (found["overflows"], found["cut"], found["outside"], found["pale"]) == ([], [], [], [])
+    assert found["requests"] == [], "the page needs no network"
+
+
+@pytest.mark.parametrize("look", LOOKS, ids=lambda look: look.name)
+def test_every_section_shows_its_figures(look: Look, seen: dict[Look, dict[str, Any]]) -> None:
+    sections = seen[look]["sections"]
+    assert list(sections) == list(FIGURES)
+    for name, figures in FIGURES.items():
+        for figure in figures:
+            assert figure in sections[name]["text"], name
+    assert {name: sections[name]["rows"] for name in TABLES} == TABLES
+    for name in DRAWN:
+        assert sections[name]["shapes"] >= 2, name
+    assert sections["quality"]["cards"] == 4
+
+
+def test_dark_is_another_page_than_light(seen: dict[Look, dict[str, Any]]) -> None:
+    grounds = {look.dark: seen[look]["ground"] for look in LOOKS}
+    assert grounds[True] != grounds[False]
+
+
+def test_the_measure_sees_what_is_wrong(tmp_path: Path) -> None:
+    """A page with every fault: too wide, cut off, pale, a label outside its drawing, and another file."""
+    path = tmp_path / "bad.html"
+    path.write_text(
+        '<body style="margin:0;background:#fff"><main><section id="s"><div style="width:2000px">wide</div>'
+        '<div style="overflow:hidden;width:20px;white-space:nowrap">cut off here</div><p style="color:#ddd">pale</p>'
+        '<svg width="50" height="20"><text x="40" y="10">outside</text></svg><img src="x.png"></section></main>'
+    )
+    look = Look(width=390, dark=False)
+    found = browser.measured(path, [look], tmp_path)[look]
+    assert found["page"] > look.width
+    for fault in ("overflows", "cut", "outside", "pale", "requests"):
+        assert found[fault], fault
