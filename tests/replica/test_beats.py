@@ -269,6 +269,54 @@ def test_an_ack_confirms_no_round_before_the_group_was_covered() -> None:
     assert pair.leading[GroupNo(1)].core.oks == [wanted]
 
 
+def test_reads_that_come_during_a_round_share_the_next_one() -> None:
+    pair = Pair(groups=1)
+    pair.lead(0, 1)
+    pair.settle()
+    group = pair.leading[GroupNo(0)]
+    group.core.wants_beats = True
+    group.core.oks.clear()
+    sent = pair.leader.sent
+    first = pair.leader.next_round(group)
+    pair.leader.end_of_turn()
+    later = []
+    for _ in range(5):
+        later.append(pair.leader.next_round(group))
+        pair.leader.end_of_turn()
+    assert (pair.leader.sent - sent, pair.leader.round) == (1, first), "the first is on its way"
+    assert set(later) == {first + 1}
+    pair.deliver_one_down()
+    pair.deliver_one_up()
+    assert pair.leader.sent - sent == 2, "its answer starts the next"
+    pair.deliver_one_down()
+    pair.deliver_one_up()
+    assert group.core.oks == [first, first + 1]
+    assert pair.leader.sent - sent == 2, "nobody asked for a third"
+
+
+def test_reads_of_a_round_that_nobody_answers_go_with_the_regular_one() -> None:
+    pair = Pair(groups=1)
+    pair.lead(0, 1)
+    pair.settle()
+    group = pair.leading[GroupNo(0)]
+    group.core.wants_beats = True
+    group.core.oks.clear()
+    pair.leader.next_round(group)
+    pair.leader.end_of_turn()
+    pair.down.clear()
+    wanted = pair.leader.next_round(group)
+    pair.leader.end_of_turn()
+    assert pair.down == []
+    pair.leader.send_round()
+    pair.deliver_one_down()
+    pair.deliver_one_up()
+    assert group.core.oks == [wanted]
+    sent = pair.leader.sent
+    pair.leader.next_round(group)
+    pair.leader.end_of_turn()
+    assert pair.leader.sent == sent + 1, "an answer to a later round frees the way"
+
+
 def test_an_idle_cluster_sends_few_frames() -> None:
     """50 groups on three replicas: one beat and one ack per directed pair and heartbeat, nothing else."""
     cluster = SimCluster(World(11), partitions=50)

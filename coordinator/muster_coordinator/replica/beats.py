@@ -9,9 +9,12 @@ and is mended by one beat that names everything anew.
 The receiver marks a group deserted the moment its own core follows somebody else or another term, and says so in its
 acks until the sender reacts; the sender drops it from the set and names it again while it leads it. So a matched ack of
 round r proves for every group covered since r or before, and not reported as deserted, that the peer's core followed
-this sender in this term when it got the beat: it confirms all reads that waited when r was sent (decision 36: the reads
-of a turn start one round, at once), and its sending time is the proof of life that check-quorum counts. Cores decide;
-this only carries.
+this sender in this term when it got the beat: it confirms all reads that waited when r was sent (decision 36), and its
+sending time is the proof of life that check-quorum counts. Cores decide; this only carries.
+
+Rounds for reads follow one another: the first read starts one at once; those that come before a peer has answered it
+share the next, which starts with that answer. So a busy leader costs its peers a beat a round trip and not a beat a
+read, and a read waits two round trips at most. Where nobody answers, the regular round carries them.
 """
 
 from collections.abc import Callable, Mapping
@@ -153,6 +156,8 @@ class Beats:
         self.round = 0
         """The last round that was sent."""
         self._round_wanted = False
+        self._asked_round = self._answered_round = 0
+        """The last round that reads asked for; the last that any peer has answered."""
         self._outgoing: dict[BrokerId, _Outgoing] = {}
         self._incoming: dict[BrokerId, _Incoming] = {}
         self._led: dict[GroupNo, BeatGroup] = {}
@@ -204,15 +209,17 @@ class Beats:
         self._watched[group.number] = group
 
     def next_round(self, group: BeatGroup) -> int:
-        """The number of a round that starts after this call, at the latest at the end of this turn (for a read)."""
+        """The number of a round that starts after this call (for a read): at the end of this turn, or when the round
+        that reads wait for now is answered, and no later than the next regular one."""
         self._round_wanted = True
         self._watched[group.number] = group
         return self.round + 1
 
     def end_of_turn(self) -> None:
-        """Start the round that reads asked for."""
-        if self._round_wanted:
+        """Start the round that reads asked for, unless the one before is still on its way."""
+        if self._round_wanted and self._answered_round >= self._asked_round:
             self.send_round()
+            self._asked_round = self.round
 
     def send_round(self) -> None:
         """One beat to every peer that has a link."""
@@ -257,6 +264,7 @@ class Beats:
         outgoing = self._outgoing.get(peer)
         if outgoing is None or ack.round > self.round or ack.sent_ms > self._loop.monotonic_ms():
             return
+        self._answered_round = max(self._answered_round, ack.round)
         now_ms = self._loop.monotonic_ms()
         for number, term in ack.rejected:
             self._rejected(peer, outgoing, GroupNo(number), term, now_ms)
@@ -268,6 +276,7 @@ class Beats:
             outgoing.mended_round = self.round
             outgoing.anew = True
             self._round_wanted = True
+        self.end_of_turn()
 
     def _rejected(self, peer: BrokerId, outgoing: _Outgoing, number: GroupNo, term: int, now_ms: int) -> None:
         if outgoing.remove(number):
