@@ -2,7 +2,8 @@
 
 Two users: the box, on the node's address with everything, and the API-only rung on loopback, where several may run at
 once on free ports. The flags are those of a hardened default cluster (Node and RBAC authorisation, NodeRestriction,
-Pod Security, service-account tokens, an aggregation CA) except that etcd does not sync its disk.
+Pod Security, service-account tokens, an aggregation CA; as on OpenShift owner references that block deletion need
+`finalizers` rights) except that etcd does not sync its disk.
 
 Requests of service accounts are recorded in `audit.log`, so that a test can hold a role against the verbs used.
 """
@@ -169,7 +170,7 @@ class ControlPlane:
             "--requestheader-group-headers=X-Remote-Group",
             "--requestheader-extra-headers-prefix=X-Remote-Extra-",
             "--authorization-mode=Node,RBAC",
-            "--enable-admission-plugins=NodeRestriction",
+            "--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement",
             "--allow-privileged=true",
             f"--audit-policy-file={self.state / 'audit-policy.json'}",
             f"--audit-log-path={self.audit_log}",
