@@ -46,6 +46,7 @@
   }
   return JSON.stringify({
     width: wide, page: document.documentElement.scrollWidth, dark: matchMedia("(prefers-color-scheme: dark)").matches,
+    scrolled: [...document.querySelectorAll(".scroll")].filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.closest("section").id),
     overflows, cut, pale, outside, sections, requests: [
       ...performance.getEntriesByType("resource").map((one) => one.name),
       ...[...document.querySelectorAll("[src], link[href], use, image")].map(name),
