@@ -85,9 +85,9 @@ class Admin(Protocol):
 
     async def group_facts(
         self, *, hosts: Mapping[int, str], token: str, group_id: str
-    ) -> tuple[int, int | None, str | None] | Unknown:
-        """`hosts`: broker id → address. (generation, last rebalance at ms, its reason) from whichever replica
-        coordinates the group."""
+    ) -> tuple[int | None, int | None, str | None] | Unknown:
+        """`hosts`: broker id → address. (generation if anybody ever joined, last rebalance at ms, its reason) from
+        whichever replica coordinates the group."""
         ...
 
 

@@ -12,7 +12,7 @@ from muster_operator.world.cluster import RaftGroupView, ReplicaView
 from muster_operator.world.views import Unknown
 
 Json = Mapping[str, Any]
-GroupFacts = tuple[int, int | None, str | None]
+GroupFacts = tuple[int | None, int | None, str | None]
 
 
 def replica_view(pod: str, ordinal: int, status: Json, partitions: Json) -> ReplicaView | Unknown:
@@ -44,11 +44,16 @@ def replica_view(pod: str, ordinal: int, status: Json, partitions: Json) -> Repl
 
 def group_facts(document: Json) -> GroupFacts | Unknown:
     """`/v1/groups/{group}`: (generation, last rebalance, its reason); the last two only where the coordinator tells
-    them."""
+    them. A group that nobody ever joined has -1 there, and no generation here."""
     try:
+        generation = _int(document["generation"])
         at = document.get("last_rebalance_ms")
         reason = document.get("last_rebalance_reason")
-        return _int(document["generation"]), None if at is None else _int(at), None if reason is None else str(reason)
+        return (
+            generation if generation >= 0 else None,
+            None if at is None else _int(at),
+            None if reason is None else str(reason),
+        )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         return Unknown(
             reason="AnswerNotUnderstood", message=f"the coordinator answers in another shape ({type(error).__name__})"

@@ -80,7 +80,7 @@ class FakeAdmin:
 
     async def group_facts(
         self, *, hosts: Mapping[int, str], token: str, group_id: str
-    ) -> tuple[int, int | None, str | None] | Unknown:
+    ) -> tuple[int | None, int | None, str | None] | Unknown:
         return Unknown(reason="GroupNotFound", message="none here")
 
     def _alive(self) -> list[int]:
