@@ -1,0 +1,167 @@
+"""One run of all sides on the same files: records a second, peak memory, and equal results, or no figures at all."""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+from muster_pipeline import store
+
+from bench import machine
+from bench.errors import RunFailed
+from bench.pipeline.generate import Shape, make
+from bench.pipeline.sides import CORES, SIDES, result
+
+SIDE_SECONDS_MAX = 7_200
+SAMPLE_EVERY_S = 0.5
+BYTES_PER_RECORD = 130
+QUIET_LOAD_MAX = 1.0
+SPARK_SHARE_MIN = 0.7
+WORKER_BYTES_MAX = 600 << 20
+
+
+class Peak(threading.Thread):
+    """Largest proportional memory (shared pages counted once) of a process and all its descendants."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self._root, self._ended = pid, threading.Event()
+        self.bytes = 0
+
+    def run(self) -> None:
+        while not self._ended.wait(SAMPLE_EVERY_S):
+            self.bytes = max(self.bytes, sum(proportional_bytes(pid) for pid in family(self._root)))
+
+    def stop(self) -> int:
+        self._ended.set()
+        self.join()
+        return self.bytes
+
+
+def family(root: int) -> set[int]:
+    parents: dict[int, int] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+        except (OSError, IndexError):
+            continue
+    found, grown = {root}, True
+    while grown:
+        new = {pid for pid, parent in parents.items() if parent in found} - found
+        found |= new
+        grown = bool(new)
+    return found
+
+
+def proportional_bytes(pid: int) -> int:
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:
+        return 0
+    told = re.search(r"^Pss:\s+(\d+) kB", text, re.MULTILINE)
+    return int(told[1]) * 1024 if told else 0
+
+
+def run_side(name: str, log: Path, out: Path) -> dict[str, Any]:
+    environment = {**os.environ, "POLARS_MAX_THREADS": str(CORES), "SPARK_LOCAL_IP": "127.0.0.1"}
+    command = [sys.executable, "-m", "bench.pipeline.sides", name, str(log), str(out)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    peak = Peak(process.pid)
+    peak.start()
+    try:
+        told, errors = process.communicate(timeout=SIDE_SECONDS_MAX)
+    except subprocess.TimeoutExpired as error:
+        process.kill()
+        raise RunFailed(f"{name} took more than {SIDE_SECONDS_MAX} s") from error
+    finally:
+        memory = peak.stop()
+    if process.returncode:
+        raise RunFailed(f"{name} failed: {errors[-2000:]}")
+    return {**json.loads(told.splitlines()[-1]), "peak_bytes": memory}
+
+
+def unequal(told: dict[str, dict[str, Any]]) -> list[str]:
+    """What is not the same: `commit_rate` of every side, and every file of the two that make all tables."""
+    names = list(told)
+    first = result(told[names[0]])
+    found = [
+        f"commit_rate of {name} is not that of {names[0]}" for name in names[1:] if not result(told[name]).equals(first)
+    ]
+    whole = {
+        name: {(f.path, f.sha256) for f in store.published(one["tables"]).files}
+        for name, one in told.items()
+        if "tables" in one
+    }
+    files = list(whole.values())
+    if any(one != files[0] for one in files[1:]):
+        found.append(f"the files of {' and '.join(whole)} are not the same")
+    return found
+
+
+def table(told: dict[str, dict[str, Any]], records: int) -> str:
+    lines = [
+        "| side | makes | first, s | again, s | records/s | peak memory, MiB | largest worker, MiB |",
+        "|---|---|---:|---:|---:|---:|---:|",
+    ]
+    for name, one in told.items():
+        makes = "all tables" if "tables" in one else f"`commit_rate` (decode {one['decode_s']:.1f} s of it)"
+        worker = f"{one['worker_rss'] >> 20:,}" if "worker_rss" in one else "-"
+        best = min(one["first_s"], one["again_s"])
+        lines.append(
+            f"| {name} | {makes} | {one['first_s']:.1f} | {one['again_s']:.1f} | {records / best:,.0f} | "
+            f"{one['peak_bytes'] >> 20:,} | {worker} |"
+        )
+    return "\n".join(lines)
+
+
+def number(text: str) -> int:
+    """`4M`, `250k`, `100`."""
+    scale = {"k": 1_000, "M": 1_000_000}.get(text[-1:], 1)
+    return int(text.rstrip("kM")) * scale
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.pipeline", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--records", type=number, default=4_000_000, help="e.g. 4M, 100M")
+    parser.add_argument("--sides", default=",".join(SIDES), help="names separated by commas")
+    given = parser.parse_args()
+    shape = Shape.of(given.records)
+    cache = Path(".cache/bench-pipeline")
+    cache.mkdir(parents=True, exist_ok=True)
+    if shutil.disk_usage(cache).free < 4 * shape.records * BYTES_PER_RECORD:
+        sys.stderr.write(
+            f"{shape.records:,} records need about {4 * shape.records * BYTES_PER_RECORD >> 30} GiB free\n"
+        )
+        return 2
+    load, stolen = machine.load_average(), machine.stolen_ticks()
+    log = make(cache.resolve(), shape)
+    size = sum(path.stat().st_size for path in log.rglob("*.log"))
+    sys.stdout.write(f"{shape.records:,} records, {size >> 20:,} MiB of segments, load {load} before\n")
+    told = {}
+    with tempfile.TemporaryDirectory(dir=cache) as out:
+        for name in given.sides.split(","):
+            told[name] = run_side(name, log, Path(out).resolve() / name)
+            sys.stdout.write(f"{name}: {json.dumps({k: v for k, v in told[name].items() if not isinstance(v, str)})}\n")
+            sys.stdout.flush()
+        wrong = unequal(told)
+    sys.stdout.write(f"\n{table(told, shape.records)}\n\nmachine: {json.dumps(machine.facts(cache))}\n")
+    sys.stdout.write(f"load {load} before, {machine.stolen_ticks() - stolen} stolen ticks; ")
+    sys.stdout.write("the results are equal\n" if not wrong else f"NOT EQUAL: {'; '.join(wrong)}\n")
+    if load > QUIET_LOAD_MAX:
+        sys.stdout.write("the machine was busy: these figures say nothing about speed\n")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except RunFailed as failed:
+        sys.stderr.write(f"{failed}\n")
+        sys.exit(1)

@@ -1,0 +1,188 @@
+"""The sides, each in a process of its own: `python -m bench.pipeline.sides SIDE LOG OUT` prints one JSON line.
+
+`spark` and `processes` run the product's stage (all tables, bronze included). `duckdb` and `polars` get the commits
+from the product's decoder, in two processes, as Parquet, and make one gold table of it, `commit_rate`, with a window
+over everything: they have no decoder for the log, and no fused stage.
+"""
+
+import json
+import multiprocessing
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from muster_pipeline import store
+from muster_pipeline.job import distribute, stage
+from muster_pipeline.job.build import build
+from muster_pipeline.job.inputs import SegmentInput
+from muster_pipeline.job.stage import Done, Stage
+from muster_pipeline.session.spark import session
+from muster_pipeline.sources.folder import SegmentFile, list_segments
+from muster_pipeline.store import manifest as manifests
+from muster_pipeline.transforms.settings import FoldSettings
+
+CORES: Final = 2
+CLUSTER: Final = "bench"
+SETTINGS: Final = FoldSettings(cluster=CLUSTER)
+RESULT: Final = "result.parquet"
+KEY: Final = ("log_partition", "minute_ms", "group_id", "topic", "partition")
+MEASURES: Final = (
+    "commits", "advancing_commits", "idle_commits", "rewinds", "messages", "messages_rewound", "interval_max_ms",
+    "last_committed_offset", "last_log_offset",
+)  # fmt: skip
+NEEDED: Final = (
+    "log_partition", "log_offset", "append_timestamp_ms", "group_id", "topic", "partition", "committed_offset",
+)  # fmt: skip
+SQL: Final = """
+WITH steps AS (
+  SELECT *, append_timestamp_ms - lag(append_timestamp_ms) OVER key AS waited,
+         committed_offset - lag(committed_offset) OVER key AS step
+  FROM read_parquet('{files}')
+  WINDOW key AS (PARTITION BY log_partition, group_id, topic, partition ORDER BY log_offset)
+)
+SELECT log_partition, append_timestamp_ms // 60000 * 60000 AS minute_ms, group_id, topic, partition,
+       count(*) AS commits, count(*) FILTER (step > 0) AS advancing_commits, count(*) FILTER (step = 0) AS idle_commits,
+       count(*) FILTER (step < 0) AS rewinds,
+       coalesce(sum(greatest(step, 0)), 0)::BIGINT AS messages,
+       coalesce(sum(greatest(-step, 0)), 0)::BIGINT AS messages_rewound,
+       max(waited) AS interval_max_ms, arg_max(committed_offset, log_offset) AS last_committed_offset,
+       max(log_offset) AS last_log_offset
+FROM steps GROUP BY ALL
+"""
+
+
+def spark(log: Path, out: Path) -> dict[str, Any]:
+    """The product, on local[2]: first run and a second one in the same session."""
+    began = time.monotonic()
+    with_log = {"spark.log.level": "ERROR", "spark.driver.host": "127.0.0.1", "spark.driver.memory": "1g"}
+    running = session(f"local[{CORES}]", with_log)
+    running.range(1).count()
+    start_s = time.monotonic() - began
+    took, rss = [], 0
+    for turn in ("first", "again"):
+        began = time.monotonic()
+        built = build(running, SegmentInput.listed(str(log), CLUSTER), out / turn, SETTINGS)
+        took.append(time.monotonic() - began)
+        rss = max(rss, built.worker_rss_bytes_max)
+    running.stop()
+    return {"start_s": start_s, "first_s": took[0], "again_s": took[1], "worker_rss": rss, "tables": str(out / "again")}
+
+
+def _task(given: tuple[Stage, int]) -> Done:
+    return stage.run(*given, stage.attempt_name(0))
+
+
+def processes(log: Path, out: Path) -> dict[str, Any]:
+    """The same stage in a pool of two processes."""
+    took, rss = [], 0
+    for turn in ("first", "again"):
+        began = time.monotonic()
+        root = out / turn
+        root.mkdir(parents=True)
+        task = Stage(input=SegmentInput.listed(str(log), CLUSTER), root=str(root), settings=SETTINGS)
+        numbers = distribute.ordered(task)
+        with multiprocessing.get_context("spawn").Pool(CORES) as pool:
+            done = list(pool.imap_unordered(_task, [(task, number) for number in numbers]))
+        files = [entry for one in done for entry in one.files]
+        manifests.publish(root, manifests.EMPTY.with_partitions(task.tables(), files, numbers, {}))
+        took.append(time.monotonic() - began)
+        rss = max(rss, *(one.peak_rss_bytes for one in done))
+    return {"first_s": took[0], "again_s": took[1], "worker_rss": rss, "tables": str(out / "again")}
+
+
+def _decode(given: tuple[tuple[SegmentFile, ...], Path]) -> None:
+    files, path = given
+    writer = None
+    for one in files:
+        for piece in one.pieces(CLUSTER, frozenset(NEEDED)):
+            if piece.records is not None:
+                rows = pa.Table.from_batches([piece.records]).select(NEEDED)
+                writer = writer or pq.ParquetWriter(path, rows.schema, compression="zstd", compression_level=1)
+                writer.write_table(rows)
+    if writer is not None:
+        writer.close()
+
+
+def _decoded(log: Path, out: Path) -> Path:
+    """Commits as Parquet, one file a log partition."""
+    out.mkdir(parents=True)
+    work = [(files, out / f"{number:05}.parquet") for number, files in list_segments(str(log)).items()]
+    with multiprocessing.get_context("spawn").Pool(CORES) as pool:
+        pool.map(_decode, work, chunksize=1)
+    return out / "*.parquet"
+
+
+def _peer(log: Path, out: Path, query: Callable[[Path], pa.Table]) -> dict[str, Any]:
+    took, decode_s = [], 0.0
+    for turn in ("first", "again"):
+        began = time.monotonic()
+        files = _decoded(log, out / turn)
+        decode_s = time.monotonic() - began
+        pq.write_table(query(files), out / RESULT, compression="zstd")
+        took.append(time.monotonic() - began)
+    return {"first_s": took[0], "again_s": took[1], "decode_s": decode_s, "result": str(out / RESULT)}
+
+
+def duckdb(log: Path, out: Path) -> dict[str, Any]:
+    """Decode, then one SQL statement."""
+    import duckdb as library
+
+    def query(files: Path) -> pa.Table:
+        with library.connect(config={"threads": CORES}) as connection:
+            return connection.sql(SQL.format(files=files)).to_arrow_table()
+
+    return _peer(log, out, query)
+
+
+def polars(log: Path, out: Path) -> dict[str, Any]:
+    """Decode, then one lazy query. POLARS_MAX_THREADS is the caller's."""
+    import polars as pl
+
+    def query(files: Path) -> pa.Table:
+        key = ["log_partition", "group_id", "topic", "partition"]
+        step, waited = pl.col("step"), pl.col("waited")
+        rows = (
+            pl.scan_parquet(files)
+            .sort("log_partition", "log_offset")
+            .with_columns(
+                step=pl.col("committed_offset").diff().over(key),
+                waited=pl.col("append_timestamp_ms").diff().over(key),
+                minute_ms=pl.col("append_timestamp_ms") // 60_000 * 60_000,
+            )
+            .group_by([*key, "minute_ms"])
+            .agg(
+                commits=pl.len().cast(pl.Int64),
+                advancing_commits=(step > 0).sum().cast(pl.Int64),
+                idle_commits=(step == 0).sum().cast(pl.Int64),
+                rewinds=(step < 0).sum().cast(pl.Int64),
+                messages=step.clip(lower_bound=0).sum(),
+                messages_rewound=(-step).clip(lower_bound=0).sum(),
+                interval_max_ms=waited.max(),
+                last_committed_offset=pl.col("committed_offset").last(),
+                last_log_offset=pl.col("log_offset").last(),
+            )
+        )
+        return rows.collect().to_arrow()
+
+    return _peer(log, out, query)
+
+
+SIDES: Final = {"spark": spark, "processes": processes, "duckdb": duckdb, "polars": polars}
+
+
+def result(told: dict[str, Any]) -> pa.Table:
+    """A side's `commit_rate`, in one order and with one set of types."""
+    table = store.read("commit_rate", told["tables"]) if "tables" in told else pq.read_table(told["result"])
+    types = {"log_partition": pa.int32(), "partition": pa.int32(), "group_id": pa.string(), "topic": pa.string()}
+    chosen = table.select([*KEY, *MEASURES]).sort_by([(name, "ascending") for name in KEY])
+    schema = pa.schema([(name, types.get(name, pa.int64())) for name in (*KEY, *MEASURES)])
+    return chosen.cast(schema).combine_chunks()
+
+
+if __name__ == "__main__":
+    side, log_folder, out_folder = sys.argv[1:]
+    sys.stdout.write(json.dumps(SIDES[side](Path(log_folder), Path(out_folder))) + "\n")
