@@ -34,7 +34,7 @@ class Life:
 
     def __init__(self, cluster: MusterCluster, say: Say) -> None:
         self.cluster, self.say = cluster, say
-        self.admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        self.admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
         self.members: dict[str, subprocess.Popen[bytes]] = {}
         self.heads: list[pa.Table] = []
         self._quiet = threading.Event()
