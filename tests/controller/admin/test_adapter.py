@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 from muster_operator.admin.adapter import AdminAdapter
 from muster_operator.world.cluster import ReplicaView
 from muster_operator.world.views import Unknown
@@ -85,11 +87,11 @@ def test_a_silent_replica_is_unknown(cluster: MusterCluster) -> None:
 
 
 def test_group_facts_are_found_whoever_is_asked_first(cluster: MusterCluster) -> None:
-    import kafka
-
-    consumer = kafka.KafkaConsumer(bootstrap_servers=cluster.bootstrap.split(","), group_id="facts")
-    consumer.commit({kafka.TopicPartition("t", 0): kafka.structs.OffsetAndMetadata(1, "", -1)})
-    consumer.close(autocommit=False)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([NewTopic("t", 1, -1)])["t"].result(20)
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "facts"})
+    consumer.commit(offsets=[TopicPartition("t", 0, 1)], asynchronous=False)
+    consumer.close()
     for first in range(3):
         ordered = dict(sorted(hosts(cluster).items(), key=lambda one: one[0] != first))
         facts = ask(lambda it, known=ordered: it.group_facts(hosts=known, token=token(cluster), group_id="facts"))
