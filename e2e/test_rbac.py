@@ -1,0 +1,120 @@
+"""The shipped role against what the operator really asked of the API server in this session, both ways.
+
+`test_no_verb_is_unused` is run after all others (`conftest.pytest_collection_finish`) and judges only a whole, green
+suite: half a suite uses half of the verbs.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from e2e.audit import USER
+from e2e.node import paths
+from e2e.node.client import Client
+from e2e.node.session import Description
+
+RULES = paths.ROOT / "charts" / "muster" / "files" / "rules.yaml"
+E2E = Path(__file__).parent
+CREATED = 201
+ASKED_BY_ADMISSION = "finalizers"
+"""`update` on it is asked by admission plugin OwnerReferencesPermissionEnforcement, which is on: no request shows it,
+but without the right every child is refused."""
+
+
+class Right(NamedTuple):
+    """As a role writes it: "" is the core group, resources have their subresource."""
+
+    group: str
+    resource: str
+    verb: str
+
+
+def rights_of(rules: list[dict[str, Any]]) -> set[Right]:
+    return {
+        Right(group, resource, verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def shipped() -> set[Right]:
+    """Of the role that the chart binds, and of the Lease's."""
+    lease = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create", "get", "update"]}
+    return rights_of([*yaml.safe_load(RULES.read_text()), lease])
+
+
+def requests(node: Description) -> Iterator[dict[str, Any]]:
+    """The operator's requests about objects, since the node came up."""
+    with (node.state / "logs" / "audit.log").open() as log:
+        for line in log:
+            if line.endswith("\n"):
+                event = json.loads(line)
+                if event["user"]["username"] == USER and "objectRef" in event:
+                    yield event
+
+
+def used(event: dict[str, Any]) -> Iterator[Right]:
+    """What a request needs. Server-side apply that makes its object needs `create` beside `patch`."""
+    about = event["objectRef"]
+    resource = "/".join(filter(None, (about.get("resource"), about.get("subresource"))))
+    yield Right(about.get("apiGroup", ""), resource, event["verb"])
+    if event["verb"] == "patch" and event["responseStatus"].get("code") == CREATED:
+        yield Right(about.get("apiGroup", ""), resource, "create")
+
+
+def whole_suite(session: pytest.Session) -> str | None:
+    """Why this session is not the whole suite; None when it is."""
+    options = session.config.option
+    if options.keyword or options.markexpr or getattr(options, "lf", False):
+        return "tests were chosen"
+    missing = {path.name for path in E2E.glob("test_*.py")} - {item.path.name for item in session.items}
+    of_other_rungs = {"test_box.py"}
+    if missing - of_other_rungs:
+        return f"without {', '.join(sorted(missing - of_other_rungs))}"
+    return f"{session.testsfailed} tests failed" if session.testsfailed else None
+
+
+def test_the_operator_runs_under_exactly_the_shipped_role(operator: Client) -> None:
+    """The API server's own view of the account: no other binding gives it more."""
+    bindings = operator.read("rolebindings,clusterrolebindings", "--all-namespaces")["items"]
+    account = {"kind": "ServiceAccount", "name": "muster-operator", "namespace": operator.namespace}
+    mine = {(one["roleRef"]["kind"], one["roleRef"]["name"]) for one in bindings if account in one.get("subjects", ())}
+    assert mine == {("ClusterRole", "muster-operator"), ("Role", "muster-operator-lease")}
+    bound = operator.read("clusterrole", "muster-operator")["rules"]
+    lease = operator.read("role", "muster-operator-lease")["rules"]
+    assert rights_of([*bound, *lease]) == shipped()
+    named = [rule for rule in lease if "create" not in rule["verbs"]]
+    assert [rule["resourceNames"] for rule in named] == [["muster-operator"]]
+
+
+@pytest.mark.last
+def test_nothing_was_forbidden(operator: Client, node: Description) -> None:
+    """403 for a namespace that is being deleted is no matter of rights: the authorizer had allowed it."""
+    decisions = Counter(event["annotations"]["authorization.k8s.io/decision"] for event in requests(node))
+    forbidden = {
+        right
+        for event in requests(node)
+        if event["annotations"]["authorization.k8s.io/decision"] != "allow"
+        for right in used(event)
+    }
+    assert decisions["allow"] > 0
+    assert forbidden == set()
+
+
+@pytest.mark.last
+def test_no_verb_is_unused(operator: Client, node: Description, request: pytest.FixtureRequest) -> None:
+    reason = whole_suite(request.session)
+    if reason is not None:
+        pytest.skip(f"judges the whole suite only: {reason}")
+    asked = {right for event in requests(node) for right in used(event)}
+    granted = {right for right in shipped() if not right.resource.endswith(f"/{ASKED_BY_ADMISSION}")}
+    unused = granted - asked
+    assert unused == set(), "take them out of charts/muster/files/rules.yaml, or test what needs them"
+    assert asked <= granted
