@@ -25,6 +25,7 @@ class Exit(IntEnum):
     """Java, PySpark or another needed package is missing or too old; the sentence says what to install."""
 
 
+_ABORTED = "Job aborted due to stage failure: "
 INSTALL = "pip install 'muster[pipeline]'"
 
 
@@ -71,12 +72,15 @@ def failures_told() -> Iterator[None]:
 
 
 def worker_error(text: str) -> str:
-    """The exception of a Python worker in what Spark tells of it: the last line of its traceback."""
+    """What a task died of, in what Spark tells: the last line of a worker's traceback, or Spark's own reason."""
     _, found, traceback = text.partition("Traceback (most recent call last):")
-    if not found:
-        return _last_line(text.partition("\n\nDriver stacktrace")[0])
     lines = [line for line in traceback.splitlines() if line and not line[0].isspace()]
-    return lines[0].strip() if lines else _last_line(text)
+    if found and lines:
+        return lines[0].strip()
+    aborted = next((line for line in text.splitlines() if _ABORTED in line), None)
+    if aborted is not None:
+        return aborted.partition(_ABORTED)[2].rpartition("Exception: ")[2].strip()
+    return _last_line(text)
 
 
 def _last_line(text: str) -> str:
