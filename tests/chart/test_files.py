@@ -85,3 +85,19 @@ def test_every_value_is_in_the_schema_with_its_type() -> None:
 
     schema["properties"]["resources"]["properties"] = {key: {} for key in values["resources"]}
     compare(values, schema, "values")
+
+
+def test_alerts_ask_for_results_that_exist() -> None:
+    """An alert on a label value that nobody writes never fires."""
+    runtime = ROOT / "operator" / "muster_operator" / "runtime"
+    written = {
+        word for path in runtime.glob("*.py") for word in re.findall(r'Outcome\(result="(\w+)"', path.read_text())
+    }
+    asked = {
+        word
+        for _, expression in expressions()
+        for matcher in re.findall(r'muster_operator_reconcile_total\{result=~?"([^"]+)"', expression)
+        for word in matcher.split("|")
+    }
+    assert asked
+    assert asked <= written
