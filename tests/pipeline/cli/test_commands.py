@@ -207,8 +207,8 @@ def test_a_workers_error_is_one_line() -> None:
     dead = (
         "An error occurred while calling o86.getResult.\n: org.apache.spark.SparkException: Exception thrown\n\tat a\n"
         "Caused by: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 0.0 failed 1 "
-        "times, most recent failure: Lost task 0.0 (TID 0) (h executor driver): org.apache.spark.SparkException: Python "
-        "worker exited unexpectedly (crashed). Consider setting 'x'.\n\tat c.D\n"
+        "times, most recent failure: Lost task 0.0 (TID 0) (h executor driver): org.apache.spark.SparkException: Pyth"
+        "on worker exited unexpectedly (crashed). Consider setting 'x'.\n\tat c.D\n"
     )
     assert worker_error(dead) == "Python worker exited unexpectedly (crashed). Consider setting 'x'."
     assert worker_error("no such thing\n\n") == "no such thing"
