@@ -44,22 +44,24 @@ def test_a_duplicate_instance_id_is_fenced_and_named(group: Callable[..., Group]
     """A pod that takes another's id: the coordinator fences one of the two, and the object says which id it is."""
     mine = group(replicas=2, session_s=SHORT_SESSION_S)
     victim = f"{mine.name}-1"
-    until("static members", lambda: condition(mine.read(), "StaticMembership")["status"] == "True", 60)
+    until("static members", lambda: condition(mine.read(), "StaticMembership").get("status") == "True", 60)
     mine.client.apply(imposter(mine, victim))
     try:
 
         def named() -> dict[str, Any] | None:
             found = dict(condition(mine.read(), "StaticMembership"))
-            return found if found["reason"] == "DuplicateInstanceId" else None
+            return found if found.get("reason") == "DuplicateInstanceId" else None
 
         said = until("a condition that names the duplicate", named, 120)
         assert said["status"] == "False"
         assert f"instance {victim} " in said["message"]
-        assert condition(mine.read(), "Degraded")["reason"] == "DuplicateInstanceId"
+        assert condition(mine.read(), "Degraded").get("reason") == "DuplicateInstanceId"
         until("fencing of the pod that had the id first", lambda: was_fenced(mine, victim), 60)
     finally:
         mine.client.kubectl("delete", "pod", f"{mine.name}-imposter", "--grace-period=1")
-    until("members that are static again", lambda: condition(mine.read(), "StaticMembership")["status"] == "True", 150)
+    until(
+        "members that are static again", lambda: condition(mine.read(), "StaticMembership").get("status") == "True", 150
+    )
     mine.stable(2)
     mine.produce(200)
     mine.all_seen()
