@@ -57,6 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "last: after all others, in whatever order those are (it judges what they did)")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """After every plugin has ordered the tests."""
     session.items.sort(key=lambda item: item.get_closest_marker("last") is not None)
