@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from e2e.node import paths
@@ -191,7 +191,7 @@ class Cluster:
             partitions = consumer.list_topics(topic, timeout=20).topics[topic].partitions
             left = {}
             for index in partitions:
-                low, high = consumer.get_watermark_offsets(TopicPartition(topic, index), timeout=20)
+                low, high = _offsets(consumer, TopicPartition(topic, index))
                 if high > low:
                     left[index] = high
             consumer.assign([TopicPartition(topic, index, 0) for index in left])
@@ -206,6 +206,22 @@ class Cluster:
                         left.pop(message.partition(), None)
         finally:
             consumer.close()
+
+
+def _offsets(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
+    """First and end offset. The client does not ask again by itself when the leader has just moved."""
+
+    def ask() -> tuple[int, int] | None:
+        try:
+            return consumer.get_watermark_offsets(partition, timeout=20)
+        except KafkaException as refusal:
+            if refusal.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION:
+                raise
+            return None
+
+    found = until(f"leader of {partition.topic}-{partition.partition}", ask, 20)
+    assert found is not None
+    return found
 
 
 @dataclass(slots=True, kw_only=True)
