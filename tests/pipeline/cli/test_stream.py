@@ -26,7 +26,13 @@ SECONDS_MAX = 300
 def commit(admin: AdminClient, offset: int) -> None:
     for group in ("a", "b"):
         asked = [ConsumerGroupTopicPartitions(group, [TopicPartition("t", number, offset) for number in range(2)])]
-        admin.alter_consumer_group_offsets(asked)[group].result(60)
+        wait_until(f"{group} commits", lambda asked=asked, group=group: is_committed(admin, asked, group), 60, 0.5)
+
+
+def is_committed(admin: AdminClient, asked: list[ConsumerGroupTopicPartitions], group: str) -> bool:
+    """The answer has an error for each partition, such as a coordinator that is not there yet; it does not raise."""
+    answer = admin.alter_consumer_group_offsets(asked)[group].result(60)
+    return all(one.error is None for one in answer.topic_partitions)
 
 
 def seen(tables: Path) -> int:

@@ -181,11 +181,11 @@ class Life:
         def done() -> bool:
             asked = [ConsumerGroupTopicPartitions(group, places)]
             try:
-                self.admin.alter_consumer_group_offsets(asked)[group].result(30)
+                answer = self.admin.alter_consumer_group_offsets(asked)[group].result(30)
             except Exception as error:  # noqa: BLE001 - librdkafka's one error type, polled towards a deadline
                 self.say(f"not yet: {error}")
                 return False
-            return True
+            return all(one.error is None for one in answer.topic_partitions)
 
         wait_until(f"{group} is reset", done, STEP_SECONDS_MAX, 1.0)
         self.say(f"offsets of `{group}` were reset by commit")
