@@ -48,11 +48,16 @@ def replica(cluster: MusterCluster, number: int) -> ReplicaView:
 
 
 def test_every_group_is_seen_from_its_leader(cluster: MusterCluster) -> None:
-    views = [replica(cluster, number) for number in range(3)]
+    """Three questions, one after the other: a leadership that moves meanwhile is in none of the answers."""
+
+    def seen_whole() -> list[ReplicaView] | None:
+        views = [replica(cluster, number) for number in range(3)]
+        led = {group.group for one in views for group in one.groups if group.role == "leader"}
+        return views if led == {group.group for group in views[0].groups} else None
+
+    views = wait_until("a leader of every group", seen_whole, 30, 0.2)
     assert [one.broker_id for one in views] == [0, 1, 2]
     assert all(one.ready and one.cluster_id == views[0].cluster_id for one in views)
-    led = {group.group for one in views for group in one.groups if group.role == "leader"}
-    assert led == {group.group for group in views[0].groups}
     leading = next(group for one in views for group in one.groups if group.role == "leader")
     assert set(leading.match) == {0, 1, 2}
     assert leading.voters == (0, 1, 2)
