@@ -325,6 +325,8 @@ class Schedule:
         raise AssertionError("the network does not recover")
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
 def test_no_schedule_breaks_safety_and_every_healed_network_recovers(size: int) -> None:
     granted = committed = terms = 0

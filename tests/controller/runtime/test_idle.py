@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import pytest
 from muster_operator.world.group import GroupView
 
 from tests.controller.fakes.bench import World, cluster, group, run
@@ -10,6 +11,7 @@ from tests.controller.runtime.test_crashes import settled, stable
 FIVE_MINUTES_MS = 300_000
 
 
+@pytest.mark.slow
 def test_200_converged_groups_cost_no_write_in_five_minutes() -> None:
     async def scene() -> World:
         world = World()

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ def only(rows: list[Row], like: list[Row]) -> list[Row]:
     return [{name: row[name] for name in names if name in row} for row in rows] if like else rows
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(data=st.data(), rows=LOGS, samples=HEAD_LISTS)
 def test_every_table_of_commits_is_what_the_oracle_says(data: Any, rows: list[Row], samples: list[Any]) -> None:
@@ -34,6 +36,7 @@ def test_every_table_of_commits_is_what_the_oracle_says(data: Any, rows: list[Ro
         assert only(made[name].to_pylist(), expected) == expected, name
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), rows=LOGS, samples=HEAD_LISTS)
 def test_no_table_shows_where_the_chunks_were_cut(data: Any, rows: list[Row], samples: list[Any]) -> None:
