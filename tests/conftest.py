@@ -11,6 +11,11 @@ import shutil
 from collections.abc import Callable
 
 import pytest
+from hypothesis import settings
+
+# A property is never a timed test: a machine that stalls for 200 ms proves nothing.
+settings.register_profile("muster", deadline=None)
+settings.load_profile("muster")
 
 
 def _java() -> str | None:
