@@ -160,8 +160,8 @@ class Cluster:
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         try:
             admin.create_topics([NewTopic(name, partitions, -1)], operation_timeout=20)[name].result(25)
-        except Exception as error:
-            if "TOPIC_ALREADY_EXISTS" not in str(error):
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
 
         def led() -> bool:

@@ -100,7 +100,7 @@ def describe_group(obj: Mapping[str, Any]) -> str:
         lines += [f"  {line}" for line in table(rows, tuple(rows[0])).splitlines()]
         hidden = int(status.get("memberCount") or 0) - len(members)
         if hidden > 0:
-            lines.append(f"  and {hidden} more: muster group describe --group {obj['spec'].get('groupId')} --members")
+            lines.append(f"  and {hidden} more: muster group describe {obj['spec'].get('groupId')} --members")
     else:
         lines.append("  none listed")
     return "\n".join(lines)

@@ -57,7 +57,7 @@ def test_describe_names_pods_partitions_and_what_is_hidden() -> None:
     )
     assert "orders:0-3,7" in text
     assert "scaled to 4" in text
-    assert "and 3 more: muster group describe --group orders-v2 --members" in text
+    assert "and 3 more: muster group describe orders-v2 --members" in text
     assert text.index("StaticMembership") < text.index("Ready   "), "what troubles stands on top"
 
 

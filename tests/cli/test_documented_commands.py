@@ -1,0 +1,54 @@
+"""Every `muster` command that README and runbooks show is one that the command line takes."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from muster_coordinator.cli.main import build
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def commands() -> list[str]:
+    readme = [line.strip() for line in (ROOT / "README.md").read_text().splitlines()]
+    shown = [line.removeprefix(".venv/bin/") for line in readme if line.startswith(".venv/bin/muster ")]
+    shown += re.findall(r"`(muster [a-z][^`]*)`", (ROOT / "docs" / "runbooks.md").read_text())
+    return sorted({line.partition("#")[0].strip() for line in shown})
+
+
+class NotACommand(Exception):
+    """The command line does not take it."""
+
+
+def parse(words: list[str]) -> None:
+    """Parse as the shell would call it, without running it. Typer brings a click of its own, so errors go by name."""
+    command: Any = typer.main.get_command(build())
+    while hasattr(command, "commands"):
+        if words[0] not in command.commands:
+            raise NotACommand(words[0])
+        command, words = command.commands[words[0]], words[1:]
+    try:
+        command.make_context("muster", list(words)).close()
+    except Exception as error:
+        if any(kind.__name__ == "UsageError" for kind in type(error).__mro__):
+            raise NotACommand(str(error)) from error
+        raise
+
+
+def test_there_are_commands_to_judge() -> None:
+    assert len(commands()) >= 8
+
+
+@pytest.mark.parametrize("line", commands())
+def test_a_documented_command_is_taken(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    parse(shlex.split(line)[1:])
+
+
+@pytest.mark.parametrize("line", ["muster produce orders --file x", "muster nothing", "muster group lag"])
+def test_the_judge_sees_a_wrong_one(line: str) -> None:
+    with pytest.raises(NotACommand):
+        parse(shlex.split(line)[1:])
