@@ -16,6 +16,7 @@ from pathlib import Path
 
 from e2e.node.client import Client
 
+DEFINITIONS = ("coordinatorclusters", "consumergroups")
 CRDS = Path(__file__).parents[1] / "crds"
 STOP_TIMEOUT_S = 30.0
 
@@ -86,9 +87,17 @@ def operator_process(client: Client, log: Path, *flags: str) -> Iterator[Operato
 
 
 def install_crds(client: Client) -> None:
-    for definition in ("coordinatorclusters", "consumergroups"):
+    """Both, served. `kubectl wait` fails on a definition that has no conditions yet, so it is asked for."""
+    names = [f"{definition}.muster.dev" for definition in DEFINITIONS]
+    for definition in DEFINITIONS:
         client.kubectl("apply", "--server-side", f"--filename={CRDS / definition}.yaml")
-        client.kubectl("wait", "--for=condition=Established", f"crd/{definition}.muster.dev", "--timeout=30s")
+
+    def established(name: str) -> bool:
+        conditions = client.read("crd", name).get("status", {}).get("conditions") or ()
+        return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+
+    for name in names:
+        wait_for(f"{name} Established", lambda name=name: established(name), 30)
 
 
 def wait_for(what: str, holds: object, timeout_s: float, one: OperatorProcess | None = None) -> float:

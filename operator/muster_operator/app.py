@@ -27,7 +27,7 @@ from muster_operator.kafka.clients import Clients
 from muster_operator.kube.adapter import KubeAdapter
 from muster_operator.kube.client import ApiClient, configuration
 from muster_operator.kube.kinds import WATCHED, Kind, selector_for, selector_text
-from muster_operator.limits import KUBE_THREADS, LEASE_CALL_TIMEOUT_MS, RELIST_MIN_MS
+from muster_operator.limits import KUBE_THREADS, LEASE_CALL_TIMEOUT_MS, RELIST_MIN_MS, WORKERS_DEFAULT
 from muster_operator.plan.settings import PlanSettings
 from muster_operator.ports import Admin, Clock, Kafka, Kube, Rand
 from muster_operator.runtime.cache import Cache
@@ -61,7 +61,7 @@ class Core:
         metrics: Metrics,
         plan_settings: PlanSettings,
         namespaces: tuple[str, ...] = (),
-        workers: int = 16,
+        workers: int = WORKERS_DEFAULT,
         instance: str = "muster-operator",
     ) -> None:
         self.cache = Cache()

@@ -10,7 +10,8 @@ LEASE_CALL_TIMEOUT_MS: Final = 4_000
 """One call of the election may take this long, so that two fit between the renew deadline and the Lease's end."""
 
 # Queue.
-WORKERS_DEFAULT: Final = 16
+WORKERS_DEFAULT: Final = 64
+"""Passes at the same time. They mostly wait, and what they wait for has bounds of its own (threads, connections)."""
 BACKOFF_FIRST_MS: Final = 1_000
 BACKOFF_MAX_MS: Final = 300_000
 KEYS_MAX: Final = 20_000

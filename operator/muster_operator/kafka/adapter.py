@@ -2,9 +2,9 @@
 
 Batches form by themselves: while one question to a cluster is under way, what is asked meanwhile waits and is the next
 batch. So a lone question is not delayed, and a thousand groups cost a handful of requests. A cluster that does not
-answer
-in time is `Unknown` for everyone in the batch; it delays nobody else, as each cluster has its own lane and threads are
-bounded but many.
+answer in time is `Unknown` for everyone in the batch; it delays nobody else, as each cluster has its own lane and
+threads are bounded but many. While one question tries a cluster again that was silent before, others are answered
+`Unknown` at once: a thousand groups of a dead cluster must not hold the workers that others need.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ import kafka.errors
 
 from muster_operator.errors import OperatorError, Transient
 from muster_operator.kafka import questions
-from muster_operator.kafka.clients import Clients
+from muster_operator.kafka.clients import Clients, nobody
 from muster_operator.kafka.decode import MOVED
 from muster_operator.limits import KAFKA_BATCH_MAX, KAFKA_CALL_TIMEOUT_S, KAFKA_THREADS
 from muster_operator.world.group import GroupView
@@ -47,6 +47,8 @@ class KafkaAdapter:
     async def group(self, *, bootstrap: str, group_id: str, topics: Sequence[str]) -> Answer:
         """State, members, offsets and log ends of one group, from a batch with others of the same cluster."""
         lane = self._lanes.setdefault(bootstrap, _Lane())
+        if lane.task is not None and self._clients.silent(bootstrap):
+            return _unknown(nobody(bootstrap))
         lane.topics.setdefault(group_id, set()).update(topics)
         answer = lane.waiting.get(group_id)
         if answer is None:
@@ -91,7 +93,7 @@ class KafkaAdapter:
         try:
             return await self._blocking(bootstrap, lambda: self._groups(bootstrap, wanted))
         except OperatorError as error:
-            return dict.fromkeys(wanted, Unknown(reason=error.reason, message=error.message))
+            return dict.fromkeys(wanted, _unknown(error))
 
     async def _blocking(self, bootstrap: str, call: Callable[[], Result]) -> Result:
         loop = asyncio.get_running_loop()
@@ -120,3 +122,7 @@ class KafkaAdapter:
         except (kafka.errors.KafkaError, RuntimeError) as error:
             self._clients.drop(bootstrap)
             raise Transient("BrokersUnreachable", f"{bootstrap}: {type(error).__name__}") from None
+
+
+def _unknown(error: OperatorError) -> Unknown:
+    return Unknown(reason=error.reason, message=error.message)

@@ -59,6 +59,11 @@ def connect(bootstrap: str) -> Untyped:
         raise
 
 
+def nobody(bootstrap: str) -> Transient:
+    """Nobody answers there. One sentence for all who ask: words that alternate would be a status write each time."""
+    return Transient("BootstrapUnreachable", f"no broker answers at {bootstrap}")
+
+
 class Clients:
     """Thread-safe. `get` answers a client or raises Transient; `drop` forgets one that failed."""
 
@@ -79,7 +84,7 @@ class Clients:
             if known is not None:
                 return known
             if now < self._silent_until_ms.get(bootstrap, 0):
-                raise Transient("BootstrapUnreachable", f"no broker answers at {bootstrap}")
+                raise nobody(bootstrap)
             if len(self._clients) >= KAFKA_CLIENTS_MAX:
                 raise Transient("TooManyClusters", f"more than {KAFKA_CLIENTS_MAX} Kafka clusters are asked already")
         try:
@@ -87,14 +92,18 @@ class Clients:
         except (kafka.errors.KafkaError, OSError, ValueError):
             with self._lock:
                 self._silent_until_ms[bootstrap] = self._clock.monotonic_ms() + KAFKA_UNREACHABLE_FOR_MS
-            # The same words as above: a message that alternates would be a status write each time.
-            raise Transient("BootstrapUnreachable", f"no broker answers at {bootstrap}") from None
+            raise nobody(bootstrap) from None
         with self._lock:
             known = self._clients.setdefault(bootstrap, made)
             self._silent_until_ms.pop(bootstrap, None)
         if known is not made:
             _close(made)
         return known
+
+    def silent(self, bootstrap: str) -> bool:
+        """The last attempt to reach it failed, and none has gone well since."""
+        with self._lock:
+            return bootstrap in self._silent_until_ms
 
     def drop(self, bootstrap: str) -> None:
         """Close the client of `bootstrap`; calls under way on it fail."""
