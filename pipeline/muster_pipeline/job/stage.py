@@ -6,7 +6,7 @@ it raises or is killed there are drafts and unnamed files only, which no reader 
 
 import os
 import resource
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from muster_pipeline.decode.origin import Damage, quarantine
 from muster_pipeline.decode.segment import files
 from muster_pipeline.job.inputs import Input, Part
 from muster_pipeline.store.manifest import FileEntry
-from muster_pipeline.store.writer import TableWriter
+from muster_pipeline.store.writer import TableWriter, close_all
 from muster_pipeline.tables.catalog import BRONZE, DERIVED
 from muster_pipeline.transforms.fold import GroupDecoders, PartitionFold
 from muster_pipeline.transforms.heads import HeadSamples
@@ -78,10 +78,10 @@ def run(stage: Stage, log_partition: int, attempt: str) -> Done:
             if stage.input.makes_bronze():
                 _account(writers, part, () if part.is_carried else damages)
         _write(writers, fold.finish())
-        made: Iterable[tuple[FileEntry, ...]] = [writer.close() for writer in writers.values()]
+        made = close_all(writers.values())
     return Done(
         log_partition=log_partition,
-        files=tuple(entry for entries in made for entry in entries),
+        files=made,
         records=records,
         peak_rss_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     )

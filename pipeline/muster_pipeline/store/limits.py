@@ -1,4 +1,4 @@
-"""Sizes of what is written. Part of the format: other sizes give other bytes for equal rows."""
+"""Sizes of what is written. Rows of groups and files are part of the format: others give other bytes for equal rows."""
 
 from typing import Final
 
@@ -7,6 +7,9 @@ ROW_GROUP_ROWS: Final = 65_536
 
 FILE_ROWS: Final = 64 * ROW_GROUP_ROWS
 """A file is closed at so many rows."""
+
+CLOSING_THREADS: Final = 8
+"""Files of one task that are made durable at the same time; no part of the format."""
 
 NO_LOG_PARTITION: Final = -1
 """`log_partition` of files that are not of one (heads)."""
