@@ -18,6 +18,8 @@ PIPELINED_REQUESTS_MAX = 100
 CONNECTION_TURN_REQUESTS_MAX = PIPELINED_REQUESTS_MAX
 """Requests of one connection handled in one turn of the loop, and how long they may take; the others wait a turn."""
 CONNECTION_TURN_MS_MAX = 2
+CLIENTS_TURN_MS_MAX = 4
+"""Requests of all connections in one turn, and writing their answers; a group that storms waits for later turns."""
 CONNECTION_UNSENT_BYTES_MAX = 16 * MIB
 """Answers that a slow reader has not taken; above it reading stops, and the connection closes after the next line."""
 CONNECTION_UNSENT_MS_MAX = 30_000
@@ -226,6 +228,7 @@ METRIC_GROUPS_MAX = 1_000
 IO_LANES = ("wal-offsets", "wal-topics", "flush", "checkpoint", "lookup", "transfer")
 """One worker thread each. The two WAL lanes carry one fdatasync per turn; nothing slow may share them."""
 
+assert CONNECTION_TURN_MS_MAX <= CLIENTS_TURN_MS_MAX
 assert FRAME_BYTES_MAX <= FRAME_BYTES_MAX_LARGE
 assert BATCH_BYTES_MAX_DEFAULT <= BATCH_BYTES_MAX < FRAME_BYTES_MAX_LARGE
 assert GROUP_STORED_BYTES_MAX < OFFSETS_BATCH_BYTES_MAX <= GROUP_UNCOMMITTED_BYTES_MAX

@@ -44,14 +44,22 @@ class StepLoop:
         heapq.heappush(self._calls, (self.now + seconds, self._order, call, handle))
         return handle
 
+    def turn(self) -> None:
+        """What is due now, and nothing that it sets."""
+        due = self._order
+        while self._calls and self._calls[0][0] <= self.now and self._calls[0][1] <= due:
+            _, _, call, handle = heapq.heappop(self._calls)
+            if not handle.cancelled:
+                call()
+
     def run(self, seconds: float = 0.0) -> None:
         until = self.now + seconds
-        while self._calls and self._calls[0][0] <= until:
+        while self._calls and self._calls[0][0] <= max(until, self.now):
             at, _, call, handle = heapq.heappop(self._calls)
             self.now = max(self.now, at)
             if not handle.cancelled:
                 call()
-        self.now = until
+        self.now = max(until, self.now)
 
 
 class Handle:
@@ -161,6 +169,102 @@ def test_all_answers_of_a_turn_are_one_write_per_connection() -> None:
     assert [len(wire.writes) for wire in wires] == [1, 1, 1]
     assert world.listener.stats.requests == 15
     assert world.contexts[0].client_host == "/10.0.0.5"
+
+
+class SlowWorld(World):
+    """Every request takes a millisecond of the loop."""
+
+    def __init__(self, **limit: Any) -> None:
+        super().__init__(**limit)
+        self.served: list[str] = []
+
+    def handle(self, context: RequestContext, request: Any, reply: Exchange) -> None:
+        super().handle(context, request, reply)
+        self.served.append(request.group)
+        self.loop.now += 0.001
+        reply(HeartbeatAnswer(0))
+
+    def ask(self, wire: Wire, group: str) -> None:
+        wire.protocol.data_received(encode_request(Api.HEARTBEAT, 3, {"group_id": group}, 1, "c"))
+
+
+def test_requests_of_one_turn_are_bounded_and_the_rest_is_served_in_slices() -> None:
+    world = SlowWorld()
+    wires = [world.connect() for _ in range(100)]
+    for wire in wires:
+        world.ask(wire, "storm")
+    assert len(world.served) == limits.CLIENTS_TURN_MS_MAX
+    turns = 0
+    while len(world.served) < 100:
+        before = len(world.served)
+        world.loop.turn()
+        assert len(world.served) - before <= limits.CLIENTS_TURN_MS_MAX
+        turns += 1
+        assert turns < 200
+    world.loop.run()
+    assert [len(wire.writes) for wire in wires] == [1] * 100
+    assert world.listener.stats.buffered == 0
+    assert all(wire.reading for wire in wires)
+
+
+def test_a_storm_of_one_group_does_not_hold_up_another() -> None:
+    world = SlowWorld()
+    for wire in [world.connect() for _ in range(1_000)]:
+        world.ask(wire, "storm")
+    neighbour = world.connect()
+    world.ask(neighbour, "neighbour")
+    world.loop.turn()
+    assert "neighbour" in world.served[: 2 * limits.CLIENTS_TURN_MS_MAX + 1]
+    world.loop.run(60)
+    assert world.served.count("storm") == 1_000
+
+
+def test_one_connection_keeps_its_order_through_the_slices_and_is_not_read_meanwhile() -> None:
+    world = SlowWorld()
+    busy = world.connect()
+    for _ in range(limits.CLIENTS_TURN_MS_MAX):
+        world.ask(busy, "busy")
+    wire = world.connect()
+    for number in range(20):
+        world.ask(wire, f"group-{number}")
+    assert not wire.reading
+    world.loop.run(10)
+    assert world.served[limits.CLIENTS_TURN_MS_MAX :] == [f"group-{number}" for number in range(20)]
+    assert wire.reading
+
+
+def test_a_connection_that_closes_while_it_waits_for_its_turn_is_left_out() -> None:
+    world = SlowWorld()
+    wires = [world.connect() for _ in range(10)]
+    for number, wire in enumerate(wires):
+        world.ask(wire, f"group-{number}")
+    wires[9].close()
+    world.loop.run(10)
+    assert world.served == [f"group-{number}" for number in range(9)]
+    assert world.listener.stats.buffered == 0
+
+
+def test_answers_are_written_in_slices_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    wires = [world.connect() for _ in range(50)]
+    for wire in wires:
+        wire.protocol.data_received(heartbeat())
+    world.loop.run()
+
+    def write(wire: Wire, data: bytes) -> None:
+        wire.writes.append(bytes(data))
+        world.loop.now += 0.001
+
+    monkeypatch.setattr(Wire, "write", write)
+    world.answer_all()
+    turns = 0
+    while not all(wire.writes for wire in wires):
+        before = sum(len(wire.writes) for wire in wires)
+        world.loop.turn()
+        assert sum(len(wire.writes) for wire in wires) - before <= limits.CLIENTS_TURN_MS_MAX
+        turns += 1
+        assert turns < 100
+    assert [len(wire.writes) for wire in wires] == [1] * 50
 
 
 def test_connections_have_ids_of_their_own() -> None:

@@ -1,16 +1,14 @@
 """The listener of Kafka clients: TCP under `wire.connection.Connection`.
 
+* Requests are handled as they arrive, for a few milliseconds a turn; what is left takes its turn later (`turns`).
 * Answers of all connections are written once per turn: a connection whose answers became ready is marked, and one
-call at
-  the end of the turn writes each marked connection with one `write`.
+  call at the end of the turn writes each marked connection with one `write`, as many as fit into a turn.
 * Flow control both ways: a connection that has too many unanswered requests or untaken answers is not read; one whose
-socket
-  takes nothing for `limits.CONNECTION_UNSENT_MS_MAX` while more than `limits.CONNECTION_UNSENT_BYTES_MAX` waits is
-  closed.
+  socket takes nothing for `limits.CONNECTION_UNSENT_MS_MAX` while more than `limits.CONNECTION_UNSENT_BYTES_MAX` waits
+  is closed.
 * Limits: connections, accepts per second (later ones wait unread, nobody is refused for being early), unfinished
-frames and
-  untaken answers over all connections, idle time. Limits per address are off by default (decision 24): after a failover
-  thousands of clients behind one NAT must be back within seconds.
+  frames and untaken answers over all connections, idle time. Limits per address are off by default (decision 24):
+  after a failover thousands of clients behind one NAT must be back within seconds.
 
 What it does not do: TLS, SASL (a listener of another protocol would make connections in another first state), meaning.
 """
@@ -28,6 +26,7 @@ from typing_extensions import override
 from muster_coordinator import limits
 from muster_coordinator.errors import EnvironmentFault
 from muster_coordinator.ports import Clock
+from muster_coordinator.runtime.turns import Turns
 from muster_coordinator.wire.codecs import preload
 from muster_coordinator.wire.connection import Connection, Handle, State
 
@@ -98,6 +97,7 @@ class ClientListener:
         self._server: asyncio.Server | None = None
         self._clients: set[_Client] = set()
         self._per_address: Counter[str] = Counter()
+        self.turns = Turns(clock, loop.call_soon)
         self._dirty: list[_Client] = []
         self._next_id = 0
         self._next_turn_seconds = 0.0
@@ -178,8 +178,14 @@ class ClientListener:
 
     def _flush(self) -> None:
         dirty, self._dirty = self._dirty, []
-        for client in dirty:
+        ends_ms = self.clock.monotonic_ms() + limits.CLIENTS_TURN_MS_MAX
+        for place, client in enumerate(dirty, 1):
             client.flush()
+            if self.clock.monotonic_ms() >= ends_ms and place < len(dirty):
+                if not self._dirty:
+                    self.loop.call_soon(self._flush)
+                self._dirty[:0] = dirty[place:]
+                return
 
 
 class _Client(asyncio.Protocol):
@@ -191,6 +197,7 @@ class _Client(asyncio.Protocol):
         self._address = ""
         self.connection: Connection | None = None
         self._marked = False
+        self._postponed = False
         self._reading = True
         self._delayed = False
         self._write_paused = False
@@ -240,8 +247,31 @@ class _Client(asyncio.Protocol):
         connection = self.connection
         if connection is None:
             return
-        self._listener.stats.bytes_in += len(data)
-        connection.receive(data)
+        listener = self._listener
+        listener.stats.bytes_in += len(data)
+        if not self._postponed and listener.turns.may_work():
+            connection.receive(data)
+            self._account()
+            self._set_reading()
+            return
+        connection.hold(data)
+        self._account()
+        if self._postponed:
+            self._set_reading()  # it goes on sending: enough for now
+        else:
+            self._postpone(connection)
+
+    def _postpone(self, connection: Connection) -> None:
+        self._postponed = True
+        self._listener.turns.postpone(connection.subject(), self._go_on)
+
+    def _go_on(self) -> None:
+        """The turn of what was postponed."""
+        self._postponed = False
+        connection = self.connection
+        if connection is None or connection.state is State.CLOSED:
+            return
+        connection.resume()
         self._account()
         self._set_reading()
 
@@ -287,7 +317,11 @@ class _Client(asyncio.Protocol):
                 self._write(transport, frames)
             # Below its high-water mark the transport drains without telling: what it holds then does not count.
             connection.note_unsent(self._held_bytes(transport))
-            connection.resume()
+            if connection.holds_frames and not self._postponed:
+                if self._listener.turns.may_work():
+                    connection.resume()
+                else:
+                    self._postpone(connection)
         self._account()
         if connection.state is State.FAILED:
             self._fail(connection)

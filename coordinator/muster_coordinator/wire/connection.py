@@ -23,6 +23,7 @@ from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code, WireError
 from muster_coordinator.ports import Clock
 from muster_coordinator.wire.codecs import decoder, encoder
+from muster_coordinator.wire.fairness import subject_of
 from muster_coordinator.wire.header import FIRST_BYTES, finish_answer, read_first, read_rest, served, start_answer
 from muster_coordinator.wire.heap_budget import Frame
 from muster_coordinator.wire.schema import Value
@@ -165,14 +166,30 @@ class Connection:
         self._buffered += len(data)
         self._read()
 
+    def hold(self, data: bytes) -> None:
+        """Keep bytes from the client for a later `resume`: this turn has no time for them."""
+        if self.state not in (State.FAILED, State.CLOSED):
+            self._chunks.append(data)
+            self._buffered += len(data)
+
+    @property
+    def holds_frames(self) -> bool:
+        """`resume` would go on with a frame."""
+        return self._may_go_on() and self._buffered >= self._needed
+
+    def subject(self) -> bytes:
+        """What the frame that comes next is about (`wire.fairness`); this connection when that is no group."""
+        named = subject_of(self._chunks[0]) if self._chunks else b""
+        return named or b"\0%d" % self.connection_id
+
     @property
     def wants_bytes(self) -> bool:
         """False: stop reading from the socket until `wake`; also while whole frames wait for the next turn."""
         return self._may_go_on() and self._buffered < self._needed
 
     def resume(self) -> None:
-        """Go on with frames that were held back. The driver calls this after it has written."""
-        if self._may_go_on() and self._buffered >= self._needed:
+        """Go on with frames that were held back."""
+        if self.holds_frames:
             self._read()
 
     def _may_go_on(self) -> bool:
