@@ -80,6 +80,8 @@ GROUP_TIMERS_PER_TURN = 512
 """Deadlines that one `on_timer` fires or moves on."""
 GROUP_WAITING_PER_TURN = 256
 """Waiting requests of one group that are judged in one turn when its record is applied."""
+GROUP_ANSWERS_PER_TURN = 100
+"""Answers of one group shard that leave in one turn; encoding one costs some 20 us."""
 GROUP_SLICE_WORK = 500
 """Groups plus members or offsets looked at in one slice of a background job: about 1 ms."""
 GROUP_TOMBSTONES_PER_BATCH = 1_000
@@ -121,6 +123,10 @@ INFLIGHT_APPEND_BYTES_MAX = 2 * MIB
 APPEND_BYTES_MAX = 192 * KIB
 """Entries of one append message; a larger single entry travels alone."""
 APPLY_BYTES_PER_TURN_MAX = MIB
+APPLY_MS_PER_TURN_MAX = 4
+"""No further group is visited in this turn."""
+APPLY_BYTES_PER_VISIT = 64 * KIB
+"""Of one group at a stretch, or one entry: some 30 commits of ten partitions, 2 ms."""
 UNAPPLIED_BYTES_MAX = 8 * MIB
 """Handed out for applying and not reported applied, per group; one oversize entry passes."""
 READS_PENDING_MAX = 4_096
@@ -237,6 +243,7 @@ assert OFFSETS_BATCH_BYTES_MAX <= PEER_FRAME_BYTES_HARD_MAX <= PEER_UNSENT_BYTES
 assert APPEND_BYTES_MAX < PEER_FRAME_BYTES_MAX
 assert PAUSE_SUSPECTED_MS < SESSION_TIMEOUT_MIN_MS
 assert CLOCK_JUMP_SUSPECTED_MS < OFFSETS_RETENTION_CHECK_MS < OFFSETS_RETENTION_MS
+assert APPLY_BYTES_PER_VISIT <= APPLY_BYTES_PER_TURN_MAX
 assert APPLY_BYTES_PER_TURN_MAX <= UNAPPLIED_BYTES_MAX <= GROUP_UNCOMMITTED_BYTES_MAX
 assert GROUP_CACHE_BYTES_MAX < LOG_CACHE_BYTES_MAX
 assert LINK_LOSS_STAGGER_MS < HEARTBEAT_MS

@@ -1,11 +1,13 @@
 """One Raft group between two turns: what must not be applied, and what must be answered."""
 
+import pytest
 from muster_coordinator import limits
 from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.records.batch import encode_batch
 from muster_coordinator.replica.hosting import TOPICS_LANE
+from muster_coordinator.replica.raft_group import RaftGroup
 
 from tests.replica.cluster import SimCluster, commit_request, fetch_request, fetched
 from tests.sim.loop import Latency, World
@@ -32,6 +34,27 @@ def test_nothing_is_applied_while_a_checkpoint_is_installed_not_even_what_the_la
     applied = group.applied
     cluster.world.run_for(200)
     assert group.applied == applied
+
+
+def test_a_turn_that_took_its_time_visits_no_further_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Applying is slow here: 5 ms an entry. The other groups wait for the next turn, where messages move in between."""
+    cluster = SimCluster(World(3), replicas=1, partitions=6)
+    cluster.start()
+    host = cluster.nodes[0].host
+    visits: list[tuple[int, GroupNo]] = []
+    apply_some = RaftGroup.apply_some
+
+    def slow(group: RaftGroup, budget: int) -> int:
+        visits.append((host.turns, group.number))
+        cluster.world.now_us += 1_000 * (limits.APPLY_MS_PER_TURN_MAX + 1)
+        return apply_some(group, budget)
+
+    monkeypatch.setattr(RaftGroup, "apply_some", slow)
+    answers = [cluster.ask_later(0, partition, commit_request("g", 1)) for partition in range(6)]
+    cluster.world.run_until("commits", lambda: all(answers), 5_000)
+    assert {number for _, number in visits} >= {GroupNo(n) for n in range(1, 7)}
+    turns = [turn for turn, _ in visits]
+    assert len(set(turns)) == len(turns), "one visit a turn"
 
 
 def test_a_single_replica_answers_every_read_while_another_wal_is_stuck() -> None:

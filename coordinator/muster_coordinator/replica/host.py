@@ -230,12 +230,13 @@ class Host:
             self.leaders.left(group.number, core.term)
 
     def _apply(self) -> None:
-        """Round-robin over the groups that have committed entries, within one turn's budget."""
+        """Round-robin over the groups that have committed entries, within one turn's bytes and time."""
         budget = limits.APPLY_BYTES_PER_TURN_MAX
-        while self._applying and budget > 0:
+        ends_ms = self.now_ms() + limits.APPLY_MS_PER_TURN_MAX
+        while self._applying and budget > 0 and self.now_ms() < ends_ms:
             number, group = next(iter(self._applying.items()))
             del self._applying[number]
-            budget -= group.apply_some(min(budget, limits.APPLY_BYTES_PER_TURN_MAX // 4))
+            budget -= group.apply_some(min(budget, limits.APPLY_BYTES_PER_VISIT))
             self.applied(group)
             if group.has_entries:
                 self._applying[number] = group

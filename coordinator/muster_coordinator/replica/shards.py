@@ -7,6 +7,7 @@
   `dropped` at once.
 * A change that has no answer after the proposal time-out is answered 15: its fate is unknown *to the client*; the shard
   still learns it, so its state stays right.
+* What follows from one entry may answer thousands (the end of a join phase): their answers leave in slices.
 * When leadership is lost every open ticket is answered 16, once the new leader is known here or a short wait is over,
   so that a client that asks for the coordinator next is told the right one.
 """
@@ -75,6 +76,8 @@ class ShardGroup:
         """(deadline, ticket, request) of changes, oldest first"""
         self._late_due = Due(self._expire_answers)
         self._resigning = False
+        self._unsent: deque[Answer] = deque()
+        """What this turn had no time for; everything they promise is applied."""
         self.requests = 0
 
     # -- requests --------------------------------------------------------------------------------------------------
@@ -135,14 +138,26 @@ class ShardGroup:
     # -- effects ---------------------------------------------------------------------------------------------------
 
     def _run(self, effects: list[Effect]) -> None:
-        """Carry out effects, and those that refusals bring."""
+        """Carry out effects, and those that refusals bring: proposals now, and as many answers as fit into a turn."""
         work = deque(effects)
+        budget = limits.GROUP_ANSWERS_PER_TURN
         while work:
             effect = work.popleft()
-            if isinstance(effect, Answer):
+            if not isinstance(effect, Answer):
+                work.extend(self._append(effect))
+            elif self._resigning or (budget and not self._unsent):
+                budget -= 1
                 self._answer(effect)
             else:
-                work.extend(self._append(effect))
+                if not self._unsent:
+                    self._loop.call_soon(self._answer_more)
+                self._unsent.append(effect)
+
+    def _answer_more(self) -> None:
+        for _ in range(min(limits.GROUP_ANSWERS_PER_TURN, len(self._unsent))):
+            self._answer(self._unsent.popleft())
+        if self._unsent:
+            self._loop.call_soon(self._answer_more)
 
     def _answer(self, effect: Answer) -> None:
         done = self._open.pop(effect.ticket, None)
@@ -210,6 +225,8 @@ class ShardGroup:
             self._serve(request, done)
 
     def resign(self) -> None:
+        while self._unsent:
+            self._answer(self._unsent.popleft())
         self._resigning = True
         self._run(self.shard.resign(self._now()))
         self._resigning = False
