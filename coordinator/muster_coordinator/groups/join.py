@@ -165,7 +165,8 @@ def _rejoin(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGro
         protocols=request.protocols,
         assignment=b"",
     )
-    if roster.stored_bytes - member.stored_bytes() + update.stored_bytes() > core.config.group_stored_bytes_max:
+    grows_by = 0 if same else update.stored_bytes() - member.stored_bytes()
+    if grows_by > 0 and roster.stored_bytes + grows_by > core.config.group_stored_bytes_max:
         return _refuse(core, ticket, Code.GROUP_MAX_SIZE_REACHED, request.member)
 
     def rejoin(then: Now) -> None:

@@ -52,7 +52,7 @@ def store_rebalance(
     """
     group = live.group
     leader = group.leader if live.phase is None else live.phase.leader
-    members = [m._replace(assignment=b"") for m in remaining]
+    members = [m._replace(assignment=b"") if m.assignment else m for m in remaining]
     if leader in gone:
         leader = heir or (members[0].id if members else None)
     stored = ClassicGroup(
@@ -235,7 +235,7 @@ def _store_candidate(core: Core, now: Now, live: LiveGroup, phase: JoinPhase, st
         protocol=choose_protocol(staying, live.roster.members[leader]),
         leader=leader,
         state_timestamp_ms=now.wall_ms,
-        members=[m._replace(assignment=b"") for m in staying],
+        members=[m._replace(assignment=b"") if m.assignment else m for m in staying],
     )
 
     def applied(then: Now) -> None:
