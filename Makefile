@@ -9,7 +9,8 @@ SEEDS ?= 300
 PYTEST := $(BIN)/python -m pytest
 
 .PHONY: help setup run test test-fast test-unit test-sim test-clients test-integration check fmt bench operator-bench sim clean \
-  test-pipeline pipeline-demo bench-pipeline k8s promtool image images e2e e2e-api e2e-up e2e-in e2e-down
+  test-pipeline pipeline-demo bench-pipeline k8s promtool image images e2e e2e-api e2e-up e2e-in e2e-down \
+  e2e-kind kind-up kind-in kind-down
 
 help:
 	@echo "make run        three replicas, real flight data, real clients, a killed coordinator (under 90 s after set-up)"
@@ -19,6 +20,7 @@ help:
 	@echo "make sim SEEDS=1000   more simulated clusters"
 	@echo "make e2e        a real Kubernetes node in a box, tests, gone again (root; builds Kubernetes once, 6 to 10 minutes)"
 	@echo "make e2e-up, make e2e-in CMD='…', make e2e-down   keep such a node while you work (e2e/README.md)"
+	@echo "make e2e-kind   the same on three nodes: drain, a frozen node, a lost node (Docker in the box; nightly)"
 	@echo "make pipeline-demo   a minute of a cluster, its offsets log as tables and a report that the coordinators confirm"
 	@echo "make bench-pipeline  the pipeline beside DuckDB, Polars and plain processes; SCALE=100M for a large log"
 	@echo "make bench      beside Kafka on this machine, 25 minutes; ROWS=name for one row, ROWS=all for everything"
@@ -129,6 +131,23 @@ e2e-in:
 
 e2e-down:
 	@$(E2E) --name $(BOX) down
+
+# Three nodes on kind, all in a box: what needs three, and what runs on one. Docker runs in the box.
+KIND := $(BIN)/python -m e2e.kind
+KIND_BOX ?= kind
+KIND_TIMEOUT_S ?= 7200
+
+e2e-kind: setup
+	$(KIND) --name $(KIND_BOX) --timeout $(KIND_TIMEOUT_S) run -- $(PYTEST) $(E2E_TESTS) --rung kind --rung node
+
+kind-up: setup
+	$(KIND) --name $(KIND_BOX) up
+
+kind-in:
+	@$(KIND) --name $(KIND_BOX) in -- sh -c "$$CMD"
+
+kind-down:
+	@$(KIND) --name $(KIND_BOX) down
 
 clean:
 	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -11,7 +11,7 @@ import threading
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -35,8 +35,12 @@ FAILURES_KEPT = 20
 class Load(threading.Thread, ABC):
     """One client; `finish` ends it and raises what it died of."""
 
-    def __init__(self, cluster: Cluster, group: str, instance: str | None) -> None:
+    def __init__(
+        self, cluster: Cluster, group: str, instance: str | None, settings: Mapping[str, str | int] | None = None
+    ) -> None:
+        """`settings` of the client's own beside those that every client has."""
         super().__init__(name=group, daemon=True)
+        self.settings = dict(settings or {})
         self.bootstrap, self.group, self.instance = cluster.bootstrap, group, instance
         self.tried = dict.fromkeys(range(PARTITIONS), 0)
         self.acknowledged = dict.fromkeys(range(PARTITIONS), 0)
@@ -115,6 +119,7 @@ class Librdkafka(Load):
             "group.id": self.group,
             "enable.auto.commit": False,
             "session.timeout.ms": SESSION_TIMEOUT_MS,
+            **self.settings,
         }
         if self.instance is not None:
             settings["group.instance.id"] = self.instance
@@ -152,6 +157,7 @@ class KafkaPython(Load):
             group_instance_id=self.instance,
             enable_auto_commit=False,
             session_timeout_ms=SESSION_TIMEOUT_MS,
+            **self.settings,
         )
         self.client.subscribe([TOPIC])
 
@@ -174,6 +180,9 @@ class KafkaPython(Load):
             self.client = None
 
 
+KINDS: tuple[type[Load], ...] = (Librdkafka, Librdkafka, Librdkafka, Librdkafka, KafkaPython, KafkaPython)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitLoad:
     """All the clients, each Stable; `verdict` after the block."""
@@ -194,19 +203,28 @@ class CommitLoad:
         done = sum(sum(load.acknowledged.values()) for load in self.loads)
         print(f"{done} commits acknowledged, the longest took {max(load.longest_s for load in self.loads):.1f} s")
         assert [failure for load in self.loads for failure in load.failures] == []
+        self.nothing_lost()
+
+    def nothing_lost(self) -> None:
+        """Once they have ended: what is stored is what was acknowledged last, or something later that was tried."""
         for load in self.loads:
+            load.finish()
             stored = {one["partition"]: one["offset"] for one in self.cluster.group(load.group)["offsets"]}
             for partition, acknowledged in load.acknowledged.items():
                 assert 0 < acknowledged <= stored[partition] <= load.tried[partition], (load.group, partition, stored)
 
 
 @contextmanager
-def committing(cluster: Cluster, prefix: str) -> Iterator[CommitLoad]:
-    """Six clients of two libraries, every second one with an instance id, that commit until the block ends."""
+def committing(
+    cluster: Cluster,
+    prefix: str,
+    kinds: Sequence[type[Load]] = KINDS,
+    settings: Mapping[str, str | int] | None = None,
+) -> Iterator[CommitLoad]:
+    """A client of each of `kinds`, every second one with an instance id, that commit until the block ends."""
     cluster.create_topic(TOPIC, PARTITIONS)
-    kinds: tuple[type[Load], ...] = (Librdkafka, Librdkafka, Librdkafka, Librdkafka, KafkaPython, KafkaPython)
     loads = tuple(
-        kind(cluster, f"{prefix}-{number}", f"{prefix}-{number}" if number % 2 else None)
+        kind(cluster, f"{prefix}-{number}", f"{prefix}-{number}" if number % 2 else None, settings)
         for number, kind in enumerate(kinds)
     )
     with _kafka_python_at_rest():

@@ -30,21 +30,31 @@ DUMP_CHARS_MAX = 20_000
 LOG_LINES_MAX = 60
 NAME_CHARS_MAX = 50
 GROUP_NAME_CHARS_MAX = 40
-RUNG_OF_FIXTURE = {"node": "node", "namespace": "node", "operator": "node", "shared": "node", "outside_a_box": "box"}
-RUNGS = ("api", "box", "node")  # "api" is also what needs no fixture at all
+RUNG_OF_FIXTURE = {
+    "node": "node", "namespace": "node", "operator": "node", "shared": "node", "outside_a_box": "box", "nodes": "kind",
+}  # fmt: skip
+RUNGS = ("api", "box", "node", "kind")  # "api" is also what needs no fixture at all
 FAILED = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--rung", choices=(*RUNGS, "all"), default="all", help="run only the tests of one rung")
+    parser.addoption(
+        "--rung",
+        choices=RUNGS,
+        action="append",
+        default=[],
+        help="run only the tests of this rung (more than once: or)",
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Each test belongs to the highest rung that its fixtures need; `--rung` chooses."""
-    chosen = config.getoption("--rung")
-    wanted = set(RUNGS) if chosen == "all" else {chosen}
-    if STATE_VARIABLE in os.environ:
+    wanted = set(config.getoption("--rung")) or set(RUNGS)
+    state = os.environ.get(STATE_VARIABLE)
+    if state is not None:
         wanted -= {"box"}  # boxes do not nest; `make e2e` runs those before it starts one
+        if len(Description.read(Path(state)).nodes) == 1:
+            wanted -= {"kind"}  # `make e2e-kind` runs those
     rungs = {}
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
@@ -84,6 +94,14 @@ def node() -> Description:
     if state is None:
         missing("node", os.environ.get("MUSTER_E2E_MISSING", "not inside a node's box; `make e2e` starts one"))
     return Description.read(Path(state))
+
+
+@pytest.fixture(scope="session")
+def nodes(node: Description) -> Description:
+    """Three nodes; `make e2e-kind` starts them."""
+    if len(node.nodes) == 1:
+        missing("kind", "one node only; `make e2e-kind` starts three")
+    return node
 
 
 @pytest.fixture

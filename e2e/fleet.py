@@ -144,16 +144,24 @@ class Cluster:
 
     def group(self, group_id: str) -> dict[str, Any]:
         """What the group's coordinator says; {} when there is no such group. Waits for a coordinator."""
+        _, status, body = self._ask_coordinator(group_id)
+        return body if status == 200 else {}
 
-        def ask() -> tuple[int, dict[str, Any]] | None:
+    def coordinator(self, group_id: str) -> int:
+        """The ordinal of the group's coordinator; waits for one."""
+        return self._ask_coordinator(group_id)[0]
+
+    def _ask_coordinator(self, group_id: str) -> tuple[int, int, dict[str, Any]]:
+        """(ordinal, status, body): only the coordinator says 200 or 404."""
+
+        def ask() -> tuple[int, int, dict[str, Any]] | None:
             for ordinal in range(self.replicas):
                 status, body = self.admin(ordinal, f"/v1/groups/{group_id}")
                 if status in (200, 404):
-                    return status, body
+                    return ordinal, status, body
             return None
 
-        status, body = until(f"coordinator of {group_id}", ask, 30)
-        return body if status == 200 else {}
+        return until(f"coordinator of {group_id}", ask, 30)
 
     def create_topic(self, name: str, partitions: int) -> None:
         """Create it unless it is there, and wait until every partition has a leader."""

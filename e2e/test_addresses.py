@@ -11,6 +11,7 @@ import pytest
 from e2e.fleet import Cluster, until
 from e2e.node import network, paths
 from e2e.node.client import Client
+from e2e.node.session import Description
 from tests.integration.second_client import SecondClient
 
 pytestmark = pytest.mark.timeout(400)
@@ -54,15 +55,19 @@ def test_every_pod_tells_the_advertised_names(shared: Cluster) -> None:
     assert len(set(answers[0].values())) > 1, "groups are spread over coordinators"
 
 
-def test_a_client_outside_consumes_and_commits_through_node_ports(operator: Client, namespace: Client) -> None:
-    """It sees neither pods nor Services; what it is told is the node's address with a port for each pod."""
+def test_a_client_outside_consumes_and_commits_through_node_ports(
+    operator: Client, namespace: Client, node: Description
+) -> None:
+    """It sees neither pods nor Services; what it is told is the address of a pod's node with the pod's port."""
     cluster = Cluster.create(namespace, replicas=3, listeners=LISTENERS).ready()
-    external = [f"{network.NODE_ADDRESS}:{BASE + ordinal}" for ordinal in range(3)]
+    hosts = [cluster.pods()[f"{cluster.name}-{ordinal}"]["status"]["hostIP"] for ordinal in range(3)]
+    assert set(hosts) == set(node.nodes.values()), "one node each, where there are three"
+    external = [f"{host}:{BASE + ordinal}" for ordinal, host in enumerate(hosts)]
     addresses = cluster.read()["status"]["bootstrapServers"]
     assert addresses == {"internal": cluster.bootstrap, "external": ",".join(external)}
-    expected = {(ordinal, network.NODE_ADDRESS, BASE + ordinal) for ordinal in range(3)}
+    expected = {(ordinal, host, BASE + ordinal) for ordinal, host in enumerate(hosts)}
     for ordinal in range(3):
-        brokers, coordinators = told(network.NODE_ADDRESS, BASE + ordinal)
+        brokers, coordinators = told(hosts[ordinal], BASE + ordinal)
         assert brokers == expected, "a listener tells the addresses of its own kind"
         assert set(coordinators.values()) <= expected
         assert told(cluster.host(ordinal), 9092)[0] == {(n, cluster.host(n), 9092) for n in range(3)}

@@ -87,7 +87,7 @@ def test_names_resolve_for_the_test_itself(probe: Client) -> None:
     eventually("answer by name", lambda: (ask(url) or ("", 0, ""))[0] == "probe-0")
 
 
-def test_a_node_port_answers_a_machine_outside_the_cluster(probe: Client) -> None:
+def test_a_node_port_answers_a_machine_outside_the_cluster(probe: Client, node: Description) -> None:
     port = probe.read("service", "front")["spec"]["ports"][0]["nodePort"]
     pod_address = probe.read("pod", "probe-0")["status"]["podIP"]
 
@@ -96,7 +96,8 @@ def test_a_node_port_answers_a_machine_outside_the_cluster(probe: Client) -> Non
         argv = network.outside([sys.executable, "-c", program])
         return subprocess.run(argv, capture_output=True, text=True, timeout=15, check=False).stdout
 
-    eventually("answer through the NodePort", lambda: "probe-" in from_outside(f"http://{network.NODE_ADDRESS}:{port}"))
+    for address in node.nodes.values():
+        eventually(f"answer of {address}", lambda at=address: "probe-" in from_outside(f"http://{at}:{port}"))  # type: ignore[misc]
     assert from_outside(f"http://{pod_address}:{workload.PORT}") == "", "pods must not be reachable from outside"
 
 

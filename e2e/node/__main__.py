@@ -21,9 +21,10 @@ MISSING_VARIABLE = "MUSTER_E2E_MISSING"
 DEFAULT_TIMEOUT_S = 3_000.0
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m e2e.node", description="A real Kubernetes node in a box.")
-    parser.add_argument("--name", default="node", help="which box (default: node)")
+def main(maker: session.Maker = session.one_node, rung: str = "node", what: str = "A real Kubernetes node") -> int:
+    """The command line for clusters that `maker` makes, which the tests of `rung` need."""
+    parser = argparse.ArgumentParser(prog=f"python -m e2e.{rung}", description=f"{what} in a box.")
+    parser.add_argument("--name", default=rung, help=f"which box (default: {rung})")
     parser.add_argument("--timeout", type=float, default=DEFAULT_TIMEOUT_S, help="seconds a command inside may take")
     verbs = parser.add_subparsers(dest="verb", required=True)
     verbs.add_parser("build", help="build the cluster's programs; prints their folder")
@@ -36,9 +37,9 @@ def main() -> int:
     chosen = parser.parse_args()
     interruptible()
     try:
-        return act(chosen)
+        return act(chosen, maker)
     except Unavailable as reason:
-        return cannot(chosen, reason)
+        return cannot(chosen, reason, rung)
     except NodeError as error:
         print(f"e2e: {error}", file=sys.stderr)
         return 1
@@ -47,7 +48,7 @@ def main() -> int:
         return 130
 
 
-def act(chosen: argparse.Namespace) -> int:
+def act(chosen: argparse.Namespace, maker: session.Maker) -> int:
     box = Box(chosen.name)
     match chosen.verb:
         case "build":
@@ -58,22 +59,22 @@ def act(chosen: argparse.Namespace) -> int:
             for image in images.build(build.build()).all():
                 print(f"{image.name}  {image.archive}")
         case "up":
-            session.up(box, tied=False)
+            session.up(box, maker, tied=False)
             print("up; run something in it with: make e2e-in CMD='kubectl get nodes'")
         case "down":
             box.down()
         case "in":
             return session.inside(box, _words(chosen.command), chosen.timeout)
         case "run":
-            return session.run(box, _words(chosen.command), chosen.timeout)
+            return session.run(box, maker, _words(chosen.command), chosen.timeout)
     return 0
 
 
-def cannot(chosen: argparse.Namespace, reason: Unavailable) -> int:
-    """Say so; let `run`'s command run without a node unless one is required."""
-    print(f"e2e: NOT RUN (node): {reason}", file=sys.stderr)
+def cannot(chosen: argparse.Namespace, reason: Unavailable, rung: str) -> int:
+    """Say so; let `run`'s command run without a cluster unless one is required."""
+    print(f"e2e: NOT RUN ({rung}): {reason}", file=sys.stderr)
     required = os.environ.get("MUSTER_REQUIRE", "").split(",")
-    if chosen.verb != "run" or "all" in required or "node" in required:
+    if chosen.verb != "run" or "all" in required or rung in required:
         return CANNOT
     environment = {**os.environ, MISSING_VARIABLE: str(reason)}
     return subprocess.run(_words(chosen.command), env=environment, timeout=chosen.timeout, check=False).returncode

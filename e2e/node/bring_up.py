@@ -47,7 +47,7 @@ def bring_up(state: Path, images: list[Path]) -> None:
     client.kubectl("create", "clusterrolebinding", "muster-e2e-node-proxier",
                    "--clusterrole=system:node-proxier", "--user=system:kube-proxy")  # fmt: skip
     started = [runtime, programs.kubelet(), programs.proxy(), programs.dns()]
-    client.kubectl("create", "--filename=-", given=volumes.manifests(state / "pv", NODE_NAME))
+    client.kubectl("create", "--filename=-", given=volumes.manifests({NODE_NAME: state / "pv"}))
 
     def ready() -> bool:
         try:

@@ -39,9 +39,8 @@ class Tools:
 def build() -> Tools:
     """The programs, building them when the key is new (6 to 10 minutes with empty caches, under a second after)."""
     version = kubernetes_version((paths.CLUSTER_SOURCE / "go.mod").read_text())
-    compiler = _go("version").strip()
     flags = link_flags(version, (paths.CLUSTER_SOURCE / "go.mod").read_text())
-    folder = paths.K8S / key(compiler, flags)
+    folder = paths.K8S / key(compiler(), flags)
     paths.K8S.mkdir(parents=True, exist_ok=True)
     with (paths.K8S / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two runs at once: one builds, the other waits and finds it
@@ -52,7 +51,7 @@ def build() -> Tools:
 
 def promtool() -> Path:
     """Prometheus' promtool, for tests of rules: a module of its own, without service discovery (3 CPU minutes)."""
-    folder = paths.K8S / f"promtool-{key(_go('version').strip(), PROMTOOL_TAGS, paths.PROMTOOL_SOURCE)}"
+    folder = paths.K8S / f"promtool-{key(compiler(), PROMTOOL_TAGS, paths.PROMTOOL_SOURCE)}"
     paths.K8S.mkdir(parents=True, exist_ok=True)
     with (paths.K8S / "lock-promtool").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -62,14 +61,19 @@ def promtool() -> Path:
             shutil.rmtree(scratch, ignore_errors=True)
             scratch.mkdir(parents=True)
             package = "github.com/prometheus/prometheus/cmd/promtool"
-            _compile("-s -w", scratch / "promtool", package, PROMTOOL_TAGS, source=paths.PROMTOOL_SOURCE)
+            compile_into("-s -w", scratch / "promtool", package, PROMTOOL_TAGS, source=paths.PROMTOOL_SOURCE)
             scratch.rename(folder)
     return folder / "promtool"
 
 
-def key(compiler: str, flags: str, source: Path = paths.CLUSTER_SOURCE) -> str:
-    """The name of what the Go files in `source` build to."""
-    digest = hashlib.sha256(f"{compiler}\n{flags}\n".encode())
+def compiler() -> str:
+    """What Go says of itself, like "go version go1.26.8 linux/amd64"."""
+    return _go("version").strip()
+
+
+def key(made_by: str, flags: str, source: Path = paths.CLUSTER_SOURCE) -> str:
+    """The name of what the Go files in `source` build to with compiler `made_by`."""
+    digest = hashlib.sha256(f"{made_by}\n{flags}\n".encode())
     for path in sorted([source / "go.mod", source / "go.sum", *source.rglob("*.go")]):
         digest.update(f"{path.relative_to(source)}\n".encode() + path.read_bytes())
     return digest.hexdigest()[:KEY_CHARS]
@@ -131,15 +135,16 @@ def _build_into(folder: Path, flags: str) -> None:
     scratch = folder.with_name(f"{folder.name}.part")
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
-    _compile(flags, scratch / PROGRAM, ".")
-    _compile("-s -w", scratch / PAUSE, "./pause")
+    compile_into(flags, scratch / PROGRAM, ".")
+    compile_into("-s -w", scratch / PAUSE, "./pause")
     parts = subprocess.run([scratch / PROGRAM, "--parts"], capture_output=True, text=True, timeout=60, check=True)
     for part in parts.stdout.split():
         (scratch / part).symlink_to(PROGRAM)
     scratch.rename(folder)
 
 
-def _compile(flags: str, out: Path, package: str, *switches: str, source: Path = paths.CLUSTER_SOURCE) -> None:
+def compile_into(flags: str, out: Path, package: str, *switches: str, source: Path = paths.CLUSTER_SOURCE) -> None:
+    """`go build` of `package`, as the module file in `source` pins it, to `out`. `Unavailable` with Go's own words."""
     argv = ["nice", "-n", "10", "go", "build", *switches, "-ldflags", flags, "-o", str(out), package]
     done = subprocess.run(
         argv,

@@ -97,8 +97,8 @@ def _ask(wanted: Sequence[str]) -> list[str]:
     return sorted(f"{name}={release}" for name, release in pairs)
 
 
-def unpack(wanted: list[str], version: str, root: Path) -> None:
-    """Download `wanted` and unpack them into the empty folder `root`."""
+def extract(wanted: Sequence[str], root: Path) -> None:
+    """Download `wanted` and unpack their files into the empty folder `root`; no script of theirs runs."""
     root.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as scratch:
         Path(scratch).chmod(0o755)  # apt's own user writes here
@@ -107,6 +107,11 @@ def unpack(wanted: list[str], version: str, root: Path) -> None:
             _run("dpkg-deb", "--extract", str(package), str(root))
     for folder in DROPPED:
         shutil.rmtree(root / folder, ignore_errors=True)
+
+
+def unpack(wanted: list[str], version: str, root: Path) -> None:
+    """Download `wanted` and unpack them into the empty folder `root`, as the base of our images."""
+    extract(wanted, root)
     for cached in [*root.rglob("__pycache__")]:
         shutil.rmtree(cached)
     (root / "usr/bin/python3").unlink(missing_ok=True)

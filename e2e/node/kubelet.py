@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -53,12 +54,19 @@ class NodePrograms:
         return self._start("kube-proxy", self.tools.path("kube-proxy"), f"--config={config}")
 
     def dns(self) -> Daemon:
-        corefile = self.folder / "Corefile"
-        corefile.write_text(dns_config(self.authority))
-        return self._start("coredns", self.tools.path("coredns"), "-conf", corefile)
+        corefile = dns_config(self.authority.kubeconfig("dns"), context="muster")
+        return start_dns(self.tools, corefile, self.folder, self.logs)
 
     def _start(self, name: str, *argv: str | Path) -> Daemon:
         return daemon.start(name, argv, self.logs, dies_with_starter=False, env=_environment())
+
+
+def start_dns(tools: Tools, corefile: str, folder: Path, logs: Path) -> Daemon:
+    """CoreDNS on the box's address."""
+    path = folder / "Corefile"
+    path.write_text(corefile)
+    argv: list[str | Path] = [tools.path("coredns"), "-conf", path]
+    return daemon.start("coredns", argv, logs, dies_with_starter=False, env=_environment())
 
 
 def start_containerd(folder: Path, logs: Path) -> Daemon:
@@ -160,12 +168,17 @@ def proxy_config(authority: Authority, node: str, *, masquerade_all: bool) -> di
     }
 
 
-def dns_config(authority: Authority) -> str:
+def dns_config(kubeconfig: Path, *, context: str, hosts: Mapping[str, str] | None = None) -> str:
+    """Corefile for the names of the cluster behind `kubeconfig`, and `hosts` (name → address) beside them."""
+    known = "".join(f"    {address} {name}\n" for name, address in (hosts or {}).items())
     return f""".:53 {{
   errors
   ready {network.NODE_ADDRESS}:{DNS_READY_PORT}
+  hosts {{
+{known}    fallthrough
+  }}
   kubernetes cluster.local in-addr.arpa {{
-    kubeconfig {authority.kubeconfig("dns")} muster
+    kubeconfig {kubeconfig} {context}
     ttl 1
   }}
   cache 1

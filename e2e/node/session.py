@@ -7,17 +7,18 @@ command inside the box leads to it.
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from e2e.node import build, images, paths
+from e2e.node import build, images, network, paths
 from e2e.node.box import Box
 from e2e.node.build import Tools
 from e2e.node.client import Client
 from e2e.node.control_plane import ControlPlane
 from e2e.node.errors import Broken
+from e2e.node.images import Images
 from e2e.node.inside import NODE_NAME
 
 STATE_VARIABLE = "MUSTER_E2E_STATE"
@@ -26,10 +27,12 @@ BRING_UP_TIMEOUT_S = 240.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """A running node: where its kubeconfig and logs lie, and the names of our images on it."""
+    """A running cluster: where its kubeconfig and logs lie, its nodes, and the names of our images on them."""
 
     state: Path
     kubeconfig: Path
+    nodes: Mapping[str, str]
+    """Name → address, the control plane's first."""
     muster_image: str
     demo_image: str
     tools: Tools
@@ -41,6 +44,7 @@ class Description:
         return cls(
             state=state,
             kubeconfig=Path(found["kubeconfig"]),
+            nodes=found["nodes"],
             muster_image=found["muster_image"],
             demo_image=found["demo_image"],
             tools=tools,
@@ -49,6 +53,7 @@ class Description:
     def write(self) -> None:
         values = {
             "kubeconfig": str(self.kubeconfig),
+            "nodes": dict(self.nodes),
             "muster_image": self.muster_image,
             "demo_image": self.demo_image,
             "tools": str(self.tools.folder),
@@ -65,18 +70,42 @@ class Description:
         return {"KUBECONFIG": str(self.kubeconfig), "PATH": path, STATE_VARIABLE: str(self.state)}
 
 
-def up(box: Box, *, tied: bool) -> Description:
-    """A box with a Ready node and our images. Nothing is left of it when this raises."""
-    tools = build.build()
-    built = images.build(tools)
-    box.up(tied=tied)
-    try:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """What a `Maker` has brought up."""
+
+    kubeconfig: Path
+    nodes: Mapping[str, str]
+
+
+Maker = Callable[[Tools, Images], Callable[[Box], Made]]
+"""How a cluster is made, in two steps: what can be built before there is a box, and what runs in it."""
+
+
+def one_node(_tools: Tools, built: Images) -> Callable[[Box], Made]:
+    """A `Maker`: a node in the box itself."""
+
+    def bring_up(box: Box) -> Made:
         argv = [sys.executable, "-m", "e2e.node.bring_up", str(box.state), *map(str, built.archives())]
         if box.run(argv, timeout_s=BRING_UP_TIMEOUT_S) != 0:
             raise Broken(f"no node; the logs are in {box.logs.relative_to(paths.ROOT)}")
+        return Made(kubeconfig=box.state / "pki" / "admin.kubeconfig", nodes={NODE_NAME: network.NODE_ADDRESS})
+
+    return bring_up
+
+
+def up(box: Box, maker: Maker, *, tied: bool) -> Description:
+    """A box with a Ready cluster and our images. Nothing is left of it when this raises."""
+    tools = build.build()
+    built = images.build(tools)
+    bring_up = maker(tools, built)
+    box.up(tied=tied)
+    try:
+        made = bring_up(box)
         description = Description(
             state=box.state,
-            kubeconfig=box.state / "pki" / "admin.kubeconfig",
+            kubeconfig=made.kubeconfig,
+            nodes=made.nodes,
             muster_image=built.muster.name,
             demo_image=built.demo.name,
             tools=tools,
@@ -95,10 +124,10 @@ def inside(box: Box, argv: Sequence[str], timeout_s: float) -> int:
     return box.run(argv, timeout_s=timeout_s, env=Description.read(box.state).variables())
 
 
-def run(box: Box, argv: Sequence[str], timeout_s: float) -> int:
+def run(box: Box, maker: Maker, argv: Sequence[str], timeout_s: float) -> int:
     """Up, `argv` inside, down; down also when this process is interrupted, and by the kernel when it is killed."""
     try:
-        description = up(box, tied=True)
+        description = up(box, maker, tied=True)
         return box.run(argv, timeout_s=timeout_s, env=description.variables())
     finally:
         box.down()

@@ -1,4 +1,4 @@
-"""Storage of the node: the default StorageClass `local` and a stock of local PersistentVolumes.
+"""Storage of the nodes: the default StorageClass `local` and a stock of local PersistentVolumes.
 
 Local volumes rather than host-path provisioning: only they apply a pod's fsGroup, and a non-root pod must be able to
 write. Nobody in the cluster cleans a released local volume; `recycle` does, and puts it back into the stock.
@@ -7,6 +7,7 @@ write. Nobody in the cluster cleans a released local volume; `recycle` does, and
 import fcntl
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ VOLUMES = 60
 CAPACITY = "10Gi"
 
 
-def manifests(folder: Path, node: str, count: int = VOLUMES) -> str:
-    """Make `count` folders below `folder`; returns the objects as one JSON List."""
+def manifests(folders: Mapping[str, Path], count: int = VOLUMES) -> str:
+    """Make `count` folders below each node's (node → folder); returns the objects as one JSON List."""
     storage_class: dict[str, object] = {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
@@ -30,10 +31,11 @@ def manifests(folder: Path, node: str, count: int = VOLUMES) -> str:
         "volumeBindingMode": "WaitForFirstConsumer",
     }
     items: list[dict[str, object]] = [storage_class]
-    for index in range(count):
-        path = folder / str(index)
-        path.mkdir(parents=True, exist_ok=True)
-        items.append(_volume(f"local-{index:03}", path, node))
+    for node, folder in folders.items():
+        for index in range(count):
+            path = folder / str(index)
+            path.mkdir(parents=True, exist_ok=True)
+            items.append(_volume(f"local-{node}-{index:03}", path, node))
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
 
 
