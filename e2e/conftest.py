@@ -20,7 +20,8 @@ import pytest
 
 from e2e import fleet
 from e2e.fleet import SESSION_S, Cluster, Group
-from e2e.node import session, volumes
+from e2e.kind import make as kind
+from e2e.node import packages, session, volumes
 from e2e.node.client import Client
 from e2e.node.errors import Broken, Unavailable
 from e2e.node.session import STATE_VARIABLE, Description
@@ -31,9 +32,11 @@ LOG_LINES_MAX = 60
 NAME_CHARS_MAX = 50
 GROUP_NAME_CHARS_MAX = 40
 RUNG_OF_FIXTURE = {
-    "node": "node", "namespace": "node", "operator": "node", "shared": "node", "outside_a_box": "box", "nodes": "kind",
+    "outside_a_box": "box", "outside_with_docker": "docker",
+    "node": "node", "namespace": "node", "operator": "node", "shared": "node",
+    "nodes": "kind",
 }  # fmt: skip
-RUNGS = ("api", "box", "node", "kind")  # "api" is also what needs no fixture at all
+RUNGS = ("api", "box", "docker", "node", "kind")  # "api" is also what needs no fixture at all
 FAILED = pytest.StashKey[bool]()
 
 
@@ -52,7 +55,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     wanted = set(config.getoption("--rung")) or set(RUNGS)
     state = os.environ.get(STATE_VARIABLE)
     if state is not None:
-        wanted -= {"box"}  # boxes do not nest; `make e2e` runs those before it starts one
+        wanted -= {"box", "docker"}  # boxes do not nest; `make e2e` runs those before it starts one
         if len(Description.read(Path(state)).nodes) == 1:
             wanted -= {"kind"}  # `make e2e-kind` runs those
     rungs = {}
@@ -85,6 +88,15 @@ def outside_a_box() -> None:
     """For tests of the box itself: root, on the machine rather than in a box (boxes do not nest)."""
     if os.geteuid() != 0:
         missing("box", "a box needs root")
+
+
+@pytest.fixture(scope="session")
+def outside_with_docker(outside_a_box: None) -> None:
+    """For tests of Docker in a box: what that takes can be had."""
+    try:
+        packages.ensure(kind.NEEDS)
+    except Unavailable as reason:
+        missing("docker", str(reason))
 
 
 @pytest.fixture(scope="session")
@@ -125,11 +137,25 @@ def operator(node: Description) -> Client:
 
 
 @pytest.fixture(scope="session")
-def shared(operator: Client, node: Description) -> Cluster:
+def shared(operator: Client, node: Description, request: pytest.FixtureRequest) -> Cluster:
     """One CoordinatorCluster for all tests that leave it as it was."""
     client = node.client("shared")
     client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": client.namespace}})
-    return Cluster.create(client).ready()
+    cluster = Cluster.create(client).ready()
+    if len(node.nodes) > 1:
+        tell(
+            request, *(f"{pod['spec']['nodeName']}: coordinator {name}" for name, pod in sorted(cluster.pods().items()))
+        )
+    return cluster
+
+
+def tell(request: pytest.FixtureRequest, *lines: str) -> None:
+    """To whoever watches the run, whatever is captured."""
+    reporter = request.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        reporter.ensure_newline()
+        for line in lines:
+            reporter.write_line(line)
 
 
 @pytest.fixture
