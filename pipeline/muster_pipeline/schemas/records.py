@@ -3,8 +3,9 @@
 Offset commits (key types 0 and 1, about 99 % of a log) are decoded into columns, and their bytes are not kept. Every
 other kind keeps `key` and `value` as they were; `decode.generations` and `decode.consumer_groups` are pure functions
 from such rows to `schemas.generation_records` and `schemas.consumer_records`. A kind that nobody knows stays raw.
-Records of a sound batch whose key or value breaks its own schema are not here but in `quarantine`, so that every log
-offset is in exactly one of: this table, `quarantine`, a gap (compaction, retention).
+Records of a sound batch whose key, or offset commit's value, breaks its schema are not here but in `quarantine`. So is
+what nobody could read, and with the rest here every log offset is a row, in `quarantine`, or in a gap (compaction,
+retention). One kind is both: a group record whose value is broken stays here, raw, and `quarantine` says what is wrong.
 
 Primary key: (cluster, log_partition, log_offset). Order within a log partition: log_offset, ascending.
 """

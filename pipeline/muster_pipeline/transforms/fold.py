@@ -80,7 +80,8 @@ class PartitionFold:
         consumer_groups = self._decoders.consumer_groups(records)
         self._classic.feed(generations.rows.to_pylist())
         self._consumer.feed(consumer_groups.rows.to_pylist())
-        return Fed(made | self._rows.tables(), (*generations.damages, *consumer_groups.damages))
+        damages = sorted((*generations.damages, *consumer_groups.damages), key=lambda one: one.first_offset or 0)
+        return Fed(made | self._rows.tables(), tuple(damages))
 
     def finish(self) -> dict[str, pa.Table]:
         """What only the end of the log settles: the open minute, stalls that go on, open transactions, expiry."""

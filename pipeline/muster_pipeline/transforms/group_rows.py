@@ -18,7 +18,11 @@ _SCHEMAS: Final = {
 
 
 class GroupRows:
-    """Rows of one chunk. Group records are rare beside commits, so rows are Python dictionaries until `tables`."""
+    """Rows of one chunk. Group records are rare beside commits, so rows are Python dictionaries until `tables`.
+
+    Classic and KIP-848 groups are folded one after the other, so their rows are put back into the log's order here:
+    else a table would show where the log was cut into chunks.
+    """
 
     def __init__(self, cluster: str, log_partition: int) -> None:
         self._place = {"cluster": cluster, "log_partition": log_partition}
@@ -31,6 +35,15 @@ class GroupRows:
 
     def tables(self) -> dict[str, pa.Table]:
         """What was added, and begin anew. A column that a row lacks is null, which the schema must allow."""
-        made = {name: pa.Table.from_pylist(rows, schema=_SCHEMAS[name]) for name, rows in self._rows.items()}
+        made = {
+            name: pa.Table.from_pylist(sorted(rows, key=_place_in_log), schema=_SCHEMAS[name])
+            for name, rows in self._rows.items()
+        }
         self._rows = {name: [] for name in _SCHEMAS}
         return made
+
+
+def _place_in_log(row: Mapping[str, Any]) -> int:
+    """Of `rebalances` the record that ended it. Equal places keep their order."""
+    place: int = row["ended_log_offset"] if "ended_log_offset" in row else row["log_offset"]
+    return place

@@ -5,10 +5,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from muster_pipeline import store
 from muster_pipeline.decode.segment import Account
+from muster_pipeline.job.build import build
+from muster_pipeline.job.live import LiveInput
+from muster_pipeline.job.stage import DECODERS
 from muster_pipeline.schemas.records import RECORDS
-from pyspark.sql import SparkSession
+from muster_pipeline.tables.catalog import DERIVED
+from muster_pipeline.transforms.fold import PartitionFold
+from muster_pipeline.transforms.heads import HeadSamples
+from muster_pipeline.transforms.settings import FoldSettings
+from pyspark.sql import DataFrame, SparkSession
 
 from tests.kafka_broker import KafkaBroker
 from tests.pipeline.golden.life import ODD_NAMES, Described, Life, live_on
@@ -122,6 +131,48 @@ def test_the_live_log_gives_the_same_rows_as_its_files(golden: Golden, spark: Sp
         query.awaitTermination(120)
         assert query.exception() is None
     assert table_of(spark.read.parquet(out).toArrow()) == expected
+
+
+def test_tables_made_of_sparks_micro_batches_are_those_of_a_batch(
+    golden: Golden, spark: SparkSession, tmp_path: Path
+) -> None:
+    """`foreachBatch` over small micro-batches, two runs of one checkpoint, the fold fed with what each brought."""
+    settings = FoldSettings(cluster="g")
+    build(None, LiveInput.whole(golden.life.bootstrap, "g"), tmp_path / "batch", settings)
+    options = {"bootstrap": golden.life.bootstrap, "cluster": "g", "rowsPerTrigger": "29"}
+    stream = spark.readStream.format("muster.offsets").options(**options).load()
+    brought: dict[int, pa.Table] = {}
+
+    def take(frame: DataFrame, number: int) -> None:
+        brought[number] = frame.toArrow()
+
+    for _ in range(2):
+        query = (
+            stream.writeStream.foreachBatch(take)
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(120)
+        assert query.exception() is None
+    assert len(brought) > 3, "several cuts"
+    assert sorted(brought) == list(range(len(brought)))
+    made: dict[str, list[pa.Table]] = {name: [] for name in DERIVED}
+    for log_partition in store.read("records", tmp_path / "batch")["log_partition"].unique().sort().to_pylist():
+        fold = PartitionFold(log_partition, settings, HeadSamples(None, "g"), DECODERS)
+        for _, rows in sorted(brought.items()):
+            mine = rows.filter(pc.equal(rows["log_partition"], log_partition)).select(RECORDS.names)
+            tell(made, fold.feed(mine.cast(RECORDS)).tables)
+        tell(made, fold.finish())
+    for name, parts in made.items():
+        expected = store.read(name, tmp_path / "batch")
+        assert pa.concat_tables([expected.schema.empty_table(), *parts]).equals(expected), name
+        assert name == "stalls" or expected.num_rows > 0, name
+
+
+def tell(made: dict[str, list[pa.Table]], tables: dict[str, pa.Table]) -> None:
+    for name, rows in tables.items():
+        made[name].append(rows)
 
 
 def table_of(rows: pa.Table) -> pa.Table:

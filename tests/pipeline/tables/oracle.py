@@ -218,13 +218,18 @@ def lag(rows: list[Row], commits: Commits, heads: Heads) -> list[Row]:
     for place, (clock, offset) in last_of_minute.items():
         if offset is not None:
             points[place] = (clock, offset)
+    history: dict[Key, list[tuple[int, int | None]]] = {}
+    for _, clock, key, offset, _ in commits.effects:
+        history.setdefault(key, []).append((clock, offset))
+    keys_of: dict[tuple[str, int], list[Key]] = {}
+    for key in order:
+        keys_of.setdefault(key[1:], []).append(key)
     for at, topic, partition in heads.told():
-        for key in order:
-            if key[1:] != (topic, partition):
-                continue
-            known = [effect[3] for effect in commits.effects if effect[2] == key and effect[1] <= at]
-            if known and known[-1] is not None:
-                points[minute(at), key] = (at, known[-1])
+        for key in keys_of.get((topic, partition), []):
+            known = history.get(key, [])
+            place = bisect_right(known, at, key=lambda one: one[0])
+            if place and (then := known[place - 1][1]) is not None:
+                points[minute(at), key] = (at, then)
     return [
         {"minute_ms": start, "at_ms": at, "group_id": key[0], "topic": key[1], "partition": key[2]}
         | {"committed_offset": offset}
