@@ -3,6 +3,7 @@
 `node`       the real node this pytest runs on (started by `make e2e`, or `make e2e-in` on one that stays up)
 `namespace`  a kubectl/helm client in a namespace of the test's own, deleted afterwards
 `shared`     one CoordinatorCluster of the chart's operator; `group` makes the test's own group of real consumers on it
+`idle_fleet` 200 ConsumerGroups without traffic, from before the first test to after the last
 `api`        a real etcd and kube-apiserver on loopback, no controllers, no root; one a session
 
 When a test fails, what its namespace holds (objects, events, logs) is added to its report, bounded.
@@ -19,6 +20,7 @@ from typing import Any, NoReturn
 import pytest
 
 from e2e import fleet
+from e2e import idle_fleet as idle
 from e2e.fleet import SESSION_S, Cluster, Group
 from e2e.kind import make as kind
 from e2e.node import packages, session, volumes
@@ -67,13 +69,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "last: after all others, in whatever order those are (it judges what they did)")
+    config.addinivalue_line(
+        "markers", "first: before all others, in whatever order those are (it starts what they outlast)"
+    )
+    config.addinivalue_line("markers", "last: after all others (it judges what they did)")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """After every plugin has ordered the tests."""
-    session.items.sort(key=lambda item: item.get_closest_marker("last") is not None)
+    session.items.sort(key=place_of)
+
+
+def place_of(item: pytest.Item) -> int:
+    """First, somewhere, last."""
+    if item.get_closest_marker("first") is not None:
+        return 0
+    return 1 if item.get_closest_marker("last") is None else 2
 
 
 def missing(part: str, reason: str) -> NoReturn:
@@ -191,6 +203,16 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         yield Client(tools=plane.tools, kubeconfig=plane.kubeconfig)
     finally:
         plane.stop()
+
+
+@pytest.fixture(scope="session")
+def idle_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[idle.IdleFleet]:
+    """A fleet that nobody uses, with an API server and an operator of its own."""
+    try:
+        with idle.idle_fleet(tmp_path_factory.mktemp("idle")) as fleet:
+            yield fleet
+    except Unavailable as reason:
+        missing("api", str(reason))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -13,12 +13,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from e2e.node.client import Client
 
 DEFINITIONS = ("coordinatorclusters", "consumergroups")
 CRDS = Path(__file__).parents[1] / "crds"
 STOP_TIMEOUT_S = 30.0
+UNREACHABLE = "127.0.0.1:1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,18 +88,30 @@ def operator_process(client: Client, log: Path, *flags: str) -> Iterator[Operato
                     raise
 
 
+def observing(name: str, bootstrap: str = UNREACHABLE) -> dict[str, Any]:
+    """A ConsumerGroup without pods."""
+    return {
+        "apiVersion": "muster.dev/v1alpha1", "kind": "ConsumerGroup", "metadata": {"name": name},
+        "spec": {"bootstrapServers": bootstrap, "groupId": name, "topics": ["orders"]},
+    }  # fmt: skip
+
+
 def install_crds(client: Client) -> None:
-    """Both, served. `kubectl wait` fails on a definition that has no conditions yet, so it is asked for."""
-    names = [f"{definition}.muster.dev" for definition in DEFINITIONS]
+    """Both, served."""
     for definition in DEFINITIONS:
-        client.kubectl("apply", "--server-side", f"--filename={CRDS / definition}.yaml")
+        client.kubectl("apply", "--server-side", "--force-conflicts", f"--filename={CRDS / definition}.yaml")
+    established(client)
 
-    def established(name: str) -> bool:
-        conditions = client.read("crd", name).get("status", {}).get("conditions") or ()
-        return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
 
-    for name in names:
-        wait_for(f"{name} Established", lambda name=name: established(name), 30)
+def established(client: Client) -> None:
+    """Wait until both are served. (`kubectl wait` fails on a definition that has no conditions yet.)"""
+
+    def holds() -> bool:
+        found = client.read("crd", *(f"{definition}.muster.dev" for definition in DEFINITIONS))["items"]
+        conditions = [one for live in found for one in live.get("status", {}).get("conditions") or ()]
+        return sum(one["type"] == "Established" and one["status"] == "True" for one in conditions) == len(DEFINITIONS)
+
+    wait_for("definitions that are served", holds, 30)
 
 
 def wait_for(what: str, holds: object, timeout_s: float, one: OperatorProcess | None = None) -> float:

@@ -13,28 +13,20 @@ from typing import Any
 import pytest
 import yaml
 from muster_operator.api.crd import crd
-from muster_operator.api.kinds import KINDS, Kind
+from muster_operator.api.kinds import CONSUMER_GROUP, KINDS, Kind
 
 from e2e.node.client import Client, Refused
+from e2e.operator_process import established, install_crds
 from tests.controller.api.cel_examples import CEL_EXAMPLES, Example, rules_of
 from tests.controller.api.generate import ROOT
 
 SAMPLES = sorted((ROOT / "crds" / "samples").glob("*.yaml"))
-ESTABLISH_TIMEOUT = "30s"
-
-
-def install(client: Client, *definitions: dict[str, Any]) -> None:
-    client.apply(*definitions)
-    names = [f"crd/{item['metadata']['name']}" for item in definitions]
-    client.kubectl("wait", "--for=condition=Established", f"--timeout={ESTABLISH_TIMEOUT}", *names)
 
 
 @pytest.fixture(scope="module")
 def installed(api: Client) -> Client:
     """The checked-in files, as a user applies them."""
-    api.kubectl("apply", "--server-side", "--force-conflicts", f"--filename={ROOT / 'crds'}")
-    names = [f"crd/{crd(kind)['metadata']['name']}" for kind in KINDS]
-    api.kubectl("wait", "--for=condition=Established", f"--timeout={ESTABLISH_TIMEOUT}", *names)
+    install_crds(api)
     return api
 
 
@@ -158,7 +150,7 @@ def test_only_the_spec_moves_the_generation(place: Client) -> None:
         "patch", "cg/example", "--subresource=status", "--type=merge", f"--patch={json.dumps({'status': status})}"
     )
     after = place.read("cg", "example")
-    assert (after["metadata"]["generation"], after["status"]) == (1, status)
+    assert (after["metadata"]["generation"], after["status"]) == (1, {**CONSUMER_GROUP.unseen, **status})
     place.kubectl(
         "patch", "cg/example", "--type=merge", '--patch={"spec": {"replicas": 2}, "status": {"state": "Empty"}}'
     )
@@ -167,12 +159,14 @@ def test_only_the_spec_moves_the_generation(place: Client) -> None:
 
 
 def test_a_status_without_the_unknown_stays_without_it(place: Client) -> None:
-    """What could not be seen is absent: no default turns it into 0 or an empty list."""
+    """What could not be seen is absent or Unknown: no default turns it into 0 or an empty list."""
     created(place, group())
     place.kubectl(
         "patch", "cg/example", "--subresource=status", "--type=merge", '--patch={"status": {"state": "Unknown"}}'
     )
-    assert place.read("cg", "example")["status"] == {"state": "Unknown"}
+    stored = place.read("cg", "example")["status"]
+    assert stored == {**CONSUMER_GROUP.unseen, "state": "Unknown"}
+    assert not [key for key, value in stored.items() if value in (0, "", [], {}, "Empty")]
 
 
 def test_kubectl_scale_goes_through_the_same_bounds(place: Client) -> None:
@@ -198,7 +192,8 @@ def test_two_managers_may_own_conditions_of_different_types(place: Client) -> No
         manifest.pop("spec")
         words = ("apply", "--server-side", "--subresource=status", f"--field-manager={manager}", "--filename=-")
         place.kubectl(*words, given=json.dumps(manifest))
-    assert {item["type"] for item in place.read("cg", "example")["status"]["conditions"]} == {"Ready", "Foreign"}
+    stored = {item["type"]: item["status"] for item in place.read("cg", "example")["status"]["conditions"]}
+    assert stored == {"Ready": "True", "Foreign": "True", "StaticMembership": "Unknown"}, "the last was never judged"
 
 
 def test_a_later_definition_keeps_the_stored_objects(api: Client, installed: Client, place: Client) -> None:
@@ -212,7 +207,8 @@ def test_a_later_definition_keeps_the_stored_objects(api: Client, installed: Cli
     tighter = {"rule": "self <= 3", "message": "`replicas` may be at most 3"}
     spec["properties"]["replicas"]["x-kubernetes-validations"] = [tighter]
     try:
-        install(api, later)
+        api.apply(later)
+        established(api)
         after = place.read("cg", "example")
         assert after["spec"].pop("colour") == "red", "defaults fill old objects in when they are read"
         assert after["spec"] == before["spec"]
@@ -221,7 +217,8 @@ def test_a_later_definition_keeps_the_stored_objects(api: Client, installed: Cli
         with pytest.raises(Refused, match="may be at most 3"):
             place.kubectl("scale", "cg/example", "--replicas=5")
     finally:
-        install(api, crd(kind))
+        api.apply(crd(kind))
+        established(api)
     assert place.read("cg", "example")["spec"] == {**before["spec"], "paused": True}
 
 

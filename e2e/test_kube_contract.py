@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
 
 import pytest
 from muster_operator.kube.adapter import KubeAdapter
@@ -11,17 +10,14 @@ from muster_operator.ports import Kube
 from muster_operator.runtime.clock import SystemClock
 
 from e2e.node.client import Client
+from e2e.operator_process import install_crds
 from tests.controller.fakes.kube_contract import EXPECTATIONS
-
-CRDS = Path(__file__).parents[1] / "crds"
 
 
 @pytest.fixture(scope="module")
 def kube(api: Client) -> Iterator[KubeAdapter]:
     """The operator's adapter, with our CRDs served."""
-    for definition in ("coordinatorclusters", "consumergroups"):
-        api.kubectl("apply", "--server-side", f"--filename={CRDS / definition}.yaml")
-        api.kubectl("wait", "--for=condition=Established", f"crd/{definition}.muster.dev", "--timeout=30s")
+    install_crds(api)
     client = ApiClient(
         configuration(str(api.kubeconfig)), clock=SystemClock(), observe=lambda verb, kind, code, seconds: None
     )

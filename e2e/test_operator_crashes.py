@@ -1,115 +1,249 @@
 """The operator dies at any request to a real API server; the next one, which remembers nothing, ends in the same state.
 
-No controllers run here, so no pod exists: this covers everything that is written (children of both kinds, a new
-revision, a changed scale, status). The same with pods, drains and evictions runs against the verified fake
-(tests/controller/runtime/test_crashes.py).
+The API server and the controllers of Kubernetes are real (StatefulSets make, replace and remove pods, disruption
+budgets hold), and so are the operator's adapter and everything above it. Played are nodes (`played_pods`) and the
+answers of coordinators and Kafka. The operator's clock runs ahead of the real one, so that nobody waits.
+
+A crash is injected after each request that changes something: the n-th of a run, for n = 1, 2, … until a run makes
+fewer. A crash before a request leaves what a crash after the one before it left, since reads change nothing and
+memory is lost either way; one before the first leaves nothing at all.
 """
 
 import asyncio
 import json
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from muster_operator.app import Core
 from muster_operator.kube.adapter import KubeAdapter
 from muster_operator.kube.client import ApiClient, configuration
+from muster_operator.kube.kinds import CHILDREN, OWNERS, POD, SECRET
 from muster_operator.runtime.clock import SystemClock, SystemRand
 from muster_operator.runtime.metrics import Metrics
 
+from e2e.conftest import missing
+from e2e.node import session
 from e2e.node.client import Client
+from e2e.node.errors import Unavailable
 from e2e.operator_process import install_crds
+from e2e.played_pods import PlayedCoordinators, PlayedPods
 from tests.controller.fakes.bench import SETTINGS
 from tests.controller.fakes.bench import cluster as a_cluster
 from tests.controller.fakes.bench import group as a_group
-from tests.controller.fakes.fake_kube import FakeKube
-from tests.controller.fakes.fake_services import FakeAdmin, FakeKafka
+from tests.controller.fakes.fake_services import FakeKafka
 from tests.controller.fakes.faults import Crash, FaultLine
+from tests.controller.runtime.test_crashes import stable
 
-pytestmark = pytest.mark.timeout(560)
-ROUNDS_MAX = 10
-READS = {"get", "list", "replica", "group", "group_facts", "secret_value"}
-KINDS = (
-    "statefulsets,services,configmaps,serviceaccounts,secrets,pdb,networkpolicies,coordinatorclusters,consumergroups"
-)
+pytestmark = pytest.mark.timeout(420)
+ROUNDS_MAX = 150
+ROUND_S = 0.05
+AHEAD_MS = 5_000
+"""A round of the operator's clock."""
+WRITES_MAX = 150
+READS = frozenset({"get", "list", "replica", "group", "group_facts", "secret_value"})
+KINDS = (*OWNERS, *CHILDREN, SECRET, POD)
+IMAGE = re.compile(r"coordinator:\d+")
+HASHES = re.compile(r"c-config-[0-9a-f]+|\b[0-9a-f]{8,64}\b")
+
+
+class AheadClock(SystemClock):
+    """The real time and `ahead_ms`."""
+
+    ahead_ms = 0
+
+    def monotonic_ms(self) -> int:
+        return super().monotonic_ms() + self.ahead_ms
+
+    def wall_ms(self) -> int:
+        return super().wall_ms() + self.ahead_ms
+
+
+@dataclass(slots=True, kw_only=True)
+class Place:
+    """A namespace with a cluster `c` and a group `g`."""
+
+    name: str
+    client: ApiClient
+    clock: AheadClock
+    pods: PlayedPods
+    kafka: FakeKafka = field(default_factory=FakeKafka)
+    image: int = 1
+    replicas: int = 3
+
+    @property
+    def kube(self) -> KubeAdapter:
+        return KubeAdapter(self.client)
+
+    async def put(self) -> None:
+        """Both objects with the wanted image and replicas, as a user applies them."""
+        for body in (a_cluster(image=f"coordinator:{self.image}"), a_group(replicas=self.replicas)):
+            body["metadata"]["namespace"] = self.name
+            await self.kube.apply(body)
 
 
 @pytest.fixture(scope="module")
-def kube(api: Client) -> Iterator[KubeAdapter]:
-    install_crds(api)
-    observe = lambda verb, kind, code, seconds: None  # noqa: E731
-    client = ApiClient(configuration(str(api.kubeconfig)), clock=SystemClock(), observe=observe)
-    yield KubeAdapter(client)
-    client.close()
+def controlled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiClient]:
+    """An API server with Kubernetes' controllers and no node."""
+    try:
+        plane = session.api_only(tmp_path_factory.mktemp("controlled"), controllers=True)
+    except Unavailable as reason:
+        missing("api", str(reason))
+    try:
+        install_crds(Client(tools=plane.tools, kubeconfig=plane.kubeconfig))
+        client = ApiClient(
+            configuration(str(plane.kubeconfig)), clock=SystemClock(), observe=lambda verb, kind, code, seconds: None
+        )
+        yield client
+        client.close()
+    finally:
+        plane.stop()
 
 
-async def converge(kube: KubeAdapter, namespace: str, line: FaultLine) -> None:
-    """A new process: passes over everything until one round writes nothing."""
+async def a_place(client: ApiClient, name: str) -> Place:
+    answer = await client.call(
+        "POST", "/api/v1/namespaces", verb="create", kind="Namespace",
+        body={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}},
+    )  # fmt: skip
+    assert answer.ok, answer.document
+    place = Place(name=name, client=client, clock=AheadClock(), pods=PlayedPods(client, name))
+    place.kafka.groups["g"] = stable(3)
+    await place.put()
+    return place
+
+
+async def converge(place: Place, line: FaultLine) -> None:
+    """A new process: passes over everything until a round writes nothing and everything is as wanted. May Crash."""
     core = Core(
-        kube=line.wrap(kube), admin=FakeAdmin(FakeKube()), kafka=FakeKafka(), clock=SystemClock(), rand=SystemRand(),
-        metrics=Metrics(), plan_settings=SETTINGS, namespaces=(namespace,), workers=1,
+        kube=line.wrap(place.kube), admin=line.wrap(PlayedCoordinators(place.pods)), kafka=line.wrap(place.kafka),
+        clock=place.clock, rand=SystemRand(), metrics=Metrics(), plan_settings=SETTINGS, namespaces=(place.name,),
+        workers=1,
     )  # fmt: skip
     for _ in range(ROUNDS_MAX):
-        before = len(line.names)
+        before = line.count
+        calm = await place.pods.step(place.clock.wall_ms())
         await core.resync.list_all()
         core.resync.wake_all()
         await core.runner.drain()
-        if all(name in READS for name in line.names[before:]):
+        if calm and line.count == before and await is_settled(place):
             return
-    raise AssertionError(f"still writing after {ROUNDS_MAX} rounds: {line.names[-20:]}")
+        place.clock.ahead_ms += AHEAD_MS
+        await asyncio.sleep(ROUND_S)
+    ended = json.dumps(await state(place), indent=1)
+    raise AssertionError(f"not as wanted after {ROUNDS_MAX} rounds; last {line.names[-20:]}\n{ended[:6_000]}")
 
 
-def state(api: Client) -> dict[str, Any]:
-    """Names, specs and conditions of everything, without what differs from run to run."""
-    found = {}
-    for live in api.read(KINDS)["items"]:
-        spec = {k: v for k, v in live.get("spec", {}).items() if k not in ("clusterIP", "clusterIPs")}
-        conditions = live.get("status", {}).get("conditions") or ()
-        said = {one["type"]: (one["status"], one.get("reason")) for one in conditions}
-        found[f"{live['kind']}/{live['metadata']['name']}"] = (spec, sorted(live.get("data", {})), said)
-    return found
+async def is_settled(place: Place) -> bool:
+    for kind in OWNERS:
+        (live,) = await place.kube.list(api_version=kind.api_version, kind=kind.kind, namespace=place.name)
+        status = live.get("status") or {}
+        said = {one["type"]: one["status"] for one in status.get("conditions") or ()}
+        if status.get("observedGeneration") != live["metadata"]["generation"]:
+            return False
+        if (said.get("Ready"), said.get("Progressing")) != ("True", "False"):
+            return False
+    return True
 
 
-def masked(ended: dict[str, Any], namespace: str) -> Any:
-    """`ended` without its namespace, which is in addresses, and without hashes of what holds them."""
-    text = json.dumps(ended, sort_keys=True).replace(namespace, "NAMESPACE")
-    return re.sub(r"c-config-[0-9a-f]+|\b[0-9a-f]{10,64}\b", "HASH", text)
+async def state(place: Place) -> Any:
+    """Specs, data keys and conditions of everything, without what differs from run to run."""
+    found: dict[str, Any] = {}
+    for kind in KINDS:
+        for live in await place.kube.list(api_version=kind.api_version, kind=kind.kind, namespace=place.name):
+            name = live["metadata"]["name"]
+            if name in ("default", "kube-root-ca.crt"):
+                continue
+            if kind is POD:
+                found[f"Pod/{name}"] = live["spec"]["containers"][0]["image"]
+                continue
+            spec = {k: v for k, v in live.get("spec", {}).items() if k not in ("clusterIP", "clusterIPs")}
+            conditions = live.get("status", {}).get("conditions") or () if kind in OWNERS else ()
+            said = {one["type"]: (one["status"], one.get("reason")) for one in conditions}
+            found[f"{kind.kind}/{name}"] = (spec, sorted(live.get("data", {})), said)
+    view = place.kafka.groups["g"]
+    found["members"] = sorted(one.instance_id or "" for one in getattr(view, "members", ()))
+    text = json.dumps(found, sort_keys=True).replace(place.name, "NAMESPACE")
+    return json.loads(HASHES.sub("HASH", IMAGE.sub("coordinator:N", text)))
 
 
-def scene(api: Client, kube: KubeAdapter, namespace: str, at: int | None, *, after: bool, change: bool) -> Any:
-    """(state, line) after a create, or after a new image and a new scale, with the operator dying once at `at`."""
-    api.kubectl("create", "namespace", namespace)
-    place = api.within(namespace)
-    here = {"metadata": {"namespace": namespace}}
-    make, ask = a_cluster(), a_group()
-    objects = [{**one, "metadata": {**one["metadata"], **here["metadata"]}} for one in (make, ask)]
-    place.apply(*objects)
-    if change:
-        asyncio.run(converge(kube, namespace, FaultLine()))
-        objects[0]["spec"]["image"], objects[1]["spec"]["replicas"] = "muster:2", 5
-        place.apply(*objects)
-    line = FaultLine(at, after=after)
+async def with_crash(place: Place, at: int | None) -> FaultLine:
+    """To the end, by one process, or by two of which the first dies after its write number `at`."""
+    line = FaultLine(at, after=True, ignored=READS)
     try:
-        asyncio.run(converge(kube, namespace, line))
-        assert at is None, f"request {at} was never made"
+        await converge(place, line)
     except Crash:
-        asyncio.run(converge(kube, namespace, FaultLine()))
-    ended = state(place)
-    api.kubectl("delete", "namespace", namespace, "--wait=false")
-    return ended, line
+        await converge(place, FaultLine(ignored=READS))
+    return line
 
 
-@pytest.mark.parametrize("change", [False, True], ids=["create", "new-image-and-scale"])
-def test_a_crash_at_any_write_changes_nothing_about_the_end(api: Client, kube: KubeAdapter, change: bool) -> None:
-    stem = f"crash-{'change' if change else 'create'}"
-    wanted, line = scene(api, kube, f"{stem}-000-x", None, after=False, change=change)
-    writes = [at for at, name in enumerate(line.names, 1) if name not in READS]
-    assert len(writes) >= (5 if change else 12), line.names
-    for at in writes:
-        for after in (False, True):
-            namespace = f"{stem}-{at:03}-{'a' if after else 'b'}"
-            ended, _ = scene(api, kube, namespace, at, after=after, change=change)
-            assert masked(ended, namespace) == masked(wanted, f"{stem}-000-x"), (
-                f"crash {'after' if after else 'before'} {line.names[at - 1]}, request {at}"
-            )
+async def at_every_write(
+    what: str, scene: Callable[[int | None], Awaitable[tuple[Place, FaultLine]]], least: int
+) -> None:
+    """The same end without a crash and with one at each write."""
+    calm, line = await scene(None)
+    wanted = await state(calm)
+    assert line.count >= least, line.names
+    at, began = 1, time.monotonic()
+    while True:
+        place, line = await scene(at)
+        assert await state(place) == wanted, f"{what}: crash after {line.names[-1]}, write {at}"
+        if not line.dead:
+            break  # a whole run without a crash: every boundary was met
+        at += 1
+        assert at <= WRITES_MAX, f"{what} writes for ever"
+    print(f"{what}: crashed after each of {at - 1} writes, {time.monotonic() - began:.0f} s")
+    assert at > least
+
+
+def test_create(controlled: ApiClient) -> None:
+    async def scene(at: int | None) -> tuple[Place, FaultLine]:
+        place = await a_place(controlled, f"create-{at or 'calm'}")
+        return place, await with_crash(place, at)
+
+    asyncio.run(at_every_write("create", scene, 14))
+
+
+def test_restart(controlled: ApiClient) -> None:
+    """A new image: each coordinator is drained, evicted and waited for, whoever dies in between."""
+
+    async def all_scenes() -> None:
+        place = await a_place(controlled, "restart")
+        await converge(place, FaultLine(ignored=READS))
+
+        async def scene(at: int | None) -> tuple[Place, FaultLine]:
+            place.image += 1
+            await place.put()
+            line = await with_crash(place, at)
+            images = {pod["spec"]["containers"][0]["image"] for key, pod in place.pods.objects.items() if key[2] < "d"}
+            assert images == {f"coordinator:{place.image}"}
+            return place, line
+
+        await at_every_write("restart", scene, 10)
+
+    asyncio.run(all_scenes())
+
+
+def test_scale(controlled: ApiClient) -> None:
+    """A group of three scaled down to one: its members go when their pods are gone, whoever dies in between."""
+
+    async def all_scenes() -> None:
+        place = await a_place(controlled, "scale")
+        await converge(place, FaultLine(ignored=READS))
+
+        async def scene(at: int | None) -> tuple[Place, FaultLine]:
+            place.replicas = 3
+            place.kafka.groups["g"] = stable(3)
+            await place.put()
+            await converge(place, FaultLine(ignored=READS))
+            place.replicas = 1
+            await place.put()
+            line = await with_crash(place, at)
+            assert place.kafka.removed[-1] == ("g", ("g-1", "g-2"))
+            return place, line
+
+        await at_every_write("scale", scene, 4)
+
+    asyncio.run(all_scenes())

@@ -8,11 +8,15 @@ class Crash(BaseException):
 
 
 class FaultLine:
-    """Counts requests of every port that is wrapped; the one numbered `at` (from 1) crashes, and all after it."""
+    """Counts requests of every port that is wrapped; the one numbered `at` (from 1) crashes, and all after it.
 
-    def __init__(self, at: int | None = None, *, after: bool = False) -> None:
+    Requests whose name is in `ignored` are not counted.
+    """
+
+    def __init__(self, at: int | None = None, *, after: bool = False, ignored: frozenset[str] = frozenset()) -> None:
         self.at = at
         self.after = after
+        self.ignored = ignored
         self.count = 0
         self.names: list[str] = []
 
@@ -36,6 +40,8 @@ class _Wrapped:
             line = self._line
             if line.dead:
                 raise Crash
+            if name in line.ignored:
+                return await method(*args, **kwargs)
             line.count += 1
             line.names.append(name)
             if line.dead and not line.after:
