@@ -2,10 +2,16 @@
 
 import json
 import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
-from e2e.kind import configuration, node_root, parts
+import pytest
+
+from e2e.kind import configuration, node_image, node_root, parts
 from e2e.kind.configuration import CONTROL_PLANE, NODES, Member
 from e2e.kind.make import Order
 from e2e.kind.node_image import NodeImage
@@ -87,6 +93,34 @@ def test_an_order_is_read_as_it_was_written(tmp_path: Path) -> None:
     order = Order(kind=Path("/kind"), image=image, archives=(Path("/b.tar"),))
     order.write(tmp_path)
     assert Order.read(tmp_path) == order
+
+
+@contextmanager
+def answering(status: int) -> Iterator[str]:
+    """A server that says `status` to every request; its URL."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/v2/"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(("status", "registry"), [(200, True), (401, True), (403, False), (502, False)])
+def test_a_proxy_that_refuses_is_no_registry(status: int, registry: bool) -> None:
+    with answering(status) as url:
+        assert node_image.reachable(url) is registry
+    assert not node_image.reachable(url), "nobody listens any more"
 
 
 def test_a_node_protects_the_same_settings_of_the_machine_as_a_box() -> None:

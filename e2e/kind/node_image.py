@@ -50,10 +50,10 @@ def ensure(tools: Tools, programs: Programs, pause: Image) -> NodeImage:
         return _make(tools, programs, pause)
 
 
-def reachable() -> bool:
-    """Whether Docker Hub answers in PROBE_TIMEOUT_S; without a token it usually says 401."""
+def reachable(registry: str = REGISTRY) -> bool:
+    """Whether it answers in PROBE_TIMEOUT_S as a registry does: without a token, mostly with 401."""
     try:
-        urllib.request.urlopen(REGISTRY, timeout=PROBE_TIMEOUT_S).close()
+        urllib.request.urlopen(registry, timeout=PROBE_TIMEOUT_S).close()
     except urllib.error.HTTPError as answer:
         with answer:
             return answer.code == HTTPStatus.UNAUTHORIZED

@@ -120,7 +120,7 @@ def up(box: Box, maker: Maker, *, tied: bool) -> Description:
 def inside(box: Box, argv: Sequence[str], timeout_s: float) -> int:
     """Run `argv` in a box that is up; its exit status."""
     if not (box.state / "cluster.json").exists():
-        raise Broken(f"box {box.name} is not up; start it with `make e2e-up`")
+        raise Broken(f"box {box.name} is not up; start it with `make e2e-up`, or `make kind-up` for three nodes")
     return box.run(argv, timeout_s=timeout_s, env=Description.read(box.state).variables())
 
 
