@@ -133,7 +133,7 @@ def bars(columns: Sequence[tuple[str, int, int]], height: int = 36) -> tuple[Bar
             width=round(step * 0.8, 1),
             up=round(height * up / most, 1),
             down=round(height * down / most, 1),
-            hint=f"{label}: {up} / {down}" if down else f"{label}: {up}",
+            hint=f"{label}: {up:,} / {down:,}" if down else f"{label}: {up:,}",
             text=label,
         )
         for i, (label, up, down) in enumerate(columns)

@@ -68,11 +68,11 @@ def _compared(
         return "unknown", f"generations between {before.generation} and {after.generation} are not in the log"
     came, went = after.identities() - before.identities(), before.identities() - after.identities()
     if came and went:
-        return "join_and_leave", f"{len(came)} members new and {len(went)} gone since generation {before.generation}"
+        return "join_and_leave", f"new members: {len(came)}, gone: {len(went)}, since generation {before.generation}"
     if came:
-        return "join", f"{len(came)} members new since generation {before.generation}"
+        return "join", f"new members: {len(came)}, since generation {before.generation}"
     if went:
-        return "leave_or_expiry", f"{len(went)} members gone since generation {before.generation}"
+        return "leave_or_expiry", f"members gone: {len(went)}, since generation {before.generation}"
     return _same_members(before, after, changes, lost_before)
 
 
@@ -88,5 +88,5 @@ def _same_members(
     if changes is not None and changes.gained and changes.gained <= lost_before and not changes.lost:
         return "cooperative_followup", "partitions that the rebalance before had taken away found an owner"
     if changes is not None and (changes.gained or changes.lost):
-        return "partition_change", f"{len(changes.gained)} partitions new and {len(changes.lost)} gone, same members"
+        return "partition_change", f"new partitions: {len(changes.gained)}, gone: {len(changes.lost)}, same members"
     return "rejoin", "same members, topics and partitions"

@@ -15,15 +15,21 @@ pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(900)]
 
 LOOKS = [Look(width=width, dark=dark) for width in (1280, 390) for dark in (False, True)]
 FIGURES = {
-    "quality": ["every byte accounted for", "60 B quarantined", "90 records", "10 offsets without a record"],
-    "fleet": ["slow", "lost", "blind", "unknown", "1,210", HOSTILE[:40]],
+    "quality": [
+        "every byte accounted for",
+        "60 B quarantined",
+        "1 place that could not be read",
+        "90 records",
+        "10 offsets without a record",
+    ],
+    "fleet": ["slow", "lost", "Consumed: records by which", "blind", "unknown", "1,210", HOSTILE[:40]],
     "lag": ["slow", "1,210"],
-    "rebalances": ["session timeout", "avoided", "100 ms – 3.0 s", "6 → 7 *"],
-    "churn": ["Members that came (up) and went (down)"],
+    "rebalances": ["session timeout", "One line a group, one dot a rebalance", "avoided", "100 ms – 3.0 s", "6 → 7 *"],
+    "churn": ["Members that came (up) and went (down)", "2025-06-15: 2 / 1"],
     "balance": ["1 – 7", "4 – 4", "yes"],
     "whatif": ["recorded", "cooperative-sticky", "12", "1.5 s", "unknown"],
     "stalls": ["orders-0", "goes on", "4 min", "yes, proven"],
-    "expiry": ["4 committed offsets; 1 stay", "idle", "empty group"],
+    "expiry": ["4 committed offsets; 1 stay", "2025-06-16: 1 · 2025-06-17: 1", "idle", "empty group"],
 }
 TABLES = {"quality": 1, "fleet": 6, "rebalances": 4, "balance": 1, "whatif": 2, "stalls": 2, "expiry": 3}
 DRAWN = ("lag", "rebalances", "churn", "expiry")
