@@ -13,6 +13,7 @@ from e2e.node.session import Description
 from tests.controller.api.generate import ROOT
 
 pytestmark = pytest.mark.timeout(400)
+SLEEP = "import time; time.sleep(3600)"
 
 DOCUMENT = ROOT / "docs" / "operator.md"
 OWN = re.compile(r"<!-- example: own-statefulset -->\n```yaml\n(.*?)```", re.DOTALL)
@@ -156,3 +157,33 @@ def fenced(mine: Group) -> bool:
             except Refused as nothing_yet:
                 said += str(nothing_yet)
     return re.search("FENCED_INSTANCE_ID|fenced by other consumer", said) is not None
+
+
+def test_of_two_objects_with_one_group_id_the_younger_is_told(group: Callable[..., Group], namespace: Client) -> None:
+    """Another namespace, the same cluster, a group that is taken: no promise, and the elder's members stay."""
+    elder = group(replicas=3, session_s=60)
+    generation = elder.stable(3)
+    younger = elder.manifest(1)
+    younger["metadata"] = {"name": elder.name}  # so that their pods have the same names, and so the same instance ids
+    younger["spec"] |= {"bootstrapServers": elder.cluster.bootstrap}
+    del younger["spec"]["clusterRef"]
+    younger["spec"]["template"] |= {"command": ["python3", "-c", SLEEP], "volumes": [], "volumeMounts": []}
+    namespace.apply(younger)
+
+    def told() -> dict[str, Any] | None:
+        found = dict(condition(namespace.read("cg", elder.name), "Degraded"))
+        return found if found.get("reason") == "GroupIdShared" else None
+
+    said = until("word to the younger", told, 60)
+    assert f"{elder.client.namespace}/{elder.name}" in said["message"]
+    assert condition(namespace.read("cg", elder.name), "StaticMembership").get("reason") == "GroupIdShared"
+
+    def looked_again() -> bool:
+        """After its pods are as wanted, which is when members beyond its one replica would be removed."""
+        status = namespace.read("cg", elder.name)["status"]
+        return status.get("replicas") == 1 and status.get("memberCount") == 3
+
+    until("a look of the younger at all three members", looked_again, 60)
+    assert elder.stable(3) == generation
+    assert condition(elder.read(), "StaticMembership").get("status") == "True"
+    namespace.kubectl("delete", "cg", elder.name)

@@ -28,6 +28,8 @@ JITTER: Final = 0.2
 POLL_UNSETTLED_MS: Final = 5_000
 POLL_STABLE_MS: Final = 10_000
 REQUEUE_MIN_MS: Final = 200
+NAME_TAKEN_RETRY_MS: Final = 30_000
+"""A name that somebody else has: nothing tells us when it is free, so one read asks now and then."""
 BLOCKED_RETRY_MS: Final = 5_000
 """After an eviction that a disruption budget forbade."""
 

@@ -115,6 +115,10 @@ class Reason(Word):
         "DuplicateInstanceId",
         "Two processes use one instance id and fence each other; the message names it.",
     )
+    GROUP_ID_SHARED = (
+        "GroupIdShared",
+        "An older ConsumerGroup runs consumers in the same group: nothing is promised, and no member is removed.",
+    )
     NOT_REQUESTED = "NotRequested", "`staticMembership` is false."
     NO_MEMBERS = "NoMembers", "There are no members to judge."
     OBSERVING_ONLY = "ObservingOnly", "There is no `template`: the operator runs no consumers."

@@ -20,7 +20,10 @@ from muster_operator.world.views import Unknown
 
 NEWS = (
     (GroupCondition.STATIC_MEMBERSHIP, (Reason.MEMBERS_DYNAMIC,)),
-    (GroupCondition.DEGRADED, (Reason.DUPLICATE_INSTANCE_ID, Reason.NAME_TAKEN, Reason.POD_FAILING)),
+    (
+        GroupCondition.DEGRADED,
+        (Reason.DUPLICATE_INSTANCE_ID, Reason.GROUP_ID_SHARED, Reason.NAME_TAKEN, Reason.POD_FAILING),
+    ),
 )
 """Conditions and reasons that somebody should act on."""
 

@@ -13,7 +13,8 @@ good when all of this is true, and only then is it removed (LeaveGroup by instan
     can know that its process stopped, so it keeps its membership until Kafka's session timeout ends it;
  4. the group still lists the instance.
 
-Unknown is never "gone": a StatefulSet or group that could not be looked at removes nobody.
+Unknown is never "gone": a StatefulSet or group that could not be looked at removes nobody. Nor does an object whose
+group belongs to an older one (`plan.rivals`): both may have made instances of the same names.
 """
 
 from dataclasses import dataclass
@@ -64,7 +65,7 @@ def departure(world: GroupWorld) -> Departure:
     """Which instances have left for good. See the module for the rule."""
     statefulset, group = world.statefulset, world.group
     nobody = Departure(instance_ids=(), waiting_for=(), decision=Reason.CONVERGED, reason="nobody leaves")
-    if not isinstance(statefulset, StatefulSetView) or not world.spec.static_membership:
+    if not isinstance(statefulset, StatefulSetView) or not world.spec.static_membership or world.elder is not None:
         return nobody
     wanted = max(world.spec.replicas, statefulset.replicas)
     if not observed(statefulset) or statefulset.replicas != world.spec.replicas:

@@ -23,6 +23,8 @@ def judge(world: GroupWorld) -> Finding:
     """The condition StaticMembership."""
     if not world.spec.static_membership:
         return finding(TYPE, False, Reason.NOT_REQUESTED, "`staticMembership` is false: every restart rebalances")
+    if world.elder is not None:
+        return finding(TYPE, False, Reason.GROUP_ID_SHARED, shared_with(world.elder, world.spec.group_id))
     group = world.group
     if isinstance(group, Unknown):
         return finding(TYPE, None, Reason.NOT_OBSERVED, f"members are not known: {group.message}")
@@ -38,6 +40,12 @@ def judge(world: GroupWorld) -> Finding:
         message = f"without the expected group.instance.id: {naming_some(dynamic)}; every restart rebalances the group"
         return finding(TYPE, False, Reason.MEMBERS_DYNAMIC, message)
     return finding(TYPE, True, Reason.MEMBERS_STATIC, "every member joined with its expected group.instance.id")
+
+
+def shared_with(elder: str, group_id: str) -> str:
+    return (
+        f"ConsumerGroup {elder} is older and runs consumers in group {group_id} too: no promise, no member is removed"
+    )
 
 
 def pod_of(world: GroupWorld, member: MemberView) -> PodView | None:

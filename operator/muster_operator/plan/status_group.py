@@ -17,7 +17,7 @@ from muster_operator.plan.partitions import UNKNOWN, by_partition, lag_of, lag_o
 from muster_operator.plan.pods import broken, missing, observed, outdated
 from muster_operator.plan.rebalances import MOVING, last_rebalance
 from muster_operator.plan.scaling import Departure, naming_some
-from muster_operator.plan.static_membership import address, judge, pod_of
+from muster_operator.plan.static_membership import address, judge, pod_of, shared_with
 from muster_operator.world.group import GroupView, GroupWorld, MemberView, PartitionView
 from muster_operator.world.views import StatefulSetView, Unknown
 
@@ -245,6 +245,8 @@ def _degraded(world: GroupWorld, children: ChildrenPlan, static: Finding) -> Fin
     type_ = GroupCondition.DEGRADED
     if children.taken:
         return finding(type_, True, Reason.NAME_TAKEN, children.reason)
+    if world.elder is not None:
+        return finding(type_, True, Reason.GROUP_ID_SHARED, shared_with(world.elder, world.spec.group_id))
     if static.reason == Reason.DUPLICATE_INSTANCE_ID:
         return finding(type_, True, Reason.DUPLICATE_INSTANCE_ID, static.message)
     pods = world.statefulset.pods if isinstance(world.statefulset, StatefulSetView) else ()

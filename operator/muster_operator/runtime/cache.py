@@ -43,6 +43,7 @@ class Cache:
     def __init__(self) -> None:
         self._objects: dict[ObjectKey, Object] = {}
         self._owned: defaultdict[OwnerKey, set[ObjectKey]] = defaultdict(set)
+        self._by_group_id: defaultdict[str, set[ObjectKey]] = defaultdict(set)
         self._marks: list[ListMark] = []
 
     def observe(self, kind: Kind, change: str | None, live: Object) -> set[OwnerKey]:
@@ -110,6 +111,10 @@ class Cache:
             if key.kind == GROUP.kind and key.namespace == cluster.namespace and _cluster_ref(live) == cluster.name
         }
 
+    def groups_with_id(self, group_id: str) -> list[Object]:
+        """ConsumerGroups whose `groupId` that is, of all namespaces."""
+        return [self._objects[key] for key in self._by_group_id.get(group_id, ())]
+
     def counts(self) -> dict[str, int]:
         """Kind → objects cached: a metric."""
         found: defaultdict[str, int] = defaultdict(int)
@@ -127,6 +132,8 @@ class Cache:
             self._owned[former].discard(key)
             if not self._owned[former]:
                 del self._owned[former]
+        if kind is GROUP:
+            self._index(key, old, None if change == DELETED else live)
         if change == DELETED:
             self._objects.pop(key, None)
         else:
@@ -140,6 +147,15 @@ class Cache:
             woken = set()  # our own status came back
         return woken | self._dependents(kind, old, live, change)
 
+    def _index(self, key: ObjectKey, old: Object | None, new: Object | None) -> None:
+        if old is not None:
+            known = self._by_group_id[_group_id(old)]
+            known.discard(key)
+            if not known:
+                del self._by_group_id[_group_id(old)]
+        if new is not None:
+            self._by_group_id[_group_id(new)].add(key)
+
     def _dependents(self, kind: Kind, old: Object | None, live: Object, change: str | None) -> set[OwnerKey]:
         """A cluster that comes, goes or gets another address matters to the groups that refer to it."""
         if kind is not CLUSTER:
@@ -152,6 +168,10 @@ class Cache:
 def _cluster_ref(group: Object) -> str | None:
     found = ((group.get("spec") or {}).get("clusterRef") or {}).get("name")
     return str(found) if found else None
+
+
+def _group_id(group: Object) -> str:
+    return str((group.get("spec") or {}).get("groupId") or "")
 
 
 def _addresses(cluster: Object) -> object:

@@ -13,6 +13,7 @@ from muster_operator import naming
 from muster_operator.api.group import GroupSpec, parse_group
 from muster_operator.kube.kinds import CLUSTER
 from muster_operator.kube.views import owner_view
+from muster_operator.plan.rivals import elder_of
 from muster_operator.ports import Admin, Clock, Kafka
 from muster_operator.runtime.cache import Cache
 from muster_operator.runtime.keys import OwnerKey
@@ -47,6 +48,7 @@ async def observe_group(
         children=cache.children(key, owner.uid),
         group=group,
         now_ms=clock.wall_ms(),
+        elder=elder_of(live, cache.groups_with_id(spec.group_id)),
     )
 
 

@@ -8,6 +8,7 @@ conditions why nothing happens. What a pass answers tells the queue when to look
 | done | after the plan's time, with jitter; sooner when a lag-only status was put off or an eviction forbidden |
 | Transient | back-off of this object, at least what the other side asked for |
 | Refused | the longest back-off: only people can help, but they may help elsewhere (RBAC, quota) |
+| a name is somebody else's | half a minute: one read, and the name may be free |
 | InvalidObject | when the object changes |
 | the object is gone | never |
 """
@@ -18,10 +19,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from muster_operator.api.conditions import Reason
 from muster_operator.api.errors import InvalidObject
 from muster_operator.errors import Conflict, OperatorError, Refused, Transient
 from muster_operator.kube.kinds import CLUSTER
-from muster_operator.limits import BACKOFF_MAX_MS, BLOCKED_RETRY_MS, JITTER, REQUEUE_MIN_MS
+from muster_operator.limits import BACKOFF_MAX_MS, BLOCKED_RETRY_MS, JITTER, NAME_TAKEN_RETRY_MS, REQUEUE_MIN_MS
 from muster_operator.plan.actions import Event, Plan
 from muster_operator.plan.cluster import plan_cluster
 from muster_operator.plan.group import plan_group
@@ -194,6 +196,8 @@ class Reconciler:
     def _outcome(self, one: Pass, error: OperatorError | InvalidObject | None, put_off: int | None) -> Outcome:
         if isinstance(error, InvalidObject):
             return Outcome(result="invalid")
+        if isinstance(error, Refused) and error.reason == Reason.NAME_TAKEN:
+            return Outcome(result="refused", requeue_after_ms=NAME_TAKEN_RETRY_MS)
         if isinstance(error, Refused):
             return Outcome(result="refused", failed=True, at_least_ms=BACKOFF_MAX_MS)
         if error is not None:

@@ -57,3 +57,5 @@ class GroupWorld:
     children: Mapping[tuple[str, str], Mapping[str, Any]] | Unknown
     group: GroupView | Unknown
     now_ms: int
+    elder: str | None = None
+    """`namespace/name` of an older ConsumerGroup that runs consumers in the same group; the group is that one's."""

@@ -88,3 +88,20 @@ def test_a_list_of_one_namespace_leaves_the_others_alone() -> None:
     cache.observe(CLUSTER, None, elsewhere)
     cache.finish_list(cache.begin_list(CLUSTER, "ns"), [])
     assert cache.owners() == [OwnerKey(C.kind, "elsewhere", "far")]
+
+
+def test_groups_are_found_by_their_group_id_of_all_namespaces() -> None:
+    def group(namespace: str, group_id: str, version: int = 1, uid: str = "u") -> dict[str, Any]:
+        return thing(G.kind, "g", version, uid, metadata={"namespace": namespace}, spec={"groupId": group_id})
+
+    def found(group_id: str) -> list[str]:
+        return sorted(one["metadata"]["namespace"] for one in cache.groups_with_id(group_id))
+
+    cache = Cache()
+    for namespace in ("a", "b"):
+        cache.observe(GROUP, "ADDED", group(namespace, "billing"))
+    assert found("billing") == ["a", "b"]
+    cache.observe(GROUP, "MODIFIED", group("a", "another", 2, uid="made anew"))
+    assert (found("billing"), found("another")) == (["b"], ["a"])
+    cache.observe(GROUP, "DELETED", group("b", "billing", 3))
+    assert (found("billing"), found("another"), found("nobody")) == ([], ["a"], [])

@@ -5,7 +5,7 @@ import json
 import logging
 
 import pytest
-from muster_operator.limits import EVENTS_BURST
+from muster_operator.limits import EVENTS_BURST, NAME_TAKEN_RETRY_MS
 from muster_operator.runtime.event_series import EventSeries, Repeat, SeriesKey, Start
 from muster_operator.runtime.health import Pulse, not_live, not_ready
 from muster_operator.runtime.logs import JsonFormatter
@@ -13,7 +13,7 @@ from muster_operator.settings import Settings, SettingsError, split_labels, spli
 
 from tests.controller.fakes.bench import World, cluster, group, run
 from tests.controller.fakes.clocks import FakeRand
-from tests.controller.runtime.test_crashes import restarted, settled
+from tests.controller.runtime.test_crashes import restarted, settled, stable
 
 KEY = SeriesKey(uid="u", reason="Blocked", warning=True)
 
@@ -165,6 +165,46 @@ def test_a_child_of_the_name_that_belongs_to_others_is_left_alone_and_said() -> 
         for one in world.fake.objects["CoordinatorCluster", "ns", "c"]["status"]["conditions"]
     }
     assert conditions["Degraded"] == ("True", "NameTaken")
+
+
+def test_a_name_is_taken_over_half_a_minute_after_it_is_free() -> None:
+    """Nobody tells: the other's object is none that is watched."""
+
+    async def scene() -> World:
+        world = World()
+        world.fake.put({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "g-members", "namespace": "ns"}})
+        world.fake.put(group())
+        world.start()
+        await settled(world)
+        del world.fake.objects["Service", "ns", "g-members"]
+        await world.run(NAME_TAKEN_RETRY_MS * 6 // 5 + 1_000)
+        return world
+
+    world = run(scene())
+    assert "ownerReferences" in world.fake.objects["Service", "ns", "g-members"]["metadata"]
+
+
+def test_two_objects_with_one_group_id_the_younger_is_told() -> None:
+    async def scene() -> World:
+        world = World()
+        old, new = group("old", groupId="orders"), group("new", groupId="orders")
+        for at, one in ((1, old), (2, new)):
+            one["metadata"]["creationTimestamp"] = f"2026-01-01T00:00:0{at}Z"
+            world.fake.put(one)
+        world.kafka.groups["orders"] = stable(3)
+        world.start()
+        return await settled(world)
+
+    world = run(scene())
+    said = {
+        name: {
+            one["type"]: one["reason"]
+            for one in world.fake.objects["ConsumerGroup", "ns", name]["status"]["conditions"]
+        }
+        for name in ("old", "new")
+    }
+    assert said["new"]["Degraded"] == said["new"]["StaticMembership"] == "GroupIdShared"
+    assert "GroupIdShared" not in said["old"].values()
 
 
 def test_an_invalid_spec_is_said_and_not_acted_upon() -> None:
