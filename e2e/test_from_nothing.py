@@ -10,7 +10,7 @@ import pytest
 
 from e2e import readme
 from e2e.conftest import FAILED, dump
-from e2e.fleet import condition
+from e2e.fleet import condition, until
 from e2e.node.client import Client
 from e2e.node.session import Description
 
@@ -24,10 +24,12 @@ PARTITIONS, RECORDS = 6, 3 * 336_776
 def flights(node: Description, request: pytest.FixtureRequest) -> Iterator[Client]:
     """The README's namespace; it and all in it go afterwards, the operator stays for the other tests."""
     client = node.client(NAMESPACE)
+    left = ("namespace", NAMESPACE, "--ignore-not-found", "--output=name")
+    until("end of the run before", lambda: not client.kubectl("get", *left), 120)
     yield client
     if request.node.stash.get(FAILED, False):
         request.node.add_report_section("teardown", "cluster", dump(client))
-    client.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", timeout_s=120)
+    client.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=false")
 
 
 def test_the_readme_leads_to_a_healthy_group(flights: Client, node: Description) -> None:
