@@ -193,6 +193,8 @@ OFFSETS_HISTORY_MS = 7 * 24 * 3_600_000
 OFFSETS_HISTORY_BYTES = GIB
 CHECKPOINT_BYTES = 64 * MIB
 """Applied bytes of a group after which a checkpoint of it is made."""
+CHECKPOINT_BYTES_MIN = 256 * KIB
+"""Less than this is replayed faster than a checkpoint's file is synced."""
 CHECKPOINT_WRITE_BYTES = MIB
 """One write of a checkpoint: large enough to let the loop have the GIL meanwhile."""
 CHECKPOINTS_KEPT = 2
@@ -253,5 +255,6 @@ assert LINK_SECOND_DIAL_MS < LINK_REDIAL_GRACE_MS
 assert LINK_DIAL_TIMEOUT_MS < LINK_DIAL_TIMEOUT_SLOW_MS < LINK_CROSSING_MS
 assert TRANSFER_CHUNK_BYTES < LINK_BULK_UNSENT_BYTES_MAX
 assert WAL_FILE_BYTES * 4 <= WAL_BYTES_MAX
+assert CHECKPOINT_BYTES_MIN < CHECKPOINT_BYTES
 assert WAL_FILE_BYTES * 2 < DISK_FREE_BYTES_MIN
 assert TRANSFER_CHUNK_BYTES < PEER_FRAME_BYTES_MAX

@@ -72,6 +72,33 @@ def test_a_replica_restarts_from_checkpoint_mark_and_wal() -> None:
     assert segment_bytes(cluster, 0, 1) == segment_bytes(cluster, 1, 1) == segment_bytes(cluster, 2, 1)
 
 
+def test_what_is_old_enough_to_be_flushed_is_checkpointed_too_when_it_is_much() -> None:
+    """A start must not replay all that the WAL holds, only because no group reached `checkpoint_bytes`."""
+    cluster = SimCluster(World(7), checkpoint_bytes=limits.GIB, segment_flush_ms=5_000)
+    cluster.start()
+    leader = cluster.wait_leader(1)
+    checkpoints, group = cluster.nodes[leader].hosting.checkpoints, cluster.nodes[leader].host.groups[GroupNo(1)]
+    commit_many(cluster, 0, 0, 200)
+    assert 0 < group.applied_bytes < limits.CHECKPOINT_BYTES_MIN
+    cluster.world.run_for(6_000)
+    assert (checkpoints.made, checkpoints.flushes > 0) == (0, True), "little is only flushed"
+    long = "topic" * 200
+    while group.applied_bytes < limits.CHECKPOINT_BYTES_MIN:
+        assert cluster.commit(cluster.wait_leader(1), 0, "g", group.applied, long) == Code.NONE
+    cluster.world.run_for(6_000)
+    assert checkpoints.made == 1
+    flushes = checkpoints.flushes
+    assert cluster.commit(cluster.wait_leader(1), 0, "g", 1, long) == Code.NONE
+    cluster.world.run_for(6_000)
+    assert checkpoints.made == 1, "a little more is flushed again, and not written out whole"
+    assert checkpoints.flushes > flushes
+    cluster.kill(leader)
+    restarted = cluster.restart(leader)
+    assert restarted.host.groups[GroupNo(1)].core.log.checkpoint[0] > 200
+    cluster.wait_ready([leader])
+    cluster.converge()
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_kills_at_any_time_during_flushes_and_checkpoints_lose_nothing(seed: int) -> None:
     cluster = SimCluster(World(seed), **TINY_WAL)

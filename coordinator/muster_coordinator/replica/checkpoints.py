@@ -2,7 +2,8 @@
 
 Flush: after `segment_flush_ms` or `segment_flush_bytes` unflushed, one job; then its mark goes into the WAL.
 Checkpoint: after `checkpoint_bytes` applied, when the WAL's oldest quarter is pinned by a group, or when a peer needs
-one. The picture and the mark are taken in one turn, then: segments flushed -> mark durable -> file written and
+one; and with a flush that is due by age, when so much was applied that writing it costs less than replaying it would.
+So a start replays half a minute, or less than half of a state, and not all that the WAL holds. The picture and the mark are taken in one turn, then: segments flushed -> mark durable -> file written and
 published -> CHECKPOINT record durable -> the core may offer it and forget entries. Each step starts when the one before
 is durable, so a crash anywhere leaves the older checkpoint in force. Groups in which nothing was applied cost nothing
 here.
@@ -11,6 +12,7 @@ here.
 from collections.abc import Callable
 from typing import Protocol
 
+from muster_coordinator import limits
 from muster_coordinator.errors import StorageFailed
 from muster_coordinator.groups.effects import CheckpointBody, CheckpointImage
 from muster_coordinator.ids import GroupNo
@@ -39,7 +41,10 @@ class Stateful(Protocol):
 class _Tracked:
     """One group's part."""
 
-    __slots__ = ("busy", "gone", "group", "machine", "mark", "offered", "pictured_bytes", "since_ms", "state", "wanted")
+    __slots__ = (
+        "busy", "file_bytes", "gone", "group", "machine", "mark", "offered", "pictured_bytes", "since_ms", "state",
+        "wanted",
+    )  # fmt: skip
 
     def __init__(self, group: RaftGroup, machine: Stateful, state: PartitionState | None) -> None:
         self.group = group
@@ -47,6 +52,8 @@ class _Tracked:
         self.state = state
         self.pictured_bytes = 0
         """`applied_bytes` of the group when its last picture was taken."""
+        self.file_bytes = 0
+        """Of the newest checkpoint of this life."""
         self.since_ms = 0
         """When the oldest unflushed entry was applied, roughly."""
         self.busy = False
@@ -158,7 +165,9 @@ class Checkpoints:
             return
         unflushed = state.log.unflushed_bytes()
         old = now_ms - tracked.since_ms >= self._settings.segment_flush_ms
-        if unflushed >= self._settings.segment_flush_bytes or (old and self._unclean(tracked.group, state)):
+        if old and self._worth_it(tracked) and self._running < CHECKPOINTS_AT_ONCE:
+            self._checkpoint(tracked)
+        elif unflushed >= self._settings.segment_flush_bytes or (old and self._unclean(tracked.group, state)):
             self._flush(tracked, state, lambda mark: self._rest(tracked), lambda: self._rest(tracked))
         elif old and not due:
             self._active.pop(tracked.group.number, None)
@@ -171,6 +180,12 @@ class Checkpoints:
     def _far(self, tracked: _Tracked) -> bool:
         """Has so much been applied that replaying it would take long?"""
         return tracked.group.applied_bytes - tracked.pictured_bytes >= self._settings.checkpoint_bytes
+
+    @staticmethod
+    def _worth_it(tracked: _Tracked) -> bool:
+        """Was at least half as much applied as writing the state costs? Then it is at most tripled by that."""
+        applied_bytes = tracked.group.applied_bytes - tracked.pictured_bytes
+        return applied_bytes >= max(limits.CHECKPOINT_BYTES_MIN, tracked.file_bytes // 2)
 
     def _rest(self, tracked: _Tracked) -> None:
         tracked.busy = False
@@ -239,8 +254,12 @@ class Checkpoints:
     def _write(self, tracked: _Tracked, meta: CheckpointMeta, image: CheckpointImage, mark: Mark | None) -> None:
         group = tracked.group
 
-        def written(result: BaseException | None) -> None:
+        job = write_job(self._disk, checkpoint_folder(group.number), meta, image)
+
+        def written(result: int | BaseException) -> None:
             self._check(result)
+            if isinstance(result, int):
+                tracked.file_bytes = result
             if tracked.gone is not None:
                 self._end(tracked)
                 return
@@ -248,7 +267,7 @@ class Checkpoints:
             group.lane.stage(writes, lambda: self._published(tracked, meta, mark))
             self._host.want_turn()
 
-        self._loop.submit("checkpoint", write_job(self._disk, checkpoint_folder(group.number), meta, image), written)
+        self._loop.submit("checkpoint", job, written)
 
     def _published(self, tracked: _Tracked, meta: CheckpointMeta, mark: Mark | None) -> None:
         group = tracked.group
@@ -269,7 +288,7 @@ class Checkpoints:
         for done in wanted:
             done()
 
-    def _check(self, result: BaseException | None) -> None:
+    def _check(self, result: object) -> None:
         if isinstance(result, BaseException):
             self._host.fatal(StorageFailed(str(result)) if isinstance(result, OSError) else result)
 

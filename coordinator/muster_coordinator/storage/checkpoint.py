@@ -59,7 +59,8 @@ def checkpoint_name(index: int, term: int) -> str:
 
 
 class WriteCheckpoint:
-    """Job: encode and publish a checkpoint; then the WAL's CHECKPOINT record may be staged. Raises StorageFailed."""
+    """Job: encode and publish a checkpoint; then the WAL's CHECKPOINT record may be staged. Returns the file's bytes.
+    Raises StorageFailed."""
 
     __slots__ = ("_disk", "_folder", "_image", "meta")
 
@@ -69,7 +70,7 @@ class WriteCheckpoint:
         self.meta = meta
         self._image = image
 
-    def __call__(self) -> None:
+    def __call__(self) -> int:
         body = self._image.encode()
         try:
             self._disk.mkdir(self._folder)
@@ -87,6 +88,7 @@ class WriteCheckpoint:
             publish(self._disk, self._folder, temporary, name)
         except OSError as error:
             raise StorageFailed(f"checkpoint {self._folder}: {error}") from error
+        return position
 
 
 def publish(disk: Disk, folder: str, temporary: str, name: str) -> None:
@@ -254,7 +256,7 @@ def remove_leftovers(disk: Disk, folder: str) -> None:
             disk.unlink(f"{folder}/{name}")
 
 
-def write_job(disk: Disk, folder: str, meta: CheckpointMeta, image: CheckpointImage) -> Callable[[], None]:
+def write_job(disk: Disk, folder: str, meta: CheckpointMeta, image: CheckpointImage) -> Callable[[], int]:
     """The job for the checkpoint lane.
 
     Before it: segments up to `meta.index` flushed, their mark durable in the WAL, and the CHECKPOINT record of the
