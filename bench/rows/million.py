@@ -65,7 +65,7 @@ ROWS = (
     Row(
         name="cold_start",
         title="Cold start with a million offsets",
-        how=f"{GROUPS:,} groups with {PARTITIONS} offsets; {REST_S} s later all three are killed and started; the clock "
+        how=f"{GROUPS:,} groups with {PARTITIONS} offsets; {REST_S} s later all are killed and started; the clock "
         f"stops when OffsetFetch of {CHECKED_GROUPS} groups of all partitions is right.",
         units={"to the last group's offsets": "s", "fill": "s"},
         measure=cold_start,
