@@ -9,6 +9,9 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
+import tomllib
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +19,22 @@ from muster_pipeline import store
 
 from bench import machine
 from bench.errors import RunFailed
+from bench.pipeline.document import Run, section
 from bench.pipeline.generate import Shape, make
 from bench.pipeline.sides import CORES, SIDES, result
+from bench.report import BEGIN, place
 
+HERE = Path(__file__).resolve().parents[1]
+DOCUMENT = HERE.parent / "docs" / "benchmarks.md"
+REASONS = HERE / "reasons.toml"
 SIDE_SECONDS_MAX = 7_200
 SAMPLE_EVERY_S = 0.5
 BYTES_PER_RECORD = 130
 QUIET_LOAD_MAX = 1.0
-SPARK_SHARE_MIN = 0.7
-WORKER_BYTES_MAX = 600 << 20
+SETTLE_SECONDS_MAX = 90
+"""The load average is one of the last minute; what ran before is in it."""
+ONE_TURN_FROM = 50_000_000
+"""Records from which each side runs once: a second turn says little there and takes minutes."""
 
 
 class Peak(threading.Thread):
@@ -69,9 +79,9 @@ def proportional_bytes(pid: int) -> int:
     return int(told[1]) * 1024 if told else 0
 
 
-def run_side(name: str, log: Path, out: Path) -> dict[str, Any]:
+def run_side(name: str, log: Path, out: Path, turns: int) -> dict[str, Any]:
     environment = {**os.environ, "POLARS_MAX_THREADS": str(CORES), "SPARK_LOCAL_IP": "127.0.0.1"}
-    command = [sys.executable, "-m", "bench.pipeline.sides", name, str(log), str(out)]
+    command = [sys.executable, "-m", "bench.pipeline.sides", name, str(log), str(out), str(turns)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     peak = Peak(process.pid)
     peak.start()
@@ -105,20 +115,12 @@ def unequal(told: dict[str, dict[str, Any]]) -> list[str]:
     return found
 
 
-def table(told: dict[str, dict[str, Any]], records: int) -> str:
-    lines = [
-        "| side | makes | first, s | again, s | records/s | peak memory, MiB | largest worker, MiB |",
-        "|---|---|---:|---:|---:|---:|---:|",
-    ]
-    for name, one in told.items():
-        makes = "all tables" if "tables" in one else f"`commit_rate` (decode {one['decode_s']:.1f} s of it)"
-        worker = f"{one['worker_rss'] >> 20:,}" if "worker_rss" in one else "-"
-        best = min(one["first_s"], one["again_s"])
-        lines.append(
-            f"| {name} | {makes} | {one['first_s']:.1f} | {one['again_s']:.1f} | {records / best:,.0f} | "
-            f"{one['peak_bytes'] >> 20:,} | {worker} |"
-        )
-    return "\n".join(lines)
+def settled() -> float:
+    """The load average, once it is that of a quiet machine or it does not become so."""
+    until = time.monotonic() + SETTLE_SECONDS_MAX
+    while (load := machine.load_average()) > QUIET_LOAD_MAX and time.monotonic() < until:
+        time.sleep(SAMPLE_EVERY_S)
+    return load
 
 
 def number(text: str) -> int:
@@ -131,6 +133,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.pipeline", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--records", type=number, default=4_000_000, help="e.g. 4M, 100M")
     parser.add_argument("--sides", default=",".join(SIDES), help="names separated by commas")
+    parser.add_argument("--no-doc", action="store_true", help="leave docs/benchmarks.md alone")
     given = parser.parse_args()
     shape = Shape.of(given.records)
     cache = Path(".cache/bench-pipeline")
@@ -140,23 +143,38 @@ def main() -> int:
             f"{shape.records:,} records need about {4 * shape.records * BYTES_PER_RECORD >> 30} GiB free\n"
         )
         return 2
-    load, stolen = machine.load_average(), machine.stolen_ticks()
+    turns = 1 if shape.records >= ONE_TURN_FROM else 2
     log = make(cache.resolve(), shape)
+    load, stolen = settled(), machine.stolen_ticks()
     size = sum(path.stat().st_size for path in log.rglob("*.log"))
     sys.stdout.write(f"{shape.records:,} records, {size >> 20:,} MiB of segments, load {load} before\n")
     told = {}
     with tempfile.TemporaryDirectory(dir=cache) as out:
         for name in given.sides.split(","):
-            told[name] = run_side(name, log, Path(out).resolve() / name)
+            told[name] = run_side(name, log, Path(out).resolve() / name, turns)
             sys.stdout.write(f"{name}: {json.dumps({k: v for k, v in told[name].items() if not isinstance(v, str)})}\n")
             sys.stdout.flush()
         wrong = unequal(told)
-    sys.stdout.write(f"\n{table(told, shape.records)}\n\nmachine: {json.dumps(machine.facts(cache))}\n")
-    sys.stdout.write(f"load {load} before, {machine.stolen_ticks() - stolen} stolen ticks; ")
-    sys.stdout.write("the results are equal\n" if not wrong else f"NOT EQUAL: {'; '.join(wrong)}\n")
+    if wrong:
+        sys.stdout.write(f"NOT EQUAL: {'; '.join(wrong)}: no figures\n")
+        return 1
+    facts = machine.facts(cache)
+    run = Run(
+        records=shape.records,
+        log_bytes=size,
+        when=datetime.now(UTC).isoformat(timespec="minutes"),
+        load=load,
+        stolen_ticks=machine.stolen_ticks() - stolen,
+        machine=facts,
+        told=told,
+    )
+    text = section(run, tomllib.loads(REASONS.read_text()).get(run.name, {}))
+    sys.stdout.write(f"\n{text}\n\nmachine: {json.dumps(facts)}\nthe results are equal\n")
     if load > QUIET_LOAD_MAX:
-        sys.stdout.write("the machine was busy: these figures say nothing about speed\n")
-    return 1 if wrong else 0
+        sys.stdout.write("the machine was busy: these figures say nothing about speed, and the document stays\n")
+    elif not given.no_doc and set(told) == set(SIDES) and BEGIN.format(run.name) in DOCUMENT.read_text():
+        DOCUMENT.write_text(place(DOCUMENT.read_text(), {run.name: text}, [run.name]))
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The sides, each in a process of its own: `python -m bench.pipeline.sides SIDE LOG OUT` prints one JSON line.
+"""The sides, each in a process of its own: `python -m bench.pipeline.sides SIDE LOG OUT TURNS` prints one JSON line.
 
 `spark` and `processes` run the product's stage (all tables, bronze included). `duckdb` and `polars` get the commits
 from the product's decoder, in two processes, as Parquet, and make one gold table of it, `commit_rate`, with a window
@@ -9,7 +9,7 @@ import json
 import multiprocessing
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,11 +23,13 @@ from muster_pipeline.job.stage import Done, Stage
 from muster_pipeline.session.spark import session
 from muster_pipeline.sources.folder import SegmentFile, list_segments
 from muster_pipeline.store import manifest as manifests
+from muster_pipeline.store.writer import encodings
 from muster_pipeline.transforms.settings import FoldSettings
 
 CORES: Final = 2
 CLUSTER: Final = "bench"
 SETTINGS: Final = FoldSettings(cluster=CLUSTER)
+TURNS: Final = ("first", "again")
 RESULT: Final = "result.parquet"
 KEY: Final = ("log_partition", "minute_ms", "group_id", "topic", "partition")
 MEASURES: Final = (
@@ -55,31 +57,31 @@ FROM steps GROUP BY ALL
 """
 
 
-def spark(log: Path, out: Path) -> dict[str, Any]:
-    """The product, on local[2]: first run and a second one in the same session."""
+def spark(log: Path, out: Path, turns: Sequence[str] = TURNS) -> dict[str, Any]:
+    """The product, on local[2]; a second turn is in the same session."""
     began = time.monotonic()
     with_log = {"spark.log.level": "ERROR", "spark.driver.host": "127.0.0.1", "spark.driver.memory": "1g"}
     running = session(f"local[{CORES}]", with_log)
     running.range(1).count()
     start_s = time.monotonic() - began
     took, rss = [], 0
-    for turn in ("first", "again"):
+    for turn in turns:
         began = time.monotonic()
         built = build(running, SegmentInput.listed(str(log), CLUSTER), out / turn, SETTINGS)
         took.append(time.monotonic() - began)
         rss = max(rss, built.worker_rss_bytes_max)
     running.stop()
-    return {"start_s": start_s, "first_s": took[0], "again_s": took[1], "worker_rss": rss, "tables": str(out / "again")}
+    return {"start_s": start_s, "took_s": took, "worker_rss": rss, "tables": str(out / turns[-1])}
 
 
 def _task(given: tuple[Stage, int]) -> Done:
     return stage.run(*given, stage.attempt_name(0))
 
 
-def processes(log: Path, out: Path) -> dict[str, Any]:
+def processes(log: Path, out: Path, turns: Sequence[str] = TURNS) -> dict[str, Any]:
     """The same stage in a pool of two processes."""
     took, rss = [], 0
-    for turn in ("first", "again"):
+    for turn in turns:
         began = time.monotonic()
         root = out / turn
         root.mkdir(parents=True)
@@ -91,7 +93,7 @@ def processes(log: Path, out: Path) -> dict[str, Any]:
         manifests.publish(root, manifests.EMPTY.with_partitions(task.tables(), files, numbers, {}))
         took.append(time.monotonic() - began)
         rss = max(rss, *(one.peak_rss_bytes for one in done))
-    return {"first_s": took[0], "again_s": took[1], "worker_rss": rss, "tables": str(out / "again")}
+    return {"took_s": took, "worker_rss": rss, "tables": str(out / turns[-1])}
 
 
 def _decode(given: tuple[tuple[SegmentFile, ...], Path]) -> None:
@@ -101,7 +103,7 @@ def _decode(given: tuple[tuple[SegmentFile, ...], Path]) -> None:
         for piece in one.pieces(CLUSTER, frozenset(NEEDED)):
             if piece.records is not None:
                 rows = pa.Table.from_batches([piece.records]).select(NEEDED)
-                writer = writer or pq.ParquetWriter(path, rows.schema, compression="zstd", compression_level=1)
+                writer = writer or pq.ParquetWriter(path, rows.schema, **encodings(rows.schema))
                 writer.write_table(rows)
     if writer is not None:
         writer.close()
@@ -116,18 +118,18 @@ def _decoded(log: Path, out: Path) -> Path:
     return out / "*.parquet"
 
 
-def _peer(log: Path, out: Path, query: Callable[[Path], pa.Table]) -> dict[str, Any]:
+def _peer(log: Path, out: Path, turns: Sequence[str], query: Callable[[Path], pa.Table]) -> dict[str, Any]:
     took, decode_s = [], 0.0
-    for turn in ("first", "again"):
+    for turn in turns:
         began = time.monotonic()
         files = _decoded(log, out / turn)
         decode_s = time.monotonic() - began
         pq.write_table(query(files), out / RESULT, compression="zstd")
         took.append(time.monotonic() - began)
-    return {"first_s": took[0], "again_s": took[1], "decode_s": decode_s, "result": str(out / RESULT)}
+    return {"took_s": took, "decode_s": decode_s, "result": str(out / RESULT)}
 
 
-def duckdb(log: Path, out: Path) -> dict[str, Any]:
+def duckdb(log: Path, out: Path, turns: Sequence[str] = TURNS) -> dict[str, Any]:
     """Decode, then one SQL statement."""
     import duckdb as library
 
@@ -135,10 +137,10 @@ def duckdb(log: Path, out: Path) -> dict[str, Any]:
         with library.connect(config={"threads": CORES}) as connection:
             return connection.sql(SQL.format(files=files)).to_arrow_table()
 
-    return _peer(log, out, query)
+    return _peer(log, out, turns, query)
 
 
-def polars(log: Path, out: Path) -> dict[str, Any]:
+def polars(log: Path, out: Path, turns: Sequence[str] = TURNS) -> dict[str, Any]:
     """Decode, then one lazy query. POLARS_MAX_THREADS is the caller's."""
     import polars as pl
 
@@ -168,7 +170,7 @@ def polars(log: Path, out: Path) -> dict[str, Any]:
         )
         return rows.collect().to_arrow()
 
-    return _peer(log, out, query)
+    return _peer(log, out, turns, query)
 
 
 SIDES: Final = {"spark": spark, "processes": processes, "duckdb": duckdb, "polars": polars}
@@ -184,5 +186,6 @@ def result(told: dict[str, Any]) -> pa.Table:
 
 
 if __name__ == "__main__":
-    side, log_folder, out_folder = sys.argv[1:]
-    sys.stdout.write(json.dumps(SIDES[side](Path(log_folder), Path(out_folder))) + "\n")
+    side, log_folder, out_folder, turns_told = sys.argv[1:]
+    told = SIDES[side](Path(log_folder), Path(out_folder), TURNS[: int(turns_told)])
+    sys.stdout.write(json.dumps(told) + "\n")

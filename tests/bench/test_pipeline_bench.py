@@ -1,6 +1,7 @@
 """The generator writes logs that decode whole; all sides that need no Spark agree on them; a difference is seen."""
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -8,7 +9,8 @@ from muster_pipeline import store
 from muster_pipeline.sources.folder import list_segments
 
 from bench.pipeline import sides
-from bench.pipeline.__main__ import number, table, unequal
+from bench.pipeline.__main__ import number, unequal
+from bench.pipeline.document import Run, section
 from bench.pipeline.generate import BATCHES_PER_ROUND, LOG_PARTITIONS, Shape, make
 
 SHAPE = Shape(rounds=3)
@@ -36,6 +38,25 @@ def test_a_generated_log_is_sound_and_always_the_same(log: Path, tmp_path: Path)
         assert (again / path.relative_to(log)).read_bytes() == path.read_bytes()
 
 
+def run_of(told: dict[str, dict[str, Any]], records: int = SHAPE.records) -> Run:
+    return Run(records=records, log_bytes=1, when="now", load=0, stolen_ticks=0, machine={"cores": "2"}, told=told)
+
+
+def test_a_target_that_is_missed_says_why_and_one_that_is_held_does_not() -> None:
+    peer = {"took_s": [30.0, 25.0], "decode_s": 9.0, "peak_bytes": 1 << 20}
+    fast = {"took_s": [40.0, 20.0], "worker_rss": 500 << 20, "peak_bytes": 1 << 30, "tables": "x"}
+    slow = fast | {"took_s": [301.0], "worker_rss": 700 << 20}
+    held = section(run_of({"spark": fast, "duckdb": peer}, 4_000_000), {"share": "no"})
+    assert "workers ≤ 600 MiB: 500 MiB, held" in held
+    assert "best peer (duckdb): 1.25x, held" in held
+    assert "missed" not in held
+    assert "5 min" not in held, "the bound on time is for 100M records"
+    missed = section(run_of({"spark": slow, "duckdb": peer}, 99_000_000), {"share": "it makes more tables"})
+    assert "pipeline_99M" in missed
+    assert "≤ 5 min: 301 s, **missed**: reason not yet known" in missed
+    assert "0.08x, **missed**: it makes more tables" in missed
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_processes_duckdb_and_polars_agree(log: Path, tmp_path: Path) -> None:
@@ -48,7 +69,8 @@ def test_processes_duckdb_and_polars_agree(log: Path, tmp_path: Path) -> None:
     rows = sides.result(told["processes"])
     assert sum(rows["commits"].to_pylist()) == SHAPE.records
     assert sum(rows["idle_commits"].to_pylist()) > 0
-    assert all(name in table(told, SHAPE.records) for name in told)
+    text = section(run_of(told), {})
+    assert all(f"| {name} |" in text for name in told)
     changed = pq.read_table(told["polars"]["result"])
     pq.write_table(changed.slice(1), told["polars"]["result"])
     assert unequal(told) == ["commit_rate of polars is not that of processes"]

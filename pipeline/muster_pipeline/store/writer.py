@@ -76,7 +76,7 @@ class TableWriter:
         if self._parquet is None:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._draft = self._folder / f"{len(self._done):04}-{self._attempt}{DRAFT_SUFFIX}"
-            self._parquet = pq.ParquetWriter(self._draft, self._table.schema, **_encodings(self._table.schema))
+            self._parquet = pq.ParquetWriter(self._draft, self._table.schema, **encodings(self._table.schema))
         self._parquet.write_table(_compact(rows), row_group_size=ROW_GROUP_ROWS)
         self._file_rows += rows.num_rows
         if self._file_rows >= FILE_ROWS:
@@ -112,8 +112,8 @@ def close_all(writers: Iterable[TableWriter]) -> tuple[FileEntry, ...]:
         return tuple(entry for entries in pool.map(TableWriter.close, writers) for entry in entries)
 
 
-def _encodings(schema: pa.Schema) -> dict[str, Any]:
-    """Settings of the Parquet writer."""
+def encodings(schema: pa.Schema) -> dict[str, Any]:
+    """Settings of the Parquet writer for rows of such columns."""
     words = [field.name for field in schema if pa.types.is_string(field.type)]
     words += [f"{field.name}.list.element" for field in schema if pa.types.is_list(field.type)]
     numbers = [field.name for field in schema if field.type in (pa.int32(), pa.int64())]
