@@ -1,11 +1,15 @@
 """The same for Muster's own log, a copy on every replica: classic, static and simple groups, own record types."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from kafka import TopicPartition
+from kafka.admin import KafkaAdminClient
+from kafka.structs import OffsetAndMetadata
 from muster_pipeline.schemas.records import RECORDS
 from muster_pipeline.sources import live
 from muster_pipeline.sources.cluster import EARLIEST, LATEST, Cluster
@@ -18,6 +22,7 @@ from tests.pipeline.golden.log_view import LogView, read
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.java, pytest.mark.clients, pytest.mark.timeout(600)]
 
+UNKNOWN_MEMBER_ID = 25
 SETTINGS = {"offsets.retention.check.interval.ms": "500", "group.initial.rebalance.delay.ms": "0"}
 
 
@@ -79,6 +84,16 @@ def test_generations_are_the_coordinators(golden: Golden) -> None:
         who = (one["member_id"], one["instance_id"])
         assert golden.life.heartbeat(group, generation, *who) == 0
         assert golden.life.heartbeat(group, generation + 1, *who) == 22
+
+
+def test_offsets_of_a_group_with_members_are_not_altered_and_each_partition_says_so(golden: Golden) -> None:
+    """Clients do not raise for it: the answer has an error a partition, and who does not look takes it for done."""
+    places = [TopicPartition("flights", number) for number in range(2)]
+    with closing(KafkaAdminClient(bootstrap_servers=golden.described.bootstrap)) as admin:
+        before = admin.list_group_offsets("classic")["classic"]
+        refused = admin.alter_group_offsets("classic", {one: OffsetAndMetadata(999, "", -1) for one in places})
+        assert {one: error.errno for one, error in refused.items()} == dict.fromkeys(places, UNKNOWN_MEMBER_ID)
+        assert admin.list_group_offsets("classic")["classic"] == before
 
 
 def test_fetch_gives_the_same_rows_as_the_files(golden: Golden) -> None:

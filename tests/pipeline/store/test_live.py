@@ -17,6 +17,7 @@ from muster_pipeline.transforms.settings import FoldSettings
 from muster_pipeline.verify.tables import check, same_rows
 
 from tests.pipeline import logs
+from tests.pipeline.fleet import group_bytes
 from tests.pipeline.store import logfolder
 from tests.pipeline.store.logfolder import generation
 from tests.pipeline.store.test_build import content
@@ -69,11 +70,20 @@ def base_and_last(data: bytes, at: int) -> tuple[int, int]:
 
 
 def log(partition: int) -> list[logs.Batch]:
-    """Groups that rebalance, commits, and a group record whose value is broken, in each partition."""
+    """Groups of both protocols in turns, commits, and group records whose value is broken, in each partition."""
     broken = logs.Record(key=generation("bad", 1, {}).key, value=b"\x00\x03\xff")
-    head = logs.Batch(records=[generation(f"g{partition}", 1, {"a": {"t": [0, 1]}})], timestamp_ms=logs.NOW_MS)
+    broken_epoch = logs.Record(key=group_bytes.epoch("worse", 1).key, value=b"\x00\x00\x01")
+    begun = [group_bytes.member("next", "m", ["t"]), group_bytes.epoch("next", 1)]
+    reached = [group_bytes.target_epoch("next", 1), group_bytes.current("next", "m", 1, {b"t" * 16: [0]}, {})]
+    head = logs.Batch(records=[*begun, generation(f"g{partition}", 1, {"a": {"t": [0, 1]}})], timestamp_ms=logs.NOW_MS)
     between = logs.Batch(
-        records=[broken, generation(f"g{partition}", 2, {"a": {"t": [0]}, "b": {"t": [1]}}, at=90_000)],
+        records=[
+            broken_epoch,
+            broken,
+            *reached,
+            generation(f"g{partition}", 2, {"a": {"t": [0]}, "b": {"t": [1]}}, at=90_000),
+            group_bytes.epoch("next", 2),
+        ],
         timestamp_ms=logs.NOW_MS + 90_000,
     )
     commits = logfolder.commits(4, [f"g{partition}", "other"], 2)
@@ -88,7 +98,7 @@ def batch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("batch")
     build(None, LiveInput.whole("b", "c", connect=Cluster(COUNT)), root, SETTINGS)
     assert store.read("records", root).num_rows > COUNT
-    assert store.read("quarantine", root)["scope"].to_pylist() == ["record", "record"]
+    assert store.read("quarantine", root)["scope"].to_pylist() == ["record"] * 4
     return root
 
 
