@@ -4,6 +4,7 @@ from itertools import combinations
 from typing import Any
 
 from tests.pipeline.fleet.reader import CLASSIC, Row, Silver
+from tests.pipeline.tables.oracle import Commits, first_appearance
 
 Place = tuple[str, int]
 Members = dict[str, Row]
@@ -155,3 +156,53 @@ def _even(told: Row, counts: list[int]) -> Row:
         "max_over_mean": max(counts) * len(counts) / total if total else None,
         "gini": pairs / (len(counts) * total) if total else None,
     }
+
+
+def expiry(rows: list[Row], commits: Commits, gold: Gold, retention_ms: int) -> list[Row]:
+    """KIP-211 for every committed offset at the log's end."""
+    last: dict[tuple[str, str, int], Row] = {}
+    for _, _, key, offset, row in commits.effects:
+        if offset is None:
+            last.pop(key, None)
+        else:
+            last[key] = row
+    found = []
+    for key in first_appearance(rows):
+        if key not in last:
+            continue
+        group, topic, partition = key
+        stamp, explicit = last[key]["commit_timestamp_ms"], last[key]["expire_timestamp_ms"]
+        kind, state, rule, base = _rule(gold, group, topic, stamp)
+        if key in commits.open_keys:
+            rule = "pending_transaction"
+        if rule in ("subscribed", "rebalancing", "pending_transaction"):
+            base, explicit = None, None
+        elif explicit is not None:
+            rule, base = "explicit", None
+        found.append(
+            {"group_id": group, "topic": topic, "partition": partition, "rule": rule}
+            | {"committed_offset": last[key]["committed_offset"], "commit_timestamp_ms": stamp}
+            | {"group_kind": kind, "group_state": state, "base_timestamp_ms": base}
+            | {"retention_ms": None if base is None else retention_ms}
+            | {"expires_at_ms": explicit if base is None else base + retention_ms}
+        )
+    return found
+
+
+def _rule(gold: Gold, group: str, topic: str, stamp: int) -> tuple[str, str, str, int | None]:
+    """Kind, state, rule, and the time from which retention counts."""
+    if group in gold.classic:
+        known = gold.classic[group]
+        names = {"rebalance": "preparing", "candidate": "completing", "completed": "stable", "empty": "empty"}
+        state = names[known["stage"]]
+        if state == "empty":
+            return "classic", state, "empty_group", known["since"]
+        if state != "stable":
+            return "classic", state, "rebalancing", None
+        subscribes = any(topic in one["topics"] for one in known["view"]["members"].values())
+        return "classic", state, "subscribed" if subscribes else "not_subscribed", stamp
+    if group in gold.consumer:
+        members = gold.consumer[group]["members"].values()
+        subscribes = any(topic in one["subscribed_topics"] for one in members)
+        return "consumer", "stable" if members else "empty", "subscribed" if subscribes else "not_subscribed", stamp
+    return "simple", "simple", "simple_group", stamp

@@ -21,7 +21,7 @@ from muster_pipeline.transforms.settings import FoldSettings
 
 from tests.pipeline import oracle as bytes_oracle
 from tests.pipeline.fleet import damaged, lives, sql
-from tests.pipeline.fleet.groups import Gold
+from tests.pipeline.fleet.groups import Gold, expiry
 from tests.pipeline.fleet.reader import Silver
 from tests.pipeline.tables import oracle
 from tests.pipeline.tables.generated import heads_table
@@ -148,6 +148,7 @@ def test_gold_is_what_a_plain_reader_says(fleet: Fleet, number: int) -> None:
     assert_told(fleet.made("commits", number), commits.rows)
     assert_told(fleet.made("commit_rate", number), oracle.rate(rows, commits))
     assert_told(fleet.made("lag", number), oracle.lag(rows, commits, heads))
+    assert_told(fleet.made("expiry", number), expiry(rows, commits, groups, sql.RETENTION_MS))
     assert_told(fleet.made("stalls", number), oracle.stalls(rows, commits, heads, sql.STALL_MIN_MS))
 
 
