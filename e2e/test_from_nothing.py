@@ -57,6 +57,7 @@ def test_the_readme_leads_to_a_healthy_group(flights: Client, node: Description)
     assert all(re.fullmatch(r"flights:\d(-\d|,\d)", part) for part in owned), owned
     assert status["partitions"]["assigned"] == status["partitions"]["committed"] == PARTITIONS
     assert status["lastRebalance"]["cause"] != "UnknownCause"
+    assert re.search(r"the coordinator says: .* join", status["lastRebalance"]["message"])
     for kind in ("Ready", "StaticMembership", "ClusterReachable"):
         assert condition({"status": status}, kind)["status"] == "True"
     for word in ("Last Rebalance", "flights-0", "flights:", "StaticMembership", "MembersStatic"):

@@ -164,7 +164,8 @@ def _canonical(value: Json) -> str:
 
 
 def _empty(value: Json) -> bool:
-    return value is None or (isinstance(value, Mapping | Sequence) and len(value) == 0)
+    """The server drops nothing, {} and []. A wanted 0, false or "" is a value: absent, it is missing."""
+    return value is None or (isinstance(value, Mapping | list | tuple) and len(value) == 0)
 
 
 def _same_scalar(live: Json, desired: Json) -> bool:

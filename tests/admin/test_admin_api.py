@@ -76,6 +76,8 @@ def describe(state: str = "Stable", *, known: bool = True, error: int = 0) -> De
         state=state,
         known=known,
         generation=5,
+        rebalanced_at_ms=1_700_000_000_000,
+        rebalance_reason="left",
         protocol_type="consumer",
         protocol="range",
         members=(member, other),
@@ -126,6 +128,7 @@ def test_a_group_comes_with_members_assignments_and_offsets(tmp_path: Path) -> N
         status, document = await h.ask("GET", "/v1/groups/g", template="/v1/groups/{group}")
         assert status == 200
         assert (document["generation"], document["state"], document["coordinator"]) == (5, "Stable", 0)
+        assert (document["last_rebalance_ms"], document["last_rebalance_reason"]) == (1_700_000_000_000, "left")
         assert document["members"][0]["assignment"] == [{"topic": "flights", "partitions": [0, 3]}]
         assert document["members"][1]["assignment"] is None, "bytes that are no assignment are shown, not believed"
         assert [(o["partition"], o["offset"]) for o in document["offsets"]] == [(0, 17)]

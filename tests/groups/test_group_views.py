@@ -4,7 +4,7 @@ from muster_coordinator import limits
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.requests import DescribeGroup, ListGroups
 
-from tests.groups.host import Host, Member, commit, leave, listed, stable
+from tests.groups.host import Host, Member, commit, join, leave, listed, settle, stable
 
 
 def describe(host: Host, group: str = "g"):
@@ -49,6 +49,54 @@ def test_empty_and_simple_groups():
     empty, simple = describe(host), describe(host, "s")
     assert (empty.state, empty.protocol_type, empty.protocol, empty.members) == ("Empty", "consumer", "", ())
     assert (simple.state, simple.protocol_type, simple.known) == ("Empty", "", True)
+
+
+def test_the_last_rebalance_has_its_end_and_its_cause():
+    host = Host()
+    leader, follower = stable(host)
+    first = describe(host)
+    assert first.rebalanced_at_ms == host.wall
+    assert first.rebalance_reason == "a member joined the empty group"
+    host.advance(5_000)
+    assert describe(host).rebalanced_at_ms == first.rebalanced_at_ms, "nothing has happened"
+
+    host.ask(leave(follower.id))
+    under_way = describe(host)
+    assert (under_way.state, under_way.rebalanced_at_ms) == ("PreparingRebalance", None)
+    assert under_way.rebalance_reason == "left"
+    host.ask(leave(leader.id))
+    over = describe(host)
+    assert (over.state, over.rebalanced_at_ms) == ("Empty", host.wall)
+
+
+def test_a_static_member_that_comes_back_is_no_rebalance():
+    host = Host()
+    members = [Member(host, instance=f"i{n}").join() for n in range(2)]
+    host.advance(0)
+    settle(host, members)
+    before = describe(host)
+    host.advance(5_000)
+    assert host.ask(join(instance="i1")).error == 0
+    after = describe(host)
+    assert (after.state, after.generation) == ("Stable", before.generation)
+    assert after.members[1].member != before.members[1].member
+    assert after.rebalanced_at_ms == before.rebalanced_at_ms
+
+
+def test_another_leader_knows_when_and_not_why():
+    host = Host()
+    stable(host)
+    before = describe(host)
+    host.crash()
+    after = describe(host)
+    assert (after.rebalanced_at_ms, after.rebalance_reason) == (before.rebalanced_at_ms, None)
+
+
+def test_a_group_that_never_had_a_generation_never_rebalanced():
+    host = Host()
+    host.ask(commit(group="s"))
+    for group in ("s", "unknown"):
+        assert (describe(host, group).rebalanced_at_ms, describe(host, group).rebalance_reason) == (None, None)
 
 
 def test_list_and_its_filters():

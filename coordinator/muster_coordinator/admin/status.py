@@ -99,6 +99,8 @@ def group_document(
         "offsets_partition": partition,
         "state": description.state,
         "generation": description.generation,
+        "last_rebalance_ms": description.rebalanced_at_ms,
+        "last_rebalance_reason": description.rebalance_reason,
         "protocol_type": description.protocol_type,
         "protocol": description.protocol,
         "members": [_member_document(member, description.protocol_type) for member in description.members],

@@ -33,6 +33,8 @@ def describe(core: Core, now: Now, ticket: int, request: DescribeGroup) -> None:
             group=request.group,
             state=live.state.value,
             generation=live.group.generation,
+            rebalanced_at_ms=_rebalanced_at_ms(live.group) if live.phase is None else None,
+            rebalance_reason=live.rebalance_reason,
             protocol_type=live.roster.protocol_type or "",
             protocol=protocol or "",
             members=members,
@@ -51,5 +53,12 @@ def _without_members(core: Core, group_id: str) -> DescribeGroupAnswer:
         group=group_id,
         state=State.EMPTY.value,
         generation=group.generation,
+        rebalanced_at_ms=_rebalanced_at_ms(group),
         protocol_type=group.protocol_type or "",
     )
+
+
+def _rebalanced_at_ms(group: ClassicGroup) -> int | None:
+    """A group is Stable or Empty since its last rebalance ended; generation 0 was made by none."""
+    over = group.state in (State.STABLE, State.EMPTY) and group.generation > 0
+    return group.state_timestamp_ms if over and group.state_timestamp_ms >= 0 else None

@@ -82,12 +82,12 @@ def rebalance_record(group_id: str, group: ClassicGroup, reason: str) -> KeyAndV
         group.leader,
         group.state_timestamp_ms,
         _own_members(group),
-        reason[:_REASON_CHARS_MAX],
+        reason[:REASON_CHARS_MAX],
     )
     return encode_rebalance_key(group_id), encode_rebalance(value)
 
 
-_REASON_CHARS_MAX = 255
+REASON_CHARS_MAX = 255
 """As clients truncate it (KIP-800)."""
 
 

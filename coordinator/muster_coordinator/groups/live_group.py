@@ -43,8 +43,8 @@ class LiveGroup:
     """One group on its leader."""
 
     __slots__ = (
-        "group", "id", "join_timer", "owed", "owed_timer", "pending", "phase", "rebalance_started_ms", "roster",
-        "sessions", "sync_timer", "sync_waits", "syncs",
+        "group", "id", "join_timer", "owed", "owed_timer", "pending", "phase", "rebalance_reason",
+        "rebalance_started_ms", "roster", "sessions", "sync_timer", "sync_waits", "syncs",
     )  # fmt: skip
 
     def __init__(self, group_id: str, group: ClassicGroup) -> None:
@@ -66,6 +66,8 @@ class LiveGroup:
         self.owed: str | None = None
         """Why a rebalance must be started as soon as it can be."""
         self.rebalance_started_ms: int | None = None
+        self.rebalance_reason: str | None = None
+        """Why the last rebalance began. Not stored: another leader does not know it."""
 
     @property
     def state(self) -> State:

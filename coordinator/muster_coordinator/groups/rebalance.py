@@ -16,7 +16,12 @@ from muster_coordinator.groups.classic_group import ClassicGroup, State
 from muster_coordinator.groups.core import Core
 from muster_coordinator.groups.effects import Now
 from muster_coordinator.groups.flights import Flight
-from muster_coordinator.groups.group_records import candidate_record, metadata_record, rebalance_record
+from muster_coordinator.groups.group_records import (
+    REASON_CHARS_MAX,
+    candidate_record,
+    metadata_record,
+    rebalance_record,
+)
 from muster_coordinator.groups.live_group import JoinPhase, LiveGroup, ParkedJoin
 from muster_coordinator.groups.member import Member
 from muster_coordinator.groups.requests import (
@@ -66,6 +71,8 @@ def store_rebalance(
     )
 
     def applied(then: Now) -> None:
+        if live.phase is None:
+            live.rebalance_reason = reason[:REASON_CHARS_MAX]
         turn_away(core, live, gone)
         interrupt(core, then, live, stored)
         done(then)
@@ -123,6 +130,7 @@ def start_initial(core: Core, now: Now, live: LiveGroup) -> None:
     phase.delay_ms = core.config.initial_rebalance_delay_ms
     phase.remaining_ms = max(live.roster.max_rebalance_timeout_ms() - phase.delay_ms, 0)
     live.rebalance_started_ms = now.monotonic_ms
+    live.rebalance_reason = "a member joined the empty group"
     core.stats.rebalances_started += 1
     core.deadlines.arm(live.join_timer, now.monotonic_ms + phase.delay_ms)
 

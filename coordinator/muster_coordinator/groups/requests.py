@@ -202,7 +202,11 @@ class DescribeGroupAnswer:
     known: bool = True
     """False: there is no such group (v6+ answers 69, before: Dead with 0)."""
     generation: int = -1
-    """Not on Kafka's wire; for /v1 and metrics."""
+    """Not on Kafka's wire; for /v1 and metrics. So are the next two."""
+    rebalanced_at_ms: int | None = None
+    """Wall clock of its coordinator when the last rebalance ended; None while one is under way or there was none."""
+    rebalance_reason: str | None = None
+    """Why the last one began, if this coordinator saw it begin."""
     protocol_type: str = ""
     protocol: str = ""
     members: tuple[DescribedMember, ...] = ()

@@ -63,7 +63,7 @@ def _replace_in_stable(
         protocol_type=group.protocol_type,
         protocol=group.protocol,
         leader=leader,
-        state_timestamp_ms=now.wall_ms,
+        state_timestamp_ms=group.state_timestamp_ms,  # it stays in its state
         members=members,
     )
     records: tuple[Record, ...] = (metadata_record(live.id, stored),)

@@ -23,6 +23,7 @@ from muster_operator.world.views import StatefulSetView, Unknown
 SETTLED = ("Stable", "Empty", "Dead")
 MOVING = ("PreparingRebalance", "CompletingRebalance")
 
+_SAYS = "; the coordinator says: "
 Record = Mapping[str, Any]
 """`{"time", "cause", "message", "generation"}`: `status.lastRebalance`."""
 
@@ -65,13 +66,20 @@ def _completed(world: GroupWorld, group: GroupView, known: Record, joined: list[
         found["generation"] = group.generation
     if group.state in SETTLED and group.last_rebalance_ms is not None:
         found["time"] = timestamp(group.last_rebalance_ms)
+    if _SAYS not in found["message"]:
+        found["message"] = _with_word(found["message"], group)
     return found
 
 
 def _explained(world: GroupWorld, group: GroupView, joined: list[str], left: list[str]) -> dict[str, str]:
     cause, message = _cause(world, joined, left)
+    return {"cause": str(cause), "message": _with_word(message, group)}
+
+
+def _with_word(message: str, group: GroupView) -> str:
+    """While members still move the coordinator's word may be about the rebalance before."""
     said = group.last_rebalance_reason if group.state in SETTLED else None
-    return {"cause": str(cause), "message": f"{message}; the coordinator says: {said}" if said else message}
+    return f"{message}{_SAYS}{said}" if said else message
 
 
 def _moved(stored: Mapping[str, Any], group: GroupView) -> tuple[list[str], list[str]]:

@@ -44,6 +44,14 @@ def test_what_was_applied_has_not_drifted() -> None:
     assert drifted(stored(MANIFEST), MANIFEST) is None
 
 
+@pytest.mark.parametrize(
+    ("wanted", "missing"), [(0, True), (False, True), ("", True), (None, False), ({}, False), ([], False)]
+)
+def test_a_wanted_zero_is_wanted(wanted: Any, missing: bool) -> None:
+    """A server drops what is empty. It does not drop a 0 that we ask for without meaning another value by it."""
+    assert covers({"other": 1}, {"other": 1, "field": wanted}) is not missing
+
+
 def test_a_field_that_is_no_longer_wanted_is_drift() -> None:
     """The live object covers what is wanted now, and yet has to be written: the field must vanish."""
     less = {**MANIFEST, "spec": {"x": 1}}

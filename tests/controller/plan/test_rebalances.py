@@ -127,3 +127,18 @@ def test_the_coordinators_own_word_is_added() -> None:
     record = last_rebalance(group_world(pods=PODS[:2], group=view, status=stored(*THREE)))
     assert record is not None
     assert "session of g-2 expired" in record["message"]
+
+
+def test_the_word_comes_when_the_rebalance_is_over() -> None:
+    """While members move, what the coordinator tells is about the rebalance before."""
+    moving = group_view(static(0, 1), state="PreparingRebalance", last_rebalance_reason="an older one")
+    record = last_rebalance(group_world(pods=PODS[:2], group=moving, status=stored(*THREE), replicas=2))
+    assert record is not None
+    assert "coordinator" not in record["message"]
+    over = group_view(static(0, 1), generation=8, last_rebalance_ms=NOW_MS, last_rebalance_reason="scaled down")
+    for _ in range(2):
+        status = stored("g-0", "g-1", state="PreparingRebalance", lastRebalance=record)
+        record = last_rebalance(group_world(pods=PODS[:2], group=over, status=status, replicas=2))
+        assert record is not None
+        assert record["message"].endswith("; the coordinator says: scaled down")
+        assert record["message"].count("the coordinator says") == 1
