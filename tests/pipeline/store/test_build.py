@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import duckdb
+import polars as pl
 import pyspark
 import pytest
 from muster_pipeline import store
@@ -109,6 +111,25 @@ def test_the_plan_of_the_stage_has_no_exchange(spark: SparkSession, log: Path, t
     assert "Exchange" not in plan
     assert "Exchange" in distribute.plan(frame.groupBy("table").count()), "the check would see one"
     assert frame.rdd.getNumPartitions() == 3
+
+
+def test_duckdb_and_polars_read_every_file_as_arrow_does(plain: Path) -> None:
+    for name in store.published(plain).tables:
+        paths = [str(path) for path in store.files(name, plain)]
+        if paths:
+            rows = store.read(name, plain).to_pylist()
+            assert duckdb.read_parquet(paths, hive_partitioning=False).to_arrow_table().to_pylist() == rows, name
+            assert pl.read_parquet(paths, hive_partitioning=False).to_dicts() == rows, name
+
+
+@pytest.mark.pipeline
+@pytest.mark.timeout(600)
+def test_spark_reads_every_file_as_arrow_does(spark: SparkSession, plain: Path) -> None:
+    for name in store.published(plain).tables:
+        paths = [str(path) for path in store.files(name, plain)]
+        if paths:
+            found = spark.read.parquet(*paths).toArrow().to_pylist()
+            assert sorted(found, key=str) == sorted(store.read(name, plain).to_pylist(), key=str), name
 
 
 def test_gold_made_from_bronze_is_gold_made_from_the_log(plain: Path, tmp_path: Path) -> None:
