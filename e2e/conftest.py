@@ -163,11 +163,13 @@ def shared(operator: Client, node: Description, request: pytest.FixtureRequest) 
 
 def tell(request: pytest.FixtureRequest, *lines: str) -> None:
     """To whoever watches the run, whatever is captured."""
-    reporter = request.config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None:
-        reporter.ensure_newline()
-        for line in lines:
-            reporter.write_line(line)
+    plugins = request.config.pluginmanager
+    reporter, capture = plugins.get_plugin("terminalreporter"), plugins.get_plugin("capturemanager")
+    if reporter is not None and capture is not None:
+        with capture.global_and_fixture_disabled():
+            reporter.ensure_newline()
+            for line in lines:
+                reporter.write_line(line)
 
 
 @pytest.fixture
