@@ -29,6 +29,7 @@ DOCUMENT = HERE.parent / "docs" / "benchmarks.md"
 REASONS = HERE / "reasons.toml"
 SIDE_SECONDS_MAX = 7_200
 SAMPLE_EVERY_S = 0.5
+TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 BYTES_PER_RECORD = 130
 QUIET_LOAD_MAX = 1.0
 SETTLE_SECONDS_MAX = 90
@@ -37,37 +38,47 @@ ONE_TURN_FROM = 50_000_000
 """Records from which each side runs once: a second turn says little there and takes minutes."""
 
 
-class Peak(threading.Thread):
-    """Largest proportional memory (shared pages counted once) of a process and all its descendants."""
+class Usage(threading.Thread):
+    """Of a process and all its descendants: largest proportional memory (shared pages once), and CPU time.
+
+    CPU is what was seen last of each process: up to SAMPLE_EVERY_S of one that ends is missed.
+    """
 
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
         self._root, self._ended = pid, threading.Event()
+        self._cpu_s: dict[int, float] = {}
         self.bytes = 0
 
     def run(self) -> None:
         while not self._ended.wait(SAMPLE_EVERY_S):
-            self.bytes = max(self.bytes, sum(proportional_bytes(pid) for pid in family(self._root)))
+            found = family(self._root)
+            self._cpu_s |= found
+            self.bytes = max(self.bytes, sum(proportional_bytes(pid) for pid in found))
 
-    def stop(self) -> int:
+    def stop(self) -> dict[str, float]:
         self._ended.set()
         self.join()
-        return self.bytes
+        return {"peak_bytes": self.bytes, "cpu_s": sum(self._cpu_s.values())}
 
 
-def family(root: int) -> set[int]:
+def family(root: int) -> dict[int, float]:
+    """CPU seconds so far, by process id, of `root` and its descendants."""
     parents: dict[int, int] = {}
+    cpu_s: dict[int, float] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
-            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
-        except (OSError, IndexError):
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
             continue
+        pid = int(stat.parent.name)
+        parents[pid], cpu_s[pid] = int(fields[1]), (int(fields[11]) + int(fields[12])) / TICKS_A_SECOND
     found, grown = {root}, True
     while grown:
         new = {pid for pid, parent in parents.items() if parent in found} - found
         found |= new
         grown = bool(new)
-    return found
+    return {pid: cpu_s[pid] for pid in found if pid in cpu_s}
 
 
 def proportional_bytes(pid: int) -> int:
@@ -83,18 +94,18 @@ def run_side(name: str, log: Path, out: Path, turns: int) -> dict[str, Any]:
     environment = {**os.environ, "POLARS_MAX_THREADS": str(CORES), "SPARK_LOCAL_IP": "127.0.0.1"}
     command = [sys.executable, "-m", "bench.pipeline.sides", name, str(log), str(out), str(turns)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
-    peak = Peak(process.pid)
-    peak.start()
+    usage = Usage(process.pid)
+    usage.start()
     try:
         told, errors = process.communicate(timeout=SIDE_SECONDS_MAX)
     except subprocess.TimeoutExpired as error:
         process.kill()
         raise RunFailed(f"{name} took more than {SIDE_SECONDS_MAX} s") from error
     finally:
-        memory = peak.stop()
+        used = usage.stop()
     if process.returncode:
         raise RunFailed(f"{name} failed: {errors[-2000:]}")
-    return {**json.loads(told.splitlines()[-1]), "peak_bytes": memory}
+    return {**json.loads(told.splitlines()[-1]), **used}
 
 
 def unequal(told: dict[str, dict[str, Any]]) -> list[str]:

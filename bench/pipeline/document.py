@@ -20,7 +20,7 @@ LARGE: Final = 90_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """`told`: by side, what `bench.pipeline.sides` printed and `peak_bytes`."""
+    """`told`: by side, what `bench.pipeline.sides` printed, `peak_bytes`, and `cpu_s` of all turns and the start."""
 
     records: int
     log_bytes: int
@@ -53,15 +53,16 @@ def section(run: Run, reasons: Mapping[str, str]) -> str:
 def table(run: Run) -> str:
     """A row a side."""
     lines = [
-        "| side | makes | each turn, s | records/s | peak memory, MiB | largest worker, MiB |",
-        "|---|---|--:|--:|--:|--:|",
+        "| side | makes | each turn, s | records/s | CPU of all, s | peak memory, MiB | largest worker, MiB |",
+        "|---|---|--:|--:|--:|--:|--:|",
     ]
     for name, one in run.told.items():
         makes = "all tables" if "tables" in one else f"`commit_rate` (decoding takes {one['decode_s']:.1f} s of it)"
         worker = f"{one['worker_rss'] >> 20:,}" if "worker_rss" in one else "–"
         turns = ", ".join(f"{took:.1f}" for took in one["took_s"])
         rate = run.records / run.seconds(name)
-        lines.append(f"| {name} | {makes} | {turns} | {rate:,.0f} | {one['peak_bytes'] >> 20:,} | {worker} |")
+        cost = f"{one['cpu_s']:.0f} | {one['peak_bytes'] >> 20:,}"
+        lines.append(f"| {name} | {makes} | {turns} | {rate:,.0f} | {cost} | {worker} |")
     return "\n".join(lines)
 
 

@@ -43,8 +43,8 @@ def run_of(told: dict[str, dict[str, Any]], records: int = SHAPE.records) -> Run
 
 
 def test_a_target_that_is_missed_says_why_and_one_that_is_held_does_not() -> None:
-    peer = {"took_s": [30.0, 25.0], "decode_s": 9.0, "peak_bytes": 1 << 20}
-    fast = {"took_s": [40.0, 20.0], "worker_rss": 500 << 20, "peak_bytes": 1 << 30, "tables": "x"}
+    peer = {"took_s": [30.0, 25.0], "decode_s": 9.0, "peak_bytes": 1 << 20, "cpu_s": 9.0}
+    fast = {"took_s": [40.0, 20.0], "worker_rss": 500 << 20, "peak_bytes": 1 << 30, "cpu_s": 60.0, "tables": "x"}
     slow = fast | {"took_s": [301.0], "worker_rss": 700 << 20}
     held = section(run_of({"spark": fast, "duckdb": peer}, 4_000_000), {"share": "no"})
     assert "workers ≤ 600 MiB: 500 MiB, held" in held
@@ -61,7 +61,7 @@ def test_a_target_that_is_missed_says_why_and_one_that_is_held_does_not() -> Non
 @pytest.mark.timeout(300)
 def test_processes_duckdb_and_polars_agree(log: Path, tmp_path: Path) -> None:
     told = {
-        name: {**sides.SIDES[name](log, tmp_path / name), "peak_bytes": 1 << 20}
+        name: {**sides.SIDES[name](log, tmp_path / name), "peak_bytes": 1 << 20, "cpu_s": 9.0}
         for name in ("processes", "duckdb", "polars")
     }
     assert unequal(told) == []
