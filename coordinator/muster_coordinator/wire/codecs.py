@@ -19,6 +19,10 @@ from muster_coordinator.wire.versions import VERSIONS, Api
 from muster_coordinator.wire.writer import writer
 
 Decode = Callable[[Frame, int, RequestContext], Any]
+DecodeFrom = Callable[[Frame, int, RequestContext], tuple[Any, int]]
+"""The request and the position after it."""
+BAD_BYTES = (struct.error, IndexError, UnicodeDecodeError)
+"""What reading past the end, or text that is none, raises before anybody can tell."""
 Encode = Callable[[bytearray, Any], None]
 
 HOT: dict[int, ModuleType] = {
@@ -30,11 +34,11 @@ HOT: dict[int, ModuleType] = {
 }
 
 
-def _checked(decode: Callable[[Frame, int, RequestContext], tuple[Any, int]]) -> Decode:
+def _checked(decode: DecodeFrom) -> Decode:
     def read(frame: Frame, pos: int, context: RequestContext) -> Value:
         try:
             request, pos = decode(frame, pos, context)
-        except (struct.error, IndexError, UnicodeDecodeError) as error:
+        except BAD_BYTES as error:
             raise WireError(f"request ends early or is no UTF-8: {error}") from error
         if pos > frame.end:
             raise WireError("request is longer than its frame")
@@ -46,11 +50,18 @@ def _checked(decode: Callable[[Frame, int, RequestContext], tuple[Any, int]]) ->
 @cache
 def decoder(api: int, version: int) -> Decode:
     """Body of a request of a served version. Raises WireError, nothing else."""
+    return _checked(unchecked_decoder(api, version))
+
+
+@cache
+def unchecked_decoder(api: int, version: int) -> DecodeFrom:
+    """As `decoder`, for a caller that sees to what `BAD_BYTES` and the position behind the body mean."""
     hot = HOT.get(api)
     if hot is not None:
-        return _checked(hot.decoder(version))
+        decode: DecodeFrom = hot.decoder(version)
+        return decode
     read = reader(api, version)
-    return lambda frame, pos, _: read(frame, pos)
+    return lambda frame, pos, _: (read(frame, pos), frame.end)
 
 
 @cache

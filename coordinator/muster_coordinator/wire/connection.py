@@ -22,16 +22,18 @@ from muster_coordinator import limits
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code, WireError
 from muster_coordinator.ports import Clock
-from muster_coordinator.wire.codecs import decoder, encoder
+from muster_coordinator.wire.codecs import BAD_BYTES
 from muster_coordinator.wire.fairness import subject_of
-from muster_coordinator.wire.header import FIRST_BYTES, finish_answer, read_first, read_rest, served, start_answer
+from muster_coordinator.wire.header import FIRST_BYTES, ClientId, read_first
 from muster_coordinator.wire.heap_budget import Frame
+from muster_coordinator.wire.route import Route, route_of
 from muster_coordinator.wire.schema import Value
 from muster_coordinator.wire.versions import BEFORE_AUTHENTICATION, LARGE_FRAMES, VERSIONS, Api
 
 ANONYMOUS = "User:ANONYMOUS"
 _UNPACK_SIZE = struct.Struct(">i").unpack_from
 _UNPACK_SIZE_AND_API = struct.Struct(">ih").unpack_from
+_PACK_SIZE_INTO = struct.Struct(">i").pack_into
 _SIZE_BYTES = 4
 _PEEK_BYTES = 6
 
@@ -59,15 +61,14 @@ CLOSE = _Sentinel()
 class Exchange:
     """One request's place in line; calling it with the answer, once, fills the place. Handlers get it as `reply`."""
 
-    __slots__ = ("_cancel", "_connection", "_correlation", "_followed", "api", "frame", "version")
+    __slots__ = ("_cancel", "_connection", "_correlation", "_followed", "_route", "frame")
 
-    def __init__(self, connection: "Connection", api: int, version: int, correlation: int) -> None:
+    def __init__(self, connection: "Connection", route: Route, correlation: int) -> None:
         self._connection = connection
+        self._route = route
         self._correlation = correlation
         self._cancel: Callable[[], None] | None = None
         self._followed: Callable[[], None] | None = None
-        self.api = api
-        self.version = version
         self.frame: bytearray | _Sentinel | None = None
 
     def __call__(self, answer: Value) -> None:
@@ -83,9 +84,10 @@ class Exchange:
         if isinstance(answer, _Sentinel):
             self.frame = answer
         else:
-            frame = start_answer(self._correlation, self.api, self.version)
-            encoder(self.api, self.version)(frame, answer)
-            finish_answer(frame)
+            route = self._route
+            frame = route.start_answer(self._correlation)
+            route.encode(frame, answer)
+            _PACK_SIZE_INTO(frame, 0, len(frame) - _SIZE_BYTES)
             self.frame = frame
         self._connection.answered()
 
@@ -104,7 +106,7 @@ class Exchange:
 
     def hurry(self, api: int) -> None:
         """A request of `api` stands behind this one now."""
-        if self._followed is not None and api != self.api:
+        if self._followed is not None and api != self._route.api:
             self._followed()
 
     def cancel(self) -> None:
@@ -122,7 +124,7 @@ class Connection:
     """See the module. `wake` is called when answers have become ready or the connection has failed."""
 
     __slots__ = (
-        "_authenticated", "_buffered", "_chunks", "_client_host", "_clock", "_handle", "_line", "_listener", "_needed",
+        "_buffered", "_chunks", "_client_host", "_client_id", "_clock", "_handle", "_line", "_listener", "_needed",
         "_ready", "_unsent", "_wake", "connection_id", "failure", "last_request_ms", "patient", "requests", "state",
     )  # fmt: skip
 
@@ -146,6 +148,7 @@ class Connection:
         self.last_request_ms = clock.monotonic_ms()
         self._listener = listener
         self._client_host = client_host
+        self._client_id = ClientId()
         self._clock = clock
         self._handle = handle
         self._wake = wake
@@ -260,30 +263,37 @@ class Connection:
         return size
 
     def _request(self, data: bytes, pos: int, stop: int) -> None:
-        header = read_first(data, pos)
-        if self.state is State.UNAUTHENTICATED and header.api not in BEFORE_AUTHENTICATION:
+        api, version, correlation = read_first(data, pos)
+        if self.state is State.UNAUTHENTICATED and api not in BEFORE_AUTHENTICATION:
             raise WireError("request before authentication")
         self.requests += 1
-        if not served(header):
-            self._refuse_version(header.api, header.version, header.correlation)
+        route = route_of(api, version)
+        if route is None:
+            self._refuse_version(api, version, correlation)
             return
         frame = Frame(data, stop)
-        client_id, body = read_rest(frame, pos, header)
-        context = RequestContext(
-            principal=ANONYMOUS,
-            listener=self._listener,
-            connection_id=self.connection_id,
-            client_id=client_id,
-            client_host=self._client_host,
-            api_key=header.api,
-            api_version=header.version,
-            deadline_ms=self.last_request_ms + limits.PROPOSAL_TIMEOUT_MS,
-        )
-        request = decoder(header.api, header.version)(frame, body, context)
+        client_id = self._client_id
+        try:
+            body = client_id.read(frame, pos + FIRST_BYTES, flexible=route.flexible)
+            context = RequestContext(
+                principal=ANONYMOUS,
+                listener=self._listener,
+                connection_id=self.connection_id,
+                client_id=client_id.text,
+                client_host=self._client_host,
+                api_key=api,
+                api_version=version,
+                deadline_ms=self.last_request_ms + limits.PROPOSAL_TIMEOUT_MS,
+            )
+            request, end = route.decode(frame, body, context)
+        except BAD_BYTES as error:
+            raise WireError(f"request ends early or is no UTF-8: {error}") from error
+        if end > stop:
+            raise WireError("request is longer than its frame")
         if self.patient:
             for waiting in tuple(self._line):
-                waiting.hurry(header.api)
-        exchange = Exchange(self, header.api, header.version, header.correlation)
+                waiting.hurry(api)
+        exchange = Exchange(self, route, correlation)
         self._line.append(exchange)
         self._handle(context, request, exchange)
 
@@ -291,7 +301,9 @@ class Connection:
         """ApiVersions in a version unknown here is answered in version 0 with its own range (KIP-511)."""
         if api != Api.API_VERSIONS:
             raise WireError(f"API {api} version {version} is not served")
-        exchange = Exchange(self, api, 0, correlation)
+        oldest = route_of(api, 0)
+        assert oldest is not None
+        exchange = Exchange(self, oldest, correlation)
         self._line.append(exchange)
         low, high = VERSIONS[Api.API_VERSIONS].min, VERSIONS[Api.API_VERSIONS].max
         ranges = [{"api_key": int(Api.API_VERSIONS), "min_version": low, "max_version": high}]
