@@ -159,6 +159,27 @@ def test_a_start_that_fails_leaves_nothing(before: Machine, monkeypatch: pytest.
     assert machine() == before
 
 
+FREEZE = f"""
+mkdir /sys/fs/cgroup/freezer/ice
+{SLEEPER} &
+until grep -q sleep /proc/$!/comm; do :; done
+echo $! > /sys/fs/cgroup/freezer/ice/cgroup.procs
+echo FROZEN > /sys/fs/cgroup/freezer/ice/freezer.state
+"""
+
+
+def test_a_frozen_process_ends_with_the_box(before: Machine) -> None:
+    """Docker pauses a container so. On version 1 a frozen process does not even die by KILL."""
+    if cgroups.hierarchies()[0].version != 1:
+        pytest.skip("cgroup version 2: frozen processes die like others")
+    box = Box(NAME)
+    box.up(tied=False)
+    assert box.run(["sh", "-c", FREEZE], timeout_s=10) == 0
+    assert any(line.startswith(SLEEPER) for line in _processes())
+    box.down()
+    assert machine() == before
+
+
 def test_two_boxes_do_not_meet(before: Machine) -> None:
     first, second = Box(NAME), Box(f"{NAME}-too")
     first.up(tied=True)

@@ -109,7 +109,7 @@ class Box:
         """A command line that runs `argv` inside, in the caller's folder; `timeout` inside ends it in time."""
         record = self._read()
         if record is None or not self.running():
-            raise Broken(f"box {self.name} is not up; start it with `make e2e-up`")
+            raise Broken(f"box {self.name} is not up; start it with `make e2e-up` or `make kind-up`")
         assignments = [f"{name}={value}" for name, value in (env or {}).items()]
         limit = ["timeout", "--foreground", f"--kill-after={KILL_GRACE_S}", str(int(timeout_s))]
         enter = ["nsenter", f"--target={record.pid}", *SPACES, "--cgroup", "--wd=/", "--"]
@@ -140,6 +140,7 @@ class Box:
         record = self._read()
         if record is not None and self.running():
             os.kill(record.pid, signal.SIGKILL)  # PID 1 of a namespace ignores TERM
+            cgroups.thaw([Path(group) for group in record.groups])  # it waits for all the others
             deadline = time.monotonic() + DOWN_TIMEOUT_S
             while self.running():
                 if time.monotonic() > deadline:

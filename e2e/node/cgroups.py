@@ -10,6 +10,7 @@ down; where the mount's root is a container's own group with processes in it, th
 Delegation without root is not attempted.
 """
 
+import contextlib
 import os
 import time
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from pathlib import Path, PurePosixPath
 from e2e.node.errors import Broken, Unavailable
 
 LEAF = "muster-machine"
+FREEZER = "freezer.state"  # the root of the hierarchy has none
 REMOVE_TIMEOUT_S = 10.0
 
 
@@ -122,6 +124,15 @@ def join(groups: Sequence[Path]) -> None:
         inner = group / "init"  # version 2, once the box runs: the group itself must stay free of processes
         target = inner if inner.is_dir() else group
         (target / "cgroup.procs").write_text("0")  # the writer, whatever its PID namespace
+
+
+def thaw(groups: Sequence[Path]) -> None:
+    """Thaw all in and below `groups`: on version 1 a frozen process does not die, not even by KILL."""
+    for group in groups:
+        for folder, _, files in os.walk(group):
+            if FREEZER in files:
+                with contextlib.suppress(FileNotFoundError):  # it ended and was removed meanwhile
+                    (Path(folder) / FREEZER).write_text("THAWED")
 
 
 def remove(groups: Sequence[Path]) -> None:
