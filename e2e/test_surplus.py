@@ -114,3 +114,9 @@ def test_a_refusal_of_the_api_server_is_told_and_heals(operator: Client, namespa
     namespace.kubectl("annotate", "cc/main", "example.com/nudge=free", "--overwrite")
     cluster.ready()
     until("calm", lambda: condition(cluster.read(), "Degraded")["status"] == "False", 30)
+
+    # Local volumes cannot grow, which only their StorageClass knows.
+    namespace.kubectl("patch", "cc/main", "--type=merge", '--patch={"spec":{"storage":{"size":"2Gi"}}}')
+    until("word", lambda: condition(cluster.read(), "Degraded").get("reason") == "StorageRefused", 60)
+    assert "data-main-0 cannot be made 2Gi" in condition(cluster.read(), "Degraded")["message"]
+    assert condition(cluster.read(), "Ready").get("status") == "True", "it goes on with what it has"

@@ -97,6 +97,7 @@ class Reason(Word):
     SCALING_UNSUPPORTED = "ScalingUnsupported", "The number of coordinators stays as it was made."
     SCALE_AS_MADE = "ScaleAsMade", "`replicas` is the number that the cluster was made with."
     STORAGE_GROWING = "StorageGrowing", "Volumes are being made larger."
+    STORAGE_REFUSED = "StorageRefused", "A volume cannot be made larger; the message has Kubernetes' own reason."
 
     # ConsumerGroup.
     GROUP_STABLE = "GroupStable", "Every member has its partitions."

@@ -47,6 +47,7 @@ SERVICE_ACCOUNT: Final = Kind(api_version="v1", kind="ServiceAccount", plural="s
 SECRET: Final = Kind(api_version="v1", kind="Secret", plural="secrets")
 BUDGET: Final = Kind(api_version="policy/v1", kind="PodDisruptionBudget", plural="poddisruptionbudgets")
 NETWORK_POLICY: Final = Kind(api_version="networking.k8s.io/v1", kind="NetworkPolicy", plural="networkpolicies")
+CLAIM: Final = Kind(api_version="v1", kind="PersistentVolumeClaim", plural="persistentvolumeclaims")
 LEASE: Final = Kind(api_version="coordination.k8s.io/v1", kind="Lease", plural="leases")
 EVENT: Final = Kind(api_version="events.k8s.io/v1", kind="Event", plural="events")
 
@@ -61,7 +62,7 @@ POD_SELECTOR: Final[Mapping[str, str]] = {naming.NAME_LABEL: "muster"}
 
 _BY_NAME: Final = {
     (one.api_version, one.kind): one
-    for one in (*WATCHED, SECRET, LEASE, EVENT)
+    for one in (*WATCHED, SECRET, CLAIM, LEASE, EVENT)
 }  # fmt: skip
 
 

@@ -73,7 +73,16 @@ class RemoveMembers:
     instance_ids: tuple[str, ...]
 
 
-Action = Apply | EnsureSecret | DeleteChild | Drain | Undrain | EvictPod | DeletePod | RemoveMembers
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrowClaim:
+    """A volume claim that shall ask for more; uid precondition. Whether it may is its StorageClass's decision."""
+
+    name: str
+    uid: str
+    size: str
+
+
+Action = Apply | EnsureSecret | DeleteChild | GrowClaim | Drain | Undrain | EvictPod | DeletePod | RemoveMembers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

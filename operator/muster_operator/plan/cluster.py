@@ -12,7 +12,7 @@ from typing import Any
 from muster_operator.api.conditions import ClusterCondition, Reason
 from muster_operator.drift import quantity
 from muster_operator.naming import CONFIG_HASH_ANNOTATION
-from muster_operator.plan.actions import Apply, DeleteChild, EnsureSecret, Event, Plan
+from muster_operator.plan.actions import DeleteChild, EnsureSecret, Event, GrowClaim, Plan
 from muster_operator.plan.children import ChildrenPlan, plan_children
 from muster_operator.plan.conditions import condition
 from muster_operator.plan.rollout import Step, next_step
@@ -20,7 +20,7 @@ from muster_operator.plan.scaling import kept_replicas
 from muster_operator.plan.settings import PlanSettings
 from muster_operator.plan.status_cluster import cluster_status
 from muster_operator.resources.cluster import children
-from muster_operator.resources.coordinator_statefulset import claim_name, larger_claim
+from muster_operator.resources.coordinator_statefulset import claim_name
 from muster_operator.resources.surplus import of_cluster
 from muster_operator.resources.token_secret import admin_token
 from muster_operator.world.cluster import ClusterWorld
@@ -54,10 +54,11 @@ def plan_cluster(world: ClusterWorld, settings: PlanSettings) -> Plan:
         )
     if made.held:
         step = replace(step, action=None, events=())
-    growing = _growing(world)
+    making_or_rolling = step.decision != Reason.CONVERGED or bool(made.actions)
+    growing = () if making_or_rolling or made.held else _growing(world)  # last: a refusal ends the pass
     tidying = tuple(one for one in made.actions if isinstance(one, DeleteChild))
     making = tuple(one for one in made.actions if not isinstance(one, DeleteChild))
-    actions = (*making, *((step.action,) if step.action is not None else ()), *growing, *tidying)
+    actions = (*making, *((step.action,) if step.action is not None else ()), *tidying, *growing)
     decision, reason = _decision(made, step)
     return Plan(
         actions=actions,
@@ -101,8 +102,8 @@ def _storage(claim: Mapping[str, Any]) -> str | None:
     return str(found) if found is not None else None
 
 
-def _growing(world: ClusterWorld) -> tuple[Apply, ...]:
-    """Live volume claims that ask for less than the spec wants."""
+def _growing(world: ClusterWorld) -> tuple[GrowClaim, ...]:
+    """Live volume claims that ask for less than the spec wants. They are looked at only when the spec has grown."""
     statefulset, live, size = world.statefulset, world.children, world.spec.storage.size
     if not isinstance(statefulset, StatefulSetView) or isinstance(live, Unknown):
         return ()
@@ -111,7 +112,8 @@ def _growing(world: ClusterWorld) -> tuple[Apply, ...]:
         claim = live.get(("PersistentVolumeClaim", claim_name(world.owner, ordinal)))
         asked, wanted = quantity(_storage(claim)) if claim is not None else None, quantity(size)
         if asked is not None and wanted is not None and asked < wanted:
-            found.append(Apply(manifest=larger_claim(world.owner, ordinal, size)))
+            metadata = live["PersistentVolumeClaim", claim_name(world.owner, ordinal)]["metadata"]
+            found.append(GrowClaim(name=metadata["name"], uid=metadata["uid"], size=size))
     return tuple(found)
 
 

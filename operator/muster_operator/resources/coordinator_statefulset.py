@@ -60,14 +60,3 @@ def statefulset(
 
 def claim_name(owner: OwnerView, ordinal: int) -> str:
     return f"{DATA_CLAIM}-{pod_name(owner.name, ordinal)}"
-
-
-def larger_claim(owner: OwnerView, ordinal: int, storage_size: str) -> Manifest:
-    """An apply for an existing claim that asks for `storage_size`. Were the claim missing, the API server would
-    refuse to make one of this (no access modes), so nothing can come to life by it."""
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": claim_name(owner, ordinal), "namespace": owner.namespace},
-        "spec": {"resources": {"requests": {"storage": storage_size}}},
-    }

@@ -18,9 +18,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from muster_operator.api.conditions import Reason
 from muster_operator.drift import drifted, with_hash
 from muster_operator.errors import Conflict, Refused, Transient
-from muster_operator.kube.kinds import POD, SECRET, kind_of
+from muster_operator.kube.answers import clip
+from muster_operator.kube.kinds import CLAIM, POD, SECRET, kind_of
 from muster_operator.kube.views import controller_uid
 from muster_operator.plan.actions import (
     Action,
@@ -30,6 +32,7 @@ from muster_operator.plan.actions import (
     Drain,
     EnsureSecret,
     EvictPod,
+    GrowClaim,
     Plan,
     RemoveMembers,
     Undrain,
@@ -94,7 +97,7 @@ class Executor:
         handlers: dict[type, Callable[[Any, Target, Done], Awaitable[bool]]] = {
             Apply: self._apply, EnsureSecret: self._ensure_secret, DeleteChild: self._delete_child, Drain: self._drain,
             Undrain: self._undrain, EvictPod: self._evict, DeletePod: self._delete_pod,
-            RemoveMembers: self._remove_members,
+            RemoveMembers: self._remove_members, GrowClaim: self._grow_claim,
         }  # fmt: skip
         checked = False
         for action in plan.actions:
@@ -214,6 +217,18 @@ class Executor:
             api_version=POD.api_version, kind=POD.kind, namespace=target.key.namespace, name=action.name, uid=action.uid
         )
 
+    async def _grow_claim(self, action: GrowClaim, target: Target, _: Done) -> bool:
+        """Only the size is written: everything else of a claim belongs to Kubernetes and its user."""
+        metadata = {"name": action.name, "namespace": target.key.namespace, "uid": action.uid}
+        size = {"resources": {"requests": {"storage": action.size}}}
+        try:
+            return await self._kube.patch(
+                {"apiVersion": CLAIM.api_version, "kind": CLAIM.kind, "metadata": metadata, "spec": size}
+            )
+        except Refused as refused:
+            message = f"volume claim {action.name} cannot be made {action.size}: {refused.message}"
+            raise Refused(Reason.STORAGE_REFUSED, clip(message)) from None
+
     async def _remove_members(self, action: RemoveMembers, target: Target, _: Done) -> bool:
         if target.bootstrap is None:
             raise Transient("NoBootstrap", "the group's cluster has no address now")
@@ -250,5 +265,7 @@ def _subject(action: Action) -> str:
             return f"Pod {action.pod}"
         case EvictPod() | DeletePod():
             return f"Pod {action.name}"
+        case GrowClaim():
+            return f"PersistentVolumeClaim {action.name}"
         case RemoveMembers():
             return f"group {action.group_id}: {', '.join(action.instance_ids)}"

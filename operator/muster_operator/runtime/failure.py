@@ -12,7 +12,7 @@ from muster_operator.api.errors import InvalidObject
 from muster_operator.errors import OperatorError, Refused
 from muster_operator.plan.conditions import Finding, merged
 
-_REASONS = {"NameTaken": Reason.NAME_TAKEN}
+_REASONS = {"NameTaken": Reason.NAME_TAKEN, "StorageRefused": Reason.STORAGE_REFUSED}
 
 
 def with_failure(

@@ -15,7 +15,8 @@ from typing import Any
 
 from muster_operator import naming
 from muster_operator.api.cluster import parse_cluster
-from muster_operator.kube.kinds import SECRET, STATEFULSET
+from muster_operator.drift import quantity
+from muster_operator.kube.kinds import CLAIM, SECRET, STATEFULSET
 from muster_operator.kube.views import controller_uid, node_addresses, owner_view, statefulset_view
 from muster_operator.ports import Admin, Clock, Kube
 from muster_operator.runtime.cache import Cache
@@ -57,6 +58,9 @@ async def observe_cluster(
         children[SECRET.kind, naming.token_secret(key.name)] = {
             one: secret[one] for one in ("apiVersion", "kind", "metadata") if one in secret
         }
+    children |= await _claims(
+        key, live=cache.get(STATEFULSET, key.namespace, key.name), size=spec.storage.size, kube=kube
+    )
     access = Access(token=_token(secret), hosts=hosts_of(statefulset))
     found = statefulset.pods if isinstance(statefulset, StatefulSetView) else ()
     replicas = await asyncio.gather(*(_replica(pod, access, admin) for pod in found))
@@ -89,6 +93,24 @@ def hosts_of(statefulset: StatefulSetView | Unknown | None) -> dict[str, str]:
         for pod in statefulset.pods
         if pod.pod_ip is not None
     }
+
+
+async def _claims(key: OwnerKey, *, live: Object | None, size: str, kube: Kube) -> dict[tuple[str, str], Object]:
+    """The volume claims, asked for only where the spec wants more than the StatefulSet was made with."""
+    spec = (live or {}).get("spec") or {}
+    templates: list[Any] = spec.get("volumeClaimTemplates") or []
+    requests = [(one["spec"].get("resources") or {}).get("requests") or {} for one in templates]
+    made, wanted = (quantity(requests[0].get("storage")) if requests else None), quantity(size)
+    if live is None or made is None or wanted is None or wanted <= made:
+        return {}
+    names = [f"{templates[0]['metadata']['name']}-{naming.pod_name(key.name, n)}" for n in range(spec["replicas"])]
+    found = await asyncio.gather(
+        *(
+            kube.get(api_version=CLAIM.api_version, kind=CLAIM.kind, namespace=key.namespace, name=name)
+            for name in names
+        )
+    )
+    return {(CLAIM.kind, name): one for name, one in zip(names, found, strict=True) if one is not None}
 
 
 async def _replica(pod: PodView, access: Access, admin: Admin) -> ReplicaView | Unknown:

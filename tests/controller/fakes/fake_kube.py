@@ -30,6 +30,8 @@ class FakeKube:
         self.objects: dict[Key, Object] = {}
         self.calls: list[tuple[str, str, str]] = []
         """(verb, kind, name) of every request."""
+        self.refuse: dict[tuple[str, str], str] = {}
+        """(verb, kind) → what such a request is refused with."""
         self.watchers: list[Callable[[str, str, Object], None]] = []
         self._owned: dict[Key, dict[str, set[Path]]] = {}
         self._versions = itertools.count(1_000)
@@ -97,6 +99,10 @@ class FakeKube:
         live = self.objects.get(key)
         if live is None:
             return False
+        if ("patch", key[0]) in self.refuse:
+            raise Refused("Forbidden", self.refuse["patch", key[0]])
+        if manifest["metadata"].get("uid", live["metadata"]["uid"]) != live["metadata"]["uid"]:
+            raise Conflict("Conflict", "uid mismatch")
         self._store(key, _merged(copy.deepcopy(live), manifest))
         return True
 

@@ -184,6 +184,54 @@ def test_a_name_is_taken_over_half_a_minute_after_it_is_free() -> None:
     assert "ownerReferences" in world.fake.objects["Service", "ns", "g-members"]["metadata"]
 
 
+def grown(refusal: str | None = None) -> World:
+    """A converged cluster whose spec has grown since; `refusal` is what the API server says to larger claims."""
+
+    async def scene() -> World:
+        world = World()
+        world.fake.put(cluster(storage={"size": "10Gi"}))
+        world.start()
+        await settled(world)
+        for number in range(3):
+            spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "10Gi"}}}
+            metadata = {"name": f"data-c-{number}", "namespace": "ns"}
+            world.fake.put({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec})
+        if refusal is not None:
+            world.fake.refuse["patch", "PersistentVolumeClaim"] = refusal
+        world.fake.calls.clear()
+        world.fake.edit("CoordinatorCluster", "ns", "c", lambda one: one["spec"]["storage"].update(size="20Gi"))
+        await settled(world)
+        return world
+
+    world: World = run(scene())
+    return world
+
+
+def claims(world: World) -> list[str]:
+    return [
+        live["spec"]["resources"]["requests"]["storage"]
+        for (kind, _, _), live in world.fake.objects.items()
+        if kind == "PersistentVolumeClaim"
+    ]
+
+
+def test_volumes_grow_with_the_spec_and_nothing_restarts() -> None:
+    world = grown()
+    assert claims(world) == ["20Gi"] * 3
+    assert world.admin.journal == []
+    assert len([call for call in world.fake.writes() if "PersistentVolumeClaim" in call]) == 3
+
+
+def test_volumes_that_may_not_grow_are_named_and_the_cluster_stays_ready() -> None:
+    world = grown("forbidden: the storageclass does not support resize")
+    assert claims(world) == ["10Gi"] * 3
+    said = {one["type"]: one for one in world.fake.objects["CoordinatorCluster", "ns", "c"]["status"]["conditions"]}
+    assert (said["Degraded"]["status"], said["Degraded"]["reason"]) == ("True", "StorageRefused")
+    assert "data-c-0 cannot be made 20Gi" in said["Degraded"]["message"]
+    assert "does not support resize" in said["Degraded"]["message"]
+    assert said["Ready"]["status"] == "True"
+
+
 def test_two_objects_with_one_group_id_the_younger_is_told() -> None:
     async def scene() -> World:
         world = World()
