@@ -14,6 +14,10 @@ from bench.sides import ADMIN_TIMEOUT_S, SETTLE_TIMEOUT_S, Cluster
 from tests.cluster import MusterCluster, wait_until
 
 
+UNEVEN_MAX = 0.05
+"""Difference between the most and the fewest leaderships, of all, that changes no figure."""
+
+
 class Muster(Cluster):
     name = MUSTER
 
@@ -40,13 +44,13 @@ class Muster(Cluster):
 
     @override
     def settle(self) -> None:
-        """Preferred leaderships are taken back after 30 s; then every replica leads a third."""
+        """Preferred leaderships are taken back after 30 s, a few at a time; then every replica leads about a third."""
 
         def spread() -> bool:
             led = [self.metric(node, "muster_leaderships") for node in range(self.nodes)]
-            return max(led) - min(led) <= 2
+            return max(led) - min(led) <= max(2, sum(led) * UNEVEN_MAX)
 
-        wait_until("leaderships are spread", spread, SETTLE_TIMEOUT_S, 0.5)
+        wait_until("leaderships are spread", spread, 2 * SETTLE_TIMEOUT_S, 0.5)
 
     def metric(self, node: int, name: str) -> float:
         for line in self.cluster.metrics(node).splitlines():

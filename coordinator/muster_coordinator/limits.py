@@ -18,7 +18,7 @@ PIPELINED_REQUESTS_MAX = 100
 CONNECTION_TURN_REQUESTS_MAX = PIPELINED_REQUESTS_MAX
 """Requests of one connection handled in one turn of the loop, and how long they may take; the others wait a turn."""
 CONNECTION_TURN_MS_MAX = 2
-CLIENTS_TURN_MS_MAX = 4
+CLIENTS_TURN_MS_MAX = 3
 """Requests of all connections in one turn, and writing their answers; a group that storms waits for later turns."""
 CONNECTION_UNSENT_BYTES_MAX = 16 * MIB
 """Answers that a slow reader has not taken; above it reading stops, and the connection closes after the next line."""
@@ -123,7 +123,7 @@ INFLIGHT_APPEND_BYTES_MAX = 2 * MIB
 APPEND_BYTES_MAX = 192 * KIB
 """Entries of one append message; a larger single entry travels alone."""
 APPLY_BYTES_PER_TURN_MAX = MIB
-APPLY_MS_PER_TURN_MAX = 4
+APPLY_MS_PER_TURN_MAX = 3
 """No further group is visited in this turn."""
 APPLY_BYTES_PER_VISIT = 64 * KIB
 """Of one group at a stretch, or one entry: some 30 commits of ten partitions, 2 ms."""
