@@ -13,7 +13,6 @@ from bench.errors import RunFailed
 from bench.sides import ADMIN_TIMEOUT_S, SETTLE_TIMEOUT_S, Cluster
 from tests.cluster import MusterCluster, wait_until
 
-
 UNEVEN_MAX = 0.05
 """Difference between the most and the fewest leaderships, of all, that changes no figure."""
 
