@@ -138,7 +138,7 @@ KIND_BOX ?= kind
 KIND_TIMEOUT_S ?= 7200
 
 e2e-kind: setup
-	$(KIND) --name $(KIND_BOX) --timeout $(KIND_TIMEOUT_S) run -- $(PYTEST) $(E2E_TESTS) --rung kind --rung node
+	$(KIND) --name $(KIND_BOX) --timeout $(KIND_TIMEOUT_S) run -- $(PYTEST) $(E2E_TESTS) --rung kind --rung node --verbose
 	$(PYTEST) $(E2E_TESTS) --rung docker || [ $$? -eq 5 ] # 5: none of these tests is about Docker in a box
 
 kind-up: setup
