@@ -36,6 +36,7 @@ def test_every_reason_belongs_to_a_target_that_exists() -> None:
 
 
 def test_the_document_has_no_section_of_a_row_that_is_gone() -> None:
+    """Sections of `bench.pipeline` are its own business: one a number of records."""
     document = (ROOT / "docs" / "benchmarks.md").read_text()
-    marks = set(re.findall(r"<!-- bench:(\S+) -->", document))
+    marks = {mark for mark in re.findall(r"<!-- bench:(\S+) -->", document) if not re.fullmatch(r"pipeline_\d+M", mark)}
     assert marks <= {"machine", *(row.name for row in ROWS)}
