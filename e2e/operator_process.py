@@ -56,13 +56,18 @@ class OperatorProcess:
 
     def cpu_s(self) -> float:
         """Processor time so far: unlike wall time it says something on a busy machine too."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_s(self.process.pid)
 
     def kill(self) -> None:
         """SIGKILL: nothing is released."""
         self.process.kill()
         self.process.wait(STOP_TIMEOUT_S)
+
+
+def cpu_s(pid: int) -> float:
+    """Processor time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
