@@ -1,10 +1,9 @@
 """Who asks, over which listener, until when (decision 11). Made by `wire`, read by every handler and by `authorize`."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestContext:
+class RequestContext(NamedTuple):
     """One request's envelope."""
 
     principal: str

@@ -23,8 +23,8 @@ class StrictReply:
         self._reply = reply
 
     def __call__(self, answer: Any) -> None:
-        if isinstance(answer, dict) and self._reply.api not in HOT:
-            _check_keys(answer, set().union(*all_fields(self._reply.api, "response").values()))
+        if isinstance(answer, dict) and self._reply.route.api not in HOT:
+            _check_keys(answer, set().union(*all_fields(self._reply.route.api, "response").values()))
         self._reply(answer)
 
     def on_close(self, call: Callable[[], None]) -> None:

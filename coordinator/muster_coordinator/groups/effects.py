@@ -12,7 +12,6 @@ ordering:
 * Every ticket passed to `handle` gets exactly one `Answer`, also on `resign`.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from muster_coordinator.errors import Code
@@ -26,16 +25,14 @@ class Now(NamedTuple):
     wall_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """Send this to whoever holds `ticket`."""
 
     ticket: int
     answer: GroupAnswer
 
 
-@dataclass(frozen=True, slots=True)
-class Append:
+class Append(NamedTuple):
     """Propose these records as one RecordBatch. `token` comes back in `applied` or `dropped`."""
 
     token: int

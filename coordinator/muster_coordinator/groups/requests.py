@@ -1,10 +1,12 @@
 """Group requests and answers without API versions: what the shard understands, whatever version the client spoke.
 
 `api` translates from and to Kafka's entities; version differences that change *meaning* are explicit fields here.
-Frozen and slotted; lists are tuples. Errors are `errors.Code` numbers. Nothing here is validated: the shard does that.
+Immutable; lists are tuples. What passes tens of thousands of times a second is a named tuple, made in a third of the
+time that a frozen dataclass takes. Errors are `errors.Code` numbers. Nothing here is validated: the shard does that.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from muster_coordinator.errors import Code
 
@@ -72,16 +74,14 @@ class SyncGroupAnswer:
     assignment: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class Heartbeat:
+class Heartbeat(NamedTuple):
     group: str
     generation: int
     member: str
     instance: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class HeartbeatAnswer:
+class HeartbeatAnswer(NamedTuple):
     error: int
 
 
@@ -107,24 +107,21 @@ class LeaveGroupAnswer:
     """(member, instance, error) as the request named them."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionCommit:
+class PartitionCommit(NamedTuple):
     partition: int
     offset: int
     leader_epoch: int
     metadata: str
 
 
-@dataclass(frozen=True, slots=True)
-class TopicCommit:
+class TopicCommit(NamedTuple):
     topic: str
     topic_id: bytes
     """16 bytes from the cluster image; 16 zero bytes when topics are not ours (topics.mode none)."""
     partitions: tuple[PartitionCommit, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetCommit:
+class OffsetCommit(NamedTuple):
     group: str
     generation: int
     member: str
@@ -137,22 +134,19 @@ class OffsetCommit:
     """v9+: an unknown group with a generation answers 69; before: 22."""
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetCommitAnswer:
+class OffsetCommitAnswer(NamedTuple):
     topics: tuple[tuple[str, tuple[tuple[int, int], ...]], ...]
     """(topic, ((partition, error), ...)) for every partition asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetFetch:
+class OffsetFetch(NamedTuple):
     group: str
     topics: tuple[tuple[str, tuple[int, ...]], ...] | None
     """None: all topics that have a committed offset."""
     require_stable: bool
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedOffset:
+class FetchedOffset(NamedTuple):
     partition: int
     offset: int
     leader_epoch: int
@@ -160,8 +154,7 @@ class FetchedOffset:
     error: int
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetFetchAnswer:
+class OffsetFetchAnswer(NamedTuple):
     error: int
     topics: tuple[tuple[str, tuple[FetchedOffset, ...]], ...]
 

@@ -251,8 +251,9 @@ class _Client(asyncio.Protocol):
         listener.stats.bytes_in += len(data)
         if not self._postponed and listener.turns.may_work():
             connection.receive(data)
-            self._account()
-            self._set_reading()
+            if not self._marked:  # else the flush at the end of this turn does both
+                self._account()
+                self._set_reading()
             return
         connection.hold(data)
         self._account()

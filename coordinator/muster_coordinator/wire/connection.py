@@ -61,11 +61,11 @@ CLOSE = _Sentinel()
 class Exchange:
     """One request's place in line; calling it with the answer, once, fills the place. Handlers get it as `reply`."""
 
-    __slots__ = ("_cancel", "_connection", "_correlation", "_followed", "_route", "frame")
+    __slots__ = ("_cancel", "_connection", "_correlation", "_followed", "frame", "route")
 
     def __init__(self, connection: "Connection", route: Route, correlation: int) -> None:
         self._connection = connection
-        self._route = route
+        self.route = route
         self._correlation = correlation
         self._cancel: Callable[[], None] | None = None
         self._followed: Callable[[], None] | None = None
@@ -84,7 +84,7 @@ class Exchange:
         if isinstance(answer, _Sentinel):
             self.frame = answer
         else:
-            route = self._route
+            route = self.route
             frame = route.start_answer(self._correlation)
             route.encode(frame, answer)
             _PACK_SIZE_INTO(frame, 0, len(frame) - _SIZE_BYTES)
@@ -106,7 +106,7 @@ class Exchange:
 
     def hurry(self, api: int) -> None:
         """A request of `api` stands behind this one now."""
-        if self._followed is not None and api != self._route.api:
+        if self._followed is not None and api != self.route.api:
             self._followed()
 
     def cancel(self) -> None:
