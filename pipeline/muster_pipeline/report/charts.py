@@ -73,10 +73,10 @@ def day(ms: int) -> str:
 
 
 def time_ticks(first_ms: int, last_ms: int) -> tuple[Tick, ...]:
-    """Labels along a time axis: days when it is long, else times of day."""
+    """Labels along a time axis: days when it is long, else times of day; of a single moment one."""
     span = max(1, last_ms - first_ms)
     form = "%m-%d %H:%M" if span > 86_400_000 else "%H:%M:%S" if span < 600_000 else "%H:%M"
-    places = [i / _TICKS for i in range(_TICKS + 1)]
+    places = [i / _TICKS for i in range(_TICKS + 1)] if last_ms > first_ms else [0.0]
     return tuple(
         Tick(at=round(WIDTH * p, 1), text=datetime.fromtimestamp((first_ms + span * p) / 1000, UTC).strftime(form))
         for p in places
