@@ -10,12 +10,13 @@ from typing_extensions import override
 from bench import processes
 from bench.compare import MUSTER
 from bench.errors import RunFailed
-from bench.sides import ADMIN_TIMEOUT_S, SETTLE_TIMEOUT_S, Cluster
+from bench.sides import ADMIN_TIMEOUT_S, Cluster
 from tests.cluster import MusterCluster, wait_until
 
 UNEVEN_MAX = 0.05
 """Difference between the most and the fewest leaderships, of all, that changes no figure."""
-TAKEBACK_S = 0.5
+SPREAD_TIMEOUT_S = 420
+"""A thousand leaderships of which a third is on its way."""
 
 
 class Muster(Cluster):
@@ -46,14 +47,11 @@ class Muster(Cluster):
     def settle(self) -> None:
         """Preferred leaderships are taken back after 30 s, two a second; then every replica leads about a third."""
 
-        def led() -> list[float]:
-            return [self.metric(node, "muster_leaderships") for node in range(self.nodes)]
-
         def spread() -> bool:
-            now = led()
-            return max(now) - min(now) <= max(2, sum(now) * UNEVEN_MAX)
+            led = [self.metric(node, "muster_leaderships") for node in range(self.nodes)]
+            return max(led) - min(led) <= max(2, sum(led) * UNEVEN_MAX)
 
-        wait_until("leaderships are spread", spread, SETTLE_TIMEOUT_S + sum(led()) * TAKEBACK_S, 0.5)
+        wait_until("leaderships are spread", spread, SPREAD_TIMEOUT_S, 0.5)
 
     def metric(self, node: int, name: str) -> float:
         for line in self.cluster.metrics(node).splitlines():
