@@ -1,7 +1,7 @@
 """Where leaders are: hand-over, drain marks, take-back, stuck disks, stalls, one-sided losses."""
 
 from muster_coordinator import limits
-from muster_coordinator.controller.commands import SetDraining
+from muster_coordinator.controller.commands import CreateTopic, SetDraining
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import JoinGroup, JoinGroupAnswer, Protocol
 from muster_coordinator.ids import BrokerId, GroupNo
@@ -134,6 +134,40 @@ def test_the_preferred_leader_takes_back_after_its_time_and_not_while_draining()
     assert cluster.submit(others_of(cluster, victim)[0], unmark).error == Code.NONE
     cluster.world.run_for(20_000)
     assert {p: cluster.leader_of(1 + p) for p in range(6)} == before
+
+
+def test_a_slow_replica_still_gets_the_new_partitions_that_are_meant_for_it() -> None:
+    """It needs 2.5 s to make them; the others would have elected one of themselves after one or two."""
+    cluster = SimCluster(World(31))
+    cluster.start()
+    controller = cluster.wait_leader(0)
+    slow = others_of(cluster, controller)[0]
+    cluster.loops[slow].pause()
+    created = cluster.submit(controller, CreateTopic(name="t", topic_id=bytes([1]) * 16, partitions=9, configs=()))
+    assert created.error == Code.NONE
+    cluster.world.run_for(2_500)
+    cluster.loops[slow].resume()
+    groups = [p.group for p in cluster.nodes[controller].image().topics["t"].partitions]
+    leaders = [cluster.wait_leader(group) for group in groups]
+    meant = [cluster.nodes[controller].host.groups[group].voters[group % 3] for group in groups]
+    assert slow in meant
+    assert leaders == meant
+
+
+def test_new_partitions_of_a_dead_replica_have_a_leader_as_soon_as_ever() -> None:
+    cluster = SimCluster(World(32))
+    cluster.start()
+    controller = cluster.wait_leader(0)
+    dead = others_of(cluster, controller)[0]
+    cluster.kill(dead)
+    cluster.world.run_for(3_000)
+    alive = cluster.wait_leader(0)
+    created = cluster.submit(alive, CreateTopic(name="t", topic_id=bytes([1]) * 16, partitions=9, configs=()))
+    assert created.error == Code.NONE
+    began_us = cluster.world.now_us
+    for partition in cluster.nodes[alive].image().topics["t"].partitions:
+        cluster.wait_leader(partition.group)
+    assert cluster.world.now_us - began_us < 4_000_000
 
 
 def test_a_restart_clears_the_draining_mark() -> None:

@@ -250,6 +250,12 @@ class RaftCore(RaftState):
                     return
             election.campaign(self, now_ms)
 
+    def stand_back(self, until_ms: int) -> None:
+        """No campaign of this voter before, in a group that has had no term yet: somebody else is meant to begin. Only
+        liveness depends on it; a vote is given as ever."""
+        if self.term == 0 and self.role is FOLLOWER and self.leader == NOBODY:
+            self.election_deadline_ms = max(self.election_deadline_ms, until_ms)
+
     def _advance_leader(self, now_ms: int, contact: Mapping[int, int]) -> None:
         transfer.abort_when_late(self, now_ms)
         if self.own_heartbeats and now_ms >= self.heartbeat_deadline_ms:

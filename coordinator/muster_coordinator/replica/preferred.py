@@ -19,6 +19,7 @@ TAKEBACKS_AT_ONCE = 2
 BORN_RETRY_MS = 50
 BORN_TRIES_MAX = 20
 """Within an election timeout; then the group is like any other without a leader."""
+BORN_GRACE_MS = 5_000
 LAG_ENTRIES_MAX = 1_000
 """A follower this close behind counts as caught up: a busy log's follower is hardly ever level."""
 
@@ -49,9 +50,14 @@ class Preferred:
 
     def born(self, group: RaftGroup) -> None:
         """The group of a new topic was made here just now. Its preferred leader campaigns until the other voters have
-        made it too: they learn of the topic with the next beat; what comes for a group that is not there is lost."""
-        if preferred_of(group) == self._host.broker:
+        made it too: they learn of the topic with the next beat; what comes for a group that is not there is lost. The
+        others give it time: a thousand partitions take it seconds to make, and leaders elected meanwhile would all have
+        to be moved again."""
+        preferred = preferred_of(group)
+        if preferred == self._host.broker:
             self._bring_up(group, BORN_TRIES_MAX)
+        elif preferred in self._host.peers:
+            group.stand_back(self._loop.monotonic_ms() + BORN_GRACE_MS)
 
     def _bring_up(self, group: RaftGroup, tries: int) -> None:
         fresh = group.core.term == 0 and group.core.leader < 0

@@ -188,6 +188,11 @@ class RaftGroup:
         self.core.campaign(self._host.now_ms())
         self._host.touch(self)
 
+    def stand_back(self, until_ms: int) -> None:
+        """Of a group made just now: let somebody else begin."""
+        self.core.stand_back(until_ms)
+        self._host.touch(self)
+
     def transfer(self, target: BrokerId) -> bool:
         """Hand leadership to `target`; refused proposals until it took over or an election timeout passed."""
         begun = self.core.transfer(self._host.now_ms(), target)
