@@ -115,9 +115,10 @@ image: setup
 	  { echo "make image needs docker or buildah; make images needs neither"; exit 1; }; \
 	  $$builder build --file operator/Dockerfile --build-arg BASE=$(BASE) --build-arg EXTRAS=$(EXTRAS) --tag $(TAG) dist
 
+# The summary names every test; the slowest are shown.
 e2e: setup
-	$(PYTEST) $(E2E_TESTS) --rung box || [ $$? -eq 5 ] # 5: none of these tests is about the box
-	$(E2E) --name run run -- $(PYTEST) $(E2E_TESTS)
+	$(PYTEST) $(E2E_TESTS) --rung box -rap || [ $$? -eq 5 ] # 5: none of these tests is about the box
+	$(E2E) --name run run -- $(PYTEST) $(E2E_TESTS) -rap --durations=20
 
 # Real etcd and API server on loopback; no root, no box.
 e2e-api: setup
