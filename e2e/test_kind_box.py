@@ -17,7 +17,13 @@ UP_S = 400.0
 LEAVE_S = 120.0
 """A minute of it is the removal of what Docker wrote."""
 UNIFIED = Path("/sys/fs/cgroup/unified")
-OF_DOCKER = ("/var/lib/docker", "/var/run/docker.sock", str(Path.home() / ".docker"), "/etc/docker/key.json", "/etc/cni/net.d")
+OF_DOCKER = (
+    "/var/lib/docker",
+    "/var/run/docker.sock",
+    str(Path.home() / ".docker"),
+    "/etc/docker/key.json",
+    "/etc/cni/net.d",
+)
 
 
 def traces() -> dict[str, list[str]]:
