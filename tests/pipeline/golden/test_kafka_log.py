@@ -139,7 +139,7 @@ def test_tables_made_of_sparks_micro_batches_are_those_of_a_batch(
     """`foreachBatch` over small micro-batches, two runs of one checkpoint, the fold fed with what each brought."""
     settings = FoldSettings(cluster="g")
     build(None, LiveInput.whole(golden.life.bootstrap, "g"), tmp_path / "batch", settings)
-    options = {"bootstrap": golden.life.bootstrap, "cluster": "g", "rowsPerTrigger": "29"}
+    options = {"bootstrap": golden.life.bootstrap, "cluster": "g", "rowsPerTrigger": "13"}
     stream = spark.readStream.format("muster.offsets").options(**options).load()
     brought: dict[int, pa.Table] = {}
 
