@@ -95,7 +95,7 @@ PAUSE_SUSPECTED_MS = 1_000
 """A session that is found over this late was probably not heard: its member gets a new one (reliability.md G14)."""
 CLOCK_JUMP_SUSPECTED_MS = 60_000
 """Wall against monotonic clock between two expiry sweeps; beyond it the sweep is left out (reliability.md O11)."""
-UNPACKED_OFFSETS_MAX = 20_000
+UNPACKED_OFFSETS_MAX = 5_000
 """Of one shard: above it, groups that nobody touches are packed again (decision 20)."""
 OFFSETS_PRODUCERS_MAX = 10_000
 """Producer ids remembered by one offsets partition."""
@@ -134,7 +134,9 @@ READS_PENDING_MAX = 4_096
 RAFT_ENTRY_OVERHEAD_BYTES = 32
 """Counted for every entry on top of its data, so that many empty entries are bounded too."""
 GROUP_CACHE_BYTES_MAX = MIB
-"""Payloads of one group kept in memory; the host shrinks idle groups to stay within LOG_CACHE_BYTES_MAX."""
+"""Payloads of one group kept in memory."""
+GROUP_CACHE_FLUSHED_BYTES = 64 * KIB
+"""What is left of them after a flush: followers have the rest, and a late one is sent it from the WAL."""
 RAFT_GROUPS_MAX = 2_000
 PROPOSAL_TIMEOUT_MS = 5_000
 TRAILING_ENTRIES = 5_000
@@ -247,7 +249,7 @@ assert PAUSE_SUSPECTED_MS < SESSION_TIMEOUT_MIN_MS
 assert CLOCK_JUMP_SUSPECTED_MS < OFFSETS_RETENTION_CHECK_MS < OFFSETS_RETENTION_MS
 assert APPLY_BYTES_PER_VISIT <= APPLY_BYTES_PER_TURN_MAX
 assert APPLY_BYTES_PER_TURN_MAX <= UNAPPLIED_BYTES_MAX <= GROUP_UNCOMMITTED_BYTES_MAX
-assert GROUP_CACHE_BYTES_MAX < LOG_CACHE_BYTES_MAX
+assert GROUP_CACHE_FLUSHED_BYTES < GROUP_CACHE_BYTES_MAX < LOG_CACHE_BYTES_MAX
 assert LINK_LOSS_STAGGER_MS < HEARTBEAT_MS
 assert HEARTBEAT_MS * 5 <= ELECTION_TIMEOUT_MIN_MS < ELECTION_TIMEOUT_MAX_MS
 assert LINK_DIAL_TIMEOUT_MS < LINK_REDIAL_GRACE_MS < ELECTION_TIMEOUT_MIN_MS

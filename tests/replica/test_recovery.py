@@ -87,6 +87,9 @@ def test_what_is_old_enough_to_be_flushed_is_checkpointed_too_when_it_is_much() 
         assert cluster.commit(cluster.wait_leader(1), 0, "g", group.applied, long) == Code.NONE
     cluster.world.run_for(6_000)
     assert checkpoints.made == 1
+    for node in cluster.nodes.values():
+        kept = node.host.groups[GroupNo(1)].core.log.cache_bytes
+        assert kept <= limits.GROUP_CACHE_FLUSHED_BYTES, "a group that rests holds little in memory"
     flushes = checkpoints.flushes
     assert cluster.commit(cluster.wait_leader(1), 0, "g", 1, long) == Code.NONE
     cluster.world.run_for(6_000)

@@ -217,6 +217,7 @@ class Checkpoints:
             state.log.flush_done()
             self.flushes += 1
             state.flushed = max(state.flushed, applied)
+            group.core.log.shrink_cache(limits.GROUP_CACHE_FLUSHED_BYTES)
             if tracked.gone is not None:
                 gone()
                 return
