@@ -246,3 +246,13 @@ def test_a_connection_that_fails_is_not_fatal(harness: Harness) -> None:
     context = {"message": "Fatal error on transport", "exception": ConnectionResetError()}
     harness.loop.asyncio_loop.call_exception_handler(context)
     assert not harness.fatal
+
+
+def test_a_job_that_comes_after_the_end_is_not_begun(harness: Harness) -> None:
+    """A replica that stops under load: a turn of the host that was queued already still stages its writes."""
+    begun: list[int] = []
+    harness.loop.call_soon(lambda: harness.loop.submit("wal", lambda: begun.append(1), lambda _: begun.append(2)))
+    harness.loop.call_soon(harness.done)
+    harness.loop.close()
+    harness.run()
+    assert (begun, harness.fatal) == ([], [])

@@ -131,8 +131,9 @@ class AsyncLoop:
         return timer
 
     def submit(self, lane: str, job: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
-        assert not self._closed
-        self._lanes[lane].put(job, done)
+        # A turn that was queued before the end stages what nobody will ever promise: its answers cannot leave either.
+        if not self._closed:
+            self._lanes[lane].put(job, done)
 
     # -- the driver's side -----------------------------------------------------------------------------------------
 
