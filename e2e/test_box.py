@@ -147,7 +147,7 @@ def test_a_stale_box_is_replaced(before: Machine) -> None:
 
 def test_a_start_that_fails_leaves_nothing(before: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     bin_folder = Box(NAME).state.parent / "broken-tools"
-    bin_folder.mkdir(exist_ok=True)
+    bin_folder.mkdir(parents=True, exist_ok=True)
     broken = bin_folder / "ip"  # the box's PID 1 gets through its mounts and fails at its network
     broken.write_text("#!/bin/sh\nexit 9\n")
     broken.chmod(0o755)
