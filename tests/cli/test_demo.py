@@ -39,6 +39,11 @@ def test_lag_is_counted_from_the_committed_offset_to_the_log_end():
     assert second == MemberSight("reader-1", None, None, 7, None, None), "not a member, as far as is known"
 
 
+def test_lag_is_never_below_zero_when_a_commit_is_newer_than_the_end_that_was_seen():
+    (first,) = member_sights([StillReader("reader-0", {0: 3, 1: 2})], document())
+    assert first.lag == 0 + 2
+
+
 def test_what_nobody_tells_is_unknown_in_the_table():
     (first,) = member_sights([StillReader("reader-0", {0: 10})], document())
     assert first.lag is None, "partition 1 has no known end"

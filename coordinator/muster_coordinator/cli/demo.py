@@ -222,7 +222,8 @@ def member_sights(readers: Sequence[Reader], sight: GroupSight | None) -> list[M
             continue
         mine = sorted(number for one in member["assignment"] for number in one["partitions"])
         known = all(number in ends for number in mine)
-        lag = sum(ends[number] - committed.get(number, 0) for number in mine) if known else None
+        # Readers tell an end as of their last fetch; a commit proves that the log reaches that far by now.
+        lag = sum(max(ends[number] - committed.get(number, 0), 0) for number in mine) if known else None
         done = [committed[number] for number in mine if number in committed]
         total = sum(done) if done else "-"
         lines.append(MemberSight(reader.name, member["member"], mine, reader.records, total, lag if mine else "-"))

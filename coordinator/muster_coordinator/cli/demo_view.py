@@ -72,7 +72,7 @@ class View:
         line = f"{self.elapsed_s:5.1f} s  {sentence}"
         self._notes.append(line)
         if self._live is None:
-            print(line, flush=True)
+            print(f"{line}\n", end="", flush=True)  # one write: another thread's remark must not get between
 
     def show(self, sight: Sight) -> None:
         """The newest look; on a terminal it replaces the one before."""
