@@ -43,6 +43,13 @@ def until(what: str, question: Callable[[], T], seconds: float, every: float = 0
         time.sleep(every)
 
 
+def throughout(until_s: float, check: Callable[[], None]) -> None:
+    """Look every second until the monotonic clock says `until_s`; `check` asserts what must hold all the while."""
+    while time.monotonic() < until_s:
+        check()
+        time.sleep(min(1.0, max(0.0, until_s - time.monotonic())))
+
+
 def install_operator(node: Description, *words: str) -> Client:
     """The chart as a user installs it, with the image that is on the node; waits until it is Ready."""
     client = node.client(OPERATOR_NAMESPACE)

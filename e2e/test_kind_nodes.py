@@ -13,7 +13,7 @@ import pytest
 
 from e2e.audit import Audit
 from e2e.commit_load import CommitLoad, Librdkafka, committing
-from e2e.fleet import Cluster, Group, condition, is_ready, until
+from e2e.fleet import Cluster, Group, condition, is_ready, throughout, until
 from e2e.kind import machines
 from e2e.kind.configuration import CONTROL_PLANE
 from e2e.node.client import Refused
@@ -201,11 +201,13 @@ def test_a_lost_node(spread: dict[str, str], shared: Cluster, group: Callable[..
         until("NotReady", lambda: node_is(nodes, node, "Unknown"), LOSS_SESSION_S - 10)
         notready_s = time.monotonic() - killed_s
         until_more_commits(load, {one.group for one in load.loads}, 30)
-        while time.monotonic() < killed_s + LOSS_SESSION_S - 5:
+
+        def still_in() -> None:
             truth = mine.truth()
             assert lost in {one["instance"] for one in truth["members"]}, "taken for gone before its session timed out"
             assert truth["generation"] == generation
-            time.sleep(1)
+
+        throughout(killed_s + LOSS_SESSION_S - 5, still_in)
         assert "deletionTimestamp" not in mine.pods()[lost]["metadata"]
         until("expulsion", lambda: len(mine.truth()["members"]) == 2, 5 + LATE_S)
         gone_s = time.monotonic() - killed_s

@@ -19,12 +19,16 @@ def commands() -> list[str]:
     return sorted({line.partition("#")[0].strip() for line in shown})
 
 
+USAGE_ERROR = typer.BadParameter.__mro__[1]
+"""click's UsageError, of whichever click Typer uses."""
+
+
 class NotACommand(Exception):
     """The command line does not take it."""
 
 
 def parse(words: list[str]) -> None:
-    """Parse as the shell would call it, without running it. Typer brings a click of its own, so errors go by name."""
+    """Parse as the shell would call it, without running it. Typer brings a click of its own."""
     command: Any = typer.main.get_command(build())
     while hasattr(command, "commands"):
         if words[0] not in command.commands:
@@ -32,10 +36,8 @@ def parse(words: list[str]) -> None:
         command, words = command.commands[words[0]], words[1:]
     try:
         command.make_context("muster", list(words)).close()
-    except Exception as error:
-        if any(kind.__name__ == "UsageError" for kind in type(error).__mro__):
-            raise NotACommand(str(error)) from error
-        raise
+    except USAGE_ERROR as error:
+        raise NotACommand(str(error)) from error
 
 
 def test_there_are_commands_to_judge() -> None:
