@@ -14,8 +14,8 @@ from muster_coordinator.groups.offset_row import (
     decode_row,
     encode_row,
     expire_timestamp_of,
-    expires_by_itself,
     fetched_fields,
+    lifetime_of,
     record_offset_of,
     topic_id_of,
 )
@@ -48,7 +48,7 @@ def test_row_round_trip_and_every_short_cut(value):
     assert record_offset_of(data) == value.record_offset
     assert commit_timestamp_of(data) == value.commit_timestamp_ms
     assert expire_timestamp_of(data) == value.expire_timestamp_ms
-    assert expires_by_itself(data) == (value.expire_timestamp_ms != -1)
+    assert lifetime_of(data) == (value.commit_timestamp_ms, value.expire_timestamp_ms != -1)
     assert topic_id_of(data) == value.topic_id
 
 

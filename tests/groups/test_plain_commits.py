@@ -103,6 +103,19 @@ def test_damage_is_left_to_the_general_reader(
     assert plain == by_the_general_reader(bytes(batch))
 
 
+@pytest.mark.parametrize("topic_id", [bytes(16), b"i" * 16], ids=["v3", "v4"])
+@pytest.mark.parametrize("value", [0, 1, 2, 4, 127, 128, 255])
+def test_every_damaged_byte_of_the_commonest_records(topic_id: bytes, value: int) -> None:
+    pairs = [(encode_offset_key("g", "t", p), encode_offset_value(p, 3, "", 5, topic_id=topic_id)) for p in (0, 70)]
+    sound = batch_of(pairs)
+    assert plain_commits(sound, parse_header(sound), BASE) is not None
+    for position in range(HEADER_BYTES, len(sound)):
+        batch = sound[:position] + bytes((value,)) + sound[position + 1 :]
+        plain = plain_commits(batch, parse_header(batch), BASE)
+        if plain is not None:
+            assert plain == by_the_general_reader(batch)
+
+
 @given(st.lists(records, min_size=1, max_size=3), st.integers(1, 30))
 @settings(max_examples=200, deadline=None)
 def test_a_cut_batch_is_left_to_the_general_reader(pairs: list[tuple[bytes, bytes | None]], cut: int) -> None:

@@ -13,6 +13,8 @@ NO_TOPIC_ID = bytes(16)
 _HEAD = struct.Struct(">Bqqiq")
 _I64 = struct.Struct(">q")
 _OFFSET = struct.Struct(">qi")
+_LIFETIME = struct.Struct(">B20xq").unpack_from
+"""The flags, and the timestamp at `_TIMESTAMP_AT`."""
 _OFFSET_AT = 9
 _TIMESTAMP_AT = 21
 _HAS_EXPIRY = 1
@@ -78,9 +80,10 @@ def commit_timestamp_of(row: bytes) -> int:
     return int(_I64.unpack_from(row, _TIMESTAMP_AT)[0])
 
 
-def expires_by_itself(row: bytes) -> bool:
-    """It carries an expire timestamp of its own."""
-    return bool(row[0] & _HAS_EXPIRY)
+def lifetime_of(row: bytes) -> tuple[int, int]:
+    """(commit timestamp, 1 when it carries an expire timestamp of its own, else 0)"""
+    flags, timestamp_ms = _LIFETIME(row)
+    return timestamp_ms, flags & _HAS_EXPIRY
 
 
 def expire_timestamp_of(row: bytes) -> int:

@@ -11,15 +11,17 @@ to is *frozen*: its owner copies it before the next change (`offsets_store`).
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from muster_coordinator.groups.offset_row import commit_timestamp_of, expires_by_itself
+from muster_coordinator.groups.offset_row import lifetime_of
 
 _HEAD = struct.Struct(">IqB")
 _U16 = struct.Struct(">H")
 _U32 = struct.Struct(">I")
 _ROW = struct.Struct(">iH")
 _NEVER_MS = (1 << 63) - 1
+Row = tuple[str, int, bytes]
+"""(topic, partition, row)"""
 
 
 class OffsetTable:
@@ -43,18 +45,25 @@ class OffsetTable:
 
     def put(self, topic: str, partition: int, row: bytes) -> int:
         """1 when the partition is new to the table, else 0."""
-        rows = self.topics.get(topic)
-        if rows is None:
-            rows = self.topics[topic] = {}
-        new = partition not in rows
-        rows[partition] = row
-        self.count += new
-        timestamp_ms = commit_timestamp_of(row)
-        if timestamp_ms < self.oldest_ms:
-            self.oldest_ms = timestamp_ms
-        if expires_by_itself(row):
-            self.expires = True
-        return int(new)
+        return self.put_all(((topic, partition, row),))
+
+    def put_all(self, rows: Sequence[Row]) -> int:
+        """In order; how many partitions were new to the table."""
+        known = self.count
+        topics = self.topics
+        for topic, partition, row in rows:
+            found = topics.get(topic)
+            if found is None:
+                found = topics[topic] = {}
+            if partition not in found:
+                self.count += 1
+            found[partition] = row
+            timestamp_ms, expires = lifetime_of(row)
+            if timestamp_ms < self.oldest_ms:
+                self.oldest_ms = timestamp_ms
+            if expires:
+                self.expires = True
+        return self.count - known
 
     def remove(self, topic: str, partition: int) -> int:
         """1 when there was such a row, else 0."""
@@ -90,10 +99,10 @@ class OffsetTable:
             for partition in sorted(rows):
                 row = rows[partition]
                 parts.append(_ROW.pack(partition, len(row)) + row)
-                timestamp_ms = commit_timestamp_of(row)
+                timestamp_ms, expires_itself = lifetime_of(row)
                 if timestamp_ms < oldest_ms:
                     oldest_ms = timestamp_ms
-                expires |= expires_by_itself(row)
+                expires |= expires_itself
         parts[0] = _HEAD.pack(self.count, oldest_ms, expires)
         return b"".join(parts)
 

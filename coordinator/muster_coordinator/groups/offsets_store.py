@@ -9,10 +9,10 @@ first change of each afterwards copies that one table.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from muster_coordinator import limits
-from muster_coordinator.groups.offset_table import OffsetTable, packed_count, packed_oldest_ms, unpack
+from muster_coordinator.groups.offset_table import OffsetTable, Row, packed_count, packed_oldest_ms, unpack
 
 PackedOrTable = bytes | OffsetTable
 
@@ -83,11 +83,18 @@ class OffsetsStore:
         return any(topic_id in row for _, _, row in found.rows())
 
     def put(self, group: str, topic: str, partition: int, row: bytes) -> None:
-        table = self._writable(group)
-        new = table.put(topic, partition, row)
+        self.put_all(group, ((topic, partition, row),))
+
+    def put_all(self, group: str, rows: Sequence[Row]) -> None:
+        """Of one group, in order; harmless when there is none."""
+        if not rows:
+            return
+        new = self._writable(group).put_all(rows)
         self.count += new
         self._unpacked += new
-        if self._unpacked > limits.UNPACKED_OFFSETS_MAX:
+        for _ in rows:
+            if self._unpacked <= limits.UNPACKED_OFFSETS_MAX:
+                break
             self._turn_hand(group)
 
     def remove(self, group: str, topic: str, partition: int) -> None:

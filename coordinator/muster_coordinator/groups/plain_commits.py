@@ -17,11 +17,20 @@ _I32 = struct.Struct(">i").unpack_from
 _I64 = struct.Struct(">q").unpack_from
 _HEAD_V4 = struct.Struct(">hqi").unpack_from
 _ROW = struct.Struct(">Bqqiq").pack
+_BARE_V3 = struct.Struct(">BhqihqB")
+_BARE_V4 = struct.Struct(">BhqiBq3s16sB")
+"""A record's end when the commit has no metadata text, as nearly all: length of the value, value, number of headers."""
+_NOT_SMALLEST = 0x81
+"""Bits of a varint's first byte: it is negative, or has more bytes."""
+_NO_VALUE_NO_HEADERS = b"\x01\x00"
 _OFFSET_COMMIT = 1
 _V3_HEAD_BYTES, _V4_HEAD_BYTES = 16, 14
 _TAGGED = b"\x01\x00\x10"
 """v4's tag section: one tag, number 0, 16 bytes: the topic's id."""
 _NO_ID = bytes(16)
+_IS_BARE_V3 = (2 * (_BARE_V3.size - 2), 3, 0, 0)
+"""Length of the value as a varint, version, length of the text, headers."""
+_IS_BARE_V4 = (2 * (_BARE_V4.size - 2), 4, 1, _TAGGED, 0)
 _HAS_TOPIC_ID = 2
 
 Commit = tuple[str, str, int, bytes | None]
@@ -45,40 +54,66 @@ def _read(batch: bytes, count: int, base_offset: int) -> list[Commit] | None:
     names = b""
     group = topic = ""
     for _ in range(count):
-        length, position = _small(batch, position)
+        # Thrice the same: a call for each varint would be a third of the loop.
+        raw = batch[position]
+        length, position = (raw >> 1, position + 1) if not raw & _NOT_SMALLEST else _small(batch, position)
         stop = position + length
         # Attributes are not used; our batches have one timestamp.
         if length < 0 or stop > size or batch[position + 1] != 0:
             return None
-        delta, position = _small(batch, position + 2)
-        key_bytes, position = _small(batch, position)
+        raw = batch[position + 2]
+        delta, position = (raw >> 1, position + 3) if not raw & _NOT_SMALLEST else _small(batch, position + 2)
+        raw = batch[position]
+        key_bytes, position = (raw >> 1, position + 1) if not raw & _NOT_SMALLEST else _small(batch, position)
         key_end = position + key_bytes
         if delta < 0 or key_bytes < 10 or key_end >= stop:
             return None
         # A batch names one group and few topics: decode names only when they change.
         if batch[position : key_end - 4] != names:
-            kind, group_bytes = _KEY_HEAD(batch, position)
-            topic_at = position + 4 + group_bytes
-            if kind != _OFFSET_COMMIT or group_bytes < 0 or topic_at + 6 > key_end:
+            named = _names(batch, position, key_end)
+            if named is None:
                 return None
-            if _I16(batch, topic_at)[0] != key_end - topic_at - 6:
-                return None
-            group = batch[position + 4 : topic_at].decode()
-            topic = batch[topic_at + 2 : key_end - 4].decode()
+            group, topic = named
             names = batch[position : key_end - 4]
-        (partition,) = _I32(batch, key_end - 4)
-        value_bytes, position = _small(batch, key_end)
-        value_end = position + max(value_bytes, 0)
-        if value_end + 1 != stop or batch[value_end] != 0:
-            return None
-        row = None
-        if value_bytes != -1:
-            row = _row(batch, position, value_end, base_offset + delta)
+        row: bytes | None = None
+        if stop - key_end != 2 or batch[key_end : key_end + 2] != _NO_VALUE_NO_HEADERS:
+            row = _value_row(batch, key_end, stop, base_offset + delta)
             if row is None:
                 return None
-        found.append((group, topic, partition, row))
+        found.append((group, topic, _I32(batch, key_end - 4)[0], row))
         position = stop
     return found if position == size else None
+
+
+def _names(batch: bytes, at: int, key_end: int) -> tuple[str, str] | None:
+    """Group and topic of the key at `at`."""
+    kind, group_bytes = _KEY_HEAD(batch, at)
+    topic_at = at + 4 + group_bytes
+    if kind != _OFFSET_COMMIT or group_bytes < 0 or topic_at + 6 > key_end:
+        return None
+    if _I16(batch, topic_at)[0] != key_end - topic_at - 6:
+        return None
+    return batch[at + 4 : topic_at].decode(), batch[topic_at + 2 : key_end - 4].decode()
+
+
+def _value_row(batch: bytes, at: int, stop: int, record_offset: int) -> bytes | None:
+    """The row of what follows the key: the value with its length, and no headers."""
+    row: bytes
+    if stop - at == _BARE_V4.size:
+        size, version, offset, epoch, text, timestamp_ms, tagged, topic_id, headers = _BARE_V4.unpack_from(batch, at)
+        if (size, version, text, tagged, headers) == _IS_BARE_V4 and topic_id != _NO_ID:
+            row = _ROW(_HAS_TOPIC_ID, record_offset, offset, epoch, timestamp_ms) + topic_id
+            return row
+    elif stop - at == _BARE_V3.size:
+        size, version, offset, epoch, text, timestamp_ms, headers = _BARE_V3.unpack_from(batch, at)
+        if (size, version, text, headers) == _IS_BARE_V3:
+            row = _ROW(0, record_offset, offset, epoch, timestamp_ms)
+            return row
+    value_bytes, position = _small(batch, at)
+    end = position + value_bytes
+    if value_bytes < 0 or end + 1 != stop or batch[end] != 0:
+        return None
+    return _row(batch, position, end, record_offset)
 
 
 def _row(batch: bytes, at: int, end: int, record_offset: int) -> bytes | None:

@@ -8,10 +8,14 @@ A group's tombstone ends the group with all its committed offsets, so that a lat
 Offsets in an open transaction stay: they are the producer's to commit or abort, and have tombstones of their own.
 """
 
+from itertools import groupby
+from operator import itemgetter
+
 from muster_coordinator import limits
 from muster_coordinator.groups.classic_group import State
 from muster_coordinator.groups.effects import AppliedBatch
 from muster_coordinator.groups.offset_row import CommittedOffset, encode_row, record_offset_of
+from muster_coordinator.groups.offset_table import Row
 from muster_coordinator.groups.pending_offsets import Partition
 from muster_coordinator.groups.plain_commits import Commit, plain_commits
 from muster_coordinator.groups.state import ShardState
@@ -29,6 +33,8 @@ from muster_coordinator.records.keys import (
     decode_key,
 )
 from muster_coordinator.records.offsets_log import decode_offset_value
+
+_GROUP_OF = itemgetter(0)
 
 
 def replay_batch(state: ShardState, entry: AppliedBatch) -> int:
@@ -51,12 +57,17 @@ def replay_batch(state: ShardState, entry: AppliedBatch) -> int:
 
 def _put_all(state: ShardState, plain: list[Commit]) -> int:
     commits = 0
-    for group, topic, partition, row in plain:
-        if row is None:
-            _remove(state, group, topic, partition)
-        else:
-            state.offsets.put(group, topic, partition, row)
-            commits += 1
+    for group, of_group in groupby(plain, _GROUP_OF):
+        rows: list[Row] = []
+        for _, topic, partition, row in of_group:
+            if row is None:
+                state.offsets.put_all(group, rows)
+                rows = []
+                _remove(state, group, topic, partition)
+            else:
+                rows.append((topic, partition, row))
+                commits += 1
+        state.offsets.put_all(group, rows)
     return commits
 
 

@@ -240,7 +240,8 @@ class Host:
             self.applied(group)
             if group.has_entries:
                 self._applying[number] = group
-            self.touch(group)  # the core may hand out more now
+            if group.core.has_ready():
+                self.touch(group)  # it hands out more now
         if self._applying:
             self.want_turn()
 

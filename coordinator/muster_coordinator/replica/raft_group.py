@@ -13,8 +13,8 @@ from typing import Protocol
 
 from muster_coordinator import limits
 from muster_coordinator.ids import BrokerId, GroupNo
-from muster_coordinator.raft.core import RaftCore
-from muster_coordinator.raft.messages import Entry, EntryKind, Message, Ready, Refused, Role
+from muster_coordinator.raft.core import NO_CONTACT, VOTE_REQUESTS, RaftCore
+from muster_coordinator.raft.messages import Entry, EntryKind, Message, MsgType, Ready, Refused, Role
 from muster_coordinator.replica.beats import Beats
 from muster_coordinator.replica.deadlines import Due
 from muster_coordinator.replica.wal_lane import Batch, WalLane
@@ -174,8 +174,15 @@ class RaftGroup:
 
     def step(self, message: Message) -> None:
         """A peer's message."""
-        self.core.step(self._host.now_ms(), message, self._host.beats.contact(self))
-        self._host.touch(self)
+        host = self._host
+        contact = host.beats.contact(self) if message.type in VOTE_REQUESTS else NO_CONTACT
+        self.core.step(host.now_ms(), message, contact)
+        if message.type == MsgType.APPEND_REPLY and not self.core.has_ready():
+            # Most second answers of a pair: no commit moves, and a leader's deadline does not come earlier by one.
+            if self.leads:
+                host.beats.moved(self)
+        else:
+            host.touch(self)
 
     def _deadline(self, now_ms: int) -> None:
         handing_over = self.transferring
@@ -214,7 +221,8 @@ class RaftGroup:
 
     def persisted(self, era: int, index: int) -> None:
         self.core.persisted(era, index)
-        self._host.touch(self)
+        if self.core.has_ready():  # else nothing waited for it; no deadline moves by it
+            self._host.touch(self)
 
     # -- proposals -------------------------------------------------------------------------------------------------
 
