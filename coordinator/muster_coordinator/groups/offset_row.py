@@ -19,6 +19,10 @@ _OFFSET_AT = 9
 _TIMESTAMP_AT = 21
 _HAS_EXPIRY = 1
 _HAS_TOPIC_ID = 2
+_TAIL_AT = tuple(
+    _HEAD.size + (8 if flags & _HAS_EXPIRY else 0) + (16 if flags & _HAS_TOPIC_ID else 0) for flags in range(4)
+)
+"""By the flags: where the metadata text begins."""
 
 
 class CommittedOffset(NamedTuple):
@@ -68,8 +72,8 @@ def fetched_fields(row: bytes) -> tuple[int, int, str]:
     """(offset, leader epoch, metadata): what OffsetFetch answers."""
     offset, leader_epoch = _OFFSET.unpack_from(row, _OFFSET_AT)
     flags = row[0]
-    at = _HEAD.size + (8 if flags & _HAS_EXPIRY else 0) + (16 if flags & _HAS_TOPIC_ID else 0)
-    return offset, leader_epoch, row[at:].decode()
+    at = _TAIL_AT[flags]
+    return offset, leader_epoch, row[at:].decode() if len(row) > at else ""
 
 
 def record_offset_of(row: bytes) -> int:

@@ -113,6 +113,11 @@ def encoder(version: int) -> Callable[[bytearray, Sequence[GroupOffsets]], None]
     pack_offset = struct.Struct(">iqi" if has_epoch else ">iq").pack
     pack_error = struct.Struct(">h").pack
     tail = b"\x00" * spell.tags_size
+    # Nearly all offsets have no metadata text: those are one pack instead of four pieces.
+    empty_text = bytearray()
+    write_text(empty_text, "")
+    pack_bare = struct.Struct(f">iqi{len(empty_text)}sh{len(tail)}s").pack
+    empty = bytes(empty_text)
 
     def write_topics(out: bytearray, topics: Sequence[tuple[Topic, Sequence[FetchedOffset]]]) -> None:
         write_count(out, len(topics))
@@ -124,13 +129,13 @@ def encoder(version: int) -> Callable[[bytearray, Sequence[GroupOffsets]], None]
                 assert isinstance(topic, str)
                 write_text(out, topic)
             write_count(out, len(offsets))
-            for o in offsets:
-                if has_epoch:
-                    out += pack_offset(o.partition, o.offset, o.leader_epoch)
-                else:
-                    out += pack_offset(o.partition, o.offset)
-                write_text(out, o.metadata)
-                out += pack_error(o.error)
+            for partition, offset, epoch, metadata, error in offsets:
+                if has_epoch and not metadata:
+                    out += pack_bare(partition, offset, epoch, empty, error, tail)
+                    continue
+                out += pack_offset(partition, offset, epoch) if has_epoch else pack_offset(partition, offset)
+                write_text(out, metadata)
+                out += pack_error(error)
                 out += tail
             out += tail
 
