@@ -282,7 +282,8 @@ class Host:
 
     def _acked(self, group: object) -> None:
         assert isinstance(group, RaftGroup)
-        self.touch(group)
+        if group.core.has_ready():
+            self.touch(group)
 
     def _wal_moves(self) -> bool:
         """False while a WAL job is older than the election timeout; then everything it carries is given up."""

@@ -55,6 +55,9 @@ class GroupHost(Protocol):
     def touch(self, group: "RaftGroup") -> None:
         """The group's core may have a `Ready`, or its deadline may have moved."""
 
+    def want_turn(self) -> None:
+        """There is work at the end of a turn, though not with this group's core."""
+
     def now_ms(self) -> int: ...
     def admits(self, size_bytes: int, *, makes_room: bool) -> bool:
         """Is there room for this much more uncommitted data on this replica, and on its disk?"""
@@ -263,7 +266,10 @@ class RaftGroup:
             self._joining = reads
         reads.index = max(reads.index, core.commit)
         reads.calls.append(done)
-        self._host.touch(self)
+        if core.has_ready():
+            self._host.touch(self)  # a single voter confirms at once
+        else:
+            self._host.want_turn()  # which begins the round
 
     def _grant(self, ready: Ready) -> None:
         for grant in ready.grants:
