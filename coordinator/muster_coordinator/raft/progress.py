@@ -103,10 +103,12 @@ class Progress:
         return True
 
     def refused(self, index: int, hint: int) -> bool:
-        """The follower does not have our entry at `index`, and proposes `hint`. False when that is old news."""
+        """The follower does not have our entry at `index`, and proposes `hint`. False when that is old news, or when
+        it denies what it has acknowledged: that is no place to go on from, so it is asked again only when it shows
+        life, not at the speed of the link."""
+        if index <= self.match:
+            return False
         if self.state is REPLICATE:
-            if index <= self.match:
-                return False
             self.probe()
             return True
         if self.state is SNAPSHOT or index != self.next - 1:
