@@ -632,6 +632,8 @@ def test_rule_25_stale_refusals_change_nothing() -> None:
 
 def test_rule_25_who_denies_what_it_acknowledged_is_asked_when_it_shows_life_and_not_in_circles() -> None:
     leader = make_leader((1, 1))
+    leader.propose(NOW, WORD)
+    leader.ready()
     leader.peer_unreachable(2)
     (probe,) = [m for m in leader.ready().messages if m.to == 2]
     match = leader.progress()[2].match
