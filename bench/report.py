@@ -55,7 +55,7 @@ def section(result: RowResult, reasons: Reasons, machine: Mapping[str, str]) -> 
     parts += [f"Not measured on {side}: {'; '.join(why)}." for side, why in result.failures.items()]
     parts.append(
         f"{result.when}, load {result.load_before:g} before and {result.load_after:g} after, "
-        f"{result.stolen_ticks} ticks stolen, Muster {machine['Muster']}, Kafka {machine['Kafka']}."
+        f"{result.stolen_ticks} ticks stolen, Muster {machine['Muster']}, Kafka {machine['Kafka']}, {machine['model']}."
     )
     return "\n\n".join(parts)
 

@@ -7,7 +7,7 @@ from bench.report import place, section, table, targets
 from bench.row import Row
 from bench.runner import RowResult
 
-MACHINE = {"Muster": "abc123", "Kafka": "4.3.0"}
+MACHINE = {"Muster": "abc123", "Kafka": "4.3.0", "model": "a processor"}
 
 
 def result(**samples: dict[str, list[float]]) -> RowResult:
