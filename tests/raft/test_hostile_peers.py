@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from muster_coordinator.raft.core import RaftCore
-from muster_coordinator.raft.messages import Entry, Message, MsgType, Role
+from muster_coordinator.raft.messages import Entry, EntryKind, Message, MsgType, Role
 
 from tests.raft.making import NOW, make_core, make_leader, settle
 
@@ -107,3 +107,18 @@ def test_a_leader_does_not_follow_another_of_its_own_term(kind: MsgType) -> None
     leader.step(NOW, Message(kind, 2, 1, leader.term, index=9, log_term=1))
     assert leader.role is Role.LEADER
     assert not leader.has_ready()
+
+
+def test_who_denies_what_it_acknowledged_is_asked_when_it_shows_life_and_not_in_circles() -> None:
+    """Rule 25, for a disk that lied: the answer would come back at the speed of the link."""
+    leader = make_leader((1, 1))
+    leader.propose(NOW, ((EntryKind.NORMAL, b"x"),))
+    leader.ready()
+    leader.peer_unreachable(2)
+    (probe,) = [m for m in leader.ready().messages if m.to == 2]
+    match = leader.progress()[2].match
+    assert probe.index == match
+    leader.step(NOW, Message(MsgType.APPEND_REPLY, 2, 1, leader.term, index=match, reject=True, hint=1, log_term=1))
+    assert leader.ready().messages == ()
+    leader.beat_ok(NOW, 2, 1)
+    assert [m.index for m in leader.ready().messages if m.to == 2] == [match]

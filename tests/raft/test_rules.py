@@ -630,20 +630,6 @@ def test_rule_25_stale_refusals_change_nothing() -> None:
     assert leader.progress()[2].next == 5
 
 
-def test_rule_25_who_denies_what_it_acknowledged_is_asked_when_it_shows_life_and_not_in_circles() -> None:
-    leader = make_leader((1, 1))
-    leader.propose(NOW, WORD)
-    leader.ready()
-    leader.peer_unreachable(2)
-    (probe,) = [m for m in leader.ready().messages if m.to == 2]
-    match = leader.progress()[2].match
-    assert probe.index == match
-    leader.step(NOW, Message(MsgType.APPEND_REPLY, 2, 1, leader.term, index=match, reject=True, hint=1, log_term=1))
-    assert leader.ready().messages == ()
-    leader.beat_ok(NOW, 2, 1)
-    assert [m.index for m in leader.ready().messages if m.to == 2] == [match]
-
-
 def test_rule_26_follower_and_leader_skip_whole_terms() -> None:
     follower = make_core((1, 1, 1, 3, 3, 3))
     append(follower, (6, 5), (), term=5)
