@@ -65,12 +65,12 @@ def test_packed_bytes_depend_on_the_content_only(steps):
             assert table.remove(topic, partition) == ((topic, partition) in model)
             model.pop((topic, partition), None)
         else:
-            assert table.put(topic, partition, data) == ((topic, partition) not in model)
+            assert table.put_all([(topic, partition, data)]) == ((topic, partition) not in model)
             model[topic, partition] = data
         assert table.count == len(model)
     fresh = OffsetTable(5)
     for (topic, partition), data in sorted(model.items(), reverse=True):
-        fresh.put(topic, partition, data)
+        fresh.put_all([(topic, partition, data)])
     packed = table.pack()
     assert packed == fresh.pack() == unpack(packed, 0).pack()
     assert {(t, p): data for t, p, data in unpack(packed, 0).rows()} == model
@@ -82,7 +82,7 @@ def test_packed_bytes_depend_on_the_content_only(steps):
 
 def test_damaged_packed_bytes_are_not_taken_for_a_table():
     table = OffsetTable(0)
-    table.put("t", 0, row())
+    table.put_all([("t", 0, row())])
     packed = bytearray(table.pack())
     packed[3] = 7
     with pytest.raises(AssertionError):

@@ -43,10 +43,6 @@ class OffsetTable:
         rows = self.topics.get(topic)
         return None if rows is None else rows.get(partition)
 
-    def put(self, topic: str, partition: int, row: bytes) -> int:
-        """1 when the partition is new to the table, else 0."""
-        return self.put_all(((topic, partition, row),))
-
     def put_all(self, rows: Sequence[Row]) -> int:
         """In order; how many partitions were new to the table."""
         known = self.count
