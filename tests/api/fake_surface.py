@@ -246,6 +246,9 @@ class FakeSurface:
         self.commands: list[Command] = []
         self.command_deadlines: list[int] = []
         self.on_command: Callable[[Command], CommandResult | None] = lambda _: CommandResult(0)
+        self.image_questions = 0
+        self.on_image_question: Callable[[], bool] = lambda: True
+        """Whether the image is shown to be current; may change it first, as a late replica's does."""
         self.producer = 4_000
         self.add_topic(
             topic(
@@ -288,6 +291,10 @@ class FakeSurface:
             next_group=GroupNo(500),
             next_producer_id=0,
         )
+
+    def when_image_current(self, call: Callable[[bool], None]) -> None:
+        self.image_questions += 1
+        call(self.on_image_question())
 
     def leadership(self, group: GroupNo) -> Leadership:
         if group != CONTROLLER_GROUP:  # that one is in every Metadata answer, whatever is asked

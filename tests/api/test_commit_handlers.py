@@ -19,7 +19,7 @@ from muster_coordinator.groups.requests import (
 )
 from muster_coordinator.wire.versions import Api
 
-from tests.api.fake_surface import FakeSurface
+from tests.api.fake_surface import FakeSurface, topic
 from tests.api.kafka_client import KafkaClient, code
 
 ORDERS_ID = b"orders----------"
@@ -77,6 +77,48 @@ def test_unknown_topics_and_partitions_get_3_and_the_others_commit(version: int)
     answer = KafkaClient(surface).ask(Api.OFFSET_COMMIT, version, group_id="g", topics=topics)
     assert errors(answer) == [("nope", [(0, 3)]), ("orders", [(7, 3), (0, 0), (-1, 3)])]
     assert [p.partition for p in only_request(surface).topics[0].partitions] == [0]
+
+
+def test_a_topic_that_was_created_elsewhere_just_now_is_waited_for() -> None:
+    surface = FakeSurface()
+    surface.on_group = committed
+
+    def late() -> bool:
+        surface.add_topic(topic("fresh", 1))
+        return True
+
+    surface.on_image_question = late
+    topics = commit_topics(("fresh", (0, 1)), ("orders", (0,)))
+    answer = KafkaClient(surface).ask(Api.OFFSET_COMMIT, 9, group_id="g", topics=topics)
+    assert errors(answer) == [("fresh", [(0, 0), (1, 3)]), ("orders", [(0, 0)])]
+    assert surface.image_questions == 1
+
+
+@pytest.mark.parametrize("version", [9, 10])
+def test_a_topic_is_not_called_unknown_by_a_replica_that_may_be_late(version: int) -> None:
+    """15 is tried again; 3 ends a Java consumer."""
+    surface = FakeSurface()
+    surface.on_group = committed
+    surface.on_image_question = lambda: False
+    if version == 10:
+        known, unknown = UUID(bytes=ORDERS_ID), UUID(int=3)
+        topics = commit_topics(("", (0, 9)), topic_id=known) + commit_topics(("", (0,)), topic_id=unknown)
+        answer = KafkaClient(surface).ask(Api.OFFSET_COMMIT, 10, group_id="g", topics=topics)
+        assert errors(answer) == [(known, [(0, 0), (9, 15)]), (unknown, [(0, 15)])]
+    else:
+        topics = commit_topics(("nope", (0,)), ("orders", (7, 0)))
+        answer = KafkaClient(surface).ask(Api.OFFSET_COMMIT, 9, group_id="g", topics=topics)
+        assert errors(answer) == [("nope", [(0, 15)]), ("orders", [(7, 15), (0, 0)])]
+
+
+def test_known_and_forbidden_topics_ask_nobody() -> None:
+    surface = FakeSurface()
+    surface.on_group = committed
+    surface.on_image_question = lambda: pytest.fail("asked")
+    KafkaClient(surface).ask(Api.OFFSET_COMMIT, 9, group_id="g", topics=commit_topics(("orders", (0,))))
+    denied = KafkaClient(surface, authorize=lambda _context, _operation, resource: resource.name != "orders")
+    answer = denied.ask(Api.OFFSET_COMMIT, 9, group_id="g", topics=commit_topics(("orders", (0,))))
+    assert errors(answer) == [("orders", [(0, 29)])]
 
 
 def test_with_nothing_left_the_coordinator_is_not_asked() -> None:

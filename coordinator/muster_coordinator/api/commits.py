@@ -2,7 +2,8 @@
 
 A commit carries the topic's id from the image (decision 27), so that a later deletion of that very topic, and nothing
 else, expires it. With topics.mode none every name is accepted and carries no id. Parts that are refused here never
-reach the shard; the answer puts both kinds back into the order of the request.
+reach the shard; the answer puts both kinds back into the order of the request. A topic that is unknown here is refused
+only after the controller's leader was asked whether this replica is late.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,6 +32,7 @@ from muster_coordinator.wire.hot.offset_fetch import Asked, GroupOffsets, Topic
 from muster_coordinator.wire.schema import Value
 
 _COMMIT_IDS_SINCE, _FETCH_IDS_SINCE, _FETCH_GROUP_ERROR_SINCE = 10, 10, 2
+_UNKNOWN = frozenset((Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID))
 
 Errors = dict[tuple[str | bytes, int], int]
 
@@ -54,6 +56,38 @@ class Commits:
             reply(_commit_refused(request, version, Code.COORDINATOR_NOT_AVAILABLE))
             return
         topics, errors = self._known(context, version, request, image)
+        if errors and not _UNKNOWN.isdisjoint(errors.values()):
+            # Perhaps only here: the topic's creation was answered elsewhere. Java's consumer takes 3 for final.
+            services.surface.when_image_current(lambda current: self._again(current, context, version, request, reply))
+        else:
+            self._commit(context, version, request, image, topics, errors, reply)
+
+    def _again(
+        self, current: bool, context: RequestContext, version: int, request: OffsetCommit, reply: Exchange
+    ) -> None:
+        """With an image that knows every topic there was when the request came, or else without a verdict on those
+        that it does not know."""
+        image = self._services.surface.image()
+        if image is None:
+            reply(_commit_refused(request, version, Code.COORDINATOR_NOT_AVAILABLE))
+            return
+        topics, errors = self._known(context, version, request, image)
+        if not current:
+            late = Code.COORDINATOR_NOT_AVAILABLE
+            errors = {part: late if code in _UNKNOWN else code for part, code in errors.items()}
+        self._commit(context, version, request, image, topics, errors, reply)
+
+    def _commit(
+        self,
+        context: RequestContext,
+        version: int,
+        request: OffsetCommit,
+        image: ClusterImage,
+        topics: list[TopicCommit],
+        errors: Errors,
+        reply: Exchange,
+    ) -> None:
+        """Topics and errors are `_known`'s."""
         if not topics:
             reply(_in_request_order(request, version, errors))
             return
@@ -79,7 +113,9 @@ class Commits:
             commit_timestamp_ms=request.commit_timestamp_ms,
             unknown_group_is_69=request.unknown_group_is_69,
         )
-        services.surface.group_request(offsets_partition(image, request.group), accepted, context, answered)
+        self._services.surface.group_request(
+            offsets_partition(image, request.group), accepted, context, answered
+        )
 
     def _known(
         self, context: RequestContext, version: int, request: OffsetCommit, image: ClusterImage

@@ -40,6 +40,10 @@ ALTER_TOPIC_CONFIGS = 7
 ALLOCATE_PRODUCER_IDS = 8
 FINALIZE_FEATURES = 9
 
+READ_INDEX = bytes((COMMAND_VERSION, 255))
+"""No command and never in a log: forwarded like one, it asks the leader up to where its log is committed
+(`CommandResult.value`). A binary that does not know it answers `UNSUPPORTED_VERSION`, as for any unknown kind."""
+
 
 def encode_command(command: Command) -> bytes:
     """The bytes of a COMMAND entry."""

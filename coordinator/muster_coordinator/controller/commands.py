@@ -90,4 +90,5 @@ class CommandResult:
     error: int
     message: str = ""
     value: int = 0
-    """AllocateProducerIds: first id of the block. CreateTopic, AddPartitions: number of partitions."""
+    """AllocateProducerIds: first id of the block. CreateTopic, AddPartitions: number of partitions.
+    `codec.READ_INDEX`: index up to which the leader's log was committed and applied."""

@@ -3,14 +3,20 @@
 Problem: clients send CreateTopics to any broker. Mechanism: the leader proposes; others forward the encoded command
 over the link and relay its result. A command that certainly was not proposed (no leader known, the leader says it is
 none) is tried again for `FIND_LEADER_MS`, then answered 41; once it may have been proposed, only its result or 7 is an
-answer.
+answer. The leader's read index is asked for on the same way; nothing is proposed for it.
 """
 
 from collections import deque
 from collections.abc import Callable
 
 from muster_coordinator import limits
-from muster_coordinator.controller.codec import decode_command, decode_result, encode_command, encode_result
+from muster_coordinator.controller.codec import (
+    READ_INDEX,
+    decode_command,
+    decode_result,
+    encode_command,
+    encode_result,
+)
 from muster_coordinator.controller.commands import AllocateProducerIds, Command, CommandResult
 from muster_coordinator.controller.image import ClusterImage
 from muster_coordinator.errors import Code, Corruption, UnsupportedFormat, WireError
@@ -70,12 +76,21 @@ class ControllerClient:
         find_until_ms = min(deadline_ms, now_ms + FIND_LEADER_MS)
         self._try(_Call(encode_command(command), deadline_ms, find_until_ms, done))
 
+    def read_index(self, *, deadline_ms: int, done: Done) -> None:
+        """The value is an index that covers everything committed before this call; errors as of `submit`, and 35 from
+        a leader that runs an older binary."""
+        find_until_ms = min(deadline_ms, self._loop.monotonic_ms() + FIND_LEADER_MS)
+        self._try(_Call(READ_INDEX, deadline_ms, find_until_ms, done))
+
     def _try(self, call: _Call) -> None:
         if self._loop.monotonic_ms() >= call.deadline_ms:
             call.done(NO_CONTROLLER)
             return
         group = self._controller.group
         if group is not None and group.serves:
+            if call.command == READ_INDEX:
+                self._controller.read(lambda result: self._read_here(call, result))
+                return
             if self._propose(call):
                 return
         elif self._forward(call):
@@ -98,6 +113,12 @@ class ControllerClient:
             return False
         timer = self._loop.call_at(call.deadline_ms, lambda: once(LATE))
         return True
+
+    def _read_here(self, call: _Call, result: CommandResult) -> None:
+        if result.error == Code.NOT_CONTROLLER:
+            self._try_later(call)
+        else:
+            call.done(result)
 
     def _forward(self, call: _Call) -> bool:
         leader = self._leaders.of(CONTROLLER_GROUP).leader
@@ -157,8 +178,10 @@ class ControllerClient:
     def forwarded(self, peer: BrokerId, payload: bytes) -> None:
         """A peer wants a command proposed."""
         number, wait_ms, command = payloads.decode_command(payload)
+        reads = command == READ_INDEX
         try:
-            decode_command(command)
+            if not reads:
+                decode_command(command)
         except UnsupportedFormat as error:
             self._reply(peer, number, CommandResult(Code.UNSUPPORTED_VERSION, str(error)))
             return
@@ -171,6 +194,10 @@ class ControllerClient:
             self._served -= 1
             self._reply(peer, number, result)
 
+        if reads and not refused:
+            self._served += 1
+            self._controller.read(done)
+            return
         if not refused and self._controller.propose_bytes(command, done) is None:
             self._served += 1
             return

@@ -17,6 +17,7 @@ from muster_coordinator.raft.messages import Entry, EntryKind, Refused
 from muster_coordinator.replica.raft_group import RaftGroup
 
 Done = Callable[[CommandResult], None]
+NOT_LEADER = CommandResult(Code.NOT_CONTROLLER, "leadership was lost before the read was confirmed")
 UNKNOWN_FATE = CommandResult(Code.REQUEST_TIMED_OUT, "leadership was lost before the command was applied")
 
 
@@ -38,7 +39,11 @@ class ControllerGroup:
         self._form = form
         self._changed = changed
         self._led = led
-        self._moved = moved
+        self._moved = [moved]
+
+    def watch(self, moved: Callable[[], None]) -> None:
+        """Call `moved` whenever entries were applied, after those that were told earlier."""
+        self._moved.append(moved)
 
     def propose(self, command: Command, done: Done) -> Refused | None:
         """Append a command; `done` gets its result. A refusal means that it certainly was not appended."""
@@ -49,6 +54,16 @@ class ControllerGroup:
         """As `propose`, for a command that a peer encoded and this replica decoded once."""
         assert self.group is not None
         return self.group.propose(EntryKind.COMMAND, command, done)
+
+    def read(self, done: Done) -> None:
+        """`done` gets an index that covers what was committed before this call; 41 when this replica does not lead."""
+        group = self.group
+        assert group is not None
+
+        def confirmed(leads: bool) -> None:
+            done(CommandResult(Code.NONE, value=group.applied) if leads else NOT_LEADER)
+
+        group.read_index(confirmed)
 
     # -- raft_group.Machine ----------------------------------------------------------------------------------------
 
@@ -78,7 +93,8 @@ class ControllerGroup:
         """Nothing is parked here."""
 
     def moved(self) -> None:
-        self._moved()
+        for call in self._moved:
+            call()
 
     # -- checkpoints -----------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 Start: identity and cluster record are read, the record is checked against the configuration; then links come up. When
 the cluster is formed (now, or by the record) both WALs are opened, the Raft groups of the record are recovered, and the
 replica registers itself; topics' groups follow the controller's image. Everything else is in the parts: `founding`,
-`hosting`, `host`, `shards`, `topic_logs`, `controller_client`, `preferred`, `checkpoints`, `transfer`.
+`hosting`, `host`, `shards`, `topic_logs`, `controller_client`, `current_image`, `preferred`, `checkpoints`, `transfer`.
 """
 
 from collections.abc import Callable
@@ -19,6 +19,7 @@ from muster_coordinator.ports import Disk, Loop, PeerNet, Rand
 from muster_coordinator.replica import payloads
 from muster_coordinator.replica.bootstrap import Expectation, Formation, Fresh
 from muster_coordinator.replica.controller_client import ControllerClient
+from muster_coordinator.replica.current_image import CurrentImage
 from muster_coordinator.replica.disk_space import DiskSpace
 from muster_coordinator.replica.founding import Founding
 from muster_coordinator.replica.host import Host, check_trusted
@@ -51,6 +52,7 @@ class Node:
         self.hosting: Hosting | None = None
         """Set once the cluster is formed."""
         self._client: ControllerClient | None = None
+        self._current: CurrentImage | None = None
         self._transfers: Transfers | None = None
         self.preferred: Preferred | None = None
         self._caught_up = False
@@ -101,6 +103,8 @@ class Node:
         )
         self.hosting = hosting
         self._client = ControllerClient(self.loop, self._net, self.broker, self.host.leaders, hosting.controller)
+        self._current = CurrentImage(self.loop, self._client, hosting.controller)
+        hosting.controller.watch(self._current.moved)
         self._transfers = Transfers(self.loop, self._disk, self._net, self.host, hosting)
         self.preferred = Preferred(self.loop, self.host, hosting, self.settings)
         hosting.start()
@@ -210,6 +214,12 @@ class Node:
 
     def image(self) -> ClusterImage | None:
         return None if self.hosting is None else self.hosting.controller.machine.cluster
+
+    def when_image_current(self, call: Callable[[bool], None]) -> None:
+        if self._current is None:
+            call(False)
+        else:
+            self._current.wait(call)
 
     def leadership(self, group: GroupNo) -> Leadership:
         return self.host.leaders.of(group)

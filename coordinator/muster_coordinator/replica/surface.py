@@ -98,6 +98,10 @@ class Surface(Protocol):
     def image(self) -> ClusterImage | None:
         """None until the cluster is formed and the controller log is applied once here."""
 
+    def when_image_current(self, call: Callable[[bool], None]) -> None:
+        """`call(True)` once the image here holds every change that was answered before this call; `call(False)` when
+        that cannot be shown within `limits.CURRENT_IMAGE_WAIT_MS`. For what a client may know before this replica."""
+
     def leadership(self, group: GroupNo) -> Leadership: ...
     def alive(self, broker: BrokerId) -> bool:
         """Self, or a peer whose link is up."""
