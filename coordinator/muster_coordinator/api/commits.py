@@ -113,9 +113,7 @@ class Commits:
             commit_timestamp_ms=request.commit_timestamp_ms,
             unknown_group_is_69=request.unknown_group_is_69,
         )
-        self._services.surface.group_request(
-            offsets_partition(image, request.group), accepted, context, answered
-        )
+        self._services.surface.group_request(offsets_partition(image, request.group), accepted, context, answered)
 
     def _known(
         self, context: RequestContext, version: int, request: OffsetCommit, image: ClusterImage
