@@ -53,6 +53,7 @@ from muster_coordinator.runtime.loop import AsyncLoop, new_event_loop
 from muster_coordinator.runtime.peers import TcpPeers
 from muster_coordinator.runtime.watchdog import Watchdog
 from muster_coordinator.settings import Settings
+from muster_coordinator.wire.codecs import preload
 from muster_coordinator.wire.versions import Api
 
 DRAIN_MARGIN_MS = 10_000
@@ -88,6 +89,11 @@ def _raise_descriptor_limit() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
+def _preloaded(result: BaseException | None) -> None:
+    if result is not None:
+        raise result
+
+
 def _refuse(why: str, code: int) -> int:
     _log.error("cannot run: %s", why)
     return code
@@ -106,6 +112,8 @@ class Replica:
         self._stop_asked = asyncio.Event()
         self._stop_now = asyncio.Event()
         self._stopping = False
+        self._preloads = False
+        """Codecs are compiled by their first request until the replica has caught up: a start has better to do."""
         self._runners: list[web.AppRunner] = []
         self._listeners: list[ClientListener] = []
 
@@ -183,6 +191,9 @@ class Replica:
         reasons = self._node.not_ready()
         if reasons != before:
             _log.info("not ready: %s" if reasons else "ready%s", "; ".join(reasons))
+            if not reasons and not self._preloads:
+                self._preloads = True
+                self._loop.submit_paced("preload", preload(), _preloaded)
         wait_ms = READINESS_LOOK_MS if reasons else 10 * READINESS_LOOK_MS
         self._loop.call_at(self._loop.monotonic_ms() + wait_ms, lambda: self._watch_readiness(reasons))
 

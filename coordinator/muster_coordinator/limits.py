@@ -201,7 +201,10 @@ CHECKPOINT_BYTES = 64 * MIB
 CHECKPOINT_BYTES_MIN = 256 * KIB
 """Less than this is replayed faster than a checkpoint's file is synced."""
 CHECKPOINT_WRITE_BYTES = MIB
-"""One write of a checkpoint: large enough to let the loop have the GIL meanwhile."""
+"""One write of a checkpoint, synced at once: a sync at the end would have all of it before the WAL's next."""
+CHECKPOINT_STEP_BYTES = 16 * KIB
+"""Encoded in one go, about half a millisecond; then the loop can have the interpreter for `PACED_PAUSE_MS`."""
+PACED_PAUSE_MS = 0.5
 CHECKPOINTS_KEPT = 2
 DISK_FREE_BYTES_MIN = 256 * MIB
 """Below it proposals are refused: the next file of each WAL and a checkpoint must still fit."""
@@ -238,7 +241,7 @@ SHUTDOWN_GRACE_MS = 60_000
 # Metrics.
 METRIC_GROUPS_MAX = 1_000
 
-IO_LANES = ("wal-offsets", "wal-topics", "flush", "checkpoint", "lookup", "transfer")
+IO_LANES = ("wal-offsets", "wal-topics", "flush", "checkpoint", "lookup", "transfer", "preload")
 """One worker thread each. The two WAL lanes carry one fdatasync per turn; nothing slow may share them."""
 
 assert CONNECTION_TURN_MS_MAX <= CLIENTS_TURN_MS_MAX

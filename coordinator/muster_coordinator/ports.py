@@ -7,7 +7,7 @@ import contracts (pyproject.toml) and by `tests/tidy`.
 One thread calls everything here except the body of an I/O job. No port raises into the loop from a callback.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Protocol, TypeVar
 
 from muster_coordinator.ids import BrokerId
@@ -47,6 +47,12 @@ class Loop(Clock, Protocol):
         An exception of the job is passed to `done`, not raised. A job may touch only what it was given: immutable
         values and the `Disk`. Lanes used: see `limits.IO_LANES`.
         """
+
+    def submit_paced(
+        self, lane: str, steps: Generator[None, None, T], done: Callable[[T | BaseException], None]
+    ) -> None:
+        """As `submit`, for a job that computes long: after each step the loop can have the interpreter, which a
+        thread that never waits gives away only every few milliseconds. The result is what the generator returns."""
 
 
 class Rand(Protocol):

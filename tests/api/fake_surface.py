@@ -1,7 +1,7 @@
 """A replica that is nothing but tables: what the handlers see, under the control of a test, on virtual time."""
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from random import Random
 from types import MappingProxyType
 from typing import TypeVar
@@ -24,6 +24,8 @@ from muster_coordinator.ports import Loop, Rand
 from muster_coordinator.replica.surface import EpochEnd, Leadership, LocalLog, OffsetResult, ReadResult, Surface
 from muster_coordinator.topics.machine import ProduceResult
 from typing_extensions import override
+
+from tests.sim.loop import finish
 
 T = TypeVar("T")
 CLUSTER_ID = "Q0xVU1RFUi1JRC1GT1ItVQ"
@@ -64,6 +66,11 @@ class FakeLoop:
 
     def submit(self, lane: str, job: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         done(job())
+
+    def submit_paced(
+        self, lane: str, steps: Generator[None, None, T], done: Callable[[T | BaseException], None]
+    ) -> None:
+        done(finish(steps))
 
     def run(self, for_ms: int = 0) -> None:
         """Let time pass."""

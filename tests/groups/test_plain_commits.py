@@ -116,6 +116,54 @@ def test_every_damaged_byte_of_the_commonest_records(topic_id: bytes, value: int
             assert plain == by_the_general_reader(batch)
 
 
+alike = st.builds(
+    lambda group, topic, id_, partitions, offset: [
+        (encode_offset_key(group, topic, p), encode_offset_value(offset + p, 3, "", 5 + p, topic_id=id_))
+        for p in partitions
+    ],
+    names,
+    names,
+    ids,
+    st.lists(st.integers(-1, 2**31 - 1), min_size=4, max_size=70),
+    st.integers(0, 2**40),
+)
+"""One commit's records: what is read a stretch at a time."""
+
+
+@given(st.lists(alike | st.lists(records, max_size=2), min_size=1, max_size=4), st.data())
+@settings(max_examples=300, deadline=None)
+def test_stretches_among_others_and_damage_in_them(
+    parts: list[list[tuple[bytes, bytes | None]]], data: st.DataObject
+) -> None:
+    pairs = [pair for part in parts for pair in part]
+    if not pairs:
+        return
+    batch = batch_of(pairs)
+    plain = plain_commits(batch, parse_header(batch), BASE)
+    if plain is not None:
+        assert plain == by_the_general_reader(batch)
+    position, value = data.draw(st.integers(HEADER_BYTES, len(batch) - 1)), data.draw(st.integers(0, 255))
+    batch = batch[:position] + bytes((value,)) + batch[position + 1 :]
+    plain = plain_commits(batch, parse_header(batch), BASE)
+    if plain is not None:
+        assert plain == by_the_general_reader(batch)
+
+
+@pytest.mark.parametrize("value", [0, 1, 2, 3, 4, 127, 128, 129, 255])
+@pytest.mark.parametrize("topic_id", [bytes(16), b"i" * 16], ids=["v3", "v4"])
+def test_every_damaged_byte_of_a_stretch(topic_id: bytes, value: int) -> None:
+    """From the 62nd to the 67th: the offset delta takes a second byte at 64."""
+    pairs = [(encode_offset_key("g", "t", p), encode_offset_value(p, 3, "", 5, topic_id=topic_id)) for p in range(68)]
+    sound = batch_of(pairs)
+    assert plain_commits(sound, parse_header(sound), BASE) == by_the_general_reader(sound)
+    record = (len(sound) - HEADER_BYTES) // len(pairs)
+    for position in range(len(sound) - 7 * record, len(sound)):
+        batch = sound[:position] + bytes((value,)) + sound[position + 1 :]
+        plain = plain_commits(batch, parse_header(batch), BASE)
+        if plain is not None:
+            assert plain == by_the_general_reader(batch)
+
+
 @given(st.lists(records, min_size=1, max_size=3), st.integers(1, 30))
 @settings(max_examples=200, deadline=None)
 def test_a_cut_batch_is_left_to_the_general_reader(pairs: list[tuple[bytes, bytes | None]], cut: int) -> None:

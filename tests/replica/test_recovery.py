@@ -10,7 +10,7 @@ from muster_coordinator.replica.surface import EpochEnd
 from muster_coordinator.storage.partition_log import PartitionLog
 
 from tests.replica.cluster import SimCluster, commit_request
-from tests.sim.loop import World
+from tests.sim.loop import Latency, World
 
 TINY_WAL = {
     "wal_file_bytes": 64 * limits.KIB,
@@ -70,6 +70,29 @@ def test_a_replica_restarts_from_checkpoint_mark_and_wal() -> None:
     assert cluster.nodes[0].host.groups[GroupNo(1)].applied >= before
     assert cluster.fetch(cluster.wait_leader(1), 0, "group-49", "topic" * 20) == (Code.NONE, 1_999)
     assert segment_bytes(cluster, 0, 1) == segment_bytes(cluster, 1, 1) == segment_bytes(cluster, 2, 1)
+
+
+def test_every_group_with_much_gets_its_checkpoint_however_few_are_written_at_once() -> None:
+    """Two at once; the others were flushed meanwhile, which began their wait anew, and lost again and again."""
+    partitions = 8
+    cluster = SimCluster(World(11), partitions=partitions, checkpoint_bytes=limits.GIB, segment_flush_ms=5_000)
+    cluster.start()
+    leaders = [cluster.wait_leader(1 + partition) for partition in range(partitions)]
+    for loop in cluster.loops.values():
+        loop.latency["checkpoint"] = Latency(200_000, 400_000)
+    long = "topic" * 500
+    groups = [cluster.nodes[leader].host.groups[GroupNo(1 + at)] for at, leader in enumerate(leaders)]
+    offset = 0
+    while min(group.applied_bytes for group in groups) < limits.CHECKPOINT_BYTES_MIN:
+        offset += 1
+        waiting = [
+            cluster.ask_later(leader, partition, commit_request("g", offset, long))
+            for partition, leader in enumerate(leaders)
+        ]
+        cluster.world.run_until("commits", lambda: all(waiting))  # noqa: B023
+    cluster.world.run_for(5_000 + partitions * 1_000)
+    for node in cluster.nodes.values():
+        assert node.hosting.checkpoints.made == partitions
 
 
 def test_what_is_old_enough_to_be_flushed_is_checkpointed_too_when_it_is_much() -> None:

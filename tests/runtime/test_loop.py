@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 import pytest
 from muster_coordinator.ports import Timer
@@ -38,6 +38,38 @@ def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
     yield made
     made.loop.close()
     loop.close()
+
+
+def test_a_paced_job_leaves_the_interpreter_to_the_loop_between_its_steps(harness: Harness) -> None:
+    loop, seen = harness.loop, []
+
+    def steps() -> Generator[None, None, str]:
+        for n in range(3):
+            asked = threading.Event()
+            loop.asyncio_loop.call_soon_threadsafe(lambda n=n, asked=asked: (seen.append(n), asked.set()))
+            assert asked.wait(WAIT_SECONDS)
+            yield
+        return "all"
+
+    def done(result: object) -> None:
+        seen.append(result)
+        harness.done()
+
+    loop.submit_paced("flush", steps(), done)
+    harness.run()
+    assert seen == [0, 1, 2, "all"]
+
+
+def test_the_error_of_a_paced_job_is_its_result(harness: Harness) -> None:
+    results: list[object] = []
+
+    def steps() -> Generator[None, None, None]:
+        yield
+        raise OSError(5, "gone")
+
+    harness.loop.submit_paced("flush", steps(), lambda result: (results.append(result), harness.done()))
+    harness.run()
+    assert [type(result) for result in results] == [OSError]
 
 
 def test_calls_run_in_the_order_they_were_made(harness: Harness) -> None:

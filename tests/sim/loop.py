@@ -9,9 +9,9 @@ calls, nor timers, nor the completion of a job (a job that has not run by then n
 import heapq
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.sim.slices import SlicedJob
 
@@ -89,6 +89,19 @@ class World:
             self.step()
 
 
+T = TypeVar("T")
+
+
+def finish(steps: Generator[None, None, T]) -> T:
+    """Take every step; what the generator returned."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
 @dataclass(slots=True)
 class _Lane:
     jobs: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = field(default_factory=deque)
@@ -154,6 +167,9 @@ class SimLoop:
         state = self._lanes.setdefault(lane, _Lane())
         state.jobs.append((job, done))
         self._next_job(lane, state)
+
+    def submit_paced(self, lane: str, steps: Generator[None, None, Any], done: Callable[[Any], None]) -> None:
+        self.submit(lane, lambda: finish(steps), done)
 
     def kill(self) -> None:
         """The process is gone: nothing of it runs again."""

@@ -2,7 +2,7 @@
 
 import struct
 
-from muster_coordinator.groups.effects import CheckpointBody
+from muster_coordinator.groups.effects import CheckpointBody, CheckpointParts
 from muster_coordinator.records.crc import crc32c
 from muster_coordinator.storage.checkpoint import CheckpointMeta, encode_checkpoint
 
@@ -105,7 +105,7 @@ def test_sidecars():
 def test_checkpoints():
     meta = CheckpointMeta(9, 41, 3, 100, 20, ((1, 20), (3, 60)))
     body = CheckpointBody(b"head", ((b"b", b"blob of b"), (b"aa", b"1")))
-    data = b"".join(encode_checkpoint(meta, body))
+    data = b"".join(encode_checkpoint(meta, CheckpointParts(body.head, iter(sorted(body.blobs)))))
     fields = struct.unpack(">4sHHIQIqqIIQI", data[:60])
     assert fields[:-1] == (b"MCKP", 1, 0, 9, 41, 3, 100, 20, 2, 0, 4)
     assert fields[-1] == crc32c(data[:56])

@@ -3,6 +3,7 @@
 import pytest
 from kio.index import load_request_schema, load_response_schema
 from kio.static.primitive import i16
+from muster_coordinator.wire.codecs import decoder, encoder, preload
 from muster_coordinator.wire.versions import VERSIONS, Api, is_flexible, response_header_has_tags
 
 DECISION_33 = {
@@ -19,6 +20,25 @@ def test_the_advertised_table_is_decision_33() -> None:
 
 def test_only_produce_advertises_versions_that_it_refuses() -> None:
     assert {api: v.min for api, v in VERSIONS.items() if v.min != v.advertised_min} == {Api.PRODUCE: 3}
+
+
+def test_preloading_compiles_every_version_once_and_the_newest_first() -> None:
+    decoder.cache_clear()
+    encoder.cache_clear()
+    steps = preload()
+    for _ in VERSIONS:
+        next(steps)
+    assert decoder.cache_info().misses == len(VERSIONS)
+    for api, versions in VERSIONS.items():
+        decoder(api, versions.max)
+    assert decoder.cache_info().misses == len(VERSIONS), "the newest versions are there first"
+    rest = sum(1 for _ in steps)
+    assert len(VERSIONS) + rest == sum(v.max - v.min + 1 for v in VERSIONS.values())
+    for api, versions in VERSIONS.items():
+        for version in range(versions.min, versions.max + 1):
+            decoder(api, version)
+            encoder(api, version)
+    assert decoder.cache_info().misses == encoder.cache_info().misses == len(VERSIONS) + rest
 
 
 @pytest.mark.parametrize("api", sorted(VERSIONS))

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from muster_coordinator.controller.image import Broker, ClusterImage, Partition, Routing, Topic
 from muster_coordinator.controller.packing import Packer, Unpacker
 from muster_coordinator.errors import Corruption, UnsupportedFormat
-from muster_coordinator.groups.effects import CheckpointBody
+from muster_coordinator.groups.effects import CheckpointBody, CheckpointParts
 from muster_coordinator.ids import BrokerId, GroupNo
 
 CHECKPOINT_VERSION = 1
@@ -34,6 +34,9 @@ class ControllerCheckpoint:
             _put_cluster(p, self.cluster)
             p.many(self.deleted, p.blob)
         return CheckpointBody(p.done(), ())
+
+    def parts(self) -> CheckpointParts:
+        return CheckpointParts(self.encode().head, iter(()))
 
 
 def decode_checkpoint(body: CheckpointBody) -> ControllerCheckpoint:

@@ -15,10 +15,11 @@ Body, version 1. All integers big-endian; `bytes` is u32 length and data; `str` 
 
 import hashlib
 import struct
+from collections.abc import Iterator
 
 from muster_coordinator.errors import Corruption
 from muster_coordinator.groups.classic_group import State
-from muster_coordinator.groups.effects import CheckpointBody
+from muster_coordinator.groups.effects import CheckpointBody, CheckpointParts
 from muster_coordinator.groups.offset_table import OffsetTable
 from muster_coordinator.groups.offsets_store import PackedOrTable
 from muster_coordinator.groups.pending_offsets import Partition
@@ -52,12 +53,20 @@ class ShardImage:
         self._raw = state.raw.copy()
 
     def encode(self) -> CheckpointBody:
-        """O(state); touches nothing that the loop may change."""
-        blobs = [(_RAW + key, value) for key, value in self._raw.items()]
-        for group in self._groups.keys() | self._offsets.keys():
-            blobs.append((_GROUP + group.encode(), _encode_group(self._groups.get(group), self._offsets.get(group))))
-        blobs.sort()
-        return CheckpointBody(self._encode_head(), tuple(blobs))
+        """O(state)."""
+        return self.parts().whole()
+
+    def parts(self) -> CheckpointParts:
+        """Touches nothing that the loop may change."""
+        return CheckpointParts(self._encode_head(), self._blobs())
+
+    def _blobs(self) -> Iterator[tuple[bytes, bytes]]:
+        """Names in the order of their code points, which is the order of their UTF-8."""
+        assert _GROUP < _RAW
+        for group in sorted(self._groups.keys() | self._offsets.keys()):
+            yield _GROUP + group.encode(), _encode_group(self._groups.get(group), self._offsets.get(group))
+        for key in sorted(self._raw):
+            yield _RAW + key, self._raw[key]
 
     def _encode_head(self) -> bytes:
         parts = [_HEAD.pack(VERSION, len(self._pending))]

@@ -12,6 +12,7 @@ ordering:
 * Every ticket passed to `handle` gets exactly one `Answer`, also on `resign`.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from muster_coordinator.errors import Code
@@ -64,12 +65,27 @@ class CheckpointImage(Protocol):
         """Deterministic: equal state gives equal bytes on every replica."""
         ...
 
+    def parts(self) -> "CheckpointParts":
+        """As `encode`, for who wants to take them one at a time."""
+        ...
+
 
 class CheckpointBody(NamedTuple):
     """`head` is read at start; `blobs` are read when touched (decision 20). Keys are unique, e.g. group ids."""
 
     head: bytes
     blobs: tuple[tuple[bytes, bytes], ...]
+
+
+class CheckpointParts(NamedTuple):
+    """A body whose blobs are made when they are asked for, ascending by key."""
+
+    head: bytes
+    blobs: Iterator[tuple[bytes, bytes]]
+
+    def whole(self) -> CheckpointBody:
+        """All of them."""
+        return CheckpointBody(self.head, tuple(self.blobs))
 
 
 class Shard(Protocol):

@@ -22,7 +22,7 @@ from muster_coordinator.replica.host import Host
 from muster_coordinator.replica.partition import PartitionState
 from muster_coordinator.replica.raft_group import RaftGroup
 from muster_coordinator.replica.settings import NodeSettings
-from muster_coordinator.storage.checkpoint import CheckpointMeta, write_job
+from muster_coordinator.storage.checkpoint import CheckpointMeta, write_checkpoint
 from muster_coordinator.storage.contract import GroupWrites, Mark
 
 LOOK_MS = 100
@@ -42,8 +42,8 @@ class _Tracked:
     """One group's part."""
 
     __slots__ = (
-        "busy", "file_bytes", "gone", "group", "machine", "mark", "offered", "pictured_bytes", "since_ms", "state",
-        "wanted",
+        "busy", "changed_ms", "file_bytes", "gone", "group", "machine", "mark", "offered", "pictured_bytes", "since_ms",
+        "state", "wanted",
     )  # fmt: skip
 
     def __init__(self, group: RaftGroup, machine: Stateful, state: PartitionState | None) -> None:
@@ -56,6 +56,9 @@ class _Tracked:
         """Of the newest checkpoint of this life."""
         self.since_ms = 0
         """When the oldest unflushed entry was applied, roughly."""
+        self.changed_ms: int | None = None
+        """When the oldest entry after the last picture was applied, roughly. Flushes do not end its age: checkpoints
+        that are due wait for one of few slots, and whoever lost the race once would lose it for ever."""
         self.busy = False
         self.wanted: list[Callable[[], None]] = []
         """Who waits for a fresh checkpoint."""
@@ -120,6 +123,7 @@ class Checkpoints:
 
         def release() -> None:
             tracked.pictured_bytes = tracked.group.applied_bytes
+            tracked.changed_ms = None
             tracked.offered = tracked.mark = None
             self._rest(tracked)
 
@@ -134,6 +138,8 @@ class Checkpoints:
         if group.number not in self._active:
             tracked.since_ms = self._loop.monotonic_ms()
             self._active[group.number] = tracked
+        if tracked.changed_ms is None:
+            tracked.changed_ms = self._loop.monotonic_ms()
         if self._far(tracked):
             self._maybe(tracked, self._loop.monotonic_ms())
 
@@ -154,7 +160,7 @@ class Checkpoints:
             return
         if tracked.group.applied == 0:
             return
-        due = tracked.wanted or self._far(tracked)
+        due = tracked.wanted or self._far(tracked) or self._worth_it(tracked, now_ms)
         if due and self._running < CHECKPOINTS_AT_ONCE:
             self._checkpoint(tracked)
             return
@@ -165,11 +171,9 @@ class Checkpoints:
             return
         unflushed = state.log.unflushed_bytes()
         old = now_ms - tracked.since_ms >= self._settings.segment_flush_ms
-        if old and self._worth_it(tracked) and self._running < CHECKPOINTS_AT_ONCE:
-            self._checkpoint(tracked)
-        elif unflushed >= self._settings.segment_flush_bytes or (old and self._unclean(tracked.group, state)):
+        if unflushed >= self._settings.segment_flush_bytes or (old and self._unclean(tracked.group, state)):
             self._flush(tracked, state, lambda mark: self._rest(tracked), lambda: self._rest(tracked))
-        elif old and not due:
+        elif old and not due and not self._much(tracked):
             self._active.pop(tracked.group.number, None)
 
     @staticmethod
@@ -181,8 +185,18 @@ class Checkpoints:
         """Has so much been applied that replaying it would take long?"""
         return tracked.group.applied_bytes - tracked.pictured_bytes >= self._settings.checkpoint_bytes
 
+    def _worth_it(self, tracked: _Tracked, now_ms: int) -> bool:
+        """Is it old, and much?"""
+        changed_ms = tracked.changed_ms
+        return (
+            tracked.state is not None
+            and changed_ms is not None
+            and now_ms - changed_ms >= self._settings.segment_flush_ms
+            and self._much(tracked)
+        )
+
     @staticmethod
-    def _worth_it(tracked: _Tracked) -> bool:
+    def _much(tracked: _Tracked) -> bool:
         """Was at least half as much applied as writing the state costs? Then it is at most tripled by that."""
         applied_bytes = tracked.group.applied_bytes - tracked.pictured_bytes
         return applied_bytes >= max(limits.CHECKPOINT_BYTES_MIN, tracked.file_bytes // 2)
@@ -245,6 +259,7 @@ class Checkpoints:
         self._running += 1
         tracked.busy = True
         tracked.pictured_bytes = group.applied_bytes
+        tracked.changed_ms = None
         if state is None:
             self._write(tracked, meta, image, None)
         else:
@@ -255,7 +270,7 @@ class Checkpoints:
     def _write(self, tracked: _Tracked, meta: CheckpointMeta, image: CheckpointImage, mark: Mark | None) -> None:
         group = tracked.group
 
-        job = write_job(self._disk, checkpoint_folder(group.number), meta, image)
+        steps = write_checkpoint(self._disk, checkpoint_folder(group.number), meta, image)
 
         def written(result: int | BaseException) -> None:
             self._check(result)
@@ -268,7 +283,7 @@ class Checkpoints:
             group.lane.stage(writes, lambda: self._published(tracked, meta, mark))
             self._host.want_turn()
 
-        self._loop.submit("checkpoint", job, written)
+        self._loop.submit_paced("checkpoint", steps, written)
 
     def _published(self, tracked: _Tracked, meta: CheckpointMeta, mark: Mark | None) -> None:
         group = tracked.group

@@ -27,7 +27,6 @@ from muster_coordinator import limits
 from muster_coordinator.errors import EnvironmentFault
 from muster_coordinator.ports import Clock
 from muster_coordinator.runtime.turns import Turns
-from muster_coordinator.wire.codecs import preload
 from muster_coordinator.wire.connection import Connection, Handle, State
 
 _log = logging.getLogger(__name__)
@@ -105,8 +104,6 @@ class ClientListener:
 
     async def listen(self, host: str, port: int) -> int:
         """Accept clients; returns the port. Raises `EnvironmentFault` when the address cannot be bound."""
-        # Half a second now, once a process: the first Fetch would otherwise hold up the loop for 70 ms.
-        preload()
         try:
             self._server = await self.loop.create_server(
                 lambda: _Client(self), host, port, backlog=limits.LISTEN_BACKLOG, reuse_address=True

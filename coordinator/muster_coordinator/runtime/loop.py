@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -92,6 +92,17 @@ def _bound(done: Callable[[Any], None], result: object) -> Callable[[], None]:
     return lambda: done(result)
 
 
+def _paced(steps: Generator[None, None, T]) -> T:
+    """In a worker. A sleep gives the GIL away for certain; the calls of a job do so only if they block."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        time.sleep(limits.PACED_PAUSE_MS / 1000)
+
+
 class AsyncLoop:
     """`ports.Loop` over a running or not yet running event loop. Made and closed in the loop's thread."""
 
@@ -134,6 +145,11 @@ class AsyncLoop:
         # A turn that was queued before the end stages what nobody will ever promise: its answers cannot leave either.
         if not self._closed:
             self._lanes[lane].put(job, done)
+
+    def submit_paced(
+        self, lane: str, steps: Generator[None, None, T], done: Callable[[T | BaseException], None]
+    ) -> None:
+        self.submit(lane, lambda: _paced(steps), done)
 
     # -- the driver's side -----------------------------------------------------------------------------------------
 

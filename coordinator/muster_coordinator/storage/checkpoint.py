@@ -12,13 +12,13 @@ durable. Format: docs/format.md, "Checkpoint".
 
 import re
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
 from muster_coordinator.errors import Corruption, StorageFailed, UnsupportedFormat
-from muster_coordinator.groups.effects import CheckpointBody, CheckpointImage
+from muster_coordinator.groups.effects import CheckpointBody, CheckpointImage, CheckpointParts
 from muster_coordinator.ids import GroupNo
-from muster_coordinator.limits import CHECKPOINT_WRITE_BYTES, CHECKPOINTS_KEPT
+from muster_coordinator.limits import CHECKPOINT_STEP_BYTES, CHECKPOINT_WRITE_BYTES, CHECKPOINTS_KEPT
 from muster_coordinator.ports import Disk, File
 from muster_coordinator.records.crc import crc32c
 
@@ -58,37 +58,50 @@ def checkpoint_name(index: int, term: int) -> str:
     return f"{index:020d}-{term:010d}{_SUFFIX}"
 
 
-class WriteCheckpoint:
-    """Job: encode and publish a checkpoint; then the WAL's CHECKPOINT record may be staged. Returns the file's bytes.
-    Raises StorageFailed."""
+def write_checkpoint(
+    disk: Disk, folder: str, meta: CheckpointMeta, image: CheckpointImage
+) -> Generator[None, None, int]:
+    """Steps for the checkpoint lane: encode and publish; then the WAL's CHECKPOINT record may be staged. Returns the
+    file's bytes. Raises StorageFailed.
 
-    __slots__ = ("_disk", "_folder", "_image", "meta")
+    Before it: segments up to `meta.index` flushed, their mark durable in the WAL, and the CHECKPOINT record of the
+    group's previous checkpoint durable too (only CHECKPOINTS_KEPT files stay).
+    """
+    try:
+        disk.mkdir(folder)
+        name = checkpoint_name(meta.index, meta.term)
+        temporary = f"{folder}/{name}{_TEMPORARY}"
+        if disk.exists(temporary):
+            disk.unlink(temporary)
+        file = disk.open(temporary, create=True)
+        size = yield from _write(file, encode_checkpoint(meta, image.parts()))
+        file.close()
+        publish(disk, folder, temporary, name)
+    except OSError as error:
+        raise StorageFailed(f"checkpoint {folder}: {error}") from error
+    return size
 
-    def __init__(self, disk: Disk, folder: str, meta: CheckpointMeta, image: CheckpointImage) -> None:
-        self._disk = disk
-        self._folder = folder
-        self.meta = meta
-        self._image = image
 
-    def __call__(self) -> int:
-        body = self._image.encode()
-        try:
-            self._disk.mkdir(self._folder)
-            name = checkpoint_name(self.meta.index, self.meta.term)
-            temporary = f"{self._folder}/{name}{_TEMPORARY}"
-            if self._disk.exists(temporary):
-                self._disk.unlink(temporary)
-            file = self._disk.open(temporary, create=True)
-            position = 0
-            for chunk in _chunks(encode_checkpoint(self.meta, body)):
-                file.pwrite(position, (chunk,))
-                position += len(chunk)
+def _write(file: File, pieces: Iterator[bytes]) -> Generator[None, None, int]:
+    """Pieces joined into writes large enough to be worth a call, each synced; a step every CHECKPOINT_STEP_BYTES."""
+    gathered: list[bytes] = []
+    position = waiting = made = 0
+    for piece in pieces:
+        gathered.append(piece)
+        waiting += len(piece)
+        made += len(piece)
+        if waiting >= CHECKPOINT_WRITE_BYTES:
+            file.pwrite(position, (b"".join(gathered),))
             file.sync()
-            file.close()
-            publish(self._disk, self._folder, temporary, name)
-        except OSError as error:
-            raise StorageFailed(f"checkpoint {self._folder}: {error}") from error
-        return position
+            position, waiting = position + waiting, 0
+            gathered.clear()
+        if made >= CHECKPOINT_STEP_BYTES:
+            made = 0
+            yield
+    if gathered:
+        file.pwrite(position, (b"".join(gathered),))
+        file.sync()
+    return position + waiting
 
 
 def publish(disk: Disk, folder: str, temporary: str, name: str) -> None:
@@ -99,8 +112,8 @@ def publish(disk: Disk, folder: str, temporary: str, name: str) -> None:
         disk.unlink(f"{folder}/{old}")
 
 
-def encode_checkpoint(meta: CheckpointMeta, body: CheckpointBody) -> Iterator[bytes]:
-    """The file in pieces. Equal state gives equal bytes: blobs are ordered by key."""
+def encode_checkpoint(meta: CheckpointMeta, body: CheckpointParts) -> Iterator[bytes]:
+    """The file in pieces. Equal state gives equal bytes: blobs come ordered by key."""
     epochs = b"".join(_EPOCH.pack(epoch, start) for epoch, start in meta.epochs)
     header = _HEADER.pack(
         MAGIC,
@@ -123,13 +136,13 @@ def encode_checkpoint(meta: CheckpointMeta, body: CheckpointBody) -> Iterator[by
     keys: list[bytes] = []
     slots: list[bytes] = []
     key_position = 0
-    for key, blob in sorted(body.blobs):
+    for key, blob in body.blobs:
+        assert not keys or keys[-1] < key, "blobs ascend by key, and no key comes twice"
         yield blob
         slots.append(_SLOT.pack(key_position, len(key), position, len(blob), crc32c(blob)))
         keys.append(key)
         key_position += len(key)
         position += len(blob)
-    assert len(set(keys)) == len(keys), "two blobs of one key"
     key_area = b"".join(keys)
     slot_area = b"".join(slots)
     yield key_area
@@ -256,30 +269,5 @@ def remove_leftovers(disk: Disk, folder: str) -> None:
             disk.unlink(f"{folder}/{name}")
 
 
-def write_job(disk: Disk, folder: str, meta: CheckpointMeta, image: CheckpointImage) -> Callable[[], int]:
-    """The job for the checkpoint lane.
-
-    Before it: segments up to `meta.index` flushed, their mark durable in the WAL, and the CHECKPOINT record of the
-    group's previous checkpoint durable too (only CHECKPOINTS_KEPT files stay). After it: stage this one's CHECKPOINT
-    record.
-    """
-    return WriteCheckpoint(disk, folder, meta, image)
-
-
 def _names(disk: Disk, folder: str) -> list[str]:
     return [name for name in reversed(disk.listdir(folder)) if _NAME.fullmatch(name)]
-
-
-def _chunks(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Pieces joined into writes large enough to be worth a call."""
-    gathered: list[bytes] = []
-    size = 0
-    for piece in pieces:
-        gathered.append(piece)
-        size += len(piece)
-        if size >= CHECKPOINT_WRITE_BYTES:
-            yield b"".join(gathered)
-            gathered.clear()
-            size = 0
-    if gathered:
-        yield b"".join(gathered)

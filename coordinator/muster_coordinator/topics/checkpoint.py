@@ -8,7 +8,7 @@ import struct
 from dataclasses import dataclass
 
 from muster_coordinator.errors import Corruption, UnsupportedFormat
-from muster_coordinator.groups.effects import CheckpointBody
+from muster_coordinator.groups.effects import CheckpointBody, CheckpointParts
 from muster_coordinator.records.errors import MalformedError, UnsupportedError
 from muster_coordinator.records.producers import ProducerTable
 
@@ -30,6 +30,9 @@ class PartitionCheckpoint:
     def encode(self) -> CheckpointBody:
         head = _HEAD.pack(CHECKPOINT_VERSION, self.next_offset, self.log_start_offset)
         return CheckpointBody(head + self.producers.encode(), ())
+
+    def parts(self) -> CheckpointParts:
+        return CheckpointParts(self.encode().head, iter(()))
 
 
 def decode_checkpoint(body: CheckpointBody) -> PartitionCheckpoint:
