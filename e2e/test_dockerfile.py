@@ -128,6 +128,9 @@ def test_the_dockerfile_makes_the_image_that_is_tested(buildah: list[str], tmp_p
     assert set(ours_.config["Env"]) <= set(shipped.config["Env"])
     assert len(ours_.files) > 1_000, "the comparison has something to compare"
     assert sorted(shipped.files) == sorted(ours_.files)
+    bytecode = [name for name in shipped.files if name.endswith(".pyc")]
+    modules = {re.sub(r"__pycache__/([^/]+)\.cpython-\d+\.pyc$", r"\1.py", name) for name in bytecode}
+    assert modules == {name for name in shipped.files if name.endswith(".py")}, "no pod compiles anything"
     scripts = f"{HOME}bin/"
     texts = [name for name in ours_.files if name.endswith(".py") or name.startswith(scripts)]
     assert f"{scripts}muster" in texts

@@ -20,6 +20,8 @@ from e2e.node.errors import Broken, Unavailable
 TIMEOUT_S = 300.0
 NOT_FOLLOWED = frozenset({"debconf", "dpkg", "install-info", "mailcap", "mime-support", "perl", "perl-base", "openssl"})
 DROPPED = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/lintian", "usr/share/bug")
+NEVER_IMPORTED = re.compile(r"/(test|idlelib|lib2to3)/")
+"""Of the standard library; not compiled."""
 USER = "muster:x:10001:10001:Muster:/nonexistent:/usr/sbin/nologin"
 GROUP = "muster:x:10001:"
 

@@ -36,6 +36,8 @@ CONFIG = Config(
 LAYERS = paths.IMAGES / "layers"
 SOURCES = ("coordinator/muster_coordinator", "operator/muster_operator", "pipeline/muster_pipeline")
 KEY_CHARS = 12
+LAYOUT = "with bytecode"
+"""Part of every key: changes when the same content makes another layer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +76,12 @@ def build(tools: Tools) -> Images:
     with_demo = distribution.lock(target, distribution.requirements(project, every_extra), needs)
     demo = [each for each in with_demo if each not in needs]
 
+    def make_base(root: Path) -> None:
+        image_base.unpack(base_packages, base_python, root)
+        distribution.compile_bytecode(
+            target, root / "usr/lib" / f"python{base_python}", root, image_base.NEVER_IMPORTED
+        )
+
     def make_needs(root: Path) -> None:
         distribution.environment(target, root)
         distribution.install(target, needs, root)
@@ -83,7 +91,7 @@ def build(tools: Tools) -> Images:
             distribution.install(target, [distribution.wheel(Path(scratch))], root)
 
     layers = {
-        "base": _layer("base", base_packages, lambda root: image_base.unpack(base_packages, base_python, root)),
+        "base": _layer("base", base_packages, make_base),
         "needs": _layer("needs", [base_python, *needs], make_needs),
         "demo": _layer("demo", [base_python, *demo], lambda root: distribution.install(target, demo, root)),
         "app": _layer("app", [base_python, source_hash()], make_app),
@@ -147,4 +155,4 @@ def _layer(kind: str, content: list[str], make: Callable[[Path], None]) -> Layer
 
 
 def _key(content: list[str]) -> str:
-    return hashlib.sha256("\n".join(content).encode()).hexdigest()[:KEY_CHARS]
+    return hashlib.sha256("\n".join([LAYOUT, *content]).encode()).hexdigest()[:KEY_CHARS]
