@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-dev
 SEEDS ?= 300
 PYTEST := $(BIN)/python -m pytest
+# Hundreds of replicas and clients are started here: each would compile our modules anew, as no installed one does.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup run test test-fast test-unit test-sim test-clients test-integration check fmt bench operator-bench sim clean \
   test-pipeline pipeline-demo bench-pipeline k8s promtool image images e2e e2e-api e2e-up e2e-in e2e-down \
