@@ -48,6 +48,7 @@ def test_the_longest_turn_is_forgotten_after_two_windows_but_not_the_longest_eve
 def gc_state() -> Iterator[None]:
     before = gc.get_threshold()
     yield
+    gc.enable()
     gc.unfreeze()
     gc.set_threshold(*before)
 
@@ -55,6 +56,7 @@ def gc_state() -> Iterator[None]:
 @pytest.mark.usefixtures("gc_state")
 def test_start_freezes_and_turns_automatic_full_collections_off() -> None:
     policy = GcPolicy(SimLoop(World()), leads_nothing=lambda: False)
+    gc.disable()  # as `muster server` does while it starts
     policy.start()
     assert gc.get_freeze_count() > 0
     assert gc.get_threshold()[2] >= 1_000_000

@@ -1,5 +1,6 @@
 """`muster server`: one replica in this process, until it is told to stop."""
 
+import gc
 import os
 from pathlib import Path
 from typing import Annotated
@@ -23,6 +24,7 @@ def server(
     except ConfigError as error:
         typer.echo(f"muster server: {error}", err=True)
         raise typer.Exit(exits.CONFIG) from None
+    gc.disable()  # until `GcPolicy.start`: nothing that a start makes is garbage, and looking for it takes a tenth of it
     from muster_coordinator.app import run_replica
 
     raise typer.Exit(run_replica(settings, supervised=supervised))

@@ -41,8 +41,10 @@ class GcPolicy:
         self.longest_ms = 0
 
     def start(self) -> None:
+        """The collector may have been off until now."""
         gc.collect()
         gc.freeze()
+        gc.enable()
         gc.set_threshold(YOUNG_THRESHOLD, MIDDLE_THRESHOLD, _NEVER)
         self._after_last_bytes = self._resident_bytes()
         self._last_ms = self._loop.monotonic_ms()
