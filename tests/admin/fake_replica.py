@@ -73,6 +73,9 @@ class FakeReplica:
     def alive(self, broker: BrokerId) -> bool:
         return broker not in self.down
 
+    def when_image_current(self, call: Callable[[bool], None]) -> None:
+        call(True)
+
     def when_leader_known(self, group: GroupNo, wait_ms: int, call: Callable[[], None]) -> None:
         call()
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from random import Random
 
 from aiohttp.test_utils import TestClient, TestServer
 from muster_coordinator import limits
@@ -87,6 +88,20 @@ def test_series_are_bounded_the_largest_lag_first_and_the_rest_is_summed() -> No
     assert rest is not None
     assert (rest.members, rest.generation, rest.lag) == (2 * extra, 3 * extra, sum(range(extra)))
     assert meter.states() == {"Stable": limits.METRIC_GROUPS_MAX + extra}
+
+
+def test_the_largest_are_found_in_whatever_order_they_come() -> None:
+    """Equal lags by name; a group without a known lag is the last to get a series."""
+    lags = [None, *(n % 700 for n in range(limits.METRIC_GROUPS_MAX + 500))]
+    found = [GroupSample(f"g{n:05}", "Stable", 1, 1, lag) for n, lag in enumerate(lags)]
+    Random(7).shuffle(found)
+    _, _, meter = swept({0: found})
+    wanted = sorted(found, key=lambda sample: (1 if sample.lag is None else -sample.lag, sample.group))
+    assert list(meter.samples()) == wanted[: limits.METRIC_GROUPS_MAX]
+    rest = meter.rest()
+    assert rest is not None
+    assert rest.lag == sum(sample.lag or 0 for sample in wanted[limits.METRIC_GROUPS_MAX :])
+    assert rest.members == len(found) - limits.METRIC_GROUPS_MAX
 
 
 def test_few_groups_have_no_rest_and_unknown_lag_comes_last() -> None:

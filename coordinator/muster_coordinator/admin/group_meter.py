@@ -84,7 +84,7 @@ class GroupMeter:
         self._timer = self._loop.call_at(self._loop.monotonic_ms() + SWEEP_MS, self._sweep)
 
     def _sweep(self) -> None:
-        found: list[GroupSample] = []
+        found = _Found()
         walk = self._walk()
 
         def slice_() -> None:
@@ -97,7 +97,7 @@ class GroupMeter:
                     self._again()
                     return
                 if sample is not None:
-                    found.append(sample)
+                    found.add(sample)
                 if self._loop.monotonic_ms() != began_ms:
                     break
             self._timer = self._loop.call_at(began_ms + limits.SLICE_MS_MAX + 1, slice_)
@@ -108,24 +108,62 @@ class GroupMeter:
         for partition in self._source.led_partitions():
             yield from self._source.samples_of(partition)
 
-    def _publish(self, found: list[GroupSample]) -> None:
-        self._states = Counter(sample.state for sample in found)
-        most = limits.METRIC_GROUPS_MAX
-        if len(found) <= most:
-            self._samples = tuple(sorted(found, key=_urgency))
-            self._rest = None
-            return
-        self._samples = tuple(heapq.nsmallest(most, found, key=_urgency))
-        shown = {sample.group for sample in self._samples}
-        rest = [sample for sample in found if sample.group not in shown]
-        lags = [sample.lag for sample in rest if sample.lag is not None]
-        self._rest = GroupSample(
-            OTHER_GROUPS,
-            "",
-            sum(sample.members for sample in rest),
-            sum(sample.generation for sample in rest),
-            sum(lags) if lags else None,
-        )
+    def _publish(self, found: "_Found") -> None:
+        self._states = found.states
+        self._samples = found.largest()
+        self._rest = found.rest()
+
+
+class _Found:
+    """What a sweep has found: the groups with the largest lag, the others summed. Adding one costs the same however
+    many there are; a list of all would have to be walked in the turn that publishes it."""
+
+    def __init__(self) -> None:
+        self.states: Counter[str] = Counter()
+        self._largest: list[_Ranked] = []
+        """A heap; the least of them first."""
+        self._others = 0
+        self._members = 0
+        self._generations = 0
+        self._lag: int | None = None
+
+    def add(self, sample: GroupSample) -> None:
+        self.states[sample.state] += 1
+        ranked = _Ranked(_urgency(sample), sample)
+        if len(self._largest) < limits.METRIC_GROUPS_MAX:
+            heapq.heappush(self._largest, ranked)
+        else:
+            self._sum(heapq.heappushpop(self._largest, ranked).sample)
+
+    def _sum(self, sample: GroupSample) -> None:
+        self._others += 1
+        self._members += sample.members
+        self._generations += sample.generation
+        if sample.lag is not None:
+            self._lag = (self._lag or 0) + sample.lag
+
+    def largest(self) -> tuple[GroupSample, ...]:
+        """Largest lag first."""
+        return tuple(ranked.sample for ranked in sorted(self._largest, reverse=True))
+
+    def rest(self) -> GroupSample | None:
+        """The sum of the others, None when there are none."""
+        if not self._others:
+            return None
+        return GroupSample(OTHER_GROUPS, "", self._members, self._generations, self._lag)
+
+
+class _Ranked:
+    """Less urgent is less."""
+
+    __slots__ = ("sample", "urgency")
+
+    def __init__(self, urgency: tuple[int, str], sample: GroupSample) -> None:
+        self.urgency = urgency
+        self.sample = sample
+
+    def __lt__(self, other: "_Ranked") -> bool:
+        return self.urgency > other.urgency
 
 
 def _urgency(sample: GroupSample) -> tuple[int, str]:

@@ -24,7 +24,7 @@ def server(
     except ConfigError as error:
         typer.echo(f"muster server: {error}", err=True)
         raise typer.Exit(exits.CONFIG) from None
-    gc.disable()  # until `GcPolicy.start`: nothing that a start makes is garbage, and looking for it takes a tenth of it
+    gc.disable()  # until `GcPolicy.start`: a start makes no garbage, and looking for it takes a tenth of it
     from muster_coordinator.app import run_replica
 
     raise typer.Exit(run_replica(settings, supervised=supervised))
