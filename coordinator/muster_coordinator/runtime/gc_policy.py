@@ -51,8 +51,8 @@ class GcPolicy:
         self._again()
 
     def keep(self) -> None:
-        """What was built since the start and stays (codecs) need not be walked either. What else there is now is freed as
-        ever when nobody refers to it; only a cycle of it would not be."""
+        """What was built since the start and stays (codecs) need not be walked either. What else there is now is freed
+        as ever when nobody refers to it; only a cycle of it would not be."""
         gc.freeze()
 
     def stop(self) -> None:
