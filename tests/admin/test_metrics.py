@@ -15,7 +15,9 @@ from muster_coordinator.groups.requests import Heartbeat, HeartbeatAnswer, Offse
 from muster_coordinator.histogram import Histogram
 from muster_coordinator.ids import BrokerId
 from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
 
 from tests.admin.fake_replica import FakeReplica
 from tests.sim.loop import SimLoop, World
@@ -172,6 +174,41 @@ def test_the_page_holds_every_promised_metric() -> None:
     assert values["muster_storage_job_seconds_count", (("lane", "wal-offsets"),)] == 2
     assert values["muster_log_records_dropped_total", ()] == 5
     assert values["muster_ready", ()] == 1
+
+
+def test_the_loop_goes_on_between_the_families_of_a_page_and_pages_wait_for_one_another() -> None:
+    async def main() -> None:
+        registry = CollectorRegistry()
+        seen: list[str] = []
+
+        class Families(Collector):
+            def collect(self) -> Iterator[Metric]:
+                for name in ("one", "two", "three"):
+                    seen.append(name)
+                    asyncio.get_running_loop().call_soon(seen.append, "loop")
+                    yield GaugeMetricFamily(f"muster_{name}", "Text.", value=1)
+
+        registry.register(Families())
+        seen.clear()  # registering looks at the names
+        probes = Probes(FakeReplica(SimLoop(World())), registry, stopping=lambda: False)
+        server = TestServer(probes.application())
+        async with TestClient(server) as client:
+
+            async def page() -> str:
+                async with client.get("/metrics") as answer:
+                    return await answer.text()
+
+            pages = await asyncio.gather(page(), page())
+        assert pages[0] == pages[1]
+        assert [line for line in pages[0].splitlines() if not line.startswith("#")] == [
+            "muster_one 1.0",
+            "muster_two 1.0",
+            "muster_three 1.0",
+        ]
+        once = ["one", "loop", "two", "loop", "three", "loop"]
+        assert seen == once + once
+
+    asyncio.run(main())
 
 
 def test_every_documented_metric_is_on_the_page() -> None:

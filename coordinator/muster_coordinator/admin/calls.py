@@ -28,6 +28,16 @@ async def answer_of(ask: Callable[[Callable[[T], None]], None]) -> T:
     return await future
 
 
+async def next_turn() -> None:
+    """Let everything else that waits for the loop go first."""
+    loop = asyncio.get_running_loop()
+
+    def ask(done: Callable[[None], None]) -> None:
+        loop.call_soon(done, None)
+
+    await answer_of(ask)
+
+
 async def until(loop: Loop, check: Callable[[], bool], *, every_ms: int, within_ms: int) -> bool:
     """Poll `check` on the loop's own clock; False when it was never true in time."""
     deadline_ms = loop.monotonic_ms() + within_ms
