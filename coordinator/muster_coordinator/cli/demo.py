@@ -1,5 +1,5 @@
-"""`muster demo` as a command. What it does is in `demo_run`, imported only for it: rich takes longer to import than most
-other commands take to run."""
+"""`muster demo` as a command. What it does is in `demo_run`, imported only for it: rich takes longer to import than
+most other commands take to run."""
 
 import shutil
 import signal
