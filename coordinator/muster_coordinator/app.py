@@ -20,7 +20,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.metadata import version
 
@@ -53,15 +53,11 @@ from muster_coordinator.runtime.loop import AsyncLoop, new_event_loop
 from muster_coordinator.runtime.peers import TcpPeers
 from muster_coordinator.runtime.watchdog import Watchdog
 from muster_coordinator.settings import Settings
-from muster_coordinator.wire.codecs import preload
 from muster_coordinator.wire.versions import Api
 
 DRAIN_MARGIN_MS = 10_000
 """Kept of the grace for closing connections; draining gives up before."""
 READINESS_LOOK_MS = 100
-PRELOAD_GAP_MS = 20
-_ALL = object()
-"""After the last codec."""
 _log = logging.getLogger(__name__)
 
 
@@ -110,8 +106,6 @@ class Replica:
         self._stop_asked = asyncio.Event()
         self._stop_now = asyncio.Event()
         self._stopping = False
-        self._preloads = False
-        """Codecs are compiled by their first request until the replica has caught up: a start has better to do."""
         self._runners: list[web.AppRunner] = []
         self._listeners: list[ClientListener] = []
 
@@ -189,24 +183,8 @@ class Replica:
         reasons = self._node.not_ready()
         if reasons != before:
             _log.info("not ready: %s" if reasons else "ready%s", "; ".join(reasons))
-            if not reasons and not self._preloads:
-                self._preloads = True
-                self._preload(preload())
         wait_ms = READINESS_LOOK_MS if reasons else 10 * READINESS_LOOK_MS
         self._loop.call_at(self._loop.monotonic_ms() + wait_ms, lambda: self._watch_readiness(reasons))
-
-    def _preload(self, codecs: Iterator[None]) -> None:
-        """One version after the other, off the loop, with time for others between them."""
-
-        def compiled(result: object) -> None:
-            if isinstance(result, BaseException):
-                raise result
-            if result is _ALL:
-                self._gc.keep()
-            else:
-                self._loop.call_at(self._loop.monotonic_ms() + PRELOAD_GAP_MS, lambda: self._preload(codecs))
-
-        self._loop.submit("preload", lambda: next(codecs, _ALL), compiled)
 
     async def _serve(self, application: web.Application, address: tuple[str, int], what: str) -> None:
         runner = web.AppRunner(application, access_log=None, handle_signals=False)

@@ -61,10 +61,6 @@ def test_start_freezes_and_turns_automatic_full_collections_off() -> None:
     assert gc.get_freeze_count() > 0
     assert gc.get_threshold()[2] >= 1_000_000
     assert gc.isenabled()
-    frozen = gc.get_freeze_count()
-    built = [[n] for n in range(1_000)]
-    policy.keep()
-    assert gc.get_freeze_count() > frozen + len(built)
 
 
 @pytest.mark.usefixtures("gc_state")

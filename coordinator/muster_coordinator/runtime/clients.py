@@ -27,6 +27,7 @@ from muster_coordinator import limits
 from muster_coordinator.errors import EnvironmentFault
 from muster_coordinator.ports import Clock
 from muster_coordinator.runtime.turns import Turns
+from muster_coordinator.wire.codecs import preload
 from muster_coordinator.wire.connection import Connection, Handle, State
 
 _log = logging.getLogger(__name__)
@@ -104,6 +105,10 @@ class ClientListener:
 
     async def listen(self, host: str, port: int) -> int:
         """Accept clients; returns the port. Raises `EnvironmentFault` when the address cannot be bound."""
+        # A second of processor time, once a process. Done later it is worse: each step keeps the interpreter for
+        # milliseconds from a loop that serves by then (commits waited 0.6 s in a drain soon after a start).
+        for _ in preload():
+            pass
         try:
             self._server = await self.loop.create_server(
                 lambda: _Client(self), host, port, backlog=limits.LISTEN_BACKLOG, reuse_address=True

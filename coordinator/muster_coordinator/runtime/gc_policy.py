@@ -50,11 +50,6 @@ class GcPolicy:
         self._last_ms = self._loop.monotonic_ms()
         self._again()
 
-    def keep(self) -> None:
-        """What was built since the start and stays (codecs) need not be walked either. What else there is now is freed
-        as ever when nobody refers to it; only a cycle of it would not be."""
-        gc.freeze()
-
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()

@@ -76,7 +76,7 @@ def encoder(api: int, version: int) -> Encode:
 
 def preload() -> Generator[None, None, None]:
     """Compile every served version before its first request, one a step; the newest of each API first. About a second
-    of processor time in all, most of it kio's classes. Safe beside requests that compile the same."""
+    of processor time in all, most of it kio's classes."""
     ages = max(versions.max - versions.min for versions in VERSIONS.values()) + 1
     for age in range(ages):
         for api, versions in VERSIONS.items():
