@@ -107,8 +107,7 @@ class ClientListener:
         """Accept clients; returns the port. Raises `EnvironmentFault` when the address cannot be bound."""
         # A second of processor time, once a process. Done later it is worse: each step keeps the interpreter for
         # milliseconds from a loop that serves by then (commits waited 0.6 s in a drain soon after a start).
-        for _ in preload():
-            pass
+        preload()
         try:
             self._server = await self.loop.create_server(
                 lambda: _Client(self), host, port, backlog=limits.LISTEN_BACKLOG, reuse_address=True
