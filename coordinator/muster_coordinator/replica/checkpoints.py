@@ -2,8 +2,9 @@
 
 Flush: after `segment_flush_ms` or `segment_flush_bytes` unflushed, one job; then its mark goes into the WAL.
 Checkpoint: after `checkpoint_bytes` applied, when the WAL's oldest quarter is pinned by a group, or when a peer needs
-one; and with a flush that is due by age, when so much was applied that writing it costs less than replaying it would.
-So a start replays half a minute, or less than half of a state, and not all that the WAL holds. The picture and the mark
+one; and after `segment_flush_ms`, when so much was applied that writing it costs less than replaying it would. Few are
+written at once; the others wait for their turn, flushed meanwhile or not. So a start replays little more than half a
+minute, or less than half of a state, and not all that the WAL holds. The picture and the mark
 are taken in one turn, then: segments flushed -> mark durable -> file written and published -> CHECKPOINT record durable
 -> the core may offer it and forget entries. Each step starts when the one before is durable, so a crash anywhere leaves
 the older checkpoint in force. Groups in which nothing was applied cost nothing here.
