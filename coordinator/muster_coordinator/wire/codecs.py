@@ -75,8 +75,7 @@ def encoder(api: int, version: int) -> Encode:
 
 
 def preload() -> None:
-    """Compile every served version now instead of at its first request: about a second of processor time, most of it
-    kio's classes."""
+    """Compile every served version now instead of at its first request: 60 ms of processor time."""
     for api, versions in VERSIONS.items():
         for version in range(versions.min, versions.max + 1):
             decoder(api, version)
