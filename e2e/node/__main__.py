@@ -12,7 +12,7 @@ import sys
 from types import FrameType
 from typing import NoReturn
 
-from e2e.node import build, images, session
+from e2e.node import build, images, promtool, session
 from e2e.node.box import Box
 from e2e.node.errors import NodeError, Unavailable
 
@@ -28,7 +28,7 @@ def main(maker: session.Maker = session.one_node, rung: str = "node", what: str 
     parser.add_argument("--timeout", type=float, default=DEFAULT_TIMEOUT_S, help="seconds a command inside may take")
     verbs = parser.add_subparsers(dest="verb", required=True)
     verbs.add_parser("build", help="build the cluster's programs; prints their folder")
-    verbs.add_parser("promtool", help="build Prometheus' promtool; prints its path")
+    verbs.add_parser("promtool", help="find or download Prometheus' promtool; prints its path")
     verbs.add_parser("images", help="build our images; prints their names")
     verbs.add_parser("up", help="a node that stays up until `down`")
     verbs.add_parser("down", help="remove it; nothing but its logs is left")
@@ -54,7 +54,7 @@ def act(chosen: argparse.Namespace, maker: session.Maker) -> int:
         case "build":
             print(build.build().folder)
         case "promtool":
-            print(build.promtool())
+            print(promtool.promtool())
         case "images":
             for image in images.build(build.build()).all():
                 print(f"{image.name}  {image.archive}")

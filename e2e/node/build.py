@@ -22,7 +22,6 @@ BUILD_TIMEOUT_S = 3_000.0
 KEY_CHARS = 12
 PROGRAM = "cluster"
 PAUSE = "pause"
-PROMTOOL_TAGS = "-tags=remove_all_sd"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,23 +46,6 @@ def build() -> Tools:
         if not (folder / PROGRAM).exists():
             _build_into(folder, flags)
     return Tools(folder=folder, kubernetes_version=version)
-
-
-def promtool() -> Path:
-    """Prometheus' promtool, for tests of rules: a module of its own, without service discovery (3 CPU minutes)."""
-    folder = paths.K8S / f"promtool-{key(compiler(), PROMTOOL_TAGS, paths.PROMTOOL_SOURCE)}"
-    paths.K8S.mkdir(parents=True, exist_ok=True)
-    with (paths.K8S / "lock-promtool").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "promtool").exists():
-            print("building promtool from Go modules (once) ...", file=sys.stderr, flush=True)
-            scratch = folder.with_name(f"{folder.name}.part")
-            shutil.rmtree(scratch, ignore_errors=True)
-            scratch.mkdir(parents=True)
-            package = "github.com/prometheus/prometheus/cmd/promtool"
-            compile_into("-s -w", scratch / "promtool", package, PROMTOOL_TAGS, source=paths.PROMTOOL_SOURCE)
-            scratch.rename(folder)
-    return folder / "promtool"
 
 
 def compiler() -> str:
