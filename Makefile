@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup run test test-fast test-unit test-sim test-clients test-integration check fmt bench operator-bench sim clean \
-  test-pipeline pipeline-demo bench-pipeline k8s promtool image images e2e e2e-api e2e-up e2e-in e2e-down \
+  test-compiled wheel test-pipeline pipeline-demo bench-pipeline k8s promtool image images e2e e2e-api e2e-up e2e-in e2e-down \
   e2e-kind kind-up kind-in kind-down
 
 help:
@@ -58,6 +58,15 @@ test-clients: setup
 # One at a time: these measure pauses and kill processes.
 test-integration: setup
 	$(PYTEST) tests -m "(integration or slow) and not clients and not sim and not pipeline"
+
+# The same suites on the compiled form (docs/adr/0010): C's compiler is needed, and three minutes for it.
+COMPILED := $(CURDIR)/.cache/compiled
+SUITES ?= test-unit test-sim test-clients test-integration
+
+test-compiled: setup
+	$(MAKE) wheel COMPILE=1
+	rm -rf $(COMPILED) && $(BIN)/python -m zipfile --extract dist/muster-*.whl $(COMPILED)
+	PYTHONPATH=$(COMPILED) MUSTER_FORM=compiled $(MAKE) $(SUITES)
 
 # Two Spark sessions at most: each has a JVM of its own.
 test-pipeline: setup
@@ -106,13 +115,18 @@ promtool: setup
 images: setup
 	$(E2E) images
 
-# The Dockerfile, with docker or buildah and a registry: make image BASE=python:3.11-slim TAG=muster:1
+# dist/muster-*.whl. COMPILE=1: with the pure cores compiled by mypyc, for this Python on this platform (docs/adr/0010).
+COMPILE ?=
+
+wheel: setup
+	rm -rf dist && MUSTER_COMPILE=$(COMPILE) $(BIN)/python -m pip --quiet wheel --no-deps --wheel-dir dist .
+
+# The Dockerfile, with docker or buildah and a registry: make image BASE=python:3.11-slim TAG=muster:1 COMPILE=1
 BASE ?= python:3.11-slim
 TAG ?= muster:dev
 EXTRAS ?= coordinator,operator,cli
 
-image: setup
-	rm -rf dist && $(BIN)/python -m pip --quiet wheel --no-deps --wheel-dir dist .
+image: wheel
 	@builder=$$(docker info >/dev/null 2>&1 && echo docker || command -v buildah) || \
 	  { echo "make image needs docker or buildah; make images needs neither"; exit 1; }; \
 	  $$builder build --file operator/Dockerfile --build-arg BASE=$(BASE) --build-arg EXTRAS=$(EXTRAS) --tag $(TAG) dist
@@ -121,7 +135,7 @@ image: setup
 e2e: setup
 	@$(E2E) promtool || test -z "$$MUSTER_REQUIRE"
 	$(PYTEST) $(E2E_TESTS) --rung box -rap || [ $$? -eq 5 ] # 5: none of these tests is about the box
-	$(E2E) --name run run -- $(PYTEST) $(E2E_TESTS) -rap --durations=20
+	$(E2E) --name run run -- $(PYTEST) $(E2E_TESTS) -rap --durations=60
 
 # Real etcd and API server on loopback; no root, no box.
 e2e-api: setup

@@ -114,6 +114,7 @@ def killed_by_rules() -> bool:
     return False
 
 
+@pytest.mark.source
 @pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.name for mutant in MUTANTS])
 def test_the_mutant_is_noticed(mutant: Mutant) -> None:
     with mutated(mutant):

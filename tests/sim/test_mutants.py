@@ -11,7 +11,7 @@ from tests.mutants.catalogue import CANARY, MUTANTS, Mutant
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = [pytest.mark.sim, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.sim, pytest.mark.source, pytest.mark.timeout(600)]
 
 
 def judge(name: str, *options: str) -> tuple[int, str]:

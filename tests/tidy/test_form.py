@@ -1,0 +1,23 @@
+"""Which form of the product the tests run on: the sources, or (`make test-compiled`) the compiled pure cores."""
+
+import importlib
+import os
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "coordinator" / "muster_coordinator"
+PATTERNS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"][
+    "custom"
+]["modules"]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_all_tests_see_the_form_that_was_asked_for(pattern: str) -> None:
+    files = [path for path in PACKAGE.glob(pattern) if path.name != "__init__.py"]
+    assert files, "the pattern names nothing"
+    names = [".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in files]
+    kinds = {Path(importlib.import_module(name).__file__ or "").suffix for name in names}
+    assert kinds == ({".so"} if os.environ.get("MUSTER_FORM") == "compiled" else {".py"})
