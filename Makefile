@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup run test test-fast test-unit test-sim test-clients test-integration check fmt bench operator-bench sim clean \
-  test-compiled wheel test-pipeline pipeline-demo bench-pipeline k8s promtool image images e2e e2e-api e2e-up e2e-in e2e-down \
+  test-compiled wheel test-pipeline pipeline-demo bench-pipeline k8s promtool image images e2e e2e-first e2e-api e2e-up e2e-in e2e-down \
   e2e-kind kind-up kind-in kind-down
 
 help:
@@ -21,6 +21,7 @@ help:
 	@echo "make check      ruff, mypy --strict, import contracts"
 	@echo "make sim SEEDS=1000   more simulated clusters"
 	@echo "make e2e        a real Kubernetes node in a box, tests, gone again (root; builds Kubernetes once, 6 to 10 minutes)"
+	@echo "make e2e-first  of it what every change must pass: from nothing to a healthy group as the README says it"
 	@echo "make e2e-up, make e2e-in CMD='…', make e2e-down   keep such a node while you work (e2e/README.md)"
 	@echo "make e2e-kind   the same on three nodes: drain, a frozen node, a lost node (Docker in the box; nightly)"
 	@echo "make pipeline-demo   a minute of a cluster, its offsets log as tables and a report that the coordinators confirm"
@@ -136,6 +137,10 @@ e2e: setup
 	@$(E2E) promtool || test -z "$$MUSTER_REQUIRE"
 	$(PYTEST) $(E2E_TESTS) --rung box -rap || [ $$? -eq 5 ] # 5: none of these tests is about the box
 	$(E2E) --name run run -- $(PYTEST) $(E2E_TESTS) -rap --durations=60
+
+# What each change must pass of it: the README's way from nothing to a healthy group, and the definitions.
+e2e-first: setup
+	$(E2E) --name first run -- $(PYTEST) e2e/test_from_nothing.py e2e/test_crds.py -rap --durations=5
 
 # Real etcd and API server on loopback; no root, no box.
 e2e-api: setup
