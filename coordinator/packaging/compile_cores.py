@@ -27,8 +27,8 @@ from mypyc.build import mypycify
 from setuptools import setup
 
 flags = ["--strict", "--ignore-missing-imports", "--config-file=", "--no-warn-unused-ignores"]
-setup(name="compiled", packages=[], ext_modules=mypycify([*flags, *sys.argv[3:]], opt_level="2", debug_level="0", multi_file=True),
-      script_args=["--quiet", "build_ext", "--inplace"])
+made = mypycify([*flags, *sys.argv[3:]], opt_level="2", debug_level="0", multi_file=True)
+setup(name="compiled", packages=[], ext_modules=made, script_args=["--quiet", "build_ext", "--inplace"])
 """
 
 
