@@ -105,8 +105,7 @@ class ClientListener:
 
     async def listen(self, host: str, port: int) -> int:
         """Accept clients; returns the port. Raises `EnvironmentFault` when the address cannot be bound."""
-        # A second of processor time, once a process. Done later it is worse: each step keeps the interpreter for
-        # milliseconds from a loop that serves by then (commits waited 0.6 s in a drain soon after a start).
+        # 60 ms, once a process. Done later, step by step, each step kept the interpreter from a loop that served by then.
         preload()
         try:
             self._server = await self.loop.create_server(
