@@ -105,7 +105,7 @@ class ClientListener:
 
     async def listen(self, host: str, port: int) -> int:
         """Accept clients; returns the port. Raises `EnvironmentFault` when the address cannot be bound."""
-        # 60 ms, once a process. Done later, step by step, each step kept the interpreter from a loop that served by then.
+        # 60 ms, once a process. Done later, each step of it keeps the interpreter from a loop that serves by then.
         preload()
         try:
             self._server = await self.loop.create_server(
