@@ -36,5 +36,10 @@ class Refused(OperatorError):
     resync."""
 
 
+FORBIDDEN = "Forbidden"
+"""Kubernetes' reason of a 403: a right or a quota is missing. Rights travel: an API server's authorizer learns a moment
+later of a role that was just made, as by `helm install`. So this refusal is tried again with back-off."""
+
+
 class LeadershipLost(OperatorError):
     """The Lease could not be renewed in time: another operator may act now, so this process must end."""

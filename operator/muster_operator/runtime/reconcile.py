@@ -7,7 +7,8 @@ conditions why nothing happens. What a pass answers tells the queue when to look
 |---|---|
 | done | after the plan's time, with jitter; sooner when a lag-only status was put off or an eviction forbidden |
 | Transient | back-off of this object, at least what the other side asked for |
-| Refused | the longest back-off: only people can help, but they may help elsewhere (RBAC, quota) |
+| Refused | the longest back-off: only people can help |
+| Refused as forbidden | back-off of this object: the missing right or quota may come without a change here |
 | a name is somebody else's | half a minute: one read, and the name may be free |
 | InvalidObject | when the object changes |
 | the object is gone | never |
@@ -21,7 +22,7 @@ from typing import Any
 
 from muster_operator.api.conditions import Reason
 from muster_operator.api.errors import InvalidObject
-from muster_operator.errors import Conflict, OperatorError, Refused, Transient
+from muster_operator.errors import FORBIDDEN, Conflict, OperatorError, Refused, Transient
 from muster_operator.kube.kinds import CLUSTER
 from muster_operator.limits import BACKOFF_MAX_MS, BLOCKED_RETRY_MS, JITTER, NAME_TAKEN_RETRY_MS, REQUEUE_MIN_MS
 from muster_operator.plan.actions import Event, Plan
@@ -199,7 +200,8 @@ class Reconciler:
         if isinstance(error, Refused) and error.reason == Reason.NAME_TAKEN:
             return Outcome(result="refused", requeue_after_ms=NAME_TAKEN_RETRY_MS)
         if isinstance(error, Refused):
-            return Outcome(result="refused", failed=True, at_least_ms=BACKOFF_MAX_MS)
+            wait = 0 if error.reason == FORBIDDEN else BACKOFF_MAX_MS
+            return Outcome(result="refused", failed=True, at_least_ms=wait)
         if error is not None:
             wait = error.retry_after_ms if isinstance(error, Transient) else 0
             return Outcome(result="transient", failed=True, at_least_ms=wait)

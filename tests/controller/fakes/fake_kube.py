@@ -80,6 +80,8 @@ class FakeKube:
 
     async def create(self, manifest: Mapping[str, Any]) -> bool:
         key = self._record("create", manifest)
+        if ("create", key[0]) in self.refuse:
+            raise Refused("Forbidden", self.refuse["create", key[0]])
         if key in self.objects:
             return False
         self.put(copy.deepcopy(dict(manifest)))

@@ -207,6 +207,27 @@ def grown(refusal: str | None = None) -> World:
     return world
 
 
+def test_a_right_that_comes_a_moment_late_costs_a_moment() -> None:
+    """`helm install` makes role and operator at once: the first pass may be earlier than the authorizer's news."""
+
+    async def scene() -> World:
+        world = World()
+        world.fake.put(cluster())
+        world.fake.refuse["create", "Secret"] = "secrets is forbidden"
+        world.start()
+        await world.begin()
+        await world.run(2_000)
+        assert ("StatefulSet", "ns", "c") not in world.fake.objects
+        world.fake.refuse.clear()
+        await world.run(10_000)
+        return world
+
+    world = run(scene())
+    assert ("StatefulSet", "ns", "c") in world.fake.objects
+    refused = [call for call in world.fake.calls if call[:2] == ("create", "Secret")]
+    assert 2 <= len(refused) <= 5, "with back-off"
+
+
 def claims(world: World) -> list[str]:
     return [
         live["spec"]["resources"]["requests"]["storage"]
