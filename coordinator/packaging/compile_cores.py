@@ -55,6 +55,7 @@ class CompileHook(BuildHookInterface[Any]):
         argv = [sys.executable, "-c", SETUP, "build_ext", "--inplace", *modules(source, self.config["modules"])]
         done = subprocess.run(argv, cwd=source, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         if done.returncode != 0:
+            shutil.rmtree(source)
             raise RuntimeError(
                 f"mypyc failed; unset {VARIABLE} for a wheel of pure Python:\n{done.stdout}{done.stderr}"
             )

@@ -201,9 +201,8 @@ def _row(batch: bytes, at: int, end: int, record_offset: int) -> bytes | None:
         text_at = at + _V4_HEAD_BYTES + 1
         text_bytes = batch[text_at - 1] - 1
         text_end = text_at + text_bytes
-        if (
-            not 0 <= text_bytes < 127 or text_end + 27 != end
-        ):  # a slice that ends before it begins is no slice for mypyc
+        # Before any slice: one that ends before it begins is an error in the compiled form.
+        if not 0 <= text_bytes < 127 or text_end + 27 != end:
             return None
         flags, topic_id = _HAS_TOPIC_ID, batch[text_end + 11 : end]
         if batch[text_end + 8 : text_end + 11] != _TAGGED or topic_id == _NO_ID:
