@@ -2,15 +2,14 @@
 most other commands take to run."""
 
 import shutil
-import signal
 import tempfile
 from pathlib import Path
-from types import FrameType
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
 from muster_coordinator.cli.exits import Exit
+from muster_coordinator.cli.interruption import Interruption
 
 RATE_PER_S = 12_000
 
@@ -25,22 +24,16 @@ def demo(
     from muster_coordinator.cli.demo_run import Demo
     from muster_coordinator.cli.demo_view import View
 
-    signal.signal(signal.SIGTERM, _stop)
     kept = folder is not None
     home = folder or Path(tempfile.mkdtemp(prefix="muster-demo-"))
     passed = False
     try:
-        with View() as view:
+        with Interruption() as interruption, View() as view:
             view.note(f"starting {REPLICAS} replicas in {home}")
             with DemoCluster(home, offsets_partitions) as cluster:
-                passed = Demo(cluster, view, rate).run()
+                passed = Demo(cluster, view, rate, interruption.check).run()
     finally:
         if passed and not kept:
             shutil.rmtree(home, ignore_errors=True)
     if not passed:
         raise typer.Exit(int(Exit.REFUSED))
-
-
-def _stop(_number: int, _frame: FrameType | None) -> NoReturn:
-    """SIGTERM ends the demo as Ctrl-C does: through the context managers that end the cluster."""
-    raise KeyboardInterrupt

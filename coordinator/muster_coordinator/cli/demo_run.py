@@ -7,7 +7,7 @@ must hold exactly what was loaded, and the committed offsets must equal the logs
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from muster_coordinator.cli.demo_clients import FinalOffsets, Loader, Reader, create_topic, final_offsets
@@ -47,8 +47,9 @@ class _Failover(NamedTuple):
 class Demo:
     """One run, from the ready cluster to the verdict."""
 
-    def __init__(self, cluster: DemoCluster, view: View, rate_per_s: int) -> None:
-        self._cluster, self._view = cluster, view
+    def __init__(self, cluster: DemoCluster, view: View, rate_per_s: int, check: Callable[[], None]) -> None:
+        """`check` raises KeyboardInterrupt when the demo shall end early."""
+        self._cluster, self._view, self._check = cluster, view, check
         self._sight: GroupSight | None = None
         self._failover: _Failover | None = None
         self._seen_while_dead: int | None = None
@@ -69,6 +70,7 @@ class Demo:
             reader.start()
         self._loader.start()
         while self._view.elapsed_s < DEADLINE_S:
+            self._check()
             self._look()
             self._act()
             if self._failed() or self._finished():
