@@ -1,5 +1,6 @@
 # Two commands for a person: `make run` and `make test`. Both set up what they need, from package registries only.
-# Everything lives in .venv/ and .cache/ inside this folder; `make clean` removes both.
+# Everything lives in .venv/ and .cache/ inside this folder, and `make clean` removes both; only Kubernetes as the end-to-end
+# tests build it is kept for all checkouts of this user, in ~/.cache/muster.
 
 PYTHON ?= python3
 VENV := .venv

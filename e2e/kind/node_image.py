@@ -1,8 +1,8 @@
 """The image of a kind node: Docker Hub's where that can be reached, else one made here from Debian and our own build.
 
-Either is kept as one tar archive in `.cache/k8s/`; ours is named by a hash of what it is made of. The published image
-counts only where the kernel grants CAP_SYS_RESOURCE, for it has no way to do without. It comes by skopeo, which needs
-no daemon, because a box has no way out.
+Either is kept as one tar archive in `~/.cache/muster/k8s/`; ours is named by a hash of what it is made of. The
+published image counts only where the kernel grants CAP_SYS_RESOURCE, for it has no way to do without. It comes by
+skopeo, which needs no daemon, because a box has no way out.
 """
 
 import fcntl

@@ -1,8 +1,8 @@
 """Builds the cluster's programs from Go modules, once per content.
 
-The result in `.cache/k8s/<key>/` is named by a hash of the module files, our Go files, the compiler's version and the
-link flags: the same key is the same program, so a second call does nothing. Go's own caches live in `.cache/go/`
-unless GOCACHE or GOMODCACHE say otherwise; with them a changed file costs one link.
+The result in `~/.cache/muster/k8s/<key>/` is named by a hash of the module files, our Go files, the compiler's version
+and the link flags: the same key is the same program, so a second call does nothing, in whichever checkout. Go's own
+caches live in `.cache/go/` unless GOCACHE or GOMODCACHE say otherwise; with them a changed file costs one link.
 """
 
 import fcntl

@@ -1,14 +1,19 @@
-"""Where the end-to-end machinery keeps its files: everything below `.cache/`, so that `make clean` removes all of it.
+"""Where the end-to-end machinery keeps its files.
 
-`.cache/k8s/<key>/` holds the built cluster programs, `.cache/images/` OCI archives, `.cache/box/<name>/` the state of
-a running box (logs of the last run stay there until the next one), `.cache/go/` Go's own caches.
+Below `.cache/` of the checkout, so that `make clean` removes them: `images/` OCI archives, `box/<name>/` the state of a
+running box (logs of the last run stay there until the next one), `go/` Go's own caches.
+
+Below the user's cache folder (`$XDG_CACHE_HOME`, else `~/.cache`, as the XDG specification says) `muster/k8s/<key>/`:
+Kubernetes as it was built. That takes 11 processor minutes and depends on nothing but what its key is a hash of, so it
+is done once a machine and not once a checkout.
 """
 
+import os
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache"
-K8S = CACHE / "k8s"
+K8S = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "muster" / "k8s"
 IMAGES = CACHE / "images"
 BOXES = CACHE / "box"
 CLUSTER_SOURCE = ROOT / "e2e" / "cluster"
