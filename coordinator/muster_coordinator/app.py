@@ -169,6 +169,7 @@ class Replica:
                 loop,
                 name=listener.name,
                 handle=self._dispatcher.handle,
+                heartbeat_at_once=self._dispatcher.heartbeat_at_once,
                 client_limits=client_limits(settings),
             )
             self._listeners.append(clients)

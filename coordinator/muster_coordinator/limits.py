@@ -20,6 +20,8 @@ CONNECTION_TURN_REQUESTS_MAX = PIPELINED_REQUESTS_MAX
 CONNECTION_TURN_MS_MAX = 2
 CLIENTS_TURN_MS_MAX = 3
 """Requests of all connections in one turn, and writing their answers; a group that storms waits for later turns."""
+REPEATED_HEARTBEAT_BYTES_MAX = KIB
+"""A heartbeat frame up to this size is remembered by its connection, to know its repetition (docs/adr/0012)."""
 CONNECTION_UNSENT_BYTES_MAX = 16 * MIB
 """Answers that a slow reader has not taken; above it reading stops, and the connection closes after the next line."""
 CONNECTION_UNSENT_MS_MAX = 30_000

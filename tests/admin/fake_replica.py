@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import Command, CommandResult, SetDraining
 from muster_coordinator.controller.image import OFFSETS_TOPIC, Broker, ClusterImage, Endpoint, Partition, Routing, Topic
-from muster_coordinator.groups.requests import GroupAnswer, GroupRequest
+from muster_coordinator.errors import Code
+from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartbeat
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo
 from muster_coordinator.ports import Loop
 from muster_coordinator.replica.status import GroupStatus
@@ -83,6 +84,9 @@ class FakeReplica:
         self, partition: int, request: GroupRequest, context: RequestContext, done: Callable[[GroupAnswer], None]
     ) -> None:
         done(self.answers[type(request)])
+
+    def heartbeat_at_once(self, partition: int, request: Heartbeat, times: int) -> Code | None:
+        return None
 
     def offsets_led(self) -> tuple[int, ...]:
         return tuple(n - FIRST_OFFSETS_GROUP for n, leader in self.leaders.items() if n and leader == self.broker)

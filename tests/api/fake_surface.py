@@ -18,7 +18,7 @@ from muster_coordinator.controller.image import (
     Topic,
 )
 from muster_coordinator.errors import Code
-from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, refusal
+from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartbeat, refusal
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo
 from muster_coordinator.ports import Loop, Rand
 from muster_coordinator.replica.surface import EpochEnd, Leadership, LocalLog, OffsetResult, ReadResult, Surface
@@ -248,6 +248,9 @@ class FakeSurface:
         self.waiting_for_leader: list[tuple[int, FakeTimer, Callable[[], None]]] = []
         self.group_requests: list[tuple[int, GroupRequest, RequestContext]] = []
         self.on_group: Callable[[GroupRequest], GroupAnswer | None] = lambda r: refusal(r, Code.NOT_COORDINATOR)
+        self.on_heartbeat: Callable[[Heartbeat], Code | None] = lambda _: None
+        """The answer to a heartbeat that asks for one at once."""
+        self.heartbeats_at_once = 0
         self.parked: list[Callable[[GroupAnswer], None]] = []
         self.led: tuple[int, ...] = (0, 2)
         self.commands: list[Command] = []
@@ -340,6 +343,13 @@ class FakeSurface:
             self.parked.append(done)
         else:
             done(answer)
+
+    def heartbeat_at_once(self, partition: int, request: Heartbeat, times: int) -> Code | None:
+        self.lookups.append("group")
+        code = self.on_heartbeat(request)
+        if code is not None:
+            self.heartbeats_at_once += times
+        return code
 
     def local_log(self, group: GroupNo) -> LocalLog | None:
         self.lookups.append("log")

@@ -13,6 +13,7 @@ from muster_coordinator.wire.connection import Connection, Exchange, State
 from muster_coordinator.wire.schema import all_fields
 
 from tests.api.fake_surface import FakeSurface
+from tests.wire.frames import frames_of
 from tests.wire.kio_entities import decode_answer, encode_request
 
 
@@ -65,6 +66,7 @@ class KafkaClient:
             clock=surface.loop,
             handle=lambda context, request, reply: self.dispatcher.handle(context, request, StrictReply(reply)),
             wake=lambda: None,
+            heartbeat_at_once=self.dispatcher.heartbeat_at_once,
         )
         self._correlation = 0
         self._asked: list[tuple[int, int, int]] = []
@@ -83,9 +85,9 @@ class KafkaClient:
     def receive(self) -> list[Any]:
         """Answers that are ready, matched with their requests by order and correlation id."""
         answers = []
-        for frame in self.connection.take():
+        for frame in frames_of(self.connection.take()):
             api, version, correlation = self._asked.pop(0)
-            got, entity = decode_answer(api, version, bytes(frame))
+            got, entity = decode_answer(api, version, frame)
             assert got == correlation
             answers.append(entity)
         self.connection.note_unsent(0)

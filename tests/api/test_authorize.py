@@ -3,6 +3,7 @@
 import pytest
 from muster_coordinator.api.authorize import Operation, Resource, ResourceType
 from muster_coordinator.context import RequestContext
+from muster_coordinator.errors import Code
 from muster_coordinator.wire.versions import VERSIONS, Api
 
 from tests.api.kafka_client import KafkaClient
@@ -109,6 +110,22 @@ def test_all_committed_offsets_leave_out_what_may_not_be_seen() -> None:
     client = KafkaClient(happy_surface(), authorize=groups_only)
     answer = client.ask(Api.OFFSET_FETCH, 7, group_id="g", topics=None)
     assert answer.topics == ()
+
+
+def test_who_asks_is_asked_about_at_every_repetition_of_a_heartbeat() -> None:
+    surface = happy_surface()
+    surface.on_heartbeat = lambda _: Code.NONE
+    asked: list[bool] = []
+
+    def authorize(_context: RequestContext, _operation: Operation, _resource: Resource) -> bool:
+        asked.append(len(asked) < 2)
+        return asked[-1]
+
+    client = KafkaClient(surface, authorize=authorize)
+    answers = [client.ask(Api.HEARTBEAT, 4, group_id="g", member_id="m").error_code for _ in range(3)]
+    assert asked == [True, True, False]
+    assert int(answers[2].value) == Code.GROUP_AUTHORIZATION_FAILED
+    assert surface.heartbeats_at_once == 0
 
 
 def test_the_context_that_is_asked_about_is_the_requests() -> None:

@@ -92,6 +92,29 @@ def test_heartbeat_passes_the_shards_word_on(version: int, error: int) -> None:
     assert last(surface) == Heartbeat("test", 7, "m", None)
 
 
+def test_a_repeated_heartbeat_is_asked_for_at_once_in_its_partition_and_counted() -> None:
+    surface = FakeSurface()
+    surface.on_group = lambda _: HeartbeatAnswer(0)
+    surface.on_heartbeat = lambda _: Code.REBALANCE_IN_PROGRESS
+    client = KafkaClient(surface)
+    answers = [
+        client.ask(Api.HEARTBEAT, 4, group_id="test", generation_id=7, member_id="m").error_code for _ in range(3)
+    ]
+    assert [code(error) for error in answers] == [0, 27, 27]
+    assert (len(surface.group_requests), surface.heartbeats_at_once) == (1, 2)
+    assert client.dispatcher.served[Api.HEARTBEAT] == 3
+
+
+def test_before_the_cluster_is_formed_no_heartbeat_is_answered_at_once() -> None:
+    surface = FakeSurface()
+    surface.on_heartbeat = lambda _: Code.NONE
+    surface.formed = False
+    client = KafkaClient(surface)
+    answers = [client.ask(Api.HEARTBEAT, 4, group_id="test").error_code for _ in range(2)]
+    assert [code(error) for error in answers] == [15, 15]
+    assert surface.lookups == []
+
+
 @pytest.mark.parametrize("version", range(3))
 def test_leave_before_v3_has_one_member_whose_error_is_the_answers(version: int) -> None:
     surface = FakeSurface()

@@ -17,6 +17,7 @@ from muster_coordinator.groups.requests import (
     GroupAnswer,
     GroupRequest,
     Heartbeat,
+    HeartbeatAnswer,
     JoinGroup,
     JoinGroupAnswer,
     LeaveGroup,
@@ -68,8 +69,28 @@ class Host:
     def send(self, request: GroupRequest) -> int:
         self._ticket += 1
         self.asked[self._ticket] = request
-        self.run(self.leader.handle(self.now, self._ticket, request))
+        if isinstance(request, Heartbeat):
+            self._beat_both_ways(self._ticket, request)
+        else:
+            self.run(self.leader.handle(self.now, self._ticket, request))
         return self._ticket
+
+    def _beat_both_ways(self, ticket: int, request: Heartbeat) -> None:
+        """The short way says and does what the long one says and does, or nothing at all."""
+        before = self._sessions()
+        at_once = self.leader.heartbeat_at_once(self.mono, request)
+        between = self._sessions()
+        self.run(self.leader.handle(self.now, ticket, request))
+        if at_once is None:
+            assert between == before
+        else:
+            assert self.answers[ticket] == HeartbeatAnswer(at_once)
+            assert between == self._sessions()
+
+    def _sessions(self) -> dict[tuple[str, str], int | None]:
+        """When each session of the leader ends."""
+        lives = self.leader._core.lives.values()
+        return {(live.id, member): timer.at_ms for live in lives for member, timer in live.sessions.items()}
 
     def ask(self, request: GroupRequest) -> GroupAnswer:
         ticket = self.send(request)

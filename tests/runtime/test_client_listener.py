@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from muster_coordinator import limits
 from muster_coordinator.context import RequestContext
-from muster_coordinator.groups.requests import HeartbeatAnswer
+from muster_coordinator.errors import Code
+from muster_coordinator.groups.requests import Heartbeat, HeartbeatAnswer
 from muster_coordinator.runtime import clients
 from muster_coordinator.runtime.clients import ClientLimits, ClientListener, _Client
 from muster_coordinator.runtime.loop import AsyncLoop, new_event_loop
@@ -169,6 +170,26 @@ def test_all_answers_of_a_turn_are_one_write_per_connection() -> None:
     assert [len(wire.writes) for wire in wires] == [1, 1, 1]
     assert world.listener.stats.requests == 15
     assert world.contexts[0].client_host == "/10.0.0.5"
+
+
+def test_repetitions_of_a_heartbeat_reach_the_short_way_and_are_counted_and_written_once() -> None:
+    world = World()
+    asked: list[int] = []
+
+    def at_once(_request: Heartbeat, times: int) -> Code:
+        asked.append(times)
+        return Code.NONE
+
+    world.listener.heartbeat_at_once = at_once
+    wire = world.connect()
+    wire.protocol.data_received(heartbeat(1))
+    world.answer_all()
+    world.loop.run()
+    wire.protocol.data_received(b"".join(map(heartbeat, range(2, 7))))
+    world.loop.run()
+    assert asked == [5]
+    assert [len(written) for written in wire.writes] == [len(wire.writes[0]), 5 * len(wire.writes[0])]
+    assert (world.listener.stats.requests, world.listener.stats.unsent) == (6, 0)
 
 
 class SlowWorld(World):

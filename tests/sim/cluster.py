@@ -29,6 +29,7 @@ from tests.sim.loop import Latency, SimLoop, World
 from tests.sim.net import SimNet
 from tests.sim.slices import before_disk_operation
 from tests.sim.wires import Wire, Wires
+from tests.wire.frames import frames_of
 
 LISTENER = "sim"
 START_MS = 20
@@ -80,6 +81,7 @@ class Life:
             client_host="/10.0.0.1",
             clock=self.loop,
             handle=self.dispatcher.handle,
+            heartbeat_at_once=self.dispatcher.heartbeat_at_once,
             wake=lambda: self._wake(wire),
         )
 
@@ -109,9 +111,9 @@ class Life:
         connection = self._connections.get(wire.number)
         if connection is None:
             return
-        for frame in connection.take():
+        for frame in frames_of(connection.take()):
             self.replica.boundary()
-            self.cluster.answered(wire, bytes(frame), self)
+            self.cluster.answered(wire, frame, self)
             self.replica.boundary()
         connection.note_unsent(0)
         connection.resume()

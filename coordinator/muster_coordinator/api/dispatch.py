@@ -1,7 +1,7 @@
 """From API key to handler: the one table of this room, and the room's surface.
 
     dispatcher = Dispatcher(surface, ApiSettings(...), authorize=allow_all)
-    connection = wire.connection.Connection(..., handle=dispatcher.handle)
+    wire.connection.Connection(..., handle=dispatcher.handle, heartbeat_at_once=dispatcher.heartbeat_at_once)
 
 `handle(context, request, reply)` never blocks and never raises for what a client can cause; `reply` is called once,
 now or later, on the same thread, with the answer in the shape that the API's encoder takes. Every handler has the form
@@ -30,6 +30,8 @@ from muster_coordinator.api.producer_ids import ProducerIds
 from muster_coordinator.api.services import ApiSettings, Services
 from muster_coordinator.api.topics_admin import TopicsAdmin
 from muster_coordinator.context import RequestContext
+from muster_coordinator.errors import Code
+from muster_coordinator.groups.requests import Heartbeat
 from muster_coordinator.replica.surface import Surface
 from muster_coordinator.wire.connection import Exchange
 from muster_coordinator.wire.schema import Value
@@ -45,7 +47,8 @@ class Dispatcher:
         services = Services(surface, settings, authorize)
         self.services = services
         self.fetch = Fetch(services)
-        self._handlers = _table(services, self.fetch)
+        self._heartbeats = HeartbeatLeave(services)
+        self._handlers = _table(services, self.fetch, self._heartbeats)
         assert self._handlers.keys() == VERSIONS.keys(), "advertised = implemented"
         self.served = dict.fromkeys(VERSIONS, 0)
         """Requests handed to each API's handler so far."""
@@ -55,10 +58,16 @@ class Dispatcher:
         self.served[context.api_key] += 1
         self._handlers[context.api_key](context, context.api_version, request, reply)
 
+    def heartbeat_at_once(self, request: Heartbeat, times: int) -> Code | None:
+        """See `wire.repeated_heartbeat.HeartbeatAtOnce`."""
+        code = self._heartbeats.heartbeat_at_once(request, times)
+        if code is not None:
+            self.served[Api.HEARTBEAT] += times
+        return code
 
-def _table(services: Services, fetch: Fetch) -> Mapping[int, Handler]:
+
+def _table(services: Services, fetch: Fetch, heartbeat_leave: HeartbeatLeave) -> Mapping[int, Handler]:
     join_sync = JoinSync(services)
-    heartbeat_leave = HeartbeatLeave(services)
     commits = Commits(services)
     groups = DescribeListDelete(services)
     topics = TopicsAdmin(services)

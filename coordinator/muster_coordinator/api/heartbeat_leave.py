@@ -37,6 +37,14 @@ class HeartbeatLeave:
             return
         services.surface.group_request(offsets_partition(image, request.group), request, context, reply)
 
+    def heartbeat_at_once(self, request: Heartbeat, times: int) -> Code | None:
+        """See `wire.repeated_heartbeat.HeartbeatAtOnce`. Never where rights depend on who asks."""
+        services = self._services
+        image = services.surface.image() if services.open else None
+        if image is None:
+            return None
+        return services.surface.heartbeat_at_once(offsets_partition(image, request.group), request, times)
+
     def leave(self, context: RequestContext, version: int, request: Value, reply: Exchange) -> None:
         """LeaveGroup v0-5."""
         services = self._services

@@ -41,21 +41,22 @@ class ApiSettings:
 class Services:
     """Shared by all handlers; holds no state of its own."""
 
-    __slots__ = ("_open", "authorize", "settings", "surface")
+    __slots__ = ("authorize", "open", "settings", "surface")
 
     def __init__(self, surface: Surface, settings: ApiSettings, authorize: Authorize = allow_all) -> None:
         self.surface = surface
         self.settings = settings
         self.authorize = authorize
-        self._open = authorize is allow_all
+        self.open = authorize is allow_all
+        """Everybody may do everything, so a handler need not know who asks."""
 
     def may_topic(self, context: RequestContext, operation: Operation, topic: str) -> bool:
         """Ask about a topic by name."""
-        return self._open or self.authorize(context, operation, Resource(ResourceType.TOPIC, topic))
+        return self.open or self.authorize(context, operation, Resource(ResourceType.TOPIC, topic))
 
     def may_group(self, context: RequestContext, operation: Operation, group: str) -> bool:
         """Ask about a group."""
-        return self._open or self.authorize(context, operation, Resource(ResourceType.GROUP, group))
+        return self.open or self.authorize(context, operation, Resource(ResourceType.GROUP, group))
 
     def cluster_code(self, context: RequestContext, operation: Operation) -> Code:
         """NONE, or the code that refuses an operation on the cluster."""

@@ -68,6 +68,13 @@ class Deadlines:
         if timer.queued_ms is None or at_ms < timer.queued_ms:
             self._push(timer, at_ms)
 
+    def postpone(self, timer: Timer, at_ms: int) -> bool:
+        """Move an armed timer to a time not earlier than now set. False, and nothing done, when `arm` is needed."""
+        if timer.at_ms is None or at_ms < timer.at_ms:
+            return False
+        timer.at_ms = at_ms
+        return True
+
     def cancel(self, timer: Timer) -> None:
         """Never fires until armed again."""
         timer.at_ms = None

@@ -24,7 +24,7 @@ from muster_coordinator.groups.effects import AppliedBatch, CheckpointBody, Chec
 from muster_coordinator.groups.expiry import expiry_sweep
 from muster_coordinator.groups.fetch import fetch
 from muster_coordinator.groups.group_delete import delete_group
-from muster_coordinator.groups.heartbeat import heartbeat
+from muster_coordinator.groups.heartbeat import heartbeat, heartbeat_at_once
 from muster_coordinator.groups.join import join
 from muster_coordinator.groups.leave import leave
 from muster_coordinator.groups.listing import list_groups
@@ -135,6 +135,11 @@ class GroupShard:
         elif isinstance(request, ListGroups) or core.admitted(ticket, request, request.group):
             self._judge(now, ticket, request)
         return core.take_effects()
+
+    def heartbeat_at_once(self, now_ms: int, request: Heartbeat) -> Code | None:
+        """The answer that `handle` would give, without a ticket or an effect; None: ask `handle`."""
+        core = self._core
+        return None if core.term is None else heartbeat_at_once(core, now_ms, request)
 
     def next_deadline_ms(self) -> int | None:
         """When `on_timer` should be called; at or before the time of the last call means: at the next gap."""

@@ -13,7 +13,7 @@ from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import Command, CommandResult, RegisterBroker
 from muster_coordinator.controller.image import ClusterImage
 from muster_coordinator.errors import Code
-from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, refusal
+from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartbeat, refusal
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo
 from muster_coordinator.ports import Disk, Loop, PeerNet, Rand
 from muster_coordinator.replica import payloads
@@ -243,6 +243,10 @@ class Node:
             done(refusal(request, code))
         else:
             shard.request(request, context, done)
+
+    def heartbeat_at_once(self, partition: int, request: Heartbeat, times: int) -> Code | None:
+        shard = None if self.hosting is None else self.hosting.shards.get(partition)
+        return None if shard is None else shard.heartbeat_at_once(request, times)
 
     def local_log(self, group: GroupNo) -> LocalLog | None:
         return None if self.hosting is None else self.hosting.logs.get(group)

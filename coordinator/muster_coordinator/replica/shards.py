@@ -23,6 +23,7 @@ from muster_coordinator.groups.requests import (
     READS,
     GroupAnswer,
     GroupRequest,
+    Heartbeat,
     JoinGroup,
     SyncGroup,
     refusal,
@@ -95,6 +96,16 @@ class ShardGroup:
             done(refusal(request, Code.COORDINATOR_NOT_AVAILABLE))
         else:
             self._serve(request, done)
+
+    def heartbeat_at_once(self, request: Heartbeat, times: int) -> Code | None:
+        """See `surface.Surface.heartbeat_at_once`."""
+        group = self.group
+        if group is None or not group.serves or group.transferring or len(self._parking):
+            return None
+        code = self.shard.heartbeat_at_once(self._loop.monotonic_ms(), request)
+        if code is not None:
+            self.requests += times
+        return code
 
     def _serve(self, request: GroupRequest, done: AnswerCall) -> None:
         if isinstance(request, READS):

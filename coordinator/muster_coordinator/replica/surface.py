@@ -11,7 +11,7 @@ from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import Command, CommandResult
 from muster_coordinator.controller.image import ClusterImage
 from muster_coordinator.errors import Code
-from muster_coordinator.groups.requests import GroupAnswer, GroupRequest
+from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartbeat
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.ports import Loop, Rand
 from muster_coordinator.topics.machine import ProduceResult
@@ -117,6 +117,10 @@ class Surface(Protocol):
         done: Callable[[GroupAnswer], None],
     ) -> None:
         """Always answers: 16 when not leader here, 15 past parking (decision 5)."""
+
+    def heartbeat_at_once(self, partition: int, request: Heartbeat, times: int) -> Code | None:
+        """The answer that `group_request` would give at once to this heartbeat, which came `times` times in a row, or
+        None: nothing was done (docs/adr/0012)."""
 
     def local_log(self, group: GroupNo) -> LocalLog | None:
         """None: no replica of that group here."""

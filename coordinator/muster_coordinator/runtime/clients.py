@@ -29,6 +29,7 @@ from muster_coordinator.ports import Clock
 from muster_coordinator.runtime.turns import Turns
 from muster_coordinator.wire.codecs import preload
 from muster_coordinator.wire.connection import Connection, Handle, State
+from muster_coordinator.wire.repeated_heartbeat import HeartbeatAtOnce, never_at_once
 
 _log = logging.getLogger(__name__)
 
@@ -86,12 +87,14 @@ class ClientListener:
         *,
         name: str,
         handle: Handle,
+        heartbeat_at_once: HeartbeatAtOnce = never_at_once,
         client_limits: ClientLimits | None = None,
     ) -> None:
         self.loop = loop
         self.clock = clock
         self.name = name
         self.handle = handle
+        self.heartbeat_at_once = heartbeat_at_once
         self.limits = client_limits or ClientLimits()
         self.stats = ClientStats()
         self._server: asyncio.Server | None = None
@@ -234,6 +237,7 @@ class _Client(asyncio.Protocol):
             client_host=f"/{self._address}",
             clock=listener.clock,
             handle=listener.handle,
+            heartbeat_at_once=listener.heartbeat_at_once,
             wake=self._wake,
         )
         self._idle_timer = listener.loop.call_later(listener.limits.idle_ms / 1000, self._check_idle)
@@ -332,7 +336,7 @@ class _Client(asyncio.Protocol):
     def _held_bytes(self, transport: asyncio.Transport) -> int:
         return transport.get_write_buffer_size() if self._write_paused else 0
 
-    def _write(self, transport: asyncio.Transport, frames: list[bytearray]) -> None:
+    def _write(self, transport: asyncio.Transport, frames: list[bytes | bytearray]) -> None:
         total = sum(map(len, frames))
         self._listener.stats.bytes_out += total
         self._written += total

@@ -3,7 +3,8 @@
 Mechanism (decision 23): frames are split in place; each request is decoded and handed on at once, without waiting for
 the answer to the one before; an `Exchange` keeps its place in line, and answers leave from the head only, so a parked
 JoinGroup holds back what was asked after it, as in Kafka. A handler that only waits for more to tell (a long-polling
-Fetch) may ask to be told when something else queues up behind it (docs/adr/0007). Reading stops at
+Fetch) may ask to be told when something else queues up behind it (docs/adr/0007). A heartbeat that repeats the one
+before is answered on the spot when nothing stands in line (docs/adr/0012). Reading stops at
 `limits.PIPELINED_REQUESTS_MAX` unanswered requests or `limits.CONNECTION_UNSENT_BYTES_MAX` unsent bytes. Sizes are
 checked before anything is buffered for a frame (decision 24). Bytes that are no request fail the connection: `failure`
 says why and the driver closes it.
@@ -21,11 +22,13 @@ from enum import Enum
 from muster_coordinator import limits
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code, WireError
+from muster_coordinator.groups.requests import Heartbeat
 from muster_coordinator.ports import Clock
 from muster_coordinator.wire.codecs import BAD_BYTES
 from muster_coordinator.wire.fairness import subject_of
 from muster_coordinator.wire.header import FIRST_BYTES, ClientId, read_first
 from muster_coordinator.wire.heap_budget import Frame
+from muster_coordinator.wire.repeated_heartbeat import HeartbeatAtOnce, RepeatedHeartbeat, never_at_once
 from muster_coordinator.wire.route import Route, route_of
 from muster_coordinator.wire.schema import Value
 from muster_coordinator.wire.versions import BEFORE_AUTHENTICATION, LARGE_FRAMES, VERSIONS, Api
@@ -124,8 +127,9 @@ class Connection:
     """See the module. `wake` is called when answers have become ready or the connection has failed."""
 
     __slots__ = (
-        "_buffered", "_chunks", "_client_host", "_client_id", "_clock", "_handle", "_line", "_listener", "_needed",
-        "_ready", "_unsent", "_wake", "connection_id", "failure", "last_request_ms", "patient", "requests", "state",
+        "_buffered", "_chunks", "_client_host", "_client_id", "_clock", "_handle", "_heartbeat_at_once", "_line",
+        "_listener", "_needed", "_ready", "_repeated", "_unsent", "_wake", "connection_id",
+        "failure", "last_request_ms", "patient", "requests", "state",
     )  # fmt: skip
 
     def __init__(
@@ -137,6 +141,7 @@ class Connection:
         clock: Clock,
         handle: Handle,
         wake: Callable[[], None],
+        heartbeat_at_once: HeartbeatAtOnce = never_at_once,
         authenticated: bool = True,
     ) -> None:
         self.connection_id = connection_id
@@ -151,12 +156,14 @@ class Connection:
         self._client_id = ClientId()
         self._clock = clock
         self._handle = handle
+        self._heartbeat_at_once = heartbeat_at_once
+        self._repeated: RepeatedHeartbeat | None = None
         self._wake = wake
         self._chunks: list[bytes] = []
         self._buffered = 0
         self._needed = _SIZE_BYTES
         self._line: deque[Exchange] = deque()
-        self._ready: list[bytearray] = []
+        self._ready: list[bytes | bytearray] = []
         self._unsent = 0
 
     # -- input
@@ -227,6 +234,10 @@ class Connection:
         self.last_request_ms = now_ms = self._clock.monotonic_ms()
         while not self._is_full():
             self._needed = _SIZE_BYTES
+            if self._repeated is not None and not self._line and count < limits.CONNECTION_TURN_REQUESTS_MAX:
+                taken = self._repeat(self._repeated, data, pos, limits.CONNECTION_TURN_REQUESTS_MAX - count)
+                count += taken
+                pos += taken * self._repeated.size_bytes
             left = size - pos
             if left < _SIZE_BYTES:
                 break
@@ -248,6 +259,25 @@ class Connection:
             if self.state not in (State.READY, State.UNAUTHENTICATED):
                 break
         return pos
+
+    def _repeat(self, repeated: RepeatedHeartbeat, data: bytes, pos: int, most: int) -> int:
+        """Answer the repetitions of the last heartbeat that stand at `pos`; how many they were.
+
+        They are judged once: nothing can happen between two of them. The line must be empty, so that no answer
+        overtakes another.
+        """
+        correlations = repeated.run(data, pos, most)
+        if not correlations:
+            return 0
+        code = self._heartbeat_at_once(repeated.request, len(correlations))
+        if code is None:
+            return 0
+        self.requests += len(correlations)
+        answers = repeated.answers(correlations, code)
+        self._ready.append(answers)
+        self._unsent += len(answers)
+        self._wake()
+        return len(correlations)
 
     def _frame_size(self, data: bytes, pos: int, left: int) -> int:
         if left < _PEEK_BYTES:
@@ -293,9 +323,15 @@ class Connection:
         if self.patient:
             for waiting in tuple(self._line):
                 waiting.hurry(api)
+        if api == Api.HEARTBEAT:
+            self._remember(data, pos - _SIZE_BYTES, stop, route, request)
         exchange = Exchange(self, route, correlation)
         self._line.append(exchange)
         self._handle(context, request, exchange)
+
+    def _remember(self, data: bytes, pos: int, stop: int, route: Route, request: Heartbeat) -> None:
+        if self._heartbeat_at_once is not never_at_once and RepeatedHeartbeat.remembers(stop - pos):
+            self._repeated = RepeatedHeartbeat(data, pos, stop, route, request)
 
     def _refuse_version(self, api: int, version: int, correlation: int) -> None:
         """ApiVersions in a version unknown here is answered in version 0 with its own range (KIP-511)."""
@@ -326,8 +362,8 @@ class Connection:
                 return
         self._wake()
 
-    def take(self) -> list[bytearray]:
-        """Frames to write now, in order; each is given once."""
+    def take(self) -> list[bytes | bytearray]:
+        """Frames to write now, in order and one or more in a piece; each is given once."""
         ready, self._ready = self._ready, []
         return ready
 

@@ -1,0 +1,67 @@
+"""Only a leader that serves answers a heartbeat at once (decision 5; docs/adr/0012)."""
+
+from muster_coordinator.errors import Code
+from muster_coordinator.groups.requests import Heartbeat, JoinGroupAnswer, SyncGroup
+from muster_coordinator.ids import BrokerId, GroupNo
+
+from tests.replica.cluster import SimCluster, commit_request
+from tests.replica.test_leadership import join_request, others_of
+from tests.sim.loop import World
+
+
+def stable_member(cluster: SimCluster, leader: int) -> Heartbeat:
+    """The one member of group "g" in partition 0."""
+    answer = cluster.ask(leader, 0, join_request())
+    assert isinstance(answer, JoinGroupAnswer)
+    sync = SyncGroup(
+        group="g",
+        generation=answer.generation,
+        member=answer.member,
+        instance=None,
+        protocol_type="consumer",
+        protocol="range",
+        assignments=((answer.member, b"plan"),),
+    )
+    assert cluster.ask(leader, 0, sync).error == Code.NONE
+    return Heartbeat("g", answer.generation, answer.member, None)
+
+
+def test_the_leader_answers_and_counts_and_nobody_else_does() -> None:
+    cluster = SimCluster(World(11))
+    cluster.start()
+    leader = cluster.wait_leader(1)
+    beat = stable_member(cluster, leader)
+    shard = cluster.nodes[leader].hosting.shards[0]
+    before = shard.requests
+    assert cluster.nodes[leader].heartbeat_at_once(0, beat, 3) is Code.NONE
+    assert shard.requests == before + 3
+    for other in others_of(cluster, leader):
+        assert cluster.nodes[other].heartbeat_at_once(0, beat, 1) is None
+    assert cluster.nodes[leader].heartbeat_at_once(99, beat, 1) is None, "no such partition"
+    assert shard.requests == before + 3
+
+
+def test_a_leader_that_hands_over_parks_it() -> None:
+    cluster = SimCluster(World(12))
+    cluster.start()
+    leader = cluster.wait_leader(1)
+    target = others_of(cluster, leader)[0]
+    beat = stable_member(cluster, leader)
+    flying = [cluster.ask_later(leader, 0, commit_request("g", n)) for n in range(5)]
+    assert cluster.nodes[leader].transfer(GroupNo(1), BrokerId(target))
+    assert cluster.nodes[leader].heartbeat_at_once(0, beat, 1) is None
+    cluster.world.run_until("the target leads", lambda: cluster.leader_of(1) == target, 3_000)
+    cluster.world.run_until("answers", lambda: all(flying), 3_000)
+    assert cluster.nodes[leader].heartbeat_at_once(0, beat, 1) is None
+    assert cluster.ask(target, 0, beat).error == Code.NONE, "the long way wakes the group"
+    assert cluster.nodes[target].heartbeat_at_once(0, beat, 1) is Code.NONE
+
+
+def test_a_leader_that_cannot_reach_a_quorum_stops_answering_when_it_steps_down() -> None:
+    cluster = SimCluster(World(13))
+    cluster.start()
+    leader = cluster.wait_leader(1)
+    beat = stable_member(cluster, leader)
+    cluster.net.isolate(BrokerId(leader))
+    cluster.world.run_until("another leads", lambda: cluster.leader_of(1) not in (None, leader), 10_000)
+    assert cluster.nodes[leader].heartbeat_at_once(0, beat, 1) is None
