@@ -186,10 +186,28 @@ def test_repetitions_of_a_heartbeat_reach_the_short_way_and_are_counted_and_writ
     world.answer_all()
     world.loop.run()
     wire.protocol.data_received(b"".join(map(heartbeat, range(2, 7))))
-    world.loop.run()
     assert asked == [5]
-    assert [len(written) for written in wire.writes] == [len(wire.writes[0]), 5 * len(wire.writes[0])]
-    assert (world.listener.stats.requests, world.listener.stats.unsent) == (6, 0)
+    assert [len(written) for written in wire.writes] == [len(wire.writes[0]), 5 * len(wire.writes[0])], "at once"
+    world.loop.run()
+    assert len(wire.writes) == 2
+    stats = world.listener.stats
+    assert (stats.requests, stats.unsent, stats.bytes_out) == (6, 0, 6 * len(wire.writes[0]))
+
+
+def test_repetitions_are_not_written_past_a_socket_that_takes_nothing() -> None:
+    world = World()
+    world.listener.heartbeat_at_once = lambda _request, _times: Code.NONE
+    wire = world.connect()
+    wire.protocol.data_received(heartbeat(1))
+    world.answer_all()
+    world.loop.run()
+    wire.protocol.pause_writing()
+    wire.protocol.data_received(heartbeat(2))
+    world.loop.run()
+    assert len(wire.writes) == 1
+    wire.protocol.resume_writing()
+    world.loop.run()
+    assert len(wire.writes) == 2
 
 
 class SlowWorld(World):

@@ -93,8 +93,13 @@ class Life:
 
     def _take(self, wire: Wire, data: bytes) -> None:
         connection = self._connections.get(wire.number)
-        if connection is not None:
+        if connection is None:
+            return
+        answers = connection.answer_at_once(data)
+        if answers is None:
             connection.receive(data)
+        else:
+            self._write(wire, [answers])
 
     def _end(self, wire: Wire) -> None:
         connection = self._connections.pop(wire.number, None)
@@ -106,15 +111,18 @@ class Life:
             self._flushing.add(wire.number)
             self.loop.call_soon(lambda: self._flush(wire))
 
+    def _write(self, wire: Wire, pieces: list[bytes | bytearray]) -> None:
+        for frame in frames_of(pieces):
+            self.replica.boundary()
+            self.cluster.answered(wire, frame, self)
+            self.replica.boundary()
+
     def _flush(self, wire: Wire) -> None:
         self._flushing.discard(wire.number)
         connection = self._connections.get(wire.number)
         if connection is None:
             return
-        for frame in frames_of(connection.take()):
-            self.replica.boundary()
-            self.cluster.answered(wire, frame, self)
-            self.replica.boundary()
+        self._write(wire, connection.take())
         connection.note_unsent(0)
         connection.resume()
         if connection.state is State.FAILED:

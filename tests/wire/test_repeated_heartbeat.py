@@ -171,25 +171,43 @@ FRAMES = st.lists(
 )
 
 
-def talk(desk: Desk, script: list[tuple[str, int, int]], cuts: list[int]) -> bytes:
-    """All bytes that the desk's connection gives out; what waits is answered where the script says so."""
-    out, held, cut = b"", b"", iter(cuts)
-    for correlation, (what, version, generation) in enumerate(script):
-        if what == "answer":
-            desk.answer_others()
-            out += b"".join(desk.connection.take())
-            continue
-        held += (
-            question(correlation)
-            if what == "question"
-            else beat(correlation, version=version, generation_id=generation)
-        )
-        size = next(cut, len(held))
-        desk.connection.receive(held[:size])
-        held = held[size:]
-    desk.connection.receive(held)
-    desk.answer_others()
-    return out + b"".join(desk.connection.take())
+class Talk:
+    """A driver in small: what it reads goes to the desk's connection, and `out` is all that it writes."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.out = b""
+        self.at_once = 0
+
+    def read(self, data: bytes) -> None:
+        answers = self.desk.connection.answer_at_once(data)
+        if answers is None:
+            self.desk.connection.receive(data)
+        else:
+            self.at_once += 1
+            self.out += answers
+
+    def write(self) -> None:
+        self.out += b"".join(self.desk.connection.take())
+        self.desk.connection.note_unsent(0)
+
+    def follow(self, script: list[tuple[str, int, int]], cuts: list[int]) -> None:
+        """What waits is answered, and what is ready written, where the script says so."""
+        held, cut = b"", iter(cuts)
+        for correlation, (what, version, generation) in enumerate(script):
+            if what == "answer":
+                self.desk.answer_others()
+                self.write()
+            elif what == "question":
+                held += question(correlation)
+            else:
+                held += beat(correlation, version=version, generation_id=generation)
+            size = next(cut, len(held))
+            self.read(held[:size])
+            held = held[size:]
+        self.read(held)
+        self.desk.answer_others()
+        self.write()
 
 
 @given(FRAMES, st.lists(st.integers(0, 90), max_size=60))
@@ -197,7 +215,43 @@ def talk(desk: Desk, script: list[tuple[str, int, int]], cuts: list[int]) -> byt
 def test_both_ways_give_the_same_bytes_whatever_comes_in_whatever_pieces(
     script: list[tuple[str, int, int]], cuts: list[int]
 ) -> None:
-    short, long = Desk(), Desk(at_once=False)
-    assert talk(short, script, cuts) == talk(long, script, cuts)
-    assert short.connection.requests == long.connection.requests
-    assert sum(times for _, times in short.short) + len(short.long) == len(long.long)
+    short, long = Talk(Desk()), Talk(Desk(at_once=False))
+    short.follow(script, cuts)
+    long.follow(script, cuts)
+    assert short.out == long.out
+    assert short.desk.connection.requests == long.desk.connection.requests
+    assert sum(times for _, times in short.desk.short) + len(short.desk.long) == len(long.desk.long)
+
+
+def test_a_read_of_nothing_but_repetitions_is_answered_for_writing_now() -> None:
+    talk = Talk(Desk())
+    talk.read(beat(1))
+    talk.read(beat(2))
+    assert talk.at_once == 0, "the first answer is not written yet"
+    talk.write()
+    talk.read(beat(3) + beat(4))
+    assert talk.at_once == 1
+    assert [int.from_bytes(frame[4:8], "big") for frame in frames_of([talk.out])] == [1, 2, 3, 4]
+    assert talk.desk.connection.requests == 4
+
+
+@pytest.mark.parametrize(
+    "read",
+    [b"", beat(3)[:-1], beat(3) + beat(4)[:6], beat(3, generation_id=9), beat(3) + question(4), question(4)],
+    ids=["nothing", "half", "one and a half", "another generation", "and a question", "a question"],
+)
+def test_anything_else_is_left_to_receive(read: bytes) -> None:
+    talk = Talk(Desk())
+    talk.read(beat(1))
+    talk.write()
+    assert talk.desk.connection.answer_at_once(read) is None
+    assert (talk.desk.short, talk.desk.connection.requests) == ([], 1)
+
+
+def test_nothing_is_answered_for_writing_now_while_something_is_half_read_or_in_line_or_once_it_failed() -> None:
+    for before in (beat(2)[:5], question(2), b"\xff" * 8):
+        talk = Talk(Desk())
+        talk.read(beat(1))
+        talk.write()
+        talk.read(before)
+        assert talk.desk.connection.answer_at_once(beat(3)) is None

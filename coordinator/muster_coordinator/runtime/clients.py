@@ -2,7 +2,8 @@
 
 * Requests are handled as they arrive, for a few milliseconds a turn; what is left takes its turn later (`turns`).
 * Answers of all connections are written once per turn: a connection whose answers became ready is marked, and one
-  call at the end of the turn writes each marked connection with one `write`, as many as fit into a turn.
+  call at the end of the turn writes each marked connection with one `write`, as many as fit into a turn. Only repeated
+  heartbeats, whose answers nothing precedes, are written where they were read (docs/adr/0012).
 * Flow control both ways: a connection that has too many unanswered requests or untaken answers is not read; one whose
   socket takes nothing for `limits.CONNECTION_UNSENT_MS_MAX` while more than `limits.CONNECTION_UNSENT_BYTES_MAX` waits
   is closed.
@@ -254,6 +255,11 @@ class _Client(asyncio.Protocol):
         listener = self._listener
         listener.stats.bytes_in += len(data)
         if not self._postponed and listener.turns.may_work():
+            if not self._marked and not self._write_paused:
+                answers = connection.answer_at_once(data)
+                if answers is not None:
+                    self._write_at_once(answers)
+                    return
             connection.receive(data)
             if not self._marked:  # else the flush at the end of this turn does both
                 self._account()
@@ -332,6 +338,17 @@ class _Client(asyncio.Protocol):
             self._fail(connection)
         else:
             self._set_reading()
+
+    def _write_at_once(self, answers: bytes) -> None:
+        """Before the end of the turn: nothing came before them, nothing waits, so no flow control changes by them."""
+        assert self.connection is not None
+        assert self._transport is not None
+        stats, requests = self._listener.stats, self.connection.requests
+        stats.requests += requests - self._requests
+        self._requests = requests
+        stats.bytes_out += len(answers)
+        self._written += len(answers)
+        self._transport.write(answers)
 
     def _held_bytes(self, transport: asyncio.Transport) -> int:
         return transport.get_write_buffer_size() if self._write_paused else 0

@@ -176,6 +176,25 @@ class Connection:
         self._buffered += len(data)
         self._read()
 
+    def answer_at_once(self, data: bytes) -> bytes | None:
+        """Bytes from the client that are whole repetitions of its last heartbeat and nothing else, while nothing is
+        half read, in line or untaken: their answers, for the driver to write now. None: nothing was done, `receive`."""
+        repeated = self._repeated
+        if repeated is None or self._line or self._buffered or self._unsent or self.state is not State.READY:
+            return None
+        times, rest = divmod(len(data), repeated.size_bytes)
+        if rest or not 0 < times <= limits.CONNECTION_TURN_REQUESTS_MAX:
+            return None
+        correlations = repeated.run(data, 0, times)
+        if len(correlations) != times:
+            return None
+        code = self._heartbeat_at_once(repeated.request, times)
+        if code is None:
+            return None
+        self.requests += times
+        self.last_request_ms = self._clock.monotonic_ms()
+        return repeated.answers(correlations, code)
+
     def hold(self, data: bytes) -> None:
         """Keep bytes from the client for a later `resume`: this turn has no time for them."""
         if self.state not in (State.FAILED, State.CLOSED):
