@@ -7,7 +7,7 @@ never change, so a later offer of the same name only adds to it. Votes, appends 
 pauses while the files are swapped. Nothing is believed before every checksum fits.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from functools import partial
 
@@ -68,7 +68,8 @@ class Transfers:
         self._have: dict[GroupNo, dict[str, int]] = {}
         """Staged bytes of this life, by group and file name: what an interrupted transfer left."""
         self._numbers = 0
-        self.installed = 0
+        self.installed: Counter[GroupNo] = Counter()
+        """Checkpoints of others put in place in this life."""
         self.bytes_received = 0
 
     # -- beginning and ending --------------------------------------------------------------------------------------
@@ -239,7 +240,7 @@ class Transfers:
         self._host.want_turn()
 
     def _durable(self, number: GroupNo, release: Callable[[], None]) -> None:
-        self.installed += 1
+        self.installed[number] += 1
         release()
         self._give_up(number)
 
