@@ -27,7 +27,7 @@ help:
 	@echo "make e2e-kind   the same on three nodes: drain, a frozen node, a lost node (Docker in the box; nightly)"
 	@echo "make pipeline-demo   a minute of a cluster, its offsets log as tables and a report that the coordinators confirm"
 	@echo "make bench-pipeline  the pipeline beside DuckDB, Polars and plain processes; SCALE=100M for a large log"
-	@echo "make bench      beside Kafka on this machine, 25 minutes; ROWS=name for one row, ROWS=all for everything"
+	@echo "make bench      beside Kafka on this machine, 25 minutes; ROWS=name for one row, ROWS=all for everything, FORM=pure"
 
 setup: $(STAMP)
 
@@ -61,14 +61,19 @@ test-clients: setup
 test-integration: setup
 	$(PYTEST) tests -m "(integration or slow) and not clients and not sim and not pipeline"
 
-# The same suites on the compiled form (docs/adr/0010): C's compiler is needed, and three minutes for it.
+# The compiled form (docs/adr/0010): C's compiler is needed, and three minutes for it.
 COMPILED := $(CURDIR)/.cache/compiled
+COMPILED_STAMP := $(COMPILED)/.built
+COMPILED_ENV := PYTHONPATH=$(COMPILED) MUSTER_FORM=compiled
 SUITES ?= test-unit test-sim test-clients test-integration
 
-test-compiled: setup
+$(COMPILED_STAMP): $(STAMP) $(shell find coordinator -name '*.py' -o -name '*.json')
 	$(MAKE) wheel COMPILE=1
-	rm -rf $(COMPILED) && $(BIN)/python -m zipfile --extract dist/muster-*.whl $(COMPILED)
-	PYTHONPATH=$(COMPILED) MUSTER_FORM=compiled $(MAKE) $(SUITES)
+	rm -rf $(COMPILED) && $(BIN)/python -m zipfile --extract dist/muster-*.whl $(COMPILED) && touch $@
+
+# The same suites on it.
+test-compiled: $(COMPILED_STAMP)
+	$(COMPILED_ENV) $(MAKE) $(SUITES)
 
 # Two Spark sessions at most: each has a JVM of its own.
 test-pipeline: setup
@@ -87,8 +92,11 @@ fmt: setup
 sim: setup
 	$(BIN)/python -m tests.sim --seeds $(SEEDS)
 
-bench: setup
-	$(BIN)/python -m bench $(ROWS)
+# Muster's side runs in its compiled form where there is a C compiler; FORM=pure measures the sources as they are.
+FORM ?= $(if $(shell command -v cc),compiled,pure)
+
+bench: setup $(if $(filter compiled,$(FORM)),$(COMPILED_STAMP))
+	$(if $(filter compiled,$(FORM)),$(COMPILED_ENV)) $(BIN)/python -m bench $(ROWS)
 
 pipeline-demo: setup
 	$(BIN)/python -m tests.pipeline.demo

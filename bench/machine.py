@@ -6,6 +6,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from muster_coordinator.raft import core
+
 from tests.java_tools import KAFKA_VERSION
 
 FACT_TIMEOUT_S = 20
@@ -24,7 +26,13 @@ def facts(data: Path) -> dict[str, str]:
         "Kafka": KAFKA_VERSION,
         "Go": _output("go", "version").removeprefix("go version "),
         "Muster": _output("git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"),
+        "its form": "compiled cores (ADR 10)" if is_compiled() else "pure Python",
     }
+
+
+def is_compiled() -> bool:
+    """Do the replicas, which inherit this process' path, run the compiled form?"""
+    return Path(core.__file__).suffix != ".py"
 
 
 def load_average() -> float:
