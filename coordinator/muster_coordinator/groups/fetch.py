@@ -4,12 +4,12 @@ The host has made sure that this replica still leads (decision 36). It waits for
 has an answer at once, without ticket or effect.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.core import Core
 from muster_coordinator.groups.effects import Now
-from muster_coordinator.groups.offset_row import fetched_fields
+from muster_coordinator.groups.offset_row import FETCHED, METADATA_AT
 from muster_coordinator.groups.requests import FetchedOffset, OffsetFetch, OffsetFetchAnswer
 
 _NONE = int(Code.NONE)
@@ -32,8 +32,7 @@ def fetched(core: Core, request: OffsetFetch) -> OffsetFetchAnswer:
     unstable = request.require_stable and request.group in pending
     topics = []
     for topic, partitions in asked:
-        rows: Mapping[int, bytes] = {} if table is None else table.topics.get(topic, {})
-        found = [_fetched(partition, rows.get(partition)) for partition in partitions]
+        found = _found({} if table is None else table.topics.get(topic, {}), partitions)
         if unstable:
             for at, partition in enumerate(partitions):
                 if pending.waits(request.group, topic, partition):
@@ -42,9 +41,16 @@ def fetched(core: Core, request: OffsetFetch) -> OffsetFetchAnswer:
     return OffsetFetchAnswer(Code.NONE, tuple(topics))
 
 
-def _fetched(partition: int, row: bytes | None) -> FetchedOffset:
-    """Ten of these are most of what a fetch costs: the tuple is made without the constructor of its class."""
-    if row is None:
-        return FetchedOffset(partition, -1, -1, "", _NONE)
-    offset, leader_epoch, metadata = fetched_fields(row)
-    return _NEW(FetchedOffset, (partition, offset, leader_epoch, metadata, _NONE))
+def _found(rows: Mapping[int, bytes], partitions: Sequence[int]) -> list[FetchedOffset]:
+    """Most of what a fetch costs: one loop without calls of ours, and tuples without the constructor of their class."""
+    found = []
+    for partition in partitions:
+        row = rows.get(partition)
+        if row is None:
+            found.append(FetchedOffset(partition, -1, -1, "", _NONE))
+            continue
+        flags, offset, leader_epoch = FETCHED(row)
+        at = METADATA_AT[flags]
+        metadata = row[at:].decode() if len(row) > at else ""
+        found.append(_NEW(FetchedOffset, (partition, offset, leader_epoch, metadata, _NONE)))
+    return found
