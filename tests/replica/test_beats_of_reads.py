@@ -218,6 +218,16 @@ def test_what_moved_is_told_by_the_next_round_to_all_however_many_reads_come_bef
     assert [hosts.following[peer][GroupNo(0)].heard_commit for peer in hosts.peers] == [9, 9]
 
 
+def test_a_group_without_other_voters_holds_up_nobody() -> None:
+    """Its read needs no round; one that nobody is asked in would never be answered, and the next waits for that."""
+    hosts = Hosts()
+    hosts.groups[GroupNo(0)].core.quorum_peers = 0
+    hosts.read(0)
+    wanted = hosts.read(1)
+    hosts.deliver(hosts.peers)
+    assert wanted in hosts.oks(1)
+
+
 def test_reads_go_on_when_the_peer_that_is_asked_dies_without_a_word() -> None:
     cluster = SimCluster(World(21), partitions=3)
     cluster.start()

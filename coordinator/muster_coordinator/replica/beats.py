@@ -241,10 +241,10 @@ class Beats:
         """Start the round that reads asked for, unless the one before is still on its way."""
         if (self._asking or self._mending) and self._answered_round >= self._asked_round:
             chosen = None if self._mending else self._enough()
-            if chosen is not None:
+            if chosen:
                 self._send_to(chosen, {})
-            if chosen is None or any(outgoing.anew for outgoing in chosen.values()):
-                self.send_round()  # somebody has to be told of a group first, or a link is lost
+            if not chosen or any(outgoing.anew for outgoing in chosen.values()):
+                self.send_round()  # not enough cover a group, or a link is lost, or nobody need be asked
             self._asked_round = self.round
 
     def _enough(self) -> dict[BrokerId, _Outgoing] | None:
