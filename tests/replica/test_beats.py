@@ -34,6 +34,7 @@ class Core:
         self.committed_in_term = True
         self.progresses = {FOLLOWER: None}
         self.wants_beats = False
+        self.quorum_peers = 1
         self.oks: list[int] = []
         self.rejections: list[int] = []
 
@@ -126,6 +127,7 @@ class Pair:
     def deliver_one_up(self) -> None:
         if self.up:
             self.leader.ack(FOLLOWER, decode_beat_ack(self.up.pop(0)))
+            self.leader.end_of_turn()
 
     def settle(self, rounds: int = 4) -> None:
         for _ in range(rounds):

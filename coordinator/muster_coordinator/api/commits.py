@@ -7,6 +7,7 @@ only after the controller's leader was asked whether this replica is late.
 """
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.cluster_view import offsets_partition
@@ -157,6 +158,9 @@ class Commits:
 
     def fetch(self, context: RequestContext, version: int, request: tuple[Asked, ...], reply: Exchange) -> None:
         """OffsetFetch v1-10: several groups since v8, each answered on its own."""
+        if len(request) == 1:
+            self._fetch_group(context, version, request[0], lambda offsets: reply((offsets,)))
+            return
         gather: Gather[GroupOffsets] = Gather(len(request), reply)
         for index, asked in enumerate(request):
             self._fetch_group(context, version, asked, gather.part(index))
@@ -171,6 +175,9 @@ class Commits:
         image = services.surface.image()
         if image is None:
             done(_fetch_refused(asked, version, Code.COORDINATOR_NOT_AVAILABLE))
+            return
+        if services.open and version < _FETCH_IDS_SINCE:
+            self._fetch_as_asked(context, version, asked, image, done)
             return
         names: dict[str, Topic] = {}
         refused: list[tuple[Topic, Sequence[FetchedOffset]]] = []
@@ -195,6 +202,27 @@ class Commits:
 
         request = OffsetFetch(asked.group, None if asked.topics is None else tuple(wanted), asked.require_stable)
         services.surface.group_request(offsets_partition(image, asked.group), request, context, answered)
+
+    def _fetch_as_asked(
+        self,
+        context: RequestContext,
+        version: int,
+        asked: Asked,
+        image: ClusterImage,
+        done: Callable[[GroupOffsets], None],
+    ) -> None:
+        """Nothing to hide and no ids to translate: the shard's topics are the request's."""
+
+        def answered(answer: GroupAnswer) -> None:
+            assert isinstance(answer, OffsetFetchAnswer)
+            if answer.error:
+                done(_fetch_refused(asked, version, answer.error))
+            else:
+                done(GroupOffsets(asked.group, 0, answer.topics))
+
+        topics = cast("tuple[tuple[str, tuple[int, ...]], ...] | None", asked.topics)
+        request = OffsetFetch(asked.group, topics, asked.require_stable)
+        self._services.surface.group_request(offsets_partition(image, asked.group), request, context, answered)
 
     def _fetched(
         self,

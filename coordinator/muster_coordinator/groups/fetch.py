@@ -1,18 +1,29 @@
 """OffsetFetch (protocol.md 4.3): what is committed, from applied state.
 
-The host has made sure that this replica still leads (decision 36).
+The host has made sure that this replica still leads (decision 36). It waits for no record (`flights.Gate.NONE`), so it
+has an answer at once, without ticket or effect.
 """
+
+from collections.abc import Callable, Mapping, Sequence
 
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.core import Core
 from muster_coordinator.groups.effects import Now
-from muster_coordinator.groups.offset_row import fetched_fields
+from muster_coordinator.groups.offset_row import FETCHED, METADATA_AT
 from muster_coordinator.groups.requests import FetchedOffset, OffsetFetch, OffsetFetchAnswer
+
+_NONE = int(Code.NONE)
+_NEW: Callable[..., FetchedOffset] = tuple.__new__
 
 
 def fetch(core: Core, now: Now, ticket: int, request: OffsetFetch) -> None:
-    """-1 without error where nothing is committed; 88 where a transaction is open and a stable value was asked."""
+    """As every request is answered: with a ticket."""
     del now
+    core.answer(ticket, fetched(core, request))
+
+
+def fetched(core: Core, request: OffsetFetch) -> OffsetFetchAnswer:
+    """-1 without error where nothing is committed; 88 where a transaction is open and a stable value was asked."""
     table = core.state.offsets.table(request.group)
     asked = request.topics
     if asked is None:
@@ -21,15 +32,25 @@ def fetch(core: Core, now: Now, ticket: int, request: OffsetFetch) -> None:
     unstable = request.require_stable and request.group in pending
     topics = []
     for topic, partitions in asked:
-        rows = {} if table is None else table.topics.get(topic, {})
-        found = []
-        for partition in partitions:
-            row = rows.get(partition)
-            if unstable and pending.waits(request.group, topic, partition):
-                found.append(FetchedOffset(partition, -1, -1, "", Code.UNSTABLE_OFFSET_COMMIT))
-            elif row is None:
-                found.append(FetchedOffset(partition, -1, -1, "", Code.NONE))
-            else:
-                found.append(FetchedOffset(partition, *fetched_fields(row), Code.NONE))
+        found = _found({} if table is None else table.topics.get(topic, {}), partitions)
+        if unstable:
+            for at, partition in enumerate(partitions):
+                if pending.waits(request.group, topic, partition):
+                    found[at] = FetchedOffset(partition, -1, -1, "", Code.UNSTABLE_OFFSET_COMMIT)
         topics.append((topic, tuple(found)))
-    core.answer(ticket, OffsetFetchAnswer(Code.NONE, tuple(topics)))
+    return OffsetFetchAnswer(Code.NONE, tuple(topics))
+
+
+def _found(rows: Mapping[int, bytes], partitions: Sequence[int]) -> list[FetchedOffset]:
+    """Most of what a fetch costs: one loop without calls of ours, and tuples without the constructor of their class."""
+    found = []
+    for partition in partitions:
+        row = rows.get(partition)
+        if row is None:
+            found.append(FetchedOffset(partition, -1, -1, "", _NONE))
+            continue
+        flags, offset, leader_epoch = FETCHED(row)
+        at = METADATA_AT[flags]
+        metadata = row[at:].decode() if len(row) > at else ""
+        found.append(_NEW(FetchedOffset, (partition, offset, leader_epoch, metadata, _NONE)))
+    return found

@@ -12,14 +12,14 @@ from typing import NamedTuple
 NO_TOPIC_ID = bytes(16)
 _HEAD = struct.Struct(">Bqqiq")
 _I64 = struct.Struct(">q")
-_OFFSET = struct.Struct(">qi")
+FETCHED = struct.Struct(">B8xqi").unpack_from
+"""What OffsetFetch answers, apart from the metadata: the flags, the offset and its leader epoch."""
 _LIFETIME = struct.Struct(">B20xq").unpack_from
 """The flags, and the timestamp at `_TIMESTAMP_AT`."""
-_OFFSET_AT = 9
 _TIMESTAMP_AT = 21
 _HAS_EXPIRY = 1
 _HAS_TOPIC_ID = 2
-_TAIL_AT = tuple(
+METADATA_AT = tuple(
     _HEAD.size + (8 if flags & _HAS_EXPIRY else 0) + (16 if flags & _HAS_TOPIC_ID else 0) for flags in range(4)
 )
 """By the flags: where the metadata text begins."""
@@ -70,9 +70,8 @@ def decode_row(row: bytes) -> CommittedOffset:
 
 def fetched_fields(row: bytes) -> tuple[int, int, str]:
     """(offset, leader epoch, metadata): what OffsetFetch answers."""
-    offset, leader_epoch = _OFFSET.unpack_from(row, _OFFSET_AT)
-    flags = row[0]
-    at = _TAIL_AT[flags]
+    flags, offset, leader_epoch = FETCHED(row)
+    at = METADATA_AT[flags]
     return offset, leader_epoch, row[at:].decode() if len(row) > at else ""
 
 

@@ -22,7 +22,7 @@ from muster_coordinator.groups.deadlines import Timer, TimerKind
 from muster_coordinator.groups.describe import describe
 from muster_coordinator.groups.effects import AppliedBatch, CheckpointBody, CheckpointImage, Effect, Now, Shard
 from muster_coordinator.groups.expiry import expiry_sweep
-from muster_coordinator.groups.fetch import fetch
+from muster_coordinator.groups.fetch import fetch, fetched
 from muster_coordinator.groups.group_delete import delete_group
 from muster_coordinator.groups.heartbeat import heartbeat, heartbeat_at_once
 from muster_coordinator.groups.join import join
@@ -41,6 +41,7 @@ from muster_coordinator.groups.requests import (
     OffsetCommit,
     OffsetDelete,
     OffsetFetch,
+    OffsetFetchAnswer,
     SyncGroup,
     refusal,
 )
@@ -140,6 +141,11 @@ class GroupShard:
         """The answer that `handle` would give, without a ticket or an effect; None: ask `handle`."""
         core = self._core
         return None if core.term is None else heartbeat_at_once(core, now_ms, request)
+
+    def fetched(self, request: OffsetFetch) -> OffsetFetchAnswer | None:
+        """The answer that `handle` would give, without a ticket or an effect; None: ask `handle`."""
+        core = self._core
+        return None if core.term is None else fetched(core, request)
 
     def next_deadline_ms(self) -> int | None:
         """When `on_timer` should be called; at or before the time of the last call means: at the next gap."""

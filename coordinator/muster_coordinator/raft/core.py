@@ -23,12 +23,13 @@ from muster_coordinator.raft.messages import (
     HardState,
     Message,
     MsgType,
+    ReadGrant,
     Ready,
     Refused,
     Role,
 )
 from muster_coordinator.raft.progress import REPLICATE, ProgressView
-from muster_coordinator.raft.quorum import Config
+from muster_coordinator.raft.quorum import Config, majority
 from muster_coordinator.raft.reads import NO_ROUND
 from muster_coordinator.raft.roles import arm_election, become_follower
 from muster_coordinator.raft.state import FOLLOWER, LEADER, RaftState
@@ -151,6 +152,11 @@ class RaftCore(RaftState):
             return True
         last = self.log.last_index
         return any(p.match != last or p.state is not REPLICATE for p in self.progresses.values())
+
+    @property
+    def quorum_peers(self) -> int:
+        """How many peers make a quorum with this voter, whichever they are."""
+        return len(self.peers) if self.config.outgoing else majority(len(self.config.voters)) - 1
 
     def peer_unreachable(self, peer: int) -> None:
         """The link to `peer` broke; it may be back at once."""
@@ -320,6 +326,11 @@ class RaftCore(RaftState):
     def ready(self) -> Ready:
         """Take everything since the last one."""
         return output.take(self)
+
+    def take_grants(self) -> list[ReadGrant]:
+        """Take the confirmed reads alone, ahead of the next `Ready`: nothing else in it bears on them, since a reader
+        waits for its index to be applied anyway."""
+        return output.take_grants(self)
 
     def progress(self) -> dict[int, ProgressView]:
         """While leading: where each other voter stands."""

@@ -7,7 +7,7 @@ Committed entries are handed out only when they are durable here as well, and on
 """
 
 from muster_coordinator.raft import replication
-from muster_coordinator.raft.messages import Entry, HardState, Ready, SoftState
+from muster_coordinator.raft.messages import Entry, HardState, ReadGrant, Ready, SoftState
 from muster_coordinator.raft.state import RaftState
 
 
@@ -27,6 +27,12 @@ def pending(state: RaftState) -> bool:
     return hard.term != state.term or hard.vote != state.vote
 
 
+def take_grants(state: RaftState) -> list[ReadGrant]:
+    """The grants that the next `Ready` would hold."""
+    grants, state.grants = state.grants, []
+    return grants
+
+
 def take(state: RaftState) -> Ready:
     """Everything since the last one."""
     if state.send_due or state.heartbeat_due:
@@ -44,7 +50,7 @@ def take(state: RaftState) -> Ready:
         soft_state = state.given_soft = SoftState(state.role, state.term, state.leader)
     messages, state.messages = state.messages, []
     after_persist, state.after_persist = state.after_persist, []
-    grants, state.grants = state.grants, []
+    grants = take_grants(state)
     lost_reads, state.lost_reads = state.lost_reads, []
     return Ready(
         soft_state,

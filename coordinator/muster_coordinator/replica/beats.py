@@ -12,9 +12,15 @@ round r proves for every group covered since r or before, and not reported as de
 this sender in this term when it got the beat: it confirms all reads that waited when r was sent (decision 36), and its
 sending time is the proof of life that check-quorum counts. Cores decide; this only carries.
 
-Rounds for reads follow one another: the first read starts one at once; those that come before a peer has answered it
-share the next, which starts with that answer. So a busy leader costs its peers a beat a round trip and not a beat a
-read, and a read waits two round trips at most. Where nobody answers, the regular round carries them.
+Rounds for reads follow one another: the first read starts one with the end of its turn; those that come before a peer
+has answered it share the next, which starts at the end of the turn of that answer. So a busy leader costs its peers a
+beat a round trip and not a beat a read, and a read waits two round trips at most.
+
+A round for reads goes to as few peers as make a quorum with this host, those first that were quickest to answer the
+last round to all; of three hosts one other is asked. It names nothing, so it serves only groups that are covered there
+already; else it goes to all. Every round has a number of its own wherever it goes, so a peer that was left out has
+nothing to acknowledge it with. Whoever was asked and does not answer costs a read the time to the next regular round,
+which goes to all and puts the quick ones in front.
 """
 
 from collections.abc import Callable, Mapping
@@ -155,10 +161,18 @@ class Beats:
         self._heartbeat_ms = heartbeat_ms
         self.round = 0
         """The last round that was sent."""
-        self._round_wanted = False
+        self._asking: dict[GroupNo, BeatGroup] = {}
+        """Groups with reads that wait for a round to be sent."""
+        self._mending = False
+        """A round to all is wanted, whether or not anybody reads."""
         self._asked_round = self._answered_round = 0
         """The last round that reads asked for; the last that any peer has answered."""
+        self._full_round = 0
+        """The last round that went to all."""
+        self._quick: list[BrokerId] = []
+        """Who has acknowledged that one, in order."""
         self._outgoing: dict[BrokerId, _Outgoing] = {}
+        """Quick ones first."""
         self._incoming: dict[BrokerId, _Incoming] = {}
         self._led: dict[GroupNo, BeatGroup] = {}
         self._moved: dict[GroupNo, BeatGroup] = {}
@@ -178,13 +192,21 @@ class Beats:
 
     def peer_up(self, peer: BrokerId) -> None:
         """A link is new: messages may have been lost before it."""
+        self._lost_on_the_way()
         self._outgoing[peer] = _Outgoing()
         self._incoming[peer] = _Incoming()
         self._watched.update(self._led)
 
     def peer_down(self, peer: BrokerId) -> None:
+        self._lost_on_the_way()
         self._outgoing.pop(peer, None)
         self._incoming.pop(peer, None)
+
+    def _lost_on_the_way(self) -> None:
+        """The round that reads wait for may be lost with a link: the next goes to all, and need not wait for it."""
+        if self._asked_round > self._answered_round:
+            self._asked_round = self._answered_round
+            self._mending = True
 
     # -- leading ---------------------------------------------------------------------------------------------------
 
@@ -199,6 +221,7 @@ class Beats:
             return
         self._moved.pop(number, None)
         self._watched.pop(number, None)
+        self._asking.pop(number, None)
         for outgoing in self._outgoing.values():
             if outgoing.remove(number):
                 outgoing.dropped.append(number)
@@ -209,28 +232,57 @@ class Beats:
         self._watched[group.number] = group
 
     def next_round(self, group: BeatGroup) -> int:
-        """The number of a round that starts after this call (for a read): at the end of this turn, or when the round
-        that reads wait for now is answered, and no later than the next regular one."""
-        self._round_wanted = True
-        self._watched[group.number] = group
+        """The number of a round that starts after this call (for a read): at the end of this turn, or of the turn in
+        which the round that reads wait for now is answered, and no later than the next regular one."""
+        self._asking[group.number] = group
         return self.round + 1
 
     def end_of_turn(self) -> None:
         """Start the round that reads asked for, unless the one before is still on its way."""
-        if self._round_wanted and self._answered_round >= self._asked_round:
-            self.send_round()
+        if (self._asking or self._mending) and self._answered_round >= self._asked_round:
+            chosen = None if self._mending else self._enough()
+            if chosen:
+                self._send_to(chosen, {})
+            if not chosen or any(outgoing.anew for outgoing in chosen.values()):
+                self.send_round()  # not enough cover a group, or a link is lost, or nobody need be asked
             self._asked_round = self.round
+
+    def _enough(self) -> dict[BrokerId, _Outgoing] | None:
+        """The quickest peers that make a quorum for every group that asks; None: not enough of them cover one."""
+        chosen: dict[BrokerId, _Outgoing] = {}
+        for number, group in self._asking.items():
+            core = group.core
+            term, missing = core.term, core.quorum_peers
+            for peer, outgoing in self._outgoing.items():
+                if missing <= 0:
+                    break
+                covered = outgoing.cover.get(number)
+                if covered is not None and covered[0] == term and not outgoing.anew:
+                    chosen[peer] = outgoing
+                    missing -= 1
+            if missing > 0:
+                return None
+        return chosen
 
     def send_round(self) -> None:
         """One beat to every peer that has a link."""
-        self._round_wanted = False
+        if self._send_to(self._outgoing, self._moved):
+            self._moved = {}
+            self._full_round = self.round
+            self._quick = []
+            self._mending = False
+
+    def _send_to(self, peers: Mapping[BrokerId, _Outgoing], moved: Mapping[GroupNo, BeatGroup]) -> bool:
+        """Start a round. What moved and is not told now stays moved until a round to all."""
+        asking, self._asking = self._asking, {}
+        self._watched.update(asking)  # from now on: no ack of an earlier round is of use to them
         if not self._may_beat():
-            return
+            return False
         self.round += 1
         now_ms = self._loop.monotonic_ms()
-        moved, self._moved = self._moved, {}
-        for peer, outgoing in self._outgoing.items():
+        for peer, outgoing in peers.items():
             self._beat_to(peer, outgoing, moved, now_ms)
+        return True
 
     def _beat_to(self, peer: BrokerId, outgoing: _Outgoing, moved: Mapping[GroupNo, BeatGroup], now_ms: int) -> None:
         anew = outgoing.anew
@@ -260,23 +312,31 @@ class Beats:
         outgoing.anew = not self._send_beat(peer, beat)
 
     def ack(self, peer: BrokerId, ack: BeatAck) -> None:
-        """A peer answered a beat of this host's present link."""
+        """A peer answered a beat of this host's present link. An `end_of_turn` has to follow."""
         outgoing = self._outgoing.get(peer)
-        if outgoing is None or ack.round > self.round or ack.sent_ms > self._loop.monotonic_ms():
+        now_ms = self._loop.monotonic_ms()
+        if outgoing is None or ack.round > self.round or ack.sent_ms > now_ms:
             return
         self._answered_round = max(self._answered_round, ack.round)
-        now_ms = self._loop.monotonic_ms()
         for number, term in ack.rejected:
             self._rejected(peer, outgoing, GroupNo(number), term, now_ms)
         if ack.matched:
             outgoing.confirmed_round = max(outgoing.confirmed_round, ack.round)
             outgoing.confirmed_ms = max(outgoing.confirmed_ms, ack.sent_ms)
+            if ack.round == self._full_round:
+                self._was_quick(peer)
             self._confirm(peer, outgoing, ack.round, now_ms)
         elif ack.round > outgoing.mended_round:
             outgoing.mended_round = self.round
             outgoing.anew = True
-            self._round_wanted = True
-        self.end_of_turn()
+            self._mending = True
+
+    def _was_quick(self, peer: BrokerId) -> None:
+        """The next to acknowledge the last round to all; links may have ended since."""
+        if peer not in self._quick:
+            self._quick.append(peer)
+            known = self._outgoing
+            self._outgoing = {one: known[one] for one in (*self._quick, *known) if one in known}
 
     def _rejected(self, peer: BrokerId, outgoing: _Outgoing, number: GroupNo, term: int, now_ms: int) -> None:
         if outgoing.remove(number):
@@ -293,13 +353,12 @@ class Beats:
         done = []
         for number, group in self._watched.items():
             core = group.core
-            if not core.wants_beats:
-                done.append(number)
-                continue
             covered = outgoing.cover.get(number)
             if covered is not None and covered[0] == core.term and covered[1] <= round_no:
                 core.beat_ok(now_ms, peer, round_no)
                 self._acked(group)
+            if not core.wants_beats:
+                done.append(number)
         for number in done:
             del self._watched[number]
 
@@ -363,6 +422,7 @@ class Beats:
         self._led.pop(number, None)
         self._moved.pop(number, None)
         self._watched.pop(number, None)
+        self._asking.pop(number, None)
         for outgoing in self._outgoing.values():
             if outgoing.remove(number):
                 outgoing.dropped.append(number)

@@ -58,6 +58,8 @@ class Host:
         )
         self._offered = offered
         self._dirty: list[RaftGroup] = []
+        self._readers: list[RaftGroup] = []
+        """Groups with reads that were confirmed since the last turn."""
         self._applying: dict[GroupNo, RaftGroup] = {}
         self._queued = False
         self._outbox: dict[int, list[tuple[int, Message]]] = {}
@@ -197,6 +199,9 @@ class Host:
             group.dirty = False
             if group.number in self.groups:
                 self._take(group)
+        readers, self._readers = self._readers, []
+        for group in readers:
+            group.answer_reads()
         self._apply()
         self.beats.end_of_turn()
         self._flush()
@@ -282,7 +287,12 @@ class Host:
 
     def _acked(self, group: object) -> None:
         assert isinstance(group, RaftGroup)
-        if group.core.has_ready():
+        core = group.core
+        if core.grants:  # most acks that change anything: these need none of what a `Ready` takes
+            group.confirmed(core.take_grants())
+            self._readers.append(group)
+            self.want_turn()
+        if core.has_ready():
             self.touch(group)
 
     def _wal_moves(self) -> bool:

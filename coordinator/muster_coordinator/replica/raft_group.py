@@ -8,13 +8,13 @@ The host (`host`) takes the core's `Ready` and calls back here; what an entry me
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from muster_coordinator import limits
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.raft.core import NO_CONTACT, VOTE_REQUESTS, RaftCore
-from muster_coordinator.raft.messages import Entry, EntryKind, Message, MsgType, Ready, Refused, Role
+from muster_coordinator.raft.messages import Entry, EntryKind, Message, MsgType, ReadGrant, Ready, Refused, Role
 from muster_coordinator.replica.beats import Beats
 from muster_coordinator.replica.deadlines import Due
 from muster_coordinator.replica.wal_lane import Batch, WalLane
@@ -264,25 +264,30 @@ class RaftGroup:
                 return
             self._contexts[context] = reads
             self._joining = reads
+            if core.grants:
+                self._host.touch(self)  # a single voter confirms at once
+            else:
+                self._host.want_turn()  # which begins the round, or the turn of an answer does
         reads.index = max(reads.index, core.commit)
         reads.calls.append(done)
-        if core.has_ready():
-            self._host.touch(self)  # a single voter confirms at once
-        else:
-            self._host.want_turn()  # which begins the round
 
-    def _grant(self, ready: Ready) -> None:
-        for grant in ready.grants:
+    def confirmed(self, grants: Sequence[ReadGrant]) -> None:
+        """Reads were granted; `answer_reads` has to follow."""
+        for grant in grants:
             reads = self._contexts.pop(grant.context)
             if reads is self._joining:
                 self._joining = None  # a single voter confirms at once: its round may never be sent
             self._confirmed.append((max(grant.index, reads.index), reads))
+
+    def _grant(self, ready: Ready) -> None:
+        self.confirmed(ready.grants)
         for context in ready.lost_reads:
             for call in self._contexts.pop(context).calls:
                 call(False)
-        self._answer_reads()
+        self.answer_reads()
 
-    def _answer_reads(self) -> None:
+    def answer_reads(self) -> None:
+        """Call those whose index is applied."""
         while self._confirmed and self._confirmed[0][0] <= self.applied:
             _, reads = self._confirmed.popleft()
             served = self.serves
@@ -370,7 +375,7 @@ class RaftGroup:
                 machine.lead(entry.term)
         self.core.applied_to(min(self.applied, self.core.handed))
         self._note_caught_up()
-        self._answer_reads()
+        self.answer_reads()
         machine.moved()
         return used
 

@@ -14,6 +14,7 @@
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 from muster_coordinator import limits
 from muster_coordinator.context import RequestContext
@@ -25,6 +26,7 @@ from muster_coordinator.groups.requests import (
     GroupRequest,
     Heartbeat,
     JoinGroup,
+    OffsetFetch,
     SyncGroup,
     refusal,
 )
@@ -110,14 +112,18 @@ class ShardGroup:
     def _serve(self, request: GroupRequest, done: AnswerCall) -> None:
         if isinstance(request, READS):
             assert self.group is not None
-            self.group.read_index(lambda confirmed: self._read(confirmed, request, done))
+            self.group.read_index(partial(self._read, request, done))
         else:
             self._handle(request, done)
 
-    def _read(self, confirmed: bool, request: GroupRequest, done: AnswerCall) -> None:
+    def _read(self, request: GroupRequest, done: AnswerCall, confirmed: bool) -> None:
         assert self.group is not None
         if confirmed:
-            self._handle(request, done)
+            answer = self.shard.fetched(request) if isinstance(request, OffsetFetch) else None
+            if answer is None:
+                self._handle(request, done)
+            else:
+                done(answer)
         else:
             code = Code.COORDINATOR_NOT_AVAILABLE if self.group.leads else Code.NOT_COORDINATOR
             done(refusal(request, code))
