@@ -20,6 +20,12 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
 
 
+def age_s(pid: int) -> float:
+    """Time since the process was started."""
+    started_ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    return float(Path("/proc/uptime").read_text().split()[0]) - started_ticks / TICKS_PER_S
+
+
 def cores_used(pids: Iterable[int], seconds: float) -> list[float]:
     """Share of a core that each process uses in the next `seconds`."""
     pids = list(pids)

@@ -8,7 +8,8 @@ from bench.processes import cores_used
 from bench.row import Measured, Own, Row
 from bench.sides import Side
 
-QUIET_S = 10
+QUIET_S = 75
+"""What making the topics wrote is flushed 30 s later (`segment_flush_ms`), a thousand files; nothing is idle before."""
 SECONDS = 30
 MANY = 950
 
