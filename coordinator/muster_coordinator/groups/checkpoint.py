@@ -16,6 +16,7 @@ Body, version 1. All integers big-endian; `bytes` is u32 length and data; `str` 
 import hashlib
 import struct
 from collections.abc import Iterator
+from itertools import chain
 
 from muster_coordinator.errors import Corruption
 from muster_coordinator.groups.classic_group import State
@@ -25,6 +26,7 @@ from muster_coordinator.groups.offsets_store import PackedOrTable
 from muster_coordinator.groups.pending_offsets import Partition
 from muster_coordinator.groups.state import ShardState
 from muster_coordinator.groups.stored_group import StoredGroup, after_metadata, after_own
+from muster_coordinator.ordering import in_order
 from muster_coordinator.records.producers import ProducerTable
 
 VERSION = 1
@@ -63,9 +65,10 @@ class ShardImage:
     def _blobs(self) -> Iterator[tuple[bytes, bytes]]:
         """Names in the order of their code points, which is the order of their UTF-8."""
         assert _GROUP < _RAW
-        for group in sorted(self._groups.keys() | self._offsets.keys()):
+        only_offsets = (group for group in self._offsets if group not in self._groups)
+        for group in in_order(chain(self._groups, only_offsets)):
             yield _GROUP + group.encode(), _encode_group(self._groups.get(group), self._offsets.get(group))
-        for key in sorted(self._raw):
+        for key in in_order(self._raw):
             yield _RAW + key, self._raw[key]
 
     def _encode_head(self) -> bytes:
