@@ -5,10 +5,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from random import Random
 
+import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from muster_coordinator import limits
 from muster_coordinator.admin.commit_timer import timed_commits
-from muster_coordinator.admin.group_meter import SLICE_STEPS, SWEEP_MS, GroupMeter, GroupSample
+from muster_coordinator.admin.group_meter import PAUSE_RATIO, SLICE_STEPS, SWEEP_MS, GroupMeter, GroupSample
 from muster_coordinator.admin.metrics import ReplicaCollector
 from muster_coordinator.admin.probes import Probes
 from muster_coordinator.groups.requests import Heartbeat, HeartbeatAnswer, OffsetCommit, OffsetCommitAnswer
@@ -117,6 +118,21 @@ def test_a_sweep_takes_a_slice_a_turn() -> None:
     assert max(source.per_step.values()) <= SLICE_STEPS / 2
     assert len(source.per_step) >= 9
     assert len(meter.samples()) == 950
+
+
+def test_a_sweep_of_very_many_groups_is_followed_by_a_pause_ten_times_as_long() -> None:
+    world = World()
+    source = Source(world, {0: samples(80_000)})
+    meter = GroupMeter(SimLoop(world), source)
+    meter.start()
+    world.run_for(60_000)
+    sweep_turns = 80_000 * 2 / SLICE_STEPS
+    sweep_ms = sweep_turns * (limits.SLICE_MS_MAX + 1)
+    assert (
+        SWEEP_MS + 2 * sweep_ms + PAUSE_RATIO * sweep_ms < 60_000 < SWEEP_MS + 3 * sweep_ms + 2 * PAUSE_RATIO * sweep_ms
+    )
+    assert len(meter.samples()) == limits.METRIC_GROUPS_MAX
+    assert len(source.per_step) == pytest.approx(2 * sweep_turns, abs=4), "two sweeps in a minute"
 
 
 def test_groups_that_are_gone_vanish_with_the_next_sweep() -> None:

@@ -1,10 +1,11 @@
 """Samples of the groups coordinated here for `/metrics`, gathered in slices so that no turn walks all groups.
 
 Problem: members, state and lag of thousands of groups, without O(groups) in one turn (decision 21) and without a
-series for each of them (decision 39). Mechanism: every `SWEEP_MS` a sweep goes over the led offsets partitions, in
-slices of at most `SLICE_STEPS` steps and one tick of the millisecond clock, and then publishes all samples at once:
-the `limits.METRIC_GROUPS_MAX` with the largest lag one by one, the rest summed. A scrape between sweeps shows the last
-one.
+series for each of them (decision 39). Mechanism: every `SWEEP_MS`, or `PAUSE_RATIO` times what the last one took if
+that is longer, a sweep goes over the led offsets partitions, in slices of at most `SLICE_STEPS` steps and one tick of
+the millisecond clock, and then publishes all samples at once: the `limits.METRIC_GROUPS_MAX` with the largest lag one
+by one, the rest summed. A scrape between sweeps shows the last one. So however many groups there are, they take a small
+part of the loop, and what is shown of them becomes older instead.
 
 What it does not do: decide anything, or confirm leadership: a replica that has just been replaced shows its groups
 until its next sweep.
@@ -19,6 +20,8 @@ from muster_coordinator import limits
 from muster_coordinator.ports import Loop, Timer
 
 SWEEP_MS = 5_000
+PAUSE_RATIO = 10
+"""A sweep takes slices of a turn and as long again between them, so 100,000 groups would else be swept without end."""
 SLICE_STEPS = 100
 OTHER_GROUPS = "(other)"
 
@@ -80,12 +83,14 @@ class GroupMeter:
     def rebalance_time(self) -> tuple[int, int]:
         return self._source.rebalance_time()
 
-    def _again(self) -> None:
-        self._timer = self._loop.call_at(self._loop.monotonic_ms() + SWEEP_MS, self._sweep)
+    def _again(self, took_ms: int = 0) -> None:
+        when_ms = self._loop.monotonic_ms() + max(SWEEP_MS, PAUSE_RATIO * took_ms)
+        self._timer = self._loop.call_at(when_ms, self._sweep)
 
     def _sweep(self) -> None:
         found = _Found()
         walk = self._walk()
+        started_ms = self._loop.monotonic_ms()
 
         def slice_() -> None:
             began_ms = self._loop.monotonic_ms()
@@ -94,7 +99,7 @@ class GroupMeter:
                     sample = next(walk)
                 except StopIteration:
                     self._publish(found)
-                    self._again()
+                    self._again(self._loop.monotonic_ms() - started_ms)
                     return
                 if sample is not None:
                     found.add(sample)
