@@ -188,11 +188,15 @@ class Connection:
         correlations = repeated.run(data, 0, times)
         if len(correlations) != times:
             return None
-        code = self._heartbeat_at_once(repeated.request, times)
+        self.last_request_ms = self._clock.monotonic_ms()
+        return self._judge(repeated, correlations)
+
+    def _judge(self, repeated: RepeatedHeartbeat, correlations: list[bytes]) -> bytes | None:
+        """The answers to repetitions that came together, judged once: nothing can happen between two of them."""
+        code = self._heartbeat_at_once(repeated.request, len(correlations))
         if code is None:
             return None
-        self.requests += times
-        self.last_request_ms = self._clock.monotonic_ms()
+        self.requests += len(correlations)
         return repeated.answers(correlations, code)
 
     def hold(self, data: bytes) -> None:
@@ -282,17 +286,12 @@ class Connection:
     def _repeat(self, repeated: RepeatedHeartbeat, data: bytes, pos: int, most: int) -> int:
         """Answer the repetitions of the last heartbeat that stand at `pos`; how many they were.
 
-        They are judged once: nothing can happen between two of them. The line must be empty, so that no answer
-        overtakes another.
+        The line must be empty, so that no answer overtakes another.
         """
         correlations = repeated.run(data, pos, most)
-        if not correlations:
+        answers = self._judge(repeated, correlations) if correlations else None
+        if answers is None:
             return 0
-        code = self._heartbeat_at_once(repeated.request, len(correlations))
-        if code is None:
-            return 0
-        self.requests += len(correlations)
-        answers = repeated.answers(correlations, code)
         self._ready.append(answers)
         self._unsent += len(answers)
         self._wake()
