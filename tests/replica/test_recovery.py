@@ -1,10 +1,13 @@
 """Restarts: checkpoints, marks, segments and WAL add up to what was; a follower too far behind is given a state."""
 
+import itertools
+
 import pytest
 from muster_coordinator import limits
 from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code, Corruption
 from muster_coordinator.ids import GroupNo
+from muster_coordinator.replica.checkpoints import PAUSE_RATIO
 from muster_coordinator.replica.node import Node
 from muster_coordinator.replica.surface import EpochEnd
 from muster_coordinator.storage.partition_log import PartitionLog
@@ -93,6 +96,36 @@ def test_every_group_with_much_gets_its_checkpoint_however_few_are_written_at_on
     cluster.world.run_for(5_000 + partitions * 1_000)
     for node in cluster.nodes.values():
         assert node.hosting.checkpoints.made == partitions
+
+
+def test_groups_that_are_still_written_to_get_checkpoints_by_age_one_at_a_time_with_pauses() -> None:
+    """In one look all eight were due, and again half a minute later: a sixth of a busy replica's time."""
+    partitions, takes_ms = 8, 200
+    far = {"checkpoint_bytes": limits.GIB, "wal_bytes_max": limits.GIB}
+    cluster = SimCluster(World(11), partitions=partitions, segment_flush_ms=5_000, **far)
+    cluster.start()
+    for loop in cluster.loops.values():
+        loop.latency["checkpoint"] = Latency(takes_ms * 1_000, takes_ms * 1_000)
+    long = "topic" * 500
+    leaders = [cluster.wait_leader(1 + partition) for partition in range(partitions)]
+    groups = [cluster.nodes[leader].host.groups[GroupNo(1 + at)] for at, leader in enumerate(leaders)]
+    checkpoints, loop = cluster.nodes[0].hosting.checkpoints, cluster.loops[0]
+
+    def write_to_all() -> None:
+        for partition, leader in enumerate(leaders):
+            assert cluster.commit(leader, partition, "g", groups[partition].applied, long) == Code.NONE
+
+    while min(group.applied_bytes for group in groups) < limits.CHECKPOINT_BYTES_MIN:
+        write_to_all()
+    made_ms: list[int] = []
+    for _ in range(5_000 // 100 + partitions * takes_ms * (2 + PAUSE_RATIO) // 100):
+        cluster.world.run_for(100)
+        write_to_all()
+        if checkpoints.made > len(made_ms):
+            made_ms.append(loop.monotonic_ms())
+            assert checkpoints.made == len(made_ms), "one at a time"
+    assert len(made_ms) >= partitions
+    assert min(after - before for before, after in itertools.pairwise(made_ms)) >= PAUSE_RATIO * takes_ms
 
 
 def test_what_is_old_enough_to_be_flushed_is_checkpointed_too_when_it_is_much() -> None:

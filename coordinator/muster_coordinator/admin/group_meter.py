@@ -2,10 +2,11 @@
 
 Problem: members, state and lag of thousands of groups, without O(groups) in one turn (decision 21) and without a
 series for each of them (decision 39). Mechanism: every `SWEEP_MS`, or `PAUSE_RATIO` times what the last one took if
-that is longer, a sweep goes over the led offsets partitions, in slices of at most `SLICE_STEPS` steps and one tick of
-the millisecond clock, and then publishes all samples at once: the `limits.METRIC_GROUPS_MAX` with the largest lag one
-by one, the rest summed. A scrape between sweeps shows the last one. So however many groups there are, they take a small
-part of the loop, and what is shown of them becomes older instead.
+that is longer, a sweep goes over the led offsets partitions, in slices of at most `SLICE_STEPS` steps and
+`limits.SLICE_MS_MAX`, one every `limits.SLICE_WAIT_MS_MAX`, and then publishes all samples at once: the
+`limits.METRIC_GROUPS_MAX` with the largest lag one by one, the rest summed. A scrape between sweeps shows the last one.
+So however many groups there are, they take a twentieth of the loop at most, and what is shown of them becomes older
+instead.
 
 What it does not do: decide anything, or confirm leadership: a replica that has just been replaced shows its groups
 until its next sweep.
@@ -20,8 +21,8 @@ from muster_coordinator import limits
 from muster_coordinator.ports import Loop, Timer
 
 SWEEP_MS = 5_000
-PAUSE_RATIO = 10
-"""A sweep takes slices of a turn and as long again between them, so 100,000 groups would else be swept without end."""
+PAUSE_RATIO = 3
+"""100,000 groups take many seconds of slices, and would else be swept without end."""
 SLICE_STEPS = 100
 OTHER_GROUPS = "(other)"
 
@@ -103,9 +104,9 @@ class GroupMeter:
                     return
                 if sample is not None:
                     found.add(sample)
-                if self._loop.monotonic_ms() != began_ms:
+                if self._loop.monotonic_ms() - began_ms >= limits.SLICE_MS_MAX:
                     break
-            self._timer = self._loop.call_at(began_ms + limits.SLICE_MS_MAX + 1, slice_)
+            self._timer = self._loop.call_at(began_ms + limits.SLICE_WAIT_MS_MAX, slice_)
 
         slice_()
 
