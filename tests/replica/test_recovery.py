@@ -7,7 +7,7 @@ from muster_coordinator import limits
 from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code, Corruption
 from muster_coordinator.ids import GroupNo
-from muster_coordinator.replica.checkpoints import PAUSE_RATIO
+from muster_coordinator.replica.checkpoints import PAUSE_RATIO, ROUND_PAUSES_RATIO
 from muster_coordinator.replica.node import Node
 from muster_coordinator.replica.surface import EpochEnd
 from muster_coordinator.storage.partition_log import PartitionLog
@@ -98,11 +98,12 @@ def test_every_group_with_much_gets_its_checkpoint_however_few_are_written_at_on
         assert node.hosting.checkpoints.made == partitions
 
 
-def test_groups_that_are_still_written_to_get_checkpoints_by_age_one_at_a_time_with_pauses() -> None:
+@pytest.mark.parametrize("takes_ms", [100, 200, 1_000])
+def test_groups_that_are_still_written_to_get_checkpoints_by_age_one_at_a_time_with_pauses(takes_ms: int) -> None:
     """In one look all eight were due, and again half a minute later: a sixth of a busy replica's time."""
-    partitions, takes_ms = 8, 200
+    partitions, flush_ms = 8, 5_000
     far = {"checkpoint_bytes": limits.GIB, "wal_bytes_max": limits.GIB}
-    cluster = SimCluster(World(11), partitions=partitions, segment_flush_ms=5_000, **far)
+    cluster = SimCluster(World(11), partitions=partitions, segment_flush_ms=flush_ms, **far)
     cluster.start()
     for loop in cluster.loops.values():
         loop.latency["checkpoint"] = Latency(takes_ms * 1_000, takes_ms * 1_000)
@@ -117,15 +118,17 @@ def test_groups_that_are_still_written_to_get_checkpoints_by_age_one_at_a_time_w
 
     while min(group.applied_bytes for group in groups) < limits.CHECKPOINT_BYTES_MIN:
         write_to_all()
+    pause_ms = min(PAUSE_RATIO * takes_ms, ROUND_PAUSES_RATIO * flush_ms // (partitions + 1))  # and the controller
     made_ms: list[int] = []
-    for _ in range(5_000 // 100 + partitions * takes_ms * (2 + PAUSE_RATIO) // 100):
+    for _ in range((flush_ms + (partitions + 1) * (takes_ms + pause_ms + 200)) // 100):
         cluster.world.run_for(100)
         write_to_all()
         if checkpoints.made > len(made_ms):
             made_ms.append(loop.monotonic_ms())
             assert checkpoints.made == len(made_ms), "one at a time"
-    assert len(made_ms) >= partitions
-    assert min(after - before for before, after in itertools.pairwise(made_ms)) >= PAUSE_RATIO * takes_ms
+    numbers = [group.number for group in groups]
+    assert all(checkpoints.newest(number) for number in numbers), "the first are old again before the last had a turn"
+    assert min(after - before for before, after in itertools.pairwise(made_ms)) >= pause_ms
 
 
 def test_what_is_old_enough_to_be_flushed_is_checkpointed_too_when_it_is_much() -> None:

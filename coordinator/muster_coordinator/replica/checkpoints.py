@@ -4,12 +4,12 @@ Flush: after `segment_flush_ms` or `segment_flush_bytes` unflushed, one job; the
 Checkpoint: after `checkpoint_bytes` applied, when the WAL's oldest quarter is pinned by a group, or when a peer needs
 one; and after `segment_flush_ms`, when so much was applied that writing it costs less than replaying it would. Few are
 written at once; the others wait for their turn, flushed meanwhile or not. A group that is still written to will be old
-again soon: of such, one is written at a time, with a pause after it of `PAUSE_RATIO` times what it took, which is the
-longer the busier the machine. So a start replays a minute or two, or less than half of a state, and not all that the
-WAL holds. The picture and the mark
-are taken in one turn, then: segments flushed -> mark durable -> file written and published -> CHECKPOINT record durable
--> the core may offer it and forget entries. Each step starts when the one before is durable, so a crash anywhere leaves
-the older checkpoint in force. Groups in which nothing was applied cost nothing here.
+again soon: of such, one is written at a time, with a pause after it that is the longer the busier the machine, and
+whoever had its turn is looked at last. So a start replays a few minutes, or less than half of a state, and not all that
+the WAL holds. The picture and the mark are taken in one turn, then: segments flushed -> mark durable -> file written
+and published -> CHECKPOINT record durable -> the core may offer it and forget entries. Each step starts when the one
+before is durable, so a crash anywhere leaves the older checkpoint in force. Groups in which nothing was applied cost
+nothing here.
 """
 
 from collections.abc import Callable
@@ -34,8 +34,10 @@ CHECKPOINTS_AT_ONCE = 2
 REST_MS = 5_000
 """A group in which nothing was applied for so long is at rest: its checkpoint will stay good."""
 PAUSE_RATIO = 10
-"""Without pauses the aged partitions of 100,000 groups took a sixth of a busy replica's time. Never longer than
-`segment_flush_ms`."""
+"""A pause takes so many times what the checkpoint before it took. Without pauses the aged partitions of 100,000 groups
+took a sixth of a busy replica's time."""
+ROUND_PAUSES_RATIO = 4
+"""The pauses of one round over all active groups take at most so many times `segment_flush_ms`."""
 
 
 class Stateful(Protocol):
@@ -89,7 +91,7 @@ class Checkpoints:
         self._settings = settings
         self._tracked: dict[GroupNo, _Tracked] = {}
         self._active: dict[GroupNo, _Tracked] = {}
-        """Groups in which something was applied since their last flush or checkpoint."""
+        """Groups in which something was applied since their last flush or checkpoint; checkpointed last, last."""
         self._running = 0
         self._by_age_from_ms = 0
         """Until then age alone is no reason while a group is written to."""
@@ -206,12 +208,18 @@ class Checkpoints:
             and changed_ms is not None
             and now_ms - changed_ms >= self._settings.segment_flush_ms
             and self._much(tracked)
-            and (self._may_pace(now_ms) or now_ms - tracked.applied_ms >= REST_MS)
+            and (now_ms - tracked.applied_ms >= REST_MS or self._pause_over(now_ms))
         )
 
-    def _may_pace(self, now_ms: int) -> bool:
-        """Is it the turn of a group that is old, much, and still written to?"""
+    def _pause_over(self, now_ms: int) -> bool:
+        """May a group that is still written to have its turn?"""
         return not self._running and now_ms >= self._by_age_from_ms
+
+    def _pause(self, took_ms: int) -> None:
+        """A checkpoint was written."""
+        round_ms = ROUND_PAUSES_RATIO * self._settings.segment_flush_ms
+        pause_ms = min(PAUSE_RATIO * took_ms, round_ms // max(1, len(self._active)))
+        self._by_age_from_ms = self._loop.monotonic_ms() + pause_ms
 
     @staticmethod
     def _much(tracked: _Tracked) -> bool:
@@ -273,6 +281,9 @@ class Checkpoints:
             self._answer(tracked)
             self._active.pop(group.number, None)
             return
+        # To the end: the first would else be old again, and taken again, before the last had its turn.
+        self._active.pop(group.number, None)
+        self._active[group.number] = tracked
         image = tracked.machine.image()
         self._running += 1
         tracked.busy = True
@@ -293,8 +304,7 @@ class Checkpoints:
 
         def written(result: int | BaseException) -> None:
             self._check(result)
-            now_ms = self._loop.monotonic_ms()
-            self._by_age_from_ms = now_ms + min(PAUSE_RATIO * (now_ms - began_ms), self._settings.segment_flush_ms)
+            self._pause(self._loop.monotonic_ms() - began_ms)
             if isinstance(result, int):
                 tracked.file_bytes = result
             if tracked.gone is not None:
