@@ -69,6 +69,11 @@ PENDING_MEMBERS_MAX = 2 * GROUP_SIZE_MAX
 GROUP_WAITING_REQUESTS_MAX = 4 * GROUP_SIZE_MAX
 """Requests of one group that wait for its in-flight membership record."""
 OFFSET_METADATA_CHARS_MAX = 4_096
+LOG_STRING_BYTES_MAX = 2**15 - 1
+"""UTF-8 bytes of a string that the offsets log, and the answers of versions that are not flexible, can hold (an int16
+length). Compact strings of newer requests may be longer; whatever is stored must fit here."""
+MEMBER_ID_SUFFIX_BYTES = 37
+"""What a coordinator appends to a client or instance id to make a member id: "-" and a uuid."""
 SESSION_TIMEOUT_MIN_MS = 6_000
 SESSION_TIMEOUT_MAX_MS = 1_800_000
 INITIAL_REBALANCE_DELAY_MS = 3_000

@@ -33,6 +33,8 @@ from muster_coordinator.groups.requests import (
 from muster_coordinator.groups.shard import GroupShard
 from muster_coordinator.records.batch import encode_batch
 from muster_coordinator.records.control import EndMarker, encode_end_marker
+from muster_coordinator.records.keys import encode_group_key
+from muster_coordinator.records.offsets_log import GroupMetadataValue, encode_group_value
 
 WALL = 1_700_000_000_000
 NO_ID = bytes(16)
@@ -176,6 +178,11 @@ class Host:
         )
 
     # Time.
+
+    def seed_generation(self, group: str, generation: int) -> None:
+        """The log of another broker left this group Empty at a generation."""
+        value = GroupMetadataValue("consumer", generation, None, None, self.wall, ())
+        self.apply_records((encode_group_key(group), encode_group_value(value)))
 
     def tick(self) -> None:
         """Everything that is due now, background jobs included."""

@@ -26,7 +26,7 @@ from muster_coordinator.records.fields import I32
 from muster_coordinator.records.keys import encode_offset_key
 from muster_coordinator.records.offsets_log import encode_offset_value
 
-_NO_ID = bytes(16)
+_I64_MAX = 2**63 - 1
 _RECORD_OVERHEAD_BYTES = 32
 """Upper bound of what a batch adds to a key and a value: varints and attributes."""
 
@@ -85,7 +85,9 @@ def _judge(core: Core, live: LiveGroup | None, request: OffsetCommit) -> Code:
 
 
 def _metadata_code(metadata: str, chars_max: int) -> Code:
-    """Kafka counts Java chars, that is UTF-16 units."""
+    """Kafka counts Java chars, that is UTF-16 units. Whatever is allowed, the log's strings hold 32,767 bytes."""
+    if not storable(metadata):
+        return Code.OFFSET_METADATA_TOO_LARGE
     if 2 * len(metadata) <= chars_max:
         return Code.NONE
     units = len(metadata) + sum(1 for char in metadata if ord(char) > 0xFFFF)
@@ -99,6 +101,12 @@ def _value(now: Now, request: OffsetCommit, topic: TopicCommit, partition: Parti
         partition.leader_epoch,
         partition.metadata,
         timestamp_ms,
-        -1 if request.retention_ms == -1 else now.wall_ms + request.retention_ms,
+        _expire_timestamp_ms(now, request.retention_ms),
         topic.topic_id,
     )
+
+
+def _expire_timestamp_ms(now: Now, retention_ms: int) -> int:
+    """-1: by the broker's retention. The sum stays within an int64, where Kafka's overflows into the past; a negative
+    retention is over at once, and must not hit the -1 that means something else."""
+    return -1 if retention_ms == -1 else max(0, min(now.wall_ms + retention_ms, _I64_MAX))

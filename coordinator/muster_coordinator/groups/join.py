@@ -15,7 +15,7 @@ from muster_coordinator.groups.flights import Flight
 from muster_coordinator.groups.group_records import metadata_record
 from muster_coordinator.groups.live_group import JoinPhase, LiveGroup
 from muster_coordinator.groups.member import Member, member_of
-from muster_coordinator.groups.names import new_member_id, storable
+from muster_coordinator.groups.names import new_member_id, storable, storable_prefix
 from muster_coordinator.groups.requests import JoinGroup, JoinGroupAnswer
 
 
@@ -26,7 +26,7 @@ def join(core: Core, now: Now, ticket: int, request: JoinGroup) -> None:
         return _refuse(core, ticket, Code.INVALID_GROUP_ID, request.member)
     if not config.session_timeout_min_ms <= request.session_timeout_ms <= config.session_timeout_max_ms:
         return _refuse(core, ticket, Code.INVALID_SESSION_TIMEOUT, request.member)
-    if not all(map(storable, (request.member, request.instance, request.client_id, request.protocol_type))):
+    if not _fits_the_log(request):
         return _refuse(core, ticket, Code.INVALID_REQUEST, request.member)
     if not core.state.has_group(request.group) and request.group not in core.lives:
         return _join_unknown_group(core, now, ticket, request)
@@ -42,6 +42,12 @@ def join(core: Core, now: Now, ticket: int, request: JoinGroup) -> None:
     else:
         _rejoin(core, now, live, ticket, request)
     return core.retire(live)
+
+
+def _fits_the_log(request: JoinGroup) -> bool:
+    """Whatever of it is stored, and the member id made of it, can be told in every version of every answer."""
+    names = (request.member, request.protocol_type, *(listed.name for listed in request.protocols))
+    return all(map(storable, names)) and all(map(storable_prefix, (request.instance, request.client_id)))
 
 
 def _refuse(core: Core, ticket: int, code: Code, member: str) -> None:

@@ -1,9 +1,7 @@
 """Member ids, and which names the offsets log can store."""
 
+from muster_coordinator import limits
 from muster_coordinator.ports import Rand
-
-_STRING_BYTES_MAX = 32_767
-"""Kafka's non-compact string: the keys and values of the offsets log carry an int16 length."""
 
 
 def new_member_id(rand: Rand, prefix: str) -> str:
@@ -17,6 +15,14 @@ def new_member_id(rand: Rand, prefix: str) -> str:
 
 def storable(name: str | None) -> bool:
     """Does it fit the log's strings? Compact strings of newer request versions could be longer."""
-    if name is None or len(name) * 4 <= _STRING_BYTES_MAX:
-        return True
-    return len(name.encode()) <= _STRING_BYTES_MAX
+    return name is None or _fits(name, limits.LOG_STRING_BYTES_MAX)
+
+
+def storable_prefix(name: str | None) -> bool:
+    """Does the member id that is made of this client or instance id fit?"""
+    return name is None or _fits(name, limits.LOG_STRING_BYTES_MAX - limits.MEMBER_ID_SUFFIX_BYTES)
+
+
+def _fits(name: str, bytes_max: int) -> bool:
+    # No character takes more than four bytes.
+    return len(name) * 4 <= bytes_max or (len(name) <= bytes_max and len(name.encode()) <= bytes_max)

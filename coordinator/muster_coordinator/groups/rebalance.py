@@ -33,6 +33,8 @@ from muster_coordinator.groups.requests import (
 )
 from muster_coordinator.groups.roster import choose_protocol
 
+_GENERATION_MAX = 2**31 - 1
+
 Asked = tuple[tuple[int, GroupRequest], ...]
 Then = Callable[[Now], None]
 
@@ -190,6 +192,11 @@ def _wait_for_static(core: Core, now: Now, live: LiveGroup, staying: list[Member
         rearm(now)
 
 
+def _next_generation(group: ClassicGroup) -> int:
+    """One more. After the last int32 the first again: nobody can tell a member of 2^31 generations ago."""
+    return group.generation + 1 if 0 <= group.generation < _GENERATION_MAX else 1
+
+
 def _store_empty(core: Core, now: Now, live: LiveGroup) -> None:
     def failed(then: Now, _: Code) -> None:
         core.deadlines.arm(live.join_timer, then.monotonic_ms + limits.APPEND_RETRY_MS)
@@ -211,7 +218,7 @@ def store_empty(
     """A phase that ends without members: Kafka's Empty GroupMetadata with the next generation; the type is kept."""
     stored = ClassicGroup(
         state=State.EMPTY,
-        generation=live.group.generation + 1,
+        generation=_next_generation(live.group),
         protocol_type=live.group.protocol_type or live.roster.protocol_type,
         state_timestamp_ms=now.wall_ms,
     )
@@ -238,7 +245,7 @@ def _store_candidate(core: Core, now: Now, live: LiveGroup, phase: JoinPhase, st
     leader = phase.leader if phase.leader in phase.parked else next(m.id for m in staying if m.id in phase.parked)
     stored = ClassicGroup(
         state=State.COMPLETING,
-        generation=live.group.generation + 1,
+        generation=_next_generation(live.group),
         protocol_type=live.roster.protocol_type,
         protocol=choose_protocol(staying, live.roster.members[leader]),
         leader=leader,

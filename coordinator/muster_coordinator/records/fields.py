@@ -36,10 +36,13 @@ def data_bytes(data: bytes) -> bytes:
 
 
 def compact_string(text: str | None) -> bytes:
-    """COMPACT_(NULLABLE_)STRING: unsigned varint of length + 1 (0 = null), UTF-8."""
+    """COMPACT_(NULLABLE_)STRING: unsigned varint of length + 1 (0 = null), UTF-8. MalformedError above 32,767 bytes:
+    the layout could hold more, but no answer in an older version could tell it."""
     if text is None:
         return b"\0"
     data = text.encode()
+    if len(data) > I16_MAX:
+        raise MalformedError("a string above 32,767 bytes")
     return encode_unsigned(len(data) + 1) + data
 
 
