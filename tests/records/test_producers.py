@@ -101,6 +101,50 @@ def test_a_transaction_is_open_until_its_marker():
     assert standing(table, header(5)) is Standing.NEXT
 
 
+STEPS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.sampled_from(["data", "open", "end", "expire"])))
+
+
+def after(steps, *, table=None):
+    table = table or ProducerTable()
+    for offset, (producer, epoch, what) in enumerate(steps):
+        if what == "expire":
+            table.expire((producer,))
+        elif what == "end":
+            table.apply(marker(epoch, producer=producer), offset)
+        else:
+            table.apply(header(offset, epoch=epoch, producer=producer, transactional=what == "open"), offset)
+    return table
+
+
+@given(STEPS)
+def test_the_oldest_open_transaction_is_the_one_that_a_walk_over_all_producers_finds(steps):
+    """In the table, in its picture and in the one that comes back from a checkpoint."""
+    table = after(steps)
+    opened = [s.transaction_first_offset for _, s in table.items() if s.transaction_first_offset >= 0]
+    for one in (table, table.copy(), ProducerTable.decode(table.encode())):
+        assert one.first_open_offset() == min(opened, default=-1)
+    picture = table.copy()
+    after([(producer, 9, "end") for producer in range(6)], table=table)
+    assert table.first_open_offset() == -1
+    assert picture.first_open_offset() == min(opened, default=-1)
+
+
+class Unwalked(dict):
+    """Of which one entry may be had, and not all."""
+
+    def values(self):
+        raise AssertionError("all producers were walked over")
+
+    __iter__ = items = keys = values
+
+
+def test_a_read_does_not_walk_over_the_producers():
+    """Every Fetch asks where the oldest open transaction began: 0.67 ms at 20,000 producers when it walked."""
+    table = table_of(header(0, producer=2), header(0, producer=1, transactional=True))
+    table._states = Unwalked(table._states)
+    assert table.first_open_offset() == 1
+
+
 def test_a_marker_of_a_newer_epoch_fences_and_begins_anew():
     table = table_of(header(0, transactional=True), marker(epoch=1))
     assert standing(table, header(1)) is Standing.FENCED

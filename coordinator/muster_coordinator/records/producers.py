@@ -8,6 +8,7 @@ leader and applied by all.
 """
 
 import struct
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from typing import NamedTuple
@@ -120,10 +121,13 @@ def end_transaction(state: ProducerState | None, producer_epoch: int, timestamp_
 class ProducerTable:
     """All producers of one partition, as applied."""
 
-    __slots__ = ("_states",)
+    __slots__ = ("_open", "_states")
 
     def __init__(self) -> None:
         self._states: dict[int, ProducerState] = {}
+        self._open: OrderedDict[int, int] = OrderedDict()
+        """producer -> where its open transaction began. Oldest first, since offsets only grow; no plain dict, whose first
+        key is found by walking over all that were deleted before it."""
 
     def __len__(self) -> int:
         return len(self._states)
@@ -144,6 +148,10 @@ class ProducerTable:
         else:
             after = advance(state, header, base_offset)
         self._states[header.producer_id] = after
+        if after.transaction_first_offset == NO_OFFSET:
+            self._open.pop(header.producer_id, None)
+        elif header.producer_id not in self._open:
+            self._open[header.producer_id] = after.transaction_first_offset
 
     def expired(self, now_ms: int, expiration_ms: int) -> tuple[int, ...]:
         """Ids whose last batch is that old and that have no open transaction, ascending; the leader proposes them."""
@@ -160,16 +168,17 @@ class ProducerTable:
         """Apply a replicated expiry; unknown ids are harmless."""
         for producer_id in producer_ids:
             self._states.pop(producer_id, None)
+            self._open.pop(producer_id, None)
 
     def first_open_offset(self) -> int:
-        """Where the oldest open transaction began (the last stable offset), or NO_OFFSET."""
-        opened = [s.transaction_first_offset for s in self._states.values() if s.transaction_first_offset != NO_OFFSET]
-        return min(opened, default=NO_OFFSET)
+        """Where the oldest open transaction began (the last stable offset), or NO_OFFSET. Every read of a log asks."""
+        return next(iter(self._open.values()), NO_OFFSET)
 
     def copy(self) -> "ProducerTable":
         """A picture for a checkpoint: the states are immutable, so one dict copy is enough."""
         other = ProducerTable()
         other._states = self._states.copy()
+        other._open = self._open.copy()
         return other
 
     def encode(self) -> bytes:
@@ -202,4 +211,6 @@ class ProducerTable:
             raise MalformedError("a producer table is cut short") from None
         if position != len(data):
             raise MalformedError("bytes after a producer table")
+        opened = ((state.transaction_first_offset, producer_id) for producer_id, state in table._states.items())
+        table._open.update((producer_id, first) for first, producer_id in sorted(opened) if first != NO_OFFSET)
         return table
