@@ -126,8 +126,8 @@ class ProducerTable:
     def __init__(self) -> None:
         self._states: dict[int, ProducerState] = {}
         self._open: OrderedDict[int, int] = OrderedDict()
-        """producer -> where its open transaction began. Oldest first, since offsets only grow; no plain dict, whose first
-        key is found by walking over all that were deleted before it."""
+        """producer -> where its open transaction began. Oldest first, since offsets only grow; no plain dict, whose
+        first key is found by walking over all that were deleted before it."""
 
     def __len__(self) -> int:
         return len(self._states)
