@@ -309,6 +309,12 @@ class RaftCore(RaftState):
         assert index <= self.applied, "only applied entries are compacted"
         self.log.compact(index, term)
 
+    def entered(self, now_ms: int, term: int) -> None:
+        """An entry of `term` is committed somewhere, so that term began: be in it, before its checkpoint is taken over.
+        Whoever was not in it yet has not voted in it either."""
+        if self.term < term <= TERM_MAX:
+            become_follower(self, now_ms, term, NOBODY)
+
     def snapshot_installed(self, index: int, term: int) -> bool:
         """A transferred checkpoint at (index, term) is durable here. False: the core is past it; do not use it."""
         return following.snapshot_installed(self, index, term)

@@ -103,7 +103,7 @@ class GroupMaker:
             last_index=known.last_index,
             checkpoint=(meta.index, meta.term),
         )
-        term, vote, commit = known.hard_state
+        term, vote, commit = _of_term(known.hard_state, known.checkpoint[1])
         core = RaftCore(
             node=self._settings.broker,
             voters=voters,
@@ -127,7 +127,8 @@ class GroupMaker:
         if known.checkpoint[0] < offer.index:
             staging.swap(self._disk, offer, segments)
             kept = lane.wal.term_at(number, offer.index) == offer.term
-            lane.wal.stage(GroupWrites(number, None, (), mark=offer.mark, checkpoint=at))
+            known = known._replace(hard_state=_of_term(known.hard_state, offer.term))
+            lane.wal.stage(GroupWrites(number, known.hard_state, (), mark=offer.mark, checkpoint=at))
             job = lane.wal.take_job()
             assert job is not None, "something is staged"
             job()
@@ -177,3 +178,9 @@ def _as_of_now(wal: WalStore, number: GroupNo, known: RecoveredGroup) -> Recover
     term = wal.term_at(number, first - 1)
     assert term is not None, "the WAL knows the term before its first entry"
     return known._replace(first_index=first, compacted_term=term)
+
+
+def _of_term(hard_state: HardState, term: int) -> HardState:
+    """A transfer can be sealed, or named in the WAL, before the hard state of its term was synced. Then nothing was
+    promised in that term: no vote, no acknowledgement leaves before it is durable. So this replica may be in it."""
+    return hard_state if hard_state.term >= term else HardState(term, NOBODY, hard_state.commit)

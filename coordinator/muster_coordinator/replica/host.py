@@ -185,6 +185,10 @@ class Host:
 
     # -- the turn --------------------------------------------------------------------------------------------------
 
+    def settle(self, group: RaftGroup) -> None:
+        """Stage what the group's core has to write, ahead of the turn: the WAL then holds what the core holds."""
+        self._take(group)
+
     def want_turn(self) -> None:
         if not self._queued:
             self._queued = True

@@ -350,8 +350,13 @@ class Hosting:
         return job
 
     def install(self, group: RaftGroup, staged: Staged, log: PartitionLog | None, durable: Callable[[], None]) -> None:
-        """The files are in place: the state machine takes the checkpoint, the WAL gets to know it."""
+        """The files are in place: the state machine takes the checkpoint, the WAL gets to know it.
+
+        The core's own writes are staged first. Entries that only the core held would else follow a WAL that has begun
+        anew behind them, and a checkpoint of a term would reach the disk before the term does."""
         meta, mark = staged.meta, staged.offer.mark
+        group.core.entered(self._loop.monotonic_ms(), meta.term)
+        self._host.settle(group)
         machine = self.stateful(group.number)
         assert machine is not None
         state = self.states.get(group.number)

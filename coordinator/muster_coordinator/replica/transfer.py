@@ -18,6 +18,7 @@ from muster_coordinator.errors import Corruption, StorageFailed
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.links import lanes
 from muster_coordinator.ports import Disk, Loop, PeerNet, Timer
+from muster_coordinator.raft.core import TERM_MAX
 from muster_coordinator.replica import staging
 from muster_coordinator.replica import transfer_payload as wire
 from muster_coordinator.replica.host import Host
@@ -136,7 +137,8 @@ class Transfers:
         if pull is None or pull.leader != peer or pull.offer is not None or pull.group.number != offer.group:
             return
         has_segments = offer.group in self._hosting.states
-        if has_segments != (offer.mark is not None) or offer.index <= pull.group.core.commit:
+        outdated = offer.index <= pull.group.core.commit or offer.term > TERM_MAX
+        if has_segments != (offer.mark is not None) or outdated:
             self._drop(pull)
             return
         pull.offer = offer
