@@ -89,6 +89,8 @@ GROUP_WAITING_PER_TURN = 256
 """Waiting requests of one group that are judged in one turn when its record is applied."""
 GROUP_ANSWERS_PER_TURN = 100
 """Answers of one group shard that leave in one turn; encoding one costs some 20 us."""
+READS_ANSWERED_PER_TURN = 200
+"""Reads that a confirmed round answers in one turn, over all Raft groups; an OffsetFetch costs some 20 us."""
 GROUP_SLICE_WORK = 500
 """Groups plus members or offsets looked at in one slice of a background job: about 1 ms."""
 GROUP_TOMBSTONES_PER_BATCH = 1_000

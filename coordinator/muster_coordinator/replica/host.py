@@ -58,8 +58,8 @@ class Host:
         )
         self._offered = offered
         self._dirty: list[RaftGroup] = []
-        self._readers: list[RaftGroup] = []
-        """Groups with reads that were confirmed since the last turn."""
+        self._readers: dict[GroupNo, RaftGroup] = {}
+        """Groups with reads to be answered, those first that have waited longest."""
         self._applying: dict[GroupNo, RaftGroup] = {}
         self._queued = False
         self._outbox: dict[int, list[tuple[int, Message]]] = {}
@@ -103,6 +103,7 @@ class Host:
         """The group was deleted; `dropped` once the WAL has forgotten it for good."""
         del self.groups[group.number]
         self._applying.pop(group.number, None)
+        self._readers.pop(group.number, None)
         self.deadlines.set(group.due, None)
         self.beats.forget(group.number)
         self.leaders.forget(group.number)
@@ -121,6 +122,10 @@ class Host:
             if not self._queued:
                 self._queued = True
                 self.loop.call_soon(self._turn)
+
+    def reads_ready(self, group: RaftGroup) -> None:
+        self._readers[group.number] = group
+        self.want_turn()
 
     def admits(self, size_bytes: int, *, makes_room: bool) -> bool:
         fits = self._uncommitted_bytes + size_bytes <= limits.HOST_UNCOMMITTED_BYTES_MAX
@@ -203,10 +208,9 @@ class Host:
             group.dirty = False
             if group.number in self.groups:
                 self._take(group)
-        readers, self._readers = self._readers, []
-        for group in readers:
-            group.answer_reads()
+        left = self._answer_reads(limits.READS_ANSWERED_PER_TURN)
         self._apply()
+        self._answer_reads(left)
         self.beats.end_of_turn()
         self._flush()
         for lane in self.lanes:
@@ -237,6 +241,17 @@ class Host:
             self.leaders.note(group.number, core.term, BrokerId(core.leader))
         elif self.leaders.of(group.number).leader == self.broker:
             self.leaders.left(group.number, core.term)
+
+    def _answer_reads(self, most: int) -> int:
+        """Round-robin over the groups that have reads to be answered; how much of `most` is left."""
+        readers, self._readers = self._readers, {}
+        for group in readers.values():
+            most -= group.answer_reads(most)
+            if group.has_reads:
+                self._readers[group.number] = group
+        if self._readers:
+            self.want_turn()
+        return most
 
     def _apply(self) -> None:
         """Round-robin over the groups that have committed entries, within one turn's bytes and time."""
@@ -294,8 +309,6 @@ class Host:
         core = group.core
         if core.grants:  # most acks that change anything: these need none of what a `Ready` takes
             group.confirmed(core.take_grants())
-            self._readers.append(group)
-            self.want_turn()
         if core.has_ready():
             self.touch(group)
 

@@ -2,9 +2,10 @@
 
 Problem: a proposal is answered when its entry is applied here in the term it was proposed in, or its fate is unknown
 when leadership is lost; a read is answered when a quorum confirmed the leadership after it arrived and the state has
-caught up. Mechanism: waiters by index, reads of one turn in one ReadIndex round, entries applied in slices of bounded
-cost. `ready_to_lead` is the term whose no-op is applied here (decision 5); the machine serves in it and in no other.
-The host (`host`) takes the core's `Ready` and calls back here; what an entry means is the machine's business.
+caught up. Mechanism: waiters by index, reads of one turn in one ReadIndex round, entries applied and reads answered in
+slices of bounded cost. `ready_to_lead` is the term whose no-op is applied here (decision 5); the machine serves in it
+and in no other. The host (`host`) takes the core's `Ready` and calls back here; what an entry means is the machine's
+business.
 """
 
 from collections import deque
@@ -59,6 +60,9 @@ class GroupHost(Protocol):
         """There is work at the end of a turn, though not with this group's core."""
 
     def now_ms(self) -> int: ...
+    def reads_ready(self, group: "RaftGroup") -> None:
+        """Reads of the group may be answered now: call `answer_reads`, this turn or a later one."""
+
     def admits(self, size_bytes: int, *, makes_room: bool) -> bool:
         """Is there room for this much more uncommitted data on this replica, and on its disk?"""
 
@@ -69,11 +73,15 @@ class GroupHost(Protocol):
 class _Reads:
     """Reads of one turn: one ReadIndex round for all."""
 
-    __slots__ = ("calls", "index", "round")
+    __slots__ = ("answered", "calls", "index", "lost", "round")
 
     def __init__(self, index: int, round_no: int) -> None:
         self.index = index
         """Answer when this is applied; at least the commit index at the arrival of every read."""
+        self.lost = False
+        """Leadership ended before they were confirmed and answered: all are told so, whoever leads by then."""
+        self.answered = 0
+        """How many of `calls` were made: thousands leave in slices."""
         self.round = round_no
         """Confirmed by this round or a later one; reads may join until it is sent."""
         self.calls: list[Callable[[bool], None]] = []
@@ -151,7 +159,7 @@ class RaftGroup:
         self._contexts: dict[int, _Reads] = {}
         self._read_context = 0
         self._joining: _Reads | None = None
-        self._confirmed: deque[tuple[int, _Reads]] = deque()
+        self._confirmed: deque[_Reads] = deque()
 
     # -- questions -------------------------------------------------------------------------------------------------
 
@@ -272,38 +280,54 @@ class RaftGroup:
         reads.calls.append(done)
 
     def confirmed(self, grants: Sequence[ReadGrant]) -> None:
-        """Reads were granted; `answer_reads` has to follow."""
+        """Reads were granted."""
         for grant in grants:
             reads = self._contexts.pop(grant.context)
             if reads is self._joining:
                 self._joining = None  # a single voter confirms at once: its round may never be sent
-            self._confirmed.append((max(grant.index, reads.index), reads))
+            reads.index = max(grant.index, reads.index)
+            self._confirmed.append(reads)
+        if self.has_reads:
+            self._host.reads_ready(self)
 
-    def _grant(self, ready: Ready) -> None:
-        self.confirmed(ready.grants)
-        for context in ready.lost_reads:
-            for call in self._contexts.pop(context).calls:
-                call(False)
-        self.answer_reads()
+    def _lose_reads(self, contexts: Sequence[int]) -> None:
+        for context in contexts:
+            reads = self._contexts.pop(context)
+            reads.lost = True
+            self._confirmed.append(reads)
+        if self.has_reads:
+            self._host.reads_ready(self)
 
-    def answer_reads(self) -> None:
-        """Call those whose index is applied."""
-        while self._confirmed and self._confirmed[0][0] <= self.applied:
-            _, reads = self._confirmed.popleft()
-            served = self.serves
-            for call in reads.calls:
-                call(served)
+    @property
+    def has_reads(self) -> bool:
+        """Reads wait for being answered, and for nothing else."""
+        return bool(self._confirmed) and (self._confirmed[0].lost or self._confirmed[0].index <= self.applied)
+
+    def answer_reads(self, most: int) -> int:
+        """Call at most so many of those whose index is applied; how many it were."""
+        left = most
+        while left and self.has_reads:
+            reads = self._confirmed[0]
+            until = min(len(reads.calls), reads.answered + left)
+            calls = reads.calls[reads.answered : until]
+            left -= len(calls)
+            reads.answered = until
+            if until == len(reads.calls):
+                self._confirmed.popleft()
+            for call in calls:
+                call(self.serves and not reads.lost)
+        return most - left
 
     def retire(self) -> None:
         """The group is deleted: nobody waits for it any more."""
         if self._led_term:
             self._lost_leadership()
-        gone = [*self._contexts.values(), *(reads for _, reads in self._confirmed)]
+        gone = [*self._contexts.values(), *self._confirmed]
         self._contexts.clear()
         self._confirmed.clear()
         self._queue.clear()
         for reads in gone:
-            for call in reads.calls:
+            for call in reads.calls[reads.answered :]:
                 call(False)
 
     # -- the host's turn -------------------------------------------------------------------------------------------
@@ -312,8 +336,10 @@ class RaftGroup:
         """The host took a `Ready` and staged its writes."""
         if ready.soft_state is not None:
             self._soft_state_changed()
-        if ready.grants or ready.lost_reads:
-            self._grant(ready)
+        if ready.grants:
+            self.confirmed(ready.grants)
+        if ready.lost_reads:
+            self._lose_reads(ready.lost_reads)
         if ready.committed:
             self._queue.extend(ready.committed)
 
@@ -332,6 +358,10 @@ class RaftGroup:
         self._led_term = 0
         self.ready_term = 0
         self._joining = None
+        for reads in self._confirmed:
+            reads.lost = True
+        if self._confirmed:
+            self._host.reads_ready(self)
         self._host.beats.leads_no_more(self)
         waiting, self._waiting = self._waiting, {}
         self._host.uncommitted(-self._outstanding_bytes)
@@ -375,7 +405,8 @@ class RaftGroup:
                 machine.lead(entry.term)
         self.core.applied_to(min(self.applied, self.core.handed))
         self._note_caught_up()
-        self.answer_reads()
+        if self.has_reads:
+            self._host.reads_ready(self)
         machine.moved()
         return used
 
