@@ -29,6 +29,10 @@ ASKED: dict[int, tuple[Operation, ResourceType, int]] = {
     Api.DELETE_RECORDS: (Operation.DELETE, TOPIC, 29),
     Api.INIT_PRODUCER_ID: (Operation.IDEMPOTENT_WRITE, CLUSTER, 31),
     Api.OFFSET_FOR_LEADER_EPOCH: (Operation.DESCRIBE, TOPIC, 29),
+    Api.DESCRIBE_ACLS: (Operation.DESCRIBE, CLUSTER, 31),
+    Api.CREATE_ACLS: (Operation.ALTER, CLUSTER, 31),
+    Api.DELETE_ACLS: (Operation.ALTER, CLUSTER, 31),
+    Api.ALTER_CONFIGS: (Operation.ALTER_CONFIGS, TOPIC, 29),
     Api.DESCRIBE_CONFIGS: (Operation.DESCRIBE_CONFIGS, TOPIC, 29),
     Api.CREATE_PARTITIONS: (Operation.ALTER, TOPIC, 29),
     Api.DELETE_GROUPS: (Operation.DELETE, GROUP, 30),
@@ -38,7 +42,7 @@ ASKED: dict[int, tuple[Operation, ResourceType, int]] = {
     Api.DESCRIBE_CLUSTER: (Operation.DESCRIBE, CLUSTER, 31),
     Api.DESCRIBE_TOPIC_PARTITIONS: (Operation.DESCRIBE, TOPIC, 29),
 }
-NEEDS_NO_RIGHT = {Api.API_VERSIONS}
+NEEDS_NO_RIGHT = {Api.API_VERSIONS, Api.SASL_HANDSHAKE, Api.SASL_AUTHENTICATE}
 LISTED_BY_GROUP = {Api.LIST_GROUPS}
 """Without DESCRIBE on the cluster each group is asked about; see below."""
 

@@ -1,6 +1,7 @@
-"""DescribeConfigs and IncrementalAlterConfigs (data_plane.md 5)."""
+"""DescribeConfigs, IncrementalAlterConfigs and AlterConfigs (data_plane.md 5)."""
 
 from dataclasses import replace
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -201,3 +202,84 @@ def test_a_resource_named_twice_is_42() -> None:
     answer = KafkaClient(surface).ask(Api.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource, resource])
     assert [code(r.error_code) for r in answer.responses] == [42, 42]
     assert surface.commands == []
+
+
+# -- AlterConfigs
+
+
+def replace_all(surface: FakeSurface, configs: dict[str, str | None], version: int = 2, **more: Any) -> tuple[int, Any]:
+    named = [{"name": name, "value": value} for name, value in configs.items()]
+    resource = {"resource_type": TOPIC, "resource_name": "tuned", "configs": named, **more.pop("resource", {})}
+    (answer,) = KafkaClient(surface).ask(Api.ALTER_CONFIGS, version, resources=[resource], **more).responses
+    return code(answer.error_code), answer.error_message
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_the_older_api_replaces_what_it_does_not_name(version: int) -> None:
+    surface = configured()
+    assert replace_all(surface, {"segment.ms": "900", "retention.bytes": "7"}, version) == (0, None)
+    assert new_configs(surface) == {"segment.ms": "900", "retention.bytes": "7"}
+    surface = configured()
+    assert replace_all(surface, {}, version) == (0, None)
+    assert new_configs(surface) == {}
+
+
+@pytest.mark.parametrize(
+    ("configs", "expected"),
+    [
+        ({"no.such": "1"}, 40),
+        ({"retention.ms": "soon"}, 40),
+        ({"cleanup.policy": "compact"}, 40),
+        ({"min.insync.replicas": "3"}, 40),
+        ({"retention.ms": None}, 42),
+    ],
+)
+def test_a_set_that_cannot_be_changes_nothing(configs: dict[str, str | None], expected: int) -> None:
+    surface = configured()
+    assert replace_all(surface, configs)[0] == expected
+    assert surface.commands == []
+
+
+def test_a_config_or_a_resource_named_twice_is_42_in_the_older_api_too() -> None:
+    surface = configured()
+    twice = [{"name": "retention.ms", "value": "1"}, {"name": "retention.ms", "value": "2"}]
+    assert replace_all(surface, {}, resource={"configs": twice})[0] == 42
+    resource = {"resource_type": TOPIC, "resource_name": "tuned", "configs": []}
+    answer = KafkaClient(surface).ask(Api.ALTER_CONFIGS, 0, resources=[resource, resource])
+    assert [code(r.error_code) for r in answer.responses] == [42, 42]
+    assert surface.commands == []
+
+
+def test_the_older_api_validates_only_and_proposes_no_change_that_is_none() -> None:
+    surface = configured()
+    assert replace_all(surface, {"retention.ms": "1"}, validate_only=True) == (0, None)
+    assert replace_all(surface, {"retention.ms": "5000"}) == (0, None)
+    assert replace_all(surface, {}, resource={"resource_type": BROKER, "resource_name": "0"})[0] == 44
+    assert replace_all(surface, {}, resource={"resource_name": OFFSETS_TOPIC})[0] == 44
+    assert surface.commands == []
+
+
+def test_a_replacement_that_lost_a_race_replaces_what_is_there_now() -> None:
+    surface = configured()
+
+    def decide(command: Command) -> CommandResult:
+        if len(surface.commands) == 1:
+            surface.topics["tuned"] = replace(surface.topics["tuned"], configs=(("segment.ms", "7"),))
+            return CommandResult(Code.INVALID_REQUEST, "changed meanwhile")
+        return CommandResult(0)
+
+    surface.on_command = decide
+    assert replace_all(surface, {"retention.bytes": "9"})[0] == 0
+    second = surface.commands[1]
+    assert isinstance(second, AlterTopicConfigs)
+    assert (second.expected, second.configs) == ((("segment.ms", "7"),), (("retention.bytes", "9"),))
+
+
+def test_resources_named_twice_are_found_in_linear_time() -> None:
+    """One frame holds tens of thousands of resources; comparing each with each would stop the loop for minutes."""
+    surface = configured()
+    resources = [{"resource_type": TOPIC, "resource_name": f"t{n}", "configs": []} for n in range(20_000)]
+    started = perf_counter()
+    answer = KafkaClient(surface).ask(Api.INCREMENTAL_ALTER_CONFIGS, 1, resources=resources)
+    assert {code(r.error_code) for r in answer.responses} == {3}
+    assert perf_counter() - started < 5

@@ -79,6 +79,7 @@ def happy(request: GroupRequest) -> GroupAnswer:
 
 
 TOPIC = {"name": "orders", "topic": "orders", "topic_id": ORDERS_ID}
+ANY_ACL = {"resource_type_filter": 1, "operation": 1, "permission_type": 1}
 REQUESTS: dict[int, dict[str, Any]] = {
     Api.PRODUCE: {
         "acks": -1,
@@ -114,6 +115,16 @@ REQUESTS: dict[int, dict[str, Any]] = {
     Api.SYNC_GROUP: {"group_id": "g", "member_id": "m-1", "protocol_type": "consumer", "protocol_name": "range"},
     Api.DESCRIBE_GROUPS: {"groups": ["g"]},
     Api.LIST_GROUPS: {},
+    Api.SASL_HANDSHAKE: {"mechanism": "PLAIN"},
+    Api.SASL_AUTHENTICATE: {"auth_bytes": b"secret"},
+    Api.DESCRIBE_ACLS: ANY_ACL,
+    Api.CREATE_ACLS: {"creations": [{"resource_type": 2, "resource_name": "orders"}]},
+    Api.DELETE_ACLS: {"filters": [ANY_ACL]},
+    Api.ALTER_CONFIGS: {
+        "resources": [
+            {"resource_type": 2, "resource_name": "orders", "configs": [{"name": "retention.ms", "value": "5000"}]}
+        ]
+    },
     Api.API_VERSIONS: {"client_software_name": "tests", "client_software_version": "1.0"},
     Api.CREATE_TOPICS: {
         "topics": [{"name": "new", "num_partitions": 1, "replication_factor": 1}],
@@ -143,6 +154,14 @@ REQUESTS: dict[int, dict[str, Any]] = {
     Api.DESCRIBE_CLUSTER: {},
     Api.DESCRIBE_TOPIC_PARTITIONS: {"topics": [{"name": "orders"}], "response_partition_limit": 100},
 }
+NOT_HERE = {
+    Api.SASL_HANDSHAKE: 34,
+    Api.SASL_AUTHENTICATE: 34,
+    Api.DESCRIBE_ACLS: 54,
+    Api.CREATE_ACLS: 54,
+    Api.DELETE_ACLS: 54,
+}
+"""What is answered about things that this cluster does not have, as Kafka answers without them."""
 SERVED = [(int(api), v) for api, r in sorted(VERSIONS.items()) for v in range(r.min, r.max + 1)]
 
 
@@ -170,7 +189,7 @@ def happy_surface() -> FakeSurface:
 def test_a_good_request_of_every_version_gets_a_good_answer(api: int, version: int) -> None:
     client = KafkaClient(happy_surface())
     answer = client.ask(api, version, **REQUESTS[api])
-    assert set(error_codes(answer)) <= {0}, answer
+    assert set(error_codes(answer)) <= {NOT_HERE.get(Api(api), 0)}, answer
     assert not client.closed
 
 

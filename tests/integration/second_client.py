@@ -6,7 +6,7 @@ import re
 import socket
 from typing import Any
 
-MODULES = ("consumer", "admin", "metadata", "producer")
+MODULES = ("consumer", "admin", "metadata", "producer", "sasl")
 
 
 def message(name: str) -> Any:

@@ -19,6 +19,10 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
 
 TOPIC = "versions"
 WITH_ID = {"Produce": 13, "Fetch": 13, "OffsetCommit": 10, "OffsetFetch": 10}
+ANY_ACL = {
+    "resource_type_filter": 1, "resource_name_filter": None, "pattern_type_filter": 1, "principal_filter": None,
+    "host_filter": None, "operation": 1, "permission_type": 1,
+}  # fmt: skip
 Ask = Callable[..., Any]
 
 
@@ -383,6 +387,54 @@ def ask_describe_configs(world: World, version: int) -> None:
     assert {c.name: c.value for c in got.configs} == {"retention.ms": "604800000", "cleanup.policy": "delete"}
 
 
+def ask_sasl_handshake(world: World, version: int) -> None:
+    answer = world.ask("SaslHandshake", version, mechanism="PLAIN")
+    assert (answer.error_code, list(answer.mechanisms)) == (34, [])
+
+
+def ask_sasl_authenticate(world: World, version: int) -> None:
+    assert world.ask("SaslAuthenticate", version, auth_bytes=b"\0me\0secret").error_code == 34
+
+
+def ask_describe_acls(world: World, version: int) -> None:
+    answer = world.ask("DescribeAcls", version, **ANY_ACL)
+    assert (answer.error_code, list(answer.resources)) == (54, [])
+
+
+def ask_create_acls(world: World, version: int) -> None:
+    acl = {"resource_type": 2, "resource_name": TOPIC, "resource_pattern_type": 3, "principal": "User:me"}
+    answer = world.ask("CreateAcls", version, creations=[{**acl, "host": "*", "operation": 3, "permission_type": 3}])
+    assert [r.error_code for r in answer.results] == [54]
+
+
+def ask_delete_acls(world: World, version: int) -> None:
+    answer = world.ask("DeleteAcls", version, filters=[ANY_ACL, ANY_ACL])
+    assert [(r.error_code, list(r.matching_acls)) for r in answer.filter_results] == [(54, []), (54, [])]
+
+
+def ask_alter_configs(world: World, version: int) -> None:
+    """The whole set is replaced: what is not named goes back to its default."""
+    name = world.unique("replaced")
+    world.create(name, 1)
+
+    def replace(**configs: str) -> int:
+        named = [{"name": key, "value": value} for key, value in configs.items()]
+        resource = {"resource_type": 2, "resource_name": name, "configs": named}
+        answer = world.ask("AlterConfigs", version, resources=[resource], validate_only=False)
+        return int(answer.responses[0].error_code)
+
+    def shown() -> dict[str, str]:
+        wanted = {"resource_type": 2, "resource_name": name, "configuration_keys": ["retention.ms", "segment.ms"]}
+        got = world.ask("DescribeConfigs", 1, resources=[wanted], include_synonyms=False)
+        return {c.name: c.value for c in got.results[0].configs}
+
+    assert replace(**{"retention.ms": "12345678"}) == 0
+    wait_until("the first value", lambda: shown()["retention.ms"] == "12345678", 10)
+    assert replace(**{"segment.ms": "7654321"}) == 0
+    wait_until("the second set", lambda: shown() == {"retention.ms": "604800000", "segment.ms": "7654321"}, 10)
+    assert replace(**{"no.such": "1"}) == 40
+
+
 def ask_create_partitions(world: World, version: int) -> None:
     name = world.unique("grown")
     world.create(name, 1)
@@ -466,6 +518,7 @@ def test_advertised_versions_are_the_decided_ones(world: World) -> None:
     told = {k.api_key: (k.min_version, k.max_version) for k in answer.api_keys}
     assert told == {
         0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9), 12: (0, 4),
-        13: (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5), 18: (0, 4), 19: (2, 7), 20: (1, 6), 21: (0, 2), 22: (0, 5),
-        23: (2, 4), 32: (1, 4), 37: (0, 3), 42: (0, 2), 44: (0, 1), 46: (0, 0), 47: (0, 0), 60: (0, 2), 75: (0, 0),
+        13: (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5), 17: (0, 1), 18: (0, 4), 19: (2, 7), 20: (1, 6), 21: (0, 2),
+        22: (0, 5), 23: (2, 4), 29: (1, 3), 30: (1, 3), 31: (1, 3), 32: (1, 4), 33: (0, 2), 36: (0, 2), 37: (0, 3),
+        42: (0, 2), 44: (0, 1), 46: (0, 0), 47: (0, 0), 60: (0, 2), 75: (0, 0),
     }  # fmt: skip

@@ -7,14 +7,10 @@ from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code
 from muster_coordinator.wire.connection import Exchange
 from muster_coordinator.wire.schema import Value
-from muster_coordinator.wire.versions import VERSIONS
+from muster_coordinator.wire.versions import ADVERTISED
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
 _SOFTWARE_SINCE = 3
-_TABLE = tuple(
-    {"api_key": int(api), "min_version": versions.advertised_min, "max_version": versions.max}
-    for api, versions in sorted(VERSIONS.items())
-)
 
 
 class ApiVersions:
@@ -26,4 +22,4 @@ class ApiVersions:
         if version >= _SOFTWARE_SINCE and not all(_SOFTWARE.match(text) for text in named):
             reply({"error_code": Code.INVALID_REQUEST, "api_keys": ()})
             return
-        reply({"error_code": Code.NONE, "api_keys": _TABLE})
+        reply({"error_code": Code.NONE, "api_keys": ADVERTISED})

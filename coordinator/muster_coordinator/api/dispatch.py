@@ -10,6 +10,8 @@ now or later, on the same thread, with the answer in the shape that the API's en
 
 from collections.abc import Callable, Mapping
 
+from muster_coordinator.api.acls import Acls
+from muster_coordinator.api.alter_configs import AlterConfigs
 from muster_coordinator.api.api_versions import ApiVersions
 from muster_coordinator.api.authorize import Authorize, allow_all
 from muster_coordinator.api.commits import Commits
@@ -27,6 +29,7 @@ from muster_coordinator.api.list_offsets import ListOffsets
 from muster_coordinator.api.metadata import Metadata
 from muster_coordinator.api.produce import Produce
 from muster_coordinator.api.producer_ids import ProducerIds
+from muster_coordinator.api.sasl import Sasl
 from muster_coordinator.api.services import ApiSettings, Services
 from muster_coordinator.api.topics_admin import TopicsAdmin
 from muster_coordinator.context import RequestContext
@@ -72,7 +75,9 @@ def _table(services: Services, fetch: Fetch, heartbeat_leave: HeartbeatLeave) ->
     groups = DescribeListDelete(services)
     topics = TopicsAdmin(services)
     cluster = DescribeCluster(services)
-    configs = Configs(services)
+    alter_configs = AlterConfigs(services)
+    acls = Acls(services)
+    sasl = Sasl()
     return {
         Api.PRODUCE: Produce(services).handle,
         Api.FETCH: fetch.handle,
@@ -87,16 +92,22 @@ def _table(services: Services, fetch: Fetch, heartbeat_leave: HeartbeatLeave) ->
         Api.SYNC_GROUP: join_sync.sync,
         Api.DESCRIBE_GROUPS: groups.describe,
         Api.LIST_GROUPS: groups.list,
+        Api.SASL_HANDSHAKE: sasl.handshake,
         Api.API_VERSIONS: ApiVersions().handle,
         Api.CREATE_TOPICS: CreateTopics(services).handle,
         Api.DELETE_TOPICS: topics.delete,
         Api.DELETE_RECORDS: DeleteRecords(services).handle,
         Api.INIT_PRODUCER_ID: ProducerIds(services).handle,
         Api.OFFSET_FOR_LEADER_EPOCH: LeaderEpochs(services).handle,
-        Api.DESCRIBE_CONFIGS: configs.describe,
+        Api.DESCRIBE_ACLS: acls.describe,
+        Api.CREATE_ACLS: acls.create,
+        Api.DELETE_ACLS: acls.delete,
+        Api.DESCRIBE_CONFIGS: Configs(services).describe,
+        Api.ALTER_CONFIGS: alter_configs.replacing,
+        Api.SASL_AUTHENTICATE: sasl.authenticate,
         Api.CREATE_PARTITIONS: topics.create_partitions,
         Api.DELETE_GROUPS: groups.delete,
-        Api.INCREMENTAL_ALTER_CONFIGS: configs.alter,
+        Api.INCREMENTAL_ALTER_CONFIGS: alter_configs.incremental,
         Api.LIST_PARTITION_REASSIGNMENTS: cluster.reassignments,
         Api.OFFSET_DELETE: commits.delete,
         Api.DESCRIBE_CLUSTER: cluster.cluster,

@@ -31,7 +31,7 @@ from muster_coordinator.wire.heap_budget import Frame
 from muster_coordinator.wire.repeated_heartbeat import HeartbeatAtOnce, RepeatedHeartbeat, never_at_once
 from muster_coordinator.wire.route import Route, route_of
 from muster_coordinator.wire.schema import Value
-from muster_coordinator.wire.versions import BEFORE_AUTHENTICATION, LARGE_FRAMES, VERSIONS, Api
+from muster_coordinator.wire.versions import ADVERTISED, BEFORE_AUTHENTICATION, LARGE_FRAMES, Api
 
 ANONYMOUS = "User:ANONYMOUS"
 _UNPACK_SIZE = struct.Struct(">i").unpack_from
@@ -352,16 +352,15 @@ class Connection:
             self._repeated = RepeatedHeartbeat(data, pos, stop, route, request)
 
     def _refuse_version(self, api: int, version: int, correlation: int) -> None:
-        """ApiVersions in a version unknown here is answered in version 0 with its own range (KIP-511)."""
+        """ApiVersions in a version unknown here is answered in version 0 with 35 and the table (KIP-511; Kafka gives
+        the range of ApiVersions alone, and a client that looks for nothing else finds it here as well)."""
         if api != Api.API_VERSIONS:
             raise WireError(f"API {api} version {version} is not served")
         oldest = route_of(api, 0)
         assert oldest is not None
         exchange = Exchange(self, oldest, correlation)
         self._line.append(exchange)
-        low, high = VERSIONS[Api.API_VERSIONS].min, VERSIONS[Api.API_VERSIONS].max
-        ranges = [{"api_key": int(Api.API_VERSIONS), "min_version": low, "max_version": high}]
-        exchange({"error_code": Code.UNSUPPORTED_VERSION, "api_keys": ranges})
+        exchange({"error_code": Code.UNSUPPORTED_VERSION, "api_keys": ADVERTISED})
 
     # -- output
 

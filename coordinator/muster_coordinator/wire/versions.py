@@ -34,7 +34,11 @@ class Api(IntEnum):
     DELETE_RECORDS = 21
     INIT_PRODUCER_ID = 22
     OFFSET_FOR_LEADER_EPOCH = 23
+    DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
     DESCRIBE_CONFIGS = 32
+    ALTER_CONFIGS = 33
     SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
     DELETE_GROUPS = 42
@@ -73,13 +77,19 @@ VERSIONS: Mapping[int, Range] = MappingProxyType(
         Api.SYNC_GROUP: _range(0, 5, 4),
         Api.DESCRIBE_GROUPS: _range(0, 6, 5),
         Api.LIST_GROUPS: _range(0, 5, 3),
+        Api.SASL_HANDSHAKE: _range(0, 1, -1),
         Api.API_VERSIONS: _range(0, 4, 3),
         Api.CREATE_TOPICS: _range(2, 7, 5),
         Api.DELETE_TOPICS: _range(1, 6, 4),
         Api.DELETE_RECORDS: _range(0, 2, 2),
         Api.INIT_PRODUCER_ID: _range(0, 5, 2),
         Api.OFFSET_FOR_LEADER_EPOCH: _range(2, 4, 4),
+        Api.DESCRIBE_ACLS: _range(1, 3, 2),
+        Api.CREATE_ACLS: _range(1, 3, 2),
+        Api.DELETE_ACLS: _range(1, 3, 2),
         Api.DESCRIBE_CONFIGS: _range(1, 4, 4),
+        Api.ALTER_CONFIGS: _range(0, 2, 2),
+        Api.SASL_AUTHENTICATE: _range(0, 2, 2),
         Api.CREATE_PARTITIONS: _range(0, 3, 2),
         Api.DELETE_GROUPS: _range(0, 2, 2),
         Api.INCREMENTAL_ALTER_CONFIGS: _range(0, 1, 1),
@@ -89,6 +99,12 @@ VERSIONS: Mapping[int, Range] = MappingProxyType(
         Api.DESCRIBE_TOPIC_PARTITIONS: _range(0, 0, 0),
     }
 )
+
+ADVERTISED = tuple(
+    {"api_key": int(api), "min_version": versions.advertised_min, "max_version": versions.max}
+    for api, versions in sorted(VERSIONS.items())
+)
+"""The table as an answer to ApiVersions holds it."""
 
 BEFORE_AUTHENTICATION = frozenset({Api.API_VERSIONS, Api.SASL_HANDSHAKE, Api.SASL_AUTHENTICATE})
 """The only APIs that are parsed at all on a connection that has not authenticated (invariant P6)."""

@@ -1,0 +1,177 @@
+"""IncrementalAlterConfigs and AlterConfigs: the changes of topics' overrides (data_plane.md 5).
+
+AlterConfigs is the older of the two and replaces: what it does not name goes back to its default. Many tools know
+nothing else. Either way the new overrides are computed from one image and proposed together with those they were
+computed from: the controller log refuses them when they changed meanwhile, and they are computed once more
+(`limits.CONFIG_RETRIES_MAX` times). Settings of brokers are changed in their files, not here.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from muster_coordinator import limits
+from muster_coordinator.api.authorize import Operation
+from muster_coordinator.api.configs import BROKER, TOPIC, existing_topic
+from muster_coordinator.api.gather import Gather
+from muster_coordinator.api.services import Services
+from muster_coordinator.context import RequestContext
+from muster_coordinator.controller.commands import AlterTopicConfigs, CommandResult
+from muster_coordinator.controller.image import ClusterImage, Topic
+from muster_coordinator.controller.topic_configs import CONFIGS, ConfigType, split_list, validate_all, value
+from muster_coordinator.errors import ApiError, Code
+from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.schema import Value
+
+_SET, _DELETE, _APPEND, _SUBTRACT = range(4)
+Overrides = tuple[tuple[str, str], ...]
+Change = Callable[[Topic, tuple[Value, ...], ClusterImage], Overrides]
+"""A topic's overrides after the changes that a request asks for; ApiError when they cannot be."""
+
+
+class Altered(NamedTuple):
+    """One resource's answer."""
+
+    code: Code
+    message: str | None = None
+
+
+class AlterConfigs:
+    """Handlers of changes of configuration."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def incremental(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
+        """IncrementalAlterConfigs v0-1."""
+        self._each(context, request, _changed, reply)
+
+    def replacing(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
+        """AlterConfigs v0-2."""
+        self._each(context, request, _replaced, reply)
+
+    def _each(self, context: RequestContext, request: Value, change: Change, reply: Exchange) -> None:
+        resources = request.resources
+        times = Counter((r.resource_type, r.resource_name) for r in resources)
+
+        def answered(outcomes: list[Altered]) -> None:
+            responses = [
+                {
+                    "error_code": outcome.code,
+                    "error_message": outcome.message,
+                    "resource_type": resource.resource_type,
+                    "resource_name": resource.resource_name,
+                }
+                for resource, outcome in zip(resources, outcomes, strict=True)
+            ]
+            reply({"responses": responses})
+
+        gather: Gather[Altered] = Gather(len(resources), answered)
+        for index, resource in enumerate(resources):
+            if times[resource.resource_type, resource.resource_name] > 1:
+                gather.part(index)(Altered(Code.INVALID_REQUEST, "the resource is named twice"))
+            else:
+                make = partial(self._command, context, resource, change)
+                validate_only = request.validate_only
+                self._alter(context, make, validate_only, gather.part(index), limits.CONFIG_RETRIES_MAX)
+
+    def _alter(
+        self,
+        context: RequestContext,
+        make: Callable[[], AlterTopicConfigs],
+        validate_only: bool,
+        done: Callable[[Altered], None],
+        tries: int,
+    ) -> None:
+        try:
+            command = make()
+        except ApiError as error:
+            done(Altered(error.code, error.message))
+            return
+        if validate_only or command.configs == command.expected:
+            done(Altered(Code.NONE))
+            return
+
+        def decided(result: CommandResult) -> None:
+            if result.error == Code.INVALID_REQUEST and tries > 0 and self._moved_on(command):
+                self._alter(context, make, validate_only, done, tries - 1)
+            else:
+                done(Altered(Code(result.error), result.message or None))
+
+        self._services.surface.submit(command, deadline_ms=context.deadline_ms, done=decided)
+
+    def _moved_on(self, command: AlterTopicConfigs) -> bool:
+        """Whether the image now shows other overrides than the command was computed from."""
+        image = self._services.surface.image()
+        assert image is not None
+        name = image.names_by_id.get(command.topic_id)
+        return name is not None and image.topics[name].configs != command.expected
+
+    def _command(self, context: RequestContext, resource: Value, change: Change) -> AlterTopicConfigs:
+        if resource.resource_type != TOPIC:
+            code = self._services.cluster_code(context, Operation.ALTER_CONFIGS)
+            if code is not Code.NONE:
+                raise ApiError(code)
+            if resource.resource_type == BROKER:
+                raise ApiError(Code.POLICY_VIOLATION, "a broker's settings are changed in its configuration file")
+            raise ApiError(Code.INVALID_REQUEST, f"configs of type {resource.resource_type} cannot be changed")
+        topic = existing_topic(self._services, context, Operation.ALTER_CONFIGS, resource.resource_name)
+        if topic.internal:
+            raise ApiError(Code.POLICY_VIOLATION, f"{topic.name} belongs to the coordinator")
+        image = self._services.surface.image()
+        assert image is not None
+        return AlterTopicConfigs(
+            topic_id=topic.topic_id, expected=topic.configs, configs=change(topic, resource.configs, image)
+        )
+
+
+def _changed(topic: Topic, changes: tuple[Value, ...], image: ClusterImage) -> Overrides:
+    """The topic's overrides after the changes. ApiError 42 for malformed changes, 40 for bad names or values."""
+    _refuse_twice(changes)
+    overrides = dict(topic.configs)
+    for change in changes:
+        if change.config_operation not in (_SET, _DELETE, _APPEND, _SUBTRACT):
+            raise ApiError(Code.INVALID_REQUEST, f"unknown operation {change.config_operation}")
+        if change.config_operation == _DELETE:
+            overrides.pop(change.name, None)
+            continue
+        if change.value is None:
+            raise ApiError(Code.INVALID_REQUEST, f"{change.name}: null value")
+        definition = CONFIGS.get(change.name)
+        if definition is None:
+            raise ApiError(Code.INVALID_CONFIG, f"unknown topic config {change.name}")
+        if change.config_operation == _SET:
+            overrides[change.name] = change.value
+            continue
+        if definition.type is not ConfigType.LIST:
+            raise ApiError(Code.INVALID_CONFIG, f"{change.name} is no list")
+        have, more = split_list(value(overrides, change.name)), split_list(change.value)
+        if change.config_operation == _APPEND:
+            overrides[change.name] = ",".join([*have, *(item for item in more if item not in have)])
+        else:
+            overrides[change.name] = ",".join(item for item in have if item not in more)
+    return _judged(overrides, image)
+
+
+def _replaced(_topic: Topic, wanted: tuple[Value, ...], image: ClusterImage) -> Overrides:
+    """Exactly the overrides that are named, whatever there was. Errors as `_changed`."""
+    _refuse_twice(wanted)
+    overrides: dict[str, str] = {}
+    for one in wanted:
+        if one.value is None:
+            raise ApiError(Code.INVALID_REQUEST, f"{one.name}: null value")
+        overrides[one.name] = one.value
+    return _judged(overrides, image)
+
+
+def _refuse_twice(changes: tuple[Value, ...]) -> None:
+    if len({change.name for change in changes}) < len(changes):
+        raise ApiError(Code.INVALID_REQUEST, "a config is named twice")
+
+
+def _judged(overrides: dict[str, str], image: ClusterImage) -> Overrides:
+    error = validate_all(overrides, voters=len(image.voters))
+    if error is not None:
+        raise ApiError(Code.INVALID_CONFIG, error)
+    return tuple(sorted(overrides.items()))

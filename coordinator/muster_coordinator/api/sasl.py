@@ -1,0 +1,29 @@
+"""SaslHandshake and SaslAuthenticate on a listener that asks for no password: 34, as Kafka's PLAINTEXT listener says.
+
+They are advertised for two reasons. A client that was given a password for such a listener is told so in an answer, not
+by a closed connection. And tools that tell a broker's release from the list of its APIs take one without SaslHandshake,
+which came with 0.10, for a 0.9.
+"""
+
+from muster_coordinator.context import RequestContext
+from muster_coordinator.errors import Code
+from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.schema import Value
+
+
+class Sasl:
+    """Handlers of both; need no right and no state."""
+
+    def handshake(self, _context: RequestContext, _version: int, _request: Value, reply: Exchange) -> None:
+        """SaslHandshake v0-1: no mechanism is enabled."""
+        reply({"error_code": Code.ILLEGAL_SASL_STATE, "mechanisms": ()})
+
+    def authenticate(self, _context: RequestContext, _version: int, _request: Value, reply: Exchange) -> None:
+        """SaslAuthenticate v0-2."""
+        reply(
+            {
+                "error_code": Code.ILLEGAL_SASL_STATE,
+                "error_message": "this listener asks for no authentication",
+                "auth_bytes": b"",
+            }
+        )
