@@ -2,7 +2,7 @@
 
 from bench.errors import BenchError
 from bench.row import Row
-from bench.rows import checkpoint, growth, idle, limits, load, longest_turn, million, outage, rebalance
+from bench.rows import checkpoint, create_topics, growth, idle, limits, load, longest_turn, million, outage, rebalance
 
 ROWS: tuple[Row, ...] = (
     *limits.ROWS,
@@ -10,6 +10,7 @@ ROWS: tuple[Row, ...] = (
     *rebalance.ROWS,
     *longest_turn.ROWS,
     *outage.ROWS,
+    *create_topics.ROWS,
     *million.ROWS,
     *idle.ROWS,
     *growth.ROWS,

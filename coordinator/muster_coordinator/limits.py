@@ -250,7 +250,7 @@ SHUTDOWN_GRACE_MS = 60_000
 # Metrics.
 METRIC_GROUPS_MAX = 1_000
 
-IO_LANES = ("wal-offsets", "wal-topics", "flush", "checkpoint", "lookup", "transfer")
+IO_LANES = ("wal-offsets", "wal-topics", "flush", "checkpoint", "lookup", "transfer", "folders")
 """One worker thread each. The two WAL lanes carry one fdatasync per turn; nothing slow may share them."""
 
 assert CONNECTION_TURN_MS_MAX <= CLIENTS_TURN_MS_MAX

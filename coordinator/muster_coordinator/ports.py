@@ -93,8 +93,8 @@ class Disk(Protocol):
     def listdir(self, path: str) -> list[str]:
         """Sorted names; an absent folder is an empty list."""
 
-    def mkdir(self, path: str) -> None:
-        """With parents; harmless when present. Parents are synced."""
+    def mkdir(self, path: str, *, durable: bool = True) -> None:
+        """With parents; harmless when present. Parents are synced, or by the caller unless `durable`."""
 
     def rename(self, source: str, target: str) -> None: ...
     def unlink(self, path: str) -> None: ...

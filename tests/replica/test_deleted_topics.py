@@ -106,7 +106,7 @@ def test_files_of_a_group_that_the_wal_has_forgotten_go_with_the_next_start() ->
     group = created(cluster, 0)
     written(cluster, group, 40)
     cluster.world.run_for(1_000)
-    cluster.loops[2].latency["flush"] = Latency(20 * SECOND_US, 20 * SECOND_US)
+    cluster.loops[2].latency["folders"] = Latency(20 * SECOND_US, 20 * SECOND_US)
     deleted(cluster, 0, group)
     cluster.world.run_for(500)
     published: list[bool] = []

@@ -232,7 +232,10 @@ class SimDisk:
         present = [*self._names, *(folder for folder in self._folders if folder)]
         return sorted({name[len(prefix) :].split("/")[0] for name in present if name.startswith(prefix)})
 
-    def mkdir(self, path: str) -> None:
+    def mkdir(self, path: str, *, durable: bool = True) -> None:
+        """Folders are durable at once here; what lies in them is not."""
+        if path not in self._folders:
+            self.effect("mkdir", path, 0, changes=False)
         parts = path.split("/")
         for depth in range(len(parts)):
             self._folders.add("/".join(parts[: depth + 1]))

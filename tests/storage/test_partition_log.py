@@ -370,3 +370,22 @@ def test_after_any_crash_the_mark_and_the_replay_give_the_log_back(data):
         for again in applied[log.next_offset :]:
             log.append(again)
         assert read_all(log) == b"".join(applied)
+
+
+def test_the_first_mark_rests_on_a_folder_whose_own_name_is_durable():
+    """Folders of new partitions are made without a sync each: the first flush makes up for it, and only that one."""
+    disk = SimDisk()
+    disk.mkdir(FOLDER, durable=False)
+    log = open_log(disk)
+    synced = []
+    disk.cost = lambda operation, path, size: synced.append(path) if operation == "sync_dir" else None
+    fill(log, 3)
+    mark = flush(log, 3)
+    assert set(synced) == {FOLDER, FOLDER.rpartition("/")[0]}
+    synced.clear()
+    fill(log, 3)
+    flush(log, 6)
+    reopened = open_log(disk, mark)
+    fill(reopened, 1)
+    flush(reopened, 7)
+    assert FOLDER.rpartition("/")[0] not in synced

@@ -16,7 +16,7 @@ from muster_coordinator.raft.core import RaftCore
 from muster_coordinator.raft.log import RaftLog
 from muster_coordinator.raft.messages import NOBODY, Entry, HardState
 from muster_coordinator.replica import staging
-from muster_coordinator.replica.folders import CHECKPOINTS, SEGMENTS, checkpoint_folder, segments_folder
+from muster_coordinator.replica.folders import CHECKPOINTS, SEGMENTS, checkpoint_folder
 from muster_coordinator.replica.host import Host
 from muster_coordinator.replica.raft_group import Machine, RaftGroup
 from muster_coordinator.replica.settings import NodeSettings
@@ -73,6 +73,10 @@ class GroupMaker:
         """Groups that the WAL knew at the start."""
         return sorted(lane.wal.groups())
 
+    def begun(self, number: GroupNo, lane: WalLane) -> bool:
+        """Did the start find anything of this group that was promised?"""
+        return number in lane.wal.groups() or number in self._interrupted
+
     def groups_with_files(self) -> list[GroupNo]:
         """Groups that have a folder of segments or checkpoints."""
         names = {name for folder in (SEGMENTS, CHECKPOINTS) for name in self._disk.listdir(folder)}
@@ -85,13 +89,18 @@ class GroupMaker:
         lane: WalLane,
         restore: Callable[[Recovery], Machine],
         segments: str = "",
+        *,
+        begins: bool = False,
     ) -> RaftGroup:
-        """Recover or begin a group and take it into the host's turns. Blocking. `segments`: its folder, if any."""
+        """Recover or begin a group and take it into the host's turns. `segments`: its folder, if any. Blocking, unless
+        `begins`: then nothing of it was `begun`, and its folders are there, empty."""
         known = lane.wal.groups().get(number)
         if known is None:
             known = RecoveredGroup(HardState(0, NOBODY, 0), 1, 0, 0, NO_MARK, (0, 0))
-        known = self._finish_transfer(number, lane, _as_of_now(lane.wal, number, known), segments)
-        recovery = self._recovery(number, known)
+        recovery = Recovery(NO_META, None, NO_MARK)
+        if not begins:
+            known = self._finish_transfer(number, lane, _as_of_now(lane.wal, number, known), segments)
+            recovery = self._recovery(number, known)
         meta, mark = recovery.meta, recovery.mark
         if meta.index < known.first_index - 1:
             raise Corruption(f"group {number}: the WAL begins at {known.first_index}, the checkpoint is {meta.index}")
@@ -160,14 +169,6 @@ class GroupMaker:
             return Recovery(checkpoint.meta, checkpoint.body(), known.mark)
         finally:
             checkpoint.close()
-
-    def remove_files(self, number: GroupNo) -> None:
-        """Job: a deleted group's folders go."""
-        for folder in (segments_folder(number), checkpoint_folder(number)):
-            self._disk.rmtree(folder)
-        for folder in (SEGMENTS, CHECKPOINTS):
-            if self._disk.exists(folder):
-                self._disk.sync_dir(folder)
 
 
 def _as_of_now(wal: WalStore, number: GroupNo, known: RecoveredGroup) -> RecoveredGroup:

@@ -8,7 +8,7 @@ the WAL needs them. A crash in between leaves folders that the next start remove
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from muster_coordinator import limits
@@ -22,7 +22,7 @@ from muster_coordinator.ports import Disk, Loop, Rand
 from muster_coordinator.replica import staging
 from muster_coordinator.replica.checkpoints import Checkpoints, Stateful
 from muster_coordinator.replica.controller_group import ControllerGroup
-from muster_coordinator.replica.folders import segments_folder
+from muster_coordinator.replica.folders import SEGMENTS, segments_folder
 from muster_coordinator.replica.group_making import GroupMaker, Recovery
 from muster_coordinator.replica.host import Host
 from muster_coordinator.replica.identity import ClusterRecord, Identity
@@ -34,6 +34,7 @@ from muster_coordinator.replica.settings import NodeSettings
 from muster_coordinator.replica.shards import ShardGroup
 from muster_coordinator.replica.staging import Staged
 from muster_coordinator.replica.topic_logs import LogView, OffsetsLog, TopicGroup, TopicLog
+from muster_coordinator.replica.topic_making import TopicMaking
 from muster_coordinator.replica.transfer_payload import Offer
 from muster_coordinator.replica.wal_lane import WalLane
 from muster_coordinator.storage.contract import GroupWrites
@@ -90,8 +91,8 @@ class Hosting:
             led=lambda: None,
             moved=self._controller_moved,
         )
-        self._topics: dict[GroupNo, Topic] = {}
-        """Topic groups that exist here, with the topic as of their making"""
+        self._topics: dict[GroupNo, tuple[Topic, int]] = {}
+        """Topic groups that exist here or are being made, with the topic and the partition's index"""
         self._unwritten: list[PartitionState] = []
         self._unmade = False
         """Topic groups that the WAL does not know wait until the controller group has caught up."""
@@ -123,11 +124,15 @@ class Hosting:
         self._offsets_lane, self._topics_lane = lanes
         self.checkpoints = Checkpoints(self._loop, self._disk, self._host, self._settings)
         self._maker = GroupMaker(self._disk, self._rand, self._host, self._settings)
+        self.making = TopicMaking(self._loop, self._disk, made=self._make_topic, fatal=self._host.fatal)
+        if self._disk.exists(SEGMENTS):
+            self._disk.sync_dir(SEGMENTS)  # the life before may have ended between making folders and their sync
         self._make_controller()
         for partition in range(self.record.offsets_partitions):
             self._make_shard(partition)
         if self.controller.machine.cluster is not None:
             self._follow(None, self.controller.machine.cluster)
+            self.making.open_known()
         self.checkpoints.start()
         self._loop.call_at(self._loop.monotonic_ms() + WRITE_OUT_MS, self._write_out)
 
@@ -151,7 +156,8 @@ class Hosting:
         folder = f"{segments_folder(number)}/{OFFSETS_TOPIC}-{partition}"
 
         def restore(recovery: Recovery) -> ShardGroup:
-            state = self._state(number, folder, recovery, self._offsets_roll())
+            roll = self._settings.offsets_segment_bytes, limits.SEGMENT_MS
+            state = self._state(number, folder, recovery, roll)
             machine = ShardGroup(
                 self._loop,
                 self._host.deadlines,
@@ -173,18 +179,18 @@ class Hosting:
         self.logs[number] = OffsetsLog(self._loop, group, machine.state, shard)
         self.checkpoints.add(group, machine, machine.state)
 
-    def _offsets_roll(self) -> tuple[int, int]:
-        return self._settings.offsets_segment_bytes, limits.SEGMENT_MS
-
-    def _state(self, number: GroupNo, folder: str, recovery: Recovery, roll: tuple[int, int]) -> PartitionState:
-        log = PartitionLog.open(
-            self._disk,
-            folder,
-            recovery.mark,
-            recovery.meta.log_start_offset,
-            segment_bytes=roll[0],
-            segment_ms=roll[1],
-        )
+    def _state(
+        self,
+        number: GroupNo,
+        folder: str,
+        recovery: Recovery,
+        roll: tuple[int, int],
+        log: PartitionLog | None = None,
+    ) -> PartitionState:
+        """`log`: the open segments of a group that begins."""
+        if log is None:
+            log = PartitionLog.open(self._disk, folder, recovery.mark, recovery.meta.log_start_offset)
+        log.set_roll(*roll)
         state = PartitionState(
             log,
             folder,
@@ -208,84 +214,96 @@ class Hosting:
         """What waited may be made as soon as everything is applied that was committed before this start."""
         group = self.controller.group
         if self._unmade and self.image is not None and group is not None and group.caught_up:
-            self._make_wanted(self.image)
+            self._unmade = False
+            self._want(self.image.topics.values())
 
     def _follow(self, before: ClusterImage | None, after: ClusterImage) -> None:
-        """Make the groups of new partitions, remove those of deleted topics, tell the shards."""
+        """Have the groups of new partitions made, remove those of deleted topics, tell the shards."""
         if before is not None and before.topics is after.topics:
             return
-        wanted = self._make_wanted(after)
+        old = {} if before is None else before.topics
+        self._want([topic for name, topic in after.topics.items() if old.get(name) is not topic])
+        for name, topic in old.items():
+            now = after.topics.get(name)
+            if now is None or now.topic_id != topic.topic_id:
+                self._remove_topic(topic)
         if before is None:
-            self._unclaimed = self._traces() - self._topics.keys()
+            self._unclaimed = self._traces()
         if self._unclaimed:
-            self._drop_leftovers(after, wanted)
+            self._drop_leftovers(after)
         deleted = after.deleted_topic_ids if before is None else after.deleted_topic_ids - before.deleted_topic_ids
         for topic_id in sorted(deleted):
             for shard in self.shards.values():
                 shard.topic_deleted(topic_id)
 
-    def _make_wanted(self, after: ClusterImage) -> Mapping[GroupNo, object]:
+    def _want(self, topics: Iterable[Topic]) -> None:
         """Topic groups as of this image. One that the WAL does not know is new, or was deleted: in its beginning a
         start replays a log that ends before what it had applied, and a group that began anew would vote and lead in
         terms that are taken. So it waits until the controller group has caught up."""
         controller = self.controller.group
         assert controller is not None
-        known = self._topics_lane.wal.groups()
-        self._unmade = False
-        wanted = {
-            partition.group: (topic, index)
-            for topic in after.topics.values()
-            if not topic.internal
-            for index, partition in enumerate(topic.partitions)
-        }
-        for number in [number for number in self._topics if number not in wanted]:
-            self._remove_topic_group(number)
-        for number, (topic, index) in wanted.items():
-            if number in self._topics:
-                self._topics[number] = topic
-            elif number in known:
-                self._make_topic(number, topic, index)
-            elif controller.caught_up:
-                self._born(self._make_topic(number, topic, index))
-            else:
-                self._unmade = True
-        return wanted
+        for topic in topics:
+            if topic.internal:
+                continue
+            for index, partition in enumerate(topic.partitions):
+                number = partition.group
+                begun = self._maker.begun(number, self._topics_lane)
+                if number not in self._topics:
+                    if not begun and not controller.caught_up:
+                        self._unmade = True
+                        continue
+                    self.making.want(number, f"{segments_folder(number)}/{topic.name}-{index}", known=begun)
+                self._topics[number] = (topic, index)
 
-    def _make_topic(self, number: GroupNo, topic: Topic, index: int) -> RaftGroup:
-        configs = dict(self._settings.topic_configs) | dict(topic.configs)
-        roll = (
-            int(configs.get("segment.bytes", limits.SEGMENT_BYTES)),
-            int(configs.get("segment.ms", limits.SEGMENT_MS)),
-        )
-
+    def _make_topic(self, number: GroupNo, log: PartitionLog | None) -> None:
+        """Take a group into the turns: with its open segments when it begins, else as the WAL knows it (blocking)."""
+        topic, index = self._topics[number]
+        roll = self._roll(number)
         folder = f"{segments_folder(number)}/{topic.name}-{index}"
 
         def restore(recovery: Recovery) -> TopicGroup:
-            state = self._state(number, folder, recovery, roll)
+            state = self._state(number, folder, recovery, roll, log)
             machine = TopicGroup(self._loop, self._host.deadlines, state, TopicPartition())
             if recovery.body is not None:
                 machine.restore(recovery.body)
             return machine
 
-        group = self._maker.make(number, topic.partitions[index].voters, self._topics_lane, restore, folder)
+        voters, begins = topic.partitions[index].voters, log is not None
+        group = self._maker.make(number, voters, self._topics_lane, restore, folder, begins=begins)
         machine = group.machine
         assert isinstance(machine, TopicGroup)
         machine.group = group
-        self._topics[number] = topic
         self._unclaimed.discard(number)
         self.logs[number] = TopicLog(self._loop, group, machine, lambda: self._configs(number))
         self.checkpoints.add(group, machine, machine.state)
-        return group
+        if begins:
+            self._born(group)
+
+    def _roll(self, number: GroupNo) -> tuple[int, int]:
+        configs = self._configs(number)
+        return (
+            int(configs.get("segment.bytes", limits.SEGMENT_BYTES)),
+            int(configs.get("segment.ms", limits.SEGMENT_MS)),
+        )
 
     def _configs(self, number: GroupNo) -> Mapping[str, str]:
-        return dict(self._settings.topic_configs) | dict(self._topics[number].configs)
+        return dict(self._settings.topic_configs) | dict(self._topics[number][0].configs)
 
     def topic_logs(self) -> list[TopicLog]:
         """Partitions of topics that exist here."""
         return [log for log in self.logs.values() if isinstance(log, TopicLog)]
 
+    def _remove_topic(self, topic: Topic) -> None:
+        """The topic was deleted: its groups go, wherever they are in their making."""
+        for partition in topic.partitions:
+            if self._topics.pop(partition.group, None) is None:
+                continue
+            if partition.group in self.logs:
+                self._remove_topic_group(partition.group)
+            else:
+                self.making.forget(partition.group)
+
     def _remove_topic_group(self, number: GroupNo) -> None:
-        del self._topics[number]
         log = self.logs.pop(number)
         state = self.states.pop(number)
         group = log.raft
@@ -296,7 +314,7 @@ class Hosting:
             nonlocal waits_for
             waits_for -= 1
             if waits_for == 0:
-                self._remove_files(number)
+                self.making.remove(number)
 
         def idle() -> None:
             """No flush or checkpoint of the group is under way."""
@@ -307,27 +325,20 @@ class Hosting:
         self._host.remove(group, ready)
         state.moved()
 
-    def _remove_files(self, number: GroupNo) -> None:
-        """Only when the WAL has forgotten the group for good."""
-        self._loop.submit("flush", lambda: self._maker.remove_files(number), self._removed)
-
-    def _removed(self, result: BaseException | None) -> None:
-        if isinstance(result, BaseException):
-            self._host.fatal(result)
-
     def _traces(self) -> set[GroupNo]:
         """Topic groups that the WAL or a folder knew at the start."""
         first = FIRST_OFFSETS_GROUP + self.record.offsets_partitions
         found = {*self._maker.known_groups(self._topics_lane), *self._maker.groups_with_files()}
         return {number for number in found if number >= first}
 
-    def _drop_leftovers(self, image: ClusterImage, wanted: Mapping[GroupNo, object]) -> None:
+    def _drop_leftovers(self, image: ClusterImage) -> None:
         """Groups of topics that were deleted while this replica was down, or just before it stopped. What was made
         after the image that this replica has applied so far waits for an image that has heard of it."""
+        wanted = {partition.group for topic in image.topics.values() for partition in topic.partitions}
         for number in sorted(self._unclaimed):
             if number < image.next_group and number not in wanted:
                 self._unclaimed.discard(number)
-                self._topics_lane.drop_group(number, partial(self._remove_files, number))
+                self._topics_lane.drop_group(number, partial(self.making.remove, number))
 
     # -- state transfer --------------------------------------------------------------------------------------------
 
@@ -379,8 +390,8 @@ class Hosting:
             state.write_out()
 
     def not_caught_up(self) -> int:
-        """Groups that have not yet applied what their leader had committed (decision 30)."""
-        return sum(1 for group in self._host.groups.values() if not group.caught_up)
+        """Groups that have not yet applied what their leader had committed (decision 30), or are not made yet."""
+        return sum(1 for group in self._host.groups.values() if not group.caught_up) + self.making.waiting()
 
     def stateful(self, number: GroupNo) -> Stateful | None:
         """The state machine of a group, for checkpoints and comparisons."""

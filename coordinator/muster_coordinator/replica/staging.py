@@ -139,6 +139,7 @@ def swap(disk: Disk, offer: Offer, segments: str) -> Staged:
             if item.kind == kind:
                 _copy(disk, f"{staged}/{item.name}", f"{folder}/{item.name}", item.size)
         disk.sync_dir(folder)
+        disk.sync_dir(folder.rpartition("/")[0])  # nothing may have been flushed there before
     checkpoint = open_checkpoint(disk, f"{folders[FileKind.CHECKPOINT]}/{_checkpoint_of(offer)}")
     try:
         return Staged(offer, checkpoint.meta, checkpoint.body())

@@ -93,8 +93,8 @@ class OsDisk:
         except FileNotFoundError:
             return []
 
-    def mkdir(self, path: str) -> None:
-        """With parents; harmless when present. Parents are synced."""
+    def mkdir(self, path: str, *, durable: bool = True) -> None:
+        """With parents; harmless when present. Parents are synced, or by the caller unless `durable`."""
         done = ""
         for name in path.split("/"):
             parent, done = done, f"{done}/{name}" if done else name
@@ -102,7 +102,8 @@ class OsDisk:
                 os.mkdir(self._at(done), _FOLDER_MODE)
             except FileExistsError:
                 continue
-            self.sync_dir(parent)
+            if durable:
+                self.sync_dir(parent)
 
     def rename(self, source: str, target: str) -> None:
         os.rename(self._at(source), self._at(target))

@@ -1,9 +1,10 @@
 """The job that makes a partition's appended batches durable, and the mark that becomes true with it.
 
 Order (docs/format.md, "Flush"): sidecars written (never synced: they are derived), segment files synced, folder
-synced when it has new names. Only then may the mark go to the WAL. Removed segments are unlinked last, one after the
-other, and only those that the mark of the flush before does without: until the new mark is durable a start needs the
-segment that the old one names. A crash in between leaves files below the log start, which the next start removes.
+synced when it has new names, and the folder that holds it before the first mark. Only then may the mark go to the WAL.
+Removed segments are unlinked last, one after the other, and only those that the mark of the flush before does without:
+until the new mark is durable a start needs the segment that the old one names. A crash in between leaves files below
+the log start, which the next start removes.
 """
 
 from muster_coordinator.errors import StorageFailed
@@ -15,7 +16,7 @@ from muster_coordinator.storage.segment_index import segment_name, sidecar_name
 class FlushJob:
     """Callable, once, in the flush lane."""
 
-    __slots__ = ("_disk", "_files", "_folder", "_new_names", "_remove", "_sidecars", "mark")
+    __slots__ = ("_disk", "_files", "_folder", "_new_folder", "_new_names", "_remove", "_sidecars", "mark")
 
     def __init__(
         self,
@@ -26,6 +27,7 @@ class FlushJob:
         files: tuple[File, ...],
         sidecars: tuple[tuple[str, bytes], ...],
         new_names: bool,
+        new_folder: bool,
         remove: tuple[int, ...],
     ) -> None:
         self._disk = disk
@@ -35,6 +37,7 @@ class FlushJob:
         self._files = files
         self._sidecars = sidecars
         self._new_names = new_names
+        self._new_folder = new_folder
         self._remove = remove
 
     def __call__(self) -> None:
@@ -48,6 +51,8 @@ class FlushJob:
                 file.sync()
             if self._new_names:
                 self._disk.sync_dir(self._folder)
+            if self._new_folder:
+                self._disk.sync_dir(self._folder.rpartition("/")[0])
             for base in self._remove:
                 for name in (sidecar_name(base), segment_name(base)):
                     if self._disk.exists(f"{self._folder}/{name}"):

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from muster_coordinator.errors import StorageFailed
 from muster_coordinator.limits import SEGMENT_BYTES, SEGMENT_MS, SEGMENTS_LOADED_MAX
 from muster_coordinator.ports import Disk
-from muster_coordinator.storage.contract import Mark
+from muster_coordinator.storage.contract import NO_MARK, Mark
 from muster_coordinator.storage.epochs import EpochTable
 from muster_coordinator.storage.flush import FlushJob
 from muster_coordinator.storage.log_opening import open_segments
@@ -59,6 +59,8 @@ class PartitionLog:
         self._condemned: list[Segment] = []
         """Below the log start at the last flush: removed by the next flush job."""
         self._new_names = True
+        self._new_folder = False
+        """The name of the folder itself may not be durable: no mark has rested on it yet."""
         self._unflushed_bytes = 0
         self._flushing = False
         for segment in segments[:-1]:
@@ -86,7 +88,9 @@ class PartitionLog:
             segments = open_segments(disk, folder, mark)
         except OSError as error:
             raise StorageFailed(f"log {folder}: {error}") from error
-        return cls(disk, folder, segments, log_start_offset=log_start_offset, roll=(segment_bytes, segment_ms))
+        log = cls(disk, folder, segments, log_start_offset=log_start_offset, roll=(segment_bytes, segment_ms))
+        log._new_folder = mark == NO_MARK
+        return log
 
     def close(self) -> None:
         """Close files; what was not flushed is in the WAL. No flush may be in flight."""
@@ -235,11 +239,12 @@ class PartitionLog:
             files=tuple(segment.file() for segment in (*dirty, active)),
             sidecars=sidecars,
             new_names=self._new_names,
+            new_folder=self._new_folder,
             remove=tuple(segment.base for segment in garbage),
         )
         for segment in garbage:
             segment.close()
-        self._new_names = False
+        self._new_names = self._new_folder = False
         self._unflushed_bytes = 0
         return job
 

@@ -1,0 +1,228 @@
+"""Folders of new topics' groups are made, and those of deleted groups removed, by an I/O thread, few at a time.
+
+Problem: a request may make thousands of partitions, each with folders and a file; made in the turn that applies it,
+they keep every group of the replica from its beats until followers elect others. Mechanism: what is wanted waits in a
+queue. A batch of `MADE_AT_ONCE` is made by one job with one folder sync, and taken into the turns when it is there;
+then the next. A group that is not there yet is like one of a replica that is down: it leads nothing, is asked nothing,
+and Raft messages for it are lost, which Raft bears. Names within a group's folder become durable with its first flush,
+before the mark that rests on them; a crash before that finds the group in the image and makes it again. Removal goes
+the same way, two folder syncs a batch. A folder that cannot be made or removed is tried again after `RETRY_MS`,
+twice that, ... at most `RETRY_MS_MAX`; meanwhile the other groups go on. Groups that the WAL knows already are opened
+without a job, `OPENED_A_TURN` a turn. It does not decide what is wanted: `hosting` does, by the image.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from muster_coordinator.errors import StorageFailed
+from muster_coordinator.ids import GroupNo
+from muster_coordinator.ports import Disk, Loop
+from muster_coordinator.replica.folders import CHECKPOINTS, SEGMENTS, checkpoint_folder, segments_folder
+from muster_coordinator.storage.contract import NO_MARK
+from muster_coordinator.storage.partition_log import PartitionLog
+
+LANE = "folders"
+MADE_AT_ONCE = 16
+"""Partitions a job; taking as many into the turns costs the loop a few milliseconds."""
+REMOVED_AT_ONCE = 16
+OPENED_A_TURN = 4
+RETRY_MS = 100
+RETRY_MS_MAX = 10_000
+
+
+class Wanted(NamedTuple):
+    """A group to make."""
+
+    folder: str
+    """Of its segments."""
+    known: bool
+    """The WAL knows it: it is opened, and not begun."""
+
+
+Made = list[tuple[GroupNo, PartitionLog | OSError]]
+
+
+class TopicMaking:
+    """See the module. `made(group, log)`: take it into the turns; `log` is None for one that the WAL knows."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        disk: Disk,
+        *,
+        made: Callable[[GroupNo, PartitionLog | None], None],
+        fatal: Callable[[BaseException], None],
+    ) -> None:
+        self._loop = loop
+        self._disk = disk
+        self._made = made
+        self._fatal = fatal
+        self._wanted: dict[GroupNo, Wanted] = {}
+        """Not made yet, whether queued, under way or waiting for another try."""
+        self._queue: deque[GroupNo] = deque()
+        self._known: deque[GroupNo] = deque()
+        self._unwanted: deque[GroupNo] = deque()
+        """Groups whose folders are to go."""
+        self._tries: dict[GroupNo, int] = {}
+        self._errors: dict[GroupNo, str] = {}
+        self._making = self._removing = self._opening = False
+
+    # -- wishes ----------------------------------------------------------------------------------------------------
+
+    def want(self, number: GroupNo, folder: str, *, known: bool) -> None:
+        """Make this group soon; harmless when it is wanted already."""
+        if number in self._wanted:
+            return
+        self._wanted[number] = Wanted(folder, known)
+        (self._known if known else self._queue).append(number)
+        self._begin()
+
+    def open_known(self) -> None:
+        """Blocking, at a start: all that the WAL knows and the image wants."""
+        for number in self._next(self._known, len(self._known)):
+            del self._wanted[number]
+            self._made(number, None)
+
+    def forget(self, number: GroupNo) -> None:
+        """The group was deleted before it was made."""
+        wanted = self._wanted.pop(number, None)
+        self._done(number)
+        if wanted is not None and not wanted.known:
+            self.remove(number)
+
+    def remove(self, number: GroupNo) -> None:
+        """The folders of a group that nobody knows any more go; only when the WAL has forgotten it for good."""
+        self._unwanted.append(number)
+        self._begin()
+
+    def wanted(self) -> list[GroupNo]:
+        """Groups that are to be made yet."""
+        return list(self._wanted)
+
+    def waiting(self) -> int:
+        """How many groups are to be made yet."""
+        return len(self._wanted)
+
+    def failing(self) -> dict[GroupNo, str]:
+        """Groups whose folders could not be made or removed when it was last tried, and why."""
+        return dict(self._errors)
+
+    # -- the queues ------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        if self._known and not self._opening:
+            self._opening = True
+            self._loop.call_soon(self._open_some)
+        if self._queue and not self._making:
+            batch = self._next(self._queue, MADE_AT_ONCE)
+            wanted = [(number, self._wanted[number].folder) for number in batch if number in self._wanted]
+            self._making = True
+            self._loop.submit(LANE, lambda: make_folders(self._disk, wanted), self._batch_made)
+        if self._unwanted and not self._removing:
+            gone = self._next(self._unwanted, REMOVED_AT_ONCE)
+            self._removing = True
+            self._loop.submit(LANE, lambda: remove_folders(self._disk, gone), self._batch_removed)
+
+    @staticmethod
+    def _next(queue: deque[GroupNo], most: int) -> list[GroupNo]:
+        return [queue.popleft() for _ in range(min(most, len(queue)))]
+
+    def _open_some(self) -> None:
+        self._opening = False
+        for number in self._next(self._known, OPENED_A_TURN):
+            if self._wanted.pop(number, None) is not None:
+                self._made(number, None)
+        self._begin()
+
+    def _batch_made(self, result: Made | BaseException) -> None:
+        if isinstance(result, BaseException):
+            self._fatal(result)
+            return
+        self._making = False
+        for number, made in result:
+            if number not in self._wanted:
+                if isinstance(made, PartitionLog):
+                    made.close()  # deleted meanwhile: the removal of its folders comes after this job
+            elif isinstance(made, OSError):
+                self._again(number, made, self._queue)
+            else:
+                del self._wanted[number]
+                self._done(number)
+                self._made(number, made)
+        self._begin()
+
+    def _batch_removed(self, result: list[tuple[GroupNo, OSError]] | BaseException) -> None:
+        if isinstance(result, BaseException):
+            self._fatal(result)
+            return
+        self._removing = False
+        failed = dict(result)
+        for number in [number for number in self._errors if number not in failed and number not in self._wanted]:
+            self._done(number)
+        for number, error in failed.items():
+            self._again(number, error, self._unwanted)
+        self._begin()
+
+    def _again(self, number: GroupNo, error: OSError, queue: deque[GroupNo]) -> None:
+        tries = self._tries.get(number, 0)
+        self._tries[number] = tries + 1
+        self._errors[number] = str(error)
+
+        def again() -> None:
+            if queue is self._unwanted or number in self._wanted:
+                queue.append(number)
+                self._begin()
+
+        wait_ms = min(RETRY_MS << min(tries, 16), RETRY_MS_MAX)
+        self._loop.call_at(self._loop.monotonic_ms() + wait_ms, again)
+
+    def _done(self, number: GroupNo) -> None:
+        self._tries.pop(number, None)
+        self._errors.pop(number, None)
+
+
+def make_folders(disk: Disk, wanted: list[tuple[GroupNo, str]]) -> Made:
+    """Job: empty logs of groups that begin; whatever lies in their folders was never promised to anybody."""
+    made: Made = []
+    for number, folder in wanted:
+        try:
+            disk.mkdir(folder, durable=False)
+            disk.rmtree(checkpoint_folder(number))
+            made.append((number, PartitionLog.open(disk, folder, NO_MARK, 0)))
+        except OSError as error:
+            made.append((number, error))
+        except StorageFailed as error:
+            cause = error.__cause__
+            if not isinstance(cause, OSError):
+                raise
+            made.append((number, cause))
+    if made:
+        _sync(disk, SEGMENTS)
+    return made
+
+
+def remove_folders(disk: Disk, numbers: list[GroupNo]) -> list[tuple[GroupNo, OSError]]:
+    """Job: the folders of deleted groups go; those that did not, and why."""
+    failed: list[tuple[GroupNo, OSError]] = []
+    for number in numbers:
+        try:
+            for folder in (segments_folder(number), checkpoint_folder(number)):
+                disk.rmtree(folder)
+        except OSError as error:
+            failed.append((number, error))
+    for folder in (SEGMENTS, CHECKPOINTS):
+        _sync(disk, folder)
+    return failed
+
+
+def _sync(disk: Disk, folder: str) -> None:
+    """StorageFailed: marks will rest on these names, and a failed sync must not be tried again."""
+    try:
+        if disk.exists(folder):
+            disk.sync_dir(folder)
+    except OSError as error:
+        raise StorageFailed(f"folder {folder}: {error}") from error
+
+
+assert RETRY_MS < RETRY_MS_MAX
