@@ -50,6 +50,7 @@ from muster_coordinator.runtime.folder import FolderLock, PidFile
 from muster_coordinator.runtime.gc_policy import GcPolicy
 from muster_coordinator.runtime.logs import LogPipeline, start_logging
 from muster_coordinator.runtime.loop import AsyncLoop, new_event_loop
+from muster_coordinator.runtime.notices import NoticeLog
 from muster_coordinator.runtime.peers import TcpPeers
 from muster_coordinator.runtime.watchdog import Watchdog
 from muster_coordinator.settings import Settings
@@ -138,7 +139,10 @@ class Replica:
             broker, settings.peers, run=rand.getrandbits(64), loop=loop, rand=rand, dialler=self._tcp, notice=_notice
         )
         self._tcp.attach(self._mesh)
-        self._node = Node(node_settings(settings), loop, OsDisk(str(settings.data_dir)), self._mesh, rand)
+        self._notices = NoticeLog(loop)
+        self._node = Node(
+            node_settings(settings), loop, OsDisk(str(settings.data_dir)), self._mesh, rand, self._notices
+        )
         self._drain = Drain(self._node)
         self._commit_latency = Histogram()
         self._dispatcher = Dispatcher(
@@ -171,6 +175,7 @@ class Replica:
                 handle=self._dispatcher.handle,
                 heartbeat_at_once=self._dispatcher.heartbeat_at_once,
                 client_limits=client_limits(settings),
+                notice=self._notices,
             )
             self._listeners.append(clients)
             await clients.listen(listener.host, listener.port)
@@ -285,6 +290,9 @@ class Replica:
 
     def log_records_dropped(self) -> int:
         return self._logs.dropped
+
+    def notices(self) -> Mapping[str, int]:
+        return self._notices.counts
 
     def storage_jobs(self) -> Mapping[str, Histogram]:
         return self._loop.lane_seconds()

@@ -8,7 +8,8 @@ MusterError
 │   ├── UnsupportedFormat  our own bytes of a version or kind that this binary does not know: refuse, never guess
 │   ├── Corruption         bytes on disk that were once good and are not any more: refuse to start
 │   └── StorageFailed      write or fsync failed: the process ends (raft.md rule 30)
-└── (our own bugs are assertions; they end the process)
+└── (our own bugs are assertions: met by a client's request before anything is proposed, they end that request; met
+     anywhere else, the process)
 """
 
 from enum import IntEnum
@@ -125,3 +126,9 @@ class Corruption(EnvironmentFault):
 
 class StorageFailed(EnvironmentFault):
     """A write or fsync failed. The process must end: dirty pages may be gone (raft.md rule 30)."""
+
+
+def ends_process(error: BaseException) -> bool:
+    """Must nothing go on after this error, whatever it was met in? What the disk or the memory refused is no matter of
+    the request that met it."""
+    return isinstance(error, EnvironmentFault | OSError | MemoryError) or not isinstance(error, Exception)

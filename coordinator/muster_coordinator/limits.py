@@ -51,6 +51,9 @@ FETCH_WAIT_MS_MAX = 60_000
 """Longest wait of a Fetch, whatever max_wait_ms says; clients ask for 500 ms, some for 5 s."""
 FETCH_RECHECK_MS = 25
 """A waiting Fetch with min_bytes above one counts again at most this often."""
+NOTICE_WINDOW_MS = 60_000
+NOTICES_PER_WINDOW_MAX = 10
+"""Log lines of one kind of notice in one window; the rest are counted (`runtime.notices`)."""
 
 # Record batches.
 BATCH_BYTES_MAX_DEFAULT = MIB + 12
@@ -65,6 +68,10 @@ GROUP_SIZE_MAX = 2_000
 GROUP_STORED_BYTES_MAX = 8 * MIB
 """Metadata plus assignments of one generation; the offsets log takes one batch of this size (decision 24)."""
 OFFSETS_BATCH_BYTES_MAX = GROUP_STORED_BYTES_MAX + MIB
+PROOF_DECODED_BYTES_MAX = 64 * KIB
+"""A group's record up to this size is decoded whole before it is proposed: some 300 members, 3 ms."""
+FAULTS_KEPT = 16
+"""Contained errors of one shard that wait to be logged; more are only counted."""
 PENDING_MEMBERS_MAX = 2 * GROUP_SIZE_MAX
 GROUP_WAITING_REQUESTS_MAX = 4 * GROUP_SIZE_MAX
 """Requests of one group that wait for its in-flight membership record."""

@@ -7,12 +7,21 @@ import contracts (pyproject.toml) and by `tests/tidy`.
 One thread calls everything here except the body of an I/O job. No port raises into the loop from a callback.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from muster_coordinator.ids import BrokerId
 
 T = TypeVar("T")
+
+
+Notice = Callable[[str, Mapping[str, object], BaseException | None], None]
+"""Tell the operator: what happened, in words that do not vary; the details; the error with its trace. For the log,
+which may leave repetitions out; nothing may depend on it."""
+
+
+def unnoticed(_what: str, _details: Mapping[str, object], _error: BaseException | None) -> None:
+    """A `Notice` to nobody."""
 
 
 class Timer(Protocol):

@@ -52,6 +52,9 @@ class Process:
     def full_collections(self) -> tuple[int, int]:
         return 3, 40
 
+    def notices(self) -> dict[str, int]:
+        return {"a request met an error of this replica": 3}
+
     def log_records_dropped(self) -> int:
         return 5
 
@@ -187,6 +190,7 @@ def test_the_page_holds_every_promised_metric() -> None:
     assert values["muster_loop_longest_turn_seconds", ()] == 0.012
     assert values["muster_storage_job_seconds_count", (("lane", "wal-offsets"),)] == 2
     assert values["muster_log_records_dropped_total", ()] == 5
+    assert values["muster_notices_total", (("what", "a request met an error of this replica"),)] == 3
     assert values["muster_ready", ()] == 1
 
 

@@ -11,6 +11,8 @@ from muster_coordinator.errors import Code
 from muster_coordinator.groups.classic_group import ClassicGroup, State
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.effects import Answer, Append, AppliedBatch, Effect, Now
+from muster_coordinator.groups.faults import Unprovable
+from muster_coordinator.groups.proof import proven_batch
 from muster_coordinator.groups.requests import (
     DeleteGroup,
     DescribeGroup,
@@ -43,7 +45,11 @@ NO_ID = bytes(16)
 class Host:
     """One leader at a time; `followers` replay the log only."""
 
-    def __init__(self, config: ShardConfig | None = None, *, followers: int = 1, seed: int = 7) -> None:
+    def __init__(
+        self, config: ShardConfig | None = None, *, followers: int = 1, seed: int = 7, faults_expected: bool = False
+    ) -> None:
+        self.faults_expected = faults_expected
+        self.proven = 0
         self.config = config or ShardConfig(initial_rebalance_delay_ms=0)
         self.rand = random.Random(seed)
         self.log: list[AppliedBatch] = []
@@ -112,7 +118,12 @@ class Host:
                 self.answers[effect.ticket] = effect.answer
                 self.order.append(effect.ticket)
             else:
-                self.in_flight.append(effect)
+                try:
+                    proven_batch(effect)
+                    self.proven += 1
+                    self.in_flight.append(effect)
+                except Unprovable as error:
+                    self.run(self.leader.unprovable(self.now, effect.token, error))
         while self.in_flight and not self.hold:
             self.commit()
         self.check()
@@ -245,6 +256,7 @@ class Host:
 
     def check(self) -> None:
         core = self.leader._core
+        assert self.faults_expected or not core.faults, core.faults
         for group_id, live in core.lives.items():
             lane = core.lanes.get(group_id)
             if lane is not None and lane.exclusive:

@@ -5,7 +5,7 @@ may vanish), `restart`, `net.isolate`, `net.cut`, `disks[b].fail_next`. Requests
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -26,11 +26,12 @@ from muster_coordinator.groups.requests import (
     TopicCommit,
 )
 from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.ports import Notice
 from muster_coordinator.replica.node import Node
 from muster_coordinator.replica.settings import NodeSettings
 
 from tests.sim.disk import SimDisk
-from tests.sim.loop import SimLoop, World
+from tests.sim.loop import SimLoop, World, unexpected
 from tests.sim.net import SimNet
 
 NO_TOPIC_ID = bytes(16)
@@ -54,6 +55,8 @@ class SimCluster:
         self.disks: dict[int, SimDisk] = {broker: SimDisk() for broker in self.brokers}
         self.loops: dict[int, SimLoop] = {}
         self.nodes: dict[int, Node] = {}
+        self.notice: Notice = unexpected
+        """Told of contained errors."""
         self.on_start: Callable[[Node], None] | None = None
         """Called with each new Node before it starts."""
 
@@ -68,13 +71,16 @@ class SimCluster:
         loop = SimLoop(self.world, skew_us=self.world.rand.randrange(0, 10**9) * 1000)
         port = self.net.port(BrokerId(broker), loop)
         rand = random.Random(self.world.rand.getrandbits(64))
-        node = Node(self.settings_of(broker), loop, self.disks[broker], port, rand)
+        node = Node(self.settings_of(broker), loop, self.disks[broker], port, rand, self._notice)
         self.loops[broker] = loop
         self.nodes[broker] = node
         if self.on_start is not None:
             self.on_start(node)
         node.start()
         return node
+
+    def _notice(self, what: str, details: Mapping[str, object], error: BaseException | None) -> None:
+        self.notice(what, details, error)
 
     def start(self, ms: float = 30_000) -> None:
         """All of them, until ready."""

@@ -25,7 +25,7 @@ from muster_coordinator.wire.connection import Connection, State
 
 from tests.sim.disk import PowerLoss, SimDisk
 from tests.sim.history import History, Op, Violation
-from tests.sim.loop import Latency, SimLoop, World
+from tests.sim.loop import Latency, SimLoop, World, unexpected
 from tests.sim.net import SimNet
 from tests.sim.slices import before_disk_operation
 from tests.sim.wires import Wire, Wires
@@ -67,7 +67,8 @@ class Life:
         )
         self.loop.default_latency = Latency(*setup.disk_us)
         self.loop.slice_us = setup.slice_us
-        self.node = Node(replica.settings(), self.loop, replica.disk, cluster.net.port(replica.broker, self.loop), rand)
+        port = cluster.net.port(replica.broker, self.loop)
+        self.node = Node(replica.settings(), self.loop, replica.disk, port, rand, unexpected)
         self.dispatcher = Dispatcher(self.node, ApiSettings(topics_mode=setup.topics_mode))
         self._connections: dict[int, Connection] = {}
         self._flushing: set[int] = set()
@@ -82,6 +83,7 @@ class Life:
             clock=self.loop,
             handle=self.dispatcher.handle,
             heartbeat_at_once=self.dispatcher.heartbeat_at_once,
+            notice=unexpected,
             wake=lambda: self._wake(wire),
         )
 

@@ -9,7 +9,7 @@ calls, nor timers, nor the completion of a job (a job that has not run by then n
 import heapq
 import random
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -18,6 +18,11 @@ from tests.sim.slices import SlicedJob
 STEPS_MIN = 50_000
 STEPS_PER_MS_MAX = 1_000
 """More events than these in a stretch of virtual time are a circle, and no work."""
+
+
+def unexpected(what: str, details: Mapping[str, object], error: BaseException | None) -> None:
+    """A `ports.Notice`: what is contained in production ends the run here."""
+    raise AssertionError(f"{what}: {dict(details)}") from error
 
 
 class SimTimer:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from muster_coordinator import limits
 from muster_coordinator.context import RequestContext
+from muster_coordinator.errors import StorageFailed
 from muster_coordinator.groups.requests import HeartbeatAnswer
 from muster_coordinator.wire.connection import CLOSE, NO_ANSWER, Connection, Exchange, State
 from muster_coordinator.wire.versions import VERSIONS, Api
@@ -33,9 +34,11 @@ class Desk:
         self.requests: list[tuple[RequestContext, Any, Exchange]] = []
         self.wakes = 0
         self.auto: Callable[[Exchange], None] | None = None
+        self.notices: list[tuple[str, dict[str, object], BaseException | None]] = []
         self.connection = Connection(
             listener="INSIDE", connection_id=77, client_host="/10.0.0.1", clock=StillClock(), handle=self.take,
             wake=self.wake, authenticated=authenticated,
+            notice=lambda what, details, error: self.notices.append((what, dict(details), error)),
         )  # fmt: skip
 
     def take(self, context: RequestContext, request: Any, reply: Exchange) -> None:
@@ -361,3 +364,45 @@ def test_any_bytes_are_taken_or_fail_the_connection(noise: bytes, at: int) -> No
 @settings(max_examples=300, deadline=None)
 def test_any_body_of_any_served_version_is_taken_or_fails_the_connection(served: tuple[int, int], body: bytes) -> None:
     Desk().connection.receive(raw(*served, body))
+
+
+def test_an_error_of_ours_in_a_handler_ends_its_connection_and_is_told() -> None:
+    """Answers of the requests before it are still given."""
+    desk = Desk()
+
+    def broken(reply: Exchange) -> None:
+        if len(desk.requests) == 2:
+            raise KeyError("nobody thought of this")
+        reply(HeartbeatAnswer(0))
+
+    desk.auto = broken
+    desk.connection.receive(heartbeat(1) + heartbeat(2, "h") + heartbeat(3, "i"))
+    assert desk.correlations() == [1]
+    assert desk.connection.state is State.FAILED
+    assert len(desk.requests) == 2, "nothing behind it is handled"
+    ((what, details, error),) = desk.notices
+    assert (what, details["api"], details["version"]) == ("a request met an error of this replica", 12, 3)
+    assert isinstance(error, KeyError)
+
+
+def test_an_answer_that_cannot_be_written_ends_its_connection_and_is_told() -> None:
+    """Also when it comes late, in a turn that is about somebody else."""
+    desk = Desk()
+    desk.connection.receive(heartbeat(1) + heartbeat(2))
+    desk.requests[0][2](HeartbeatAnswer(2**31))
+    assert desk.connection.state is State.FAILED
+    assert desk.correlations() == []
+    assert [what for what, _, _ in desk.notices] == ["an answer could not be written"]
+    desk.requests[1][2](HeartbeatAnswer(0))
+
+
+@pytest.mark.parametrize("error", [StorageFailed("fsync"), OSError(5, "input/output error"), MemoryError()])
+def test_what_the_disk_or_the_memory_refused_is_no_matter_of_one_connection(error: Exception) -> None:
+    desk = Desk()
+
+    def broken(_: Exchange) -> None:
+        raise error
+
+    desk.auto = broken
+    with pytest.raises(type(error)):
+        desk.connection.receive(heartbeat(1))

@@ -33,6 +33,10 @@ class ProcessView(Protocol):
         ...
 
     def log_records_dropped(self) -> int: ...
+    def notices(self) -> Mapping[str, int]:
+        """What happened (`ports.Notice`) -> how often."""
+        ...
+
     def storage_jobs(self) -> Mapping[str, Histogram]:
         """By I/O lane."""
         ...
@@ -139,6 +143,10 @@ class ReplicaCollector(Collector):
         yield _gauge("muster_gc_longest_pause_seconds", "Longest of them.", longest_ms / 1_000)
         dropped = process.log_records_dropped()
         yield CounterMetricFamily("muster_log_records_dropped", "Log lines lost to a full queue.", value=dropped)
+        notices = CounterMetricFamily("muster_notices", "Errors of ours that were contained.", labels=["what"])
+        for what, count in process.notices().items():
+            notices.add_metric([what], count)
+        yield notices
         jobs = HistogramMetricFamily("muster_storage_job_seconds", "Blocking I/O jobs.", labels=["lane"])
         for lane, histogram in process.storage_jobs().items():
             jobs.add_metric([lane], histogram.buckets(), histogram.total)

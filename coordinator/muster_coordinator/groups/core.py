@@ -7,6 +7,7 @@ collect in order of happening and leave with the call that caused them.
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from enum import Enum
 from typing import Protocol as Interface
 
@@ -16,6 +17,7 @@ from muster_coordinator.groups.append_errors import client_code
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.deadlines import Deadlines, Timer
 from muster_coordinator.groups.effects import Answer, Append, Effect, Now
+from muster_coordinator.groups.faults import Fault
 from muster_coordinator.groups.flights import Flight, Gate, Lane, Waiting, gate_of
 from muster_coordinator.groups.live_group import LiveGroup
 from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, refusal
@@ -58,6 +60,8 @@ class Core:
         self.clock_base_ms = 0
         """Wall minus monotonic clock when last checked: expiry does not trust a clock that jumped."""
         self.term: int | None = None
+        self.faults: list[Fault] = []
+        """Contained and not told yet."""
         self._handle = handle
         self._flights: dict[int, Flight] = {}
         self._last_token = 0
@@ -108,7 +112,7 @@ class Core:
         """Make `call` once no record of the group is in flight; requests that come later wait behind it."""
         lane = self.lanes.get(group)
         if lane is None:
-            call(now)
+            self._make(now, group, call)
         else:
             lane.waiting.append(Waiting(Gate.QUIET, -1, None, call))
 
@@ -116,14 +120,27 @@ class Core:
         """A proposed batch was applied. Unknown tokens belong to an earlier leadership."""
         flight = self._land(token)
         if flight is not None:
-            flight.on_applied(now)
+            try:
+                flight.on_applied(now)
+            except Exception as error:  # noqa: BLE001  # contained: see `faults`
+                self._contain_flight(now, flight, "a record was applied", error)
             self.drain(now, flight.group)
 
     def dropped(self, now: Now, token: int, code: Code) -> None:
         """A proposed batch did not get in."""
         flight = self._land(token)
         if flight is not None:
-            flight.on_dropped(now, client_code(code))
+            try:
+                flight.on_dropped(now, client_code(code))
+            except Exception as error:  # noqa: BLE001  # contained: see `faults`
+                self._contain_flight(now, flight, "a record was dropped", error)
+            self.drain(now, flight.group)
+
+    def unprovable(self, now: Now, token: int, error: Exception) -> None:
+        """A batch must not be proposed: whoever waits for it is told -1, and its group starts again from the log."""
+        flight = self._land(token)
+        if flight is not None:
+            self._contain_flight(now, flight, "the proof of a record", error)
             self.drain(now, flight.group)
 
     def drain(self, now: Now, group: str) -> None:
@@ -141,15 +158,24 @@ class Core:
             if head.request is not None:
                 self._handle(now, head.ticket, head.request)
             elif head.call is not None:
-                head.call(now)
+                self._make(now, group, head.call)
         if not lane.exclusive:
             deferred, lane.deferred = lane.deferred, []
             for timer in deferred:
                 if timer.at_ms is not None:
                     self.deadlines.arm(timer, timer.at_ms)
-        if lane.free():
+        self._drop_if_free(lane)
+
+    def _make(self, now: Now, group: str, call: Callable[[Now], None]) -> None:
+        try:
+            call(now)
+        except Exception as error:  # noqa: BLE001  # contained: see `faults`
+            self.contain(now, "a job about its group", group, error)
+
+    def _drop_if_free(self, lane: Lane) -> None:
+        if lane.free() and self.lanes.get(lane.group) is lane:
             self.deadlines.cancel(lane.timer)
-            del self.lanes[group]
+            del self.lanes[lane.group]
 
     def defers(self, timer: Timer) -> bool:
         """True: the group has a membership record in flight, and the timer comes back after it."""
@@ -172,6 +198,52 @@ class Core:
             self.deadlines.cancel(timer)
         for timer in (live.join_timer, live.sync_timer, live.owed_timer):
             self.deadlines.cancel(timer)
+
+    def contain(self, now: Now, during: str, group: str, error: Exception) -> None:
+        """An error escaped a handler of `group` ("": of none): keep it for the log, and forget what is volatile of the
+        group, which may be half changed."""
+        self.stats.faults += 1
+        if len(self.faults) < limits.FAULTS_KEPT:
+            self.faults.append(Fault(during, group, error))
+        if group:
+            self._isolate(now, group)
+
+    def answer_once(self, ticket: int, answer: GroupAnswer) -> None:
+        """Unless this very call has answered it already: what failed half-way may have."""
+        if not any(isinstance(effect, Answer) and effect.ticket == ticket for effect in self._effects):
+            self.answer(ticket, answer)
+
+    def _contain_flight(self, now: Now, flight: Flight, during: str, error: Exception) -> None:
+        for ticket, request in flight.asked:
+            self.answer_once(ticket, refusal(request, Code.UNKNOWN_SERVER_ERROR))
+        self.contain(now, during, flight.group, error)
+
+    def _isolate(self, now: Now, group: str) -> None:
+        """As if leadership of this one group had ended: who waits is answered 16, its records in flight take effect
+        without a word, and the next request wakes it from what is stored."""
+        code = Code.NOT_COORDINATOR
+        for token, flight in [(t, f) for t, f in self._flights.items() if f.group == group]:
+            self._flights[token] = Flight(group, flight.exclusive, (), _nothing, _ignored)
+            with suppress(Exception):  # of state that is thrown away next
+                flight.on_dropped(now, code)
+            for ticket, request in flight.asked:
+                self.answer_once(ticket, refusal(request, code))
+        live = self.lives.get(group)
+        if live is not None:
+            if live.phase is not None:
+                for parked in live.phase.parked.values():
+                    self.answer_once(parked.ticket, refusal(parked.request, code))
+            for ticket, sync in live.syncs.values():
+                self.answer_once(ticket, refusal(sync, code))
+            self.forget(live)
+        lane = self.lanes.get(group)
+        if lane is not None:
+            for waiting in lane.waiting:
+                if waiting.request is not None:
+                    self.answer_once(waiting.ticket, refusal(waiting.request, code))
+            lane.waiting = deque(waiting for waiting in lane.waiting if waiting.call is not None)
+            lane.deferred.clear()
+            self._drop_if_free(lane)
 
     def abandon(self) -> None:
         """Leadership is over: answer everybody who still waits with 16 and forget everything volatile."""
@@ -211,3 +283,11 @@ class Core:
             assert lane.shared > 0
             lane.shared -= 1
         return flight
+
+
+def _nothing(_: Now) -> None:
+    """Whoever asked was answered when the group was isolated."""
+
+
+def _ignored(_: Now, __: Code) -> None:
+    """As `_nothing`."""

@@ -107,6 +107,10 @@ class Shard(Protocol):
         """Leadership is gone: answer every parked request with 16, forget all volatile state."""
         ...
 
+    def unprovable(self, now: Now, token: int, error: Exception) -> list[Effect]:
+        """An `Append` that `proof.proven_batch` refused was not proposed."""
+        ...
+
     def topic_deleted(self, now: Now, topic_id: bytes) -> list[Effect]:
         """Positive evidence from the controller log (decision 27): tombstone the offsets committed under this id."""
         ...

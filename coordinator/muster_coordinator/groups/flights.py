@@ -71,9 +71,10 @@ class Waiting(NamedTuple):
 class Lane:
     """What one group has in flight."""
 
-    __slots__ = ("deferred", "exclusive", "shared", "timer", "waiting")
+    __slots__ = ("deferred", "exclusive", "group", "shared", "timer", "waiting")
 
     def __init__(self, group: str) -> None:
+        self.group = group
         self.exclusive = 0
         self.shared = 0
         self.waiting: deque[Waiting] = deque()

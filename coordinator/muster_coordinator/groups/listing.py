@@ -27,7 +27,8 @@ class Listing:
             names = {}
         else:
             names = dict.fromkeys([*state.groups, *core.lives, *state.offsets.groups(), *state.pending.groups()])
-        self._ticket = ticket
+        self.ticket = ticket
+        self.request = request
         self._states = {name.lower() for name in request.states}
         self._names = iter(names)
         self._found: list[ListedGroup] = []
@@ -43,8 +44,8 @@ class Listing:
             budget -= 1
             if not budget:
                 return Step.MORE
-        del core.listings[self._ticket]
-        core.answer(self._ticket, ListGroupsAnswer(Code.NONE, tuple(self._found)))
+        del core.listings[self.ticket]
+        core.answer(self.ticket, ListGroupsAnswer(Code.NONE, tuple(self._found)))
         return Step.DONE
 
 

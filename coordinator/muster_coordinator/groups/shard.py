@@ -22,12 +22,14 @@ from muster_coordinator.groups.deadlines import Timer, TimerKind
 from muster_coordinator.groups.describe import describe
 from muster_coordinator.groups.effects import AppliedBatch, CheckpointBody, CheckpointImage, Effect, Now, Shard
 from muster_coordinator.groups.expiry import expiry_sweep
+from muster_coordinator.groups.faults import Fault
 from muster_coordinator.groups.fetch import fetch, fetched
 from muster_coordinator.groups.group_delete import delete_group
 from muster_coordinator.groups.heartbeat import heartbeat, heartbeat_at_once
 from muster_coordinator.groups.join import join
 from muster_coordinator.groups.leave import leave
-from muster_coordinator.groups.listing import list_groups
+from muster_coordinator.groups.listing import Listing, list_groups
+from muster_coordinator.groups.live_group import LiveGroup
 from muster_coordinator.groups.offset_delete import delete_offsets
 from muster_coordinator.groups.replay import replay_batch
 from muster_coordinator.groups.requests import (
@@ -53,7 +55,8 @@ from muster_coordinator.ports import Rand
 
 
 class GroupShard:
-    """One partition's groups. One thread; no method blocks, sleeps or raises for what a client sends."""
+    """One partition's groups. One thread; no method blocks, sleeps or raises for what a client sends: what escapes a
+    handler all the same is contained (`faults`)."""
 
     def __init__(self, config: ShardConfig, rand: Rand) -> None:
         self._core = Core(config, rand, self._judge)
@@ -79,6 +82,18 @@ class GroupShard:
         self._now_ms = now.monotonic_ms
         self._core.dropped(now, token, code)
         return self._core.take_effects()
+
+    def unprovable(self, now: Now, token: int, error: Exception) -> list[Effect]:
+        """A batch failed its proof (`proof`): it is not in the log."""
+        self._now_ms = now.monotonic_ms
+        self._core.unprovable(now, token, error)
+        return self._core.take_effects()
+
+    def take_faults(self) -> list[Fault]:
+        """Contained errors that were not told yet; see `faults`."""
+        core = self._core
+        faults, core.faults = core.faults, []
+        return faults
 
     def image(self) -> CheckpointImage:
         """O(groups) pointer copies."""
@@ -140,12 +155,18 @@ class GroupShard:
     def heartbeat_at_once(self, now_ms: int, request: Heartbeat) -> Code | None:
         """The answer that `handle` would give, without a ticket or an effect; None: ask `handle`."""
         core = self._core
-        return None if core.term is None else heartbeat_at_once(core, now_ms, request)
+        try:
+            return None if core.term is None else heartbeat_at_once(core, now_ms, request)
+        except Exception:  # noqa: BLE001  # `handle` meets it again, and contains it
+            return None
 
     def fetched(self, request: OffsetFetch) -> OffsetFetchAnswer | None:
         """The answer that `handle` would give, without a ticket or an effect; None: ask `handle`."""
         core = self._core
-        return None if core.term is None else fetched(core, request)
+        try:
+            return None if core.term is None else fetched(core, request)
+        except Exception:  # noqa: BLE001  # `handle` meets it again, and contains it
+            return None
 
     def next_deadline_ms(self) -> int | None:
         """When `on_timer` should be called; at or before the time of the last call means: at the next gap."""
@@ -209,6 +230,17 @@ class GroupShard:
     # Dispatch.
 
     def _judge(self, now: Now, ticket: int, request: GroupRequest) -> None:
+        """Also what waited for its group's record comes here."""
+        try:
+            self._dispatch(now, ticket, request)
+        except Exception as error:  # noqa: BLE001  # contained: see `faults`
+            core = self._core
+            core.answer_once(ticket, refusal(request, Code.UNKNOWN_SERVER_ERROR))
+            core.listings.pop(ticket, None)
+            group = "" if isinstance(request, ListGroups) else request.group
+            core.contain(now, type(request).__name__, group, error)
+
+    def _dispatch(self, now: Now, ticket: int, request: GroupRequest) -> None:
         core = self._core
         match request:
             case Heartbeat():
@@ -233,10 +265,16 @@ class GroupShard:
                 delete_group(core, now, ticket, request)
 
     def _fire(self, now: Now, timer: Timer) -> None:
-        core = self._core
-        live = core.lives.get(timer.group)
+        live = self._core.lives.get(timer.group)
         if live is None:
             return
+        try:
+            self._act_on(now, live, timer)
+        except Exception as error:  # noqa: BLE001  # contained: see `faults`
+            self._core.contain(now, f"a timer, {timer.kind.name}", timer.group, error)
+
+    def _act_on(self, now: Now, live: LiveGroup, timer: Timer) -> None:
+        core = self._core
         if timer is live.join_timer:
             rebalance.on_join_timer(core, now, live)
         elif timer is live.sync_timer:
@@ -251,15 +289,26 @@ class GroupShard:
         core = self._core
         waiting = [timer for timer in timers if not core.defers(timer)]
         live = core.lives.get(group)
-        if live is not None and waiting:
+        if live is None or not waiting:
+            return
+        try:
             expulsion.expire(core, now, live, waiting)
+        except Exception as error:  # noqa: BLE001  # contained: see `faults`
+            core.contain(now, "sessions that ended", group, error)
 
     def _run_job(self, now: Now) -> None:
         core = self._core
         if not core.jobs:
             return
         job = core.jobs.popleft()
-        if job.step(core, now) is Step.MORE:
+        try:
+            step = job.step(core, now)
+        except Exception as error:  # noqa: BLE001  # contained: see `faults`
+            if isinstance(job, Listing) and core.listings.pop(job.ticket, None) is not None:
+                core.answer(job.ticket, refusal(job.request, Code.UNKNOWN_SERVER_ERROR))
+            core.contain(now, f"a job, {type(job).__name__}", "", error)
+            return
+        if step is Step.MORE:
             core.jobs.append(job)
 
 

@@ -26,6 +26,8 @@ class ShardStats:
     sessions_expired: int = 0
     requests_refused_waiting: int = 0
     """Answered 15 because too many waited for one group's record."""
+    faults: int = 0
+    """Errors of ours that cost a request and its group's volatile state (`faults`)."""
 
 
 class GroupView(NamedTuple):

@@ -24,7 +24,10 @@ class WarmUp:
             group = self._groups.popleft()
             stored = core.state.groups.get(group)
             if stored is not None and stored.state is not State.EMPTY and group not in core.lives:
-                waking.wake(core, now, group)
+                try:
+                    waking.wake(core, now, group)
+                except Exception as error:  # noqa: BLE001  # contained: the other groups are woken all the same
+                    core.contain(now, "waking a stored group", group, error)
                 budget -= _WORK_PER_MEMBER * (2 + stored.member_count)
             budget -= 1
         return Step.DONE

@@ -18,7 +18,7 @@ from muster_coordinator.controller.machine import ControllerMachine
 from muster_coordinator.errors import Corruption
 from muster_coordinator.groups.shard import GroupShard
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, GroupNo
-from muster_coordinator.ports import Disk, Loop, Rand
+from muster_coordinator.ports import Disk, Loop, Notice, Rand, unnoticed
 from muster_coordinator.replica import staging
 from muster_coordinator.replica.checkpoints import Checkpoints, Stateful
 from muster_coordinator.replica.controller_group import ControllerGroup
@@ -65,8 +65,10 @@ class Hosting:
         record: ClusterRecord,
         *,
         born: Callable[[RaftGroup], None],
+        notice: Notice = unnoticed,
     ) -> None:
         """`born` is told of the groups of new topics, not of those that a start finds."""
+        self._notice = notice
         self._born = born
         self._settings = settings
         self._loop = loop
@@ -166,6 +168,7 @@ class Hosting:
                 shard,
                 timing=self._settings.timing,
                 proposal_timeout_ms=self._settings.proposal_timeout_ms,
+                notice=self._notice,
             )
             if recovery.body is not None:
                 machine.restore(recovery.body)

@@ -15,7 +15,7 @@ from muster_coordinator.controller.image import ClusterImage
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartbeat, refusal
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo
-from muster_coordinator.ports import Disk, Loop, PeerNet, Rand
+from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Rand, unnoticed
 from muster_coordinator.replica import payloads
 from muster_coordinator.replica.bootstrap import Expectation, Formation, Fresh
 from muster_coordinator.replica.controller_client import ControllerClient
@@ -40,7 +40,10 @@ REGISTER_RETRY_MS = 500
 class Node:
     """Implements `surface.Surface` and `ports.PeerSink`. All calls on the loop."""
 
-    def __init__(self, settings: NodeSettings, loop: Loop, disk: Disk, net: PeerNet, rand: Rand) -> None:
+    def __init__(
+        self, settings: NodeSettings, loop: Loop, disk: Disk, net: PeerNet, rand: Rand, notice: Notice = unnoticed
+    ) -> None:
+        self._notice = notice
         self.settings = settings
         self.loop = loop
         self.rand = rand
@@ -99,7 +102,15 @@ class Node:
     def _formed(self, record: ClusterRecord) -> None:
         assert self.founding is not None
         hosting = Hosting(
-            self.settings, self.loop, self._disk, self.rand, self.host, self.identity, record, born=self._born
+            self.settings,
+            self.loop,
+            self._disk,
+            self.rand,
+            self.host,
+            self.identity,
+            record,
+            born=self._born,
+            notice=self._notice,
         )
         self.hosting = hosting
         self._client = ControllerClient(self.loop, self._net, self.broker, self.host.leaders, hosting.controller)

@@ -18,8 +18,10 @@ from functools import partial
 
 from muster_coordinator import limits
 from muster_coordinator.context import RequestContext
-from muster_coordinator.errors import Code
+from muster_coordinator.errors import Code, ends_process
 from muster_coordinator.groups.effects import Answer, Append, CheckpointBody, CheckpointImage, Effect, Now
+from muster_coordinator.groups.faults import Unprovable
+from muster_coordinator.groups.proof import proven_batch
 from muster_coordinator.groups.requests import (
     READS,
     GroupAnswer,
@@ -31,10 +33,9 @@ from muster_coordinator.groups.requests import (
     refusal,
 )
 from muster_coordinator.groups.shard import GroupShard
-from muster_coordinator.ports import Loop
+from muster_coordinator.ports import Loop, Notice, unnoticed
 from muster_coordinator.raft.messages import Entry, EntryKind, Refused
 from muster_coordinator.raft.timing import Timing
-from muster_coordinator.records.batch import encode_batch
 from muster_coordinator.replica.deadlines import Deadlines, Due
 from muster_coordinator.replica.leaders import Leaders
 from muster_coordinator.replica.parking import AnswerCall, Parking
@@ -43,6 +44,8 @@ from muster_coordinator.replica.raft_group import RaftGroup
 
 TIMER_RETRY_MS = 100
 """Timers of a leader that has not heard a quorum lately look again after this time (decision 7)."""
+LOGGED_CHARS_MAX = 256
+"""Of a name that a client chose."""
 MAY_WAIT_LONG = (JoinGroup, SyncGroup)
 """Requests that wait for other members, not only for the log."""
 
@@ -60,6 +63,7 @@ class ShardGroup:
         *,
         timing: Timing,
         proposal_timeout_ms: int,
+        notice: Notice = unnoticed,
     ) -> None:
         self._loop = loop
         self._deadlines = deadlines
@@ -79,9 +83,11 @@ class ShardGroup:
         """(deadline, ticket, request) of changes, oldest first"""
         self._late_due = Due(self._expire_answers)
         self._resigning = False
+        self._notice = notice
         self._unsent: deque[Answer] = deque()
         """What this turn had no time for; everything they promise is applied."""
         self.requests = 0
+        self._faults_told = 0
 
     # -- requests --------------------------------------------------------------------------------------------------
 
@@ -123,10 +129,10 @@ class ShardGroup:
             if answer is None:
                 self._handle(request, done)
             else:
-                done(answer)
+                self._hand_over(done, answer)
         else:
             code = Code.COORDINATOR_NOT_AVAILABLE if self.group.leads else Code.NOT_COORDINATOR
-            done(refusal(request, code))
+            self._hand_over(done, refusal(request, code))
 
     def _handle(self, request: GroupRequest, done: AnswerCall) -> None:
         self._ticket += 1
@@ -146,7 +152,7 @@ class ShardGroup:
             _, ticket, request = late.popleft()
             done = self._open.pop(ticket, None)
             if done is not None:
-                done(refusal(request, Code.COORDINATOR_NOT_AVAILABLE))
+                self._hand_over(done, refusal(request, Code.COORDINATOR_NOT_AVAILABLE))
         # Answered ones in front would keep the deadline early.
         while late and late[0][1] not in self._open:
             late.popleft()
@@ -158,8 +164,12 @@ class ShardGroup:
         """Carry out effects, and those that refusals bring: proposals now, and as many answers as fit into a turn."""
         if len(effects) == 1 and isinstance(effects[0], Answer) and not self._unsent:
             self._answer(effects[0])  # nearly every heartbeat
+            if self.shard.stats.faults != self._faults_told:
+                self._tell_faults()
             return
         work = deque(effects)
+        if self.shard.stats.faults != self._faults_told:
+            self._tell_faults()
         budget = limits.GROUP_ANSWERS_PER_TURN
         while work:
             effect = work.popleft()
@@ -172,6 +182,20 @@ class ShardGroup:
                 if not self._unsent:
                     self._loop.call_soon(self._answer_more)
                 self._unsent.append(effect)
+
+    def _tell_faults(self) -> None:
+        assert self.group is not None
+        self._faults_told = self.shard.stats.faults
+        for fault in self.shard.take_faults():
+            self._notice(
+                "a request failed for a fault of this coordinator",
+                {
+                    "raft_group": int(self.group.number),
+                    "during": fault.during,
+                    "consumer_group": fault.group[:LOGGED_CHARS_MAX],
+                },
+                fault.error,
+            )
 
     def _answer_more(self) -> None:
         for _ in range(min(limits.GROUP_ANSWERS_PER_TURN, len(self._unsent))):
@@ -186,22 +210,29 @@ class ShardGroup:
         if self._resigning:
             self._answer_when_leader_known(done, effect.answer)
         else:
-            done(effect.answer)
+            self._hand_over(done, effect.answer)
+
+    def _hand_over(self, done: AnswerCall, answer: GroupAnswer) -> None:
+        """Whoever asked makes an answer of it; an error in that is not this shard's."""
+        try:
+            done(answer)
+        except Exception as error:
+            if ends_process(error):
+                raise
+            self._notice("an answer could not be made", {"answer": type(answer).__name__}, error)
 
     def _answer_when_leader_known(self, done: AnswerCall, answer: GroupAnswer) -> None:
         assert self.group is not None
-        self._leaders.when_known(self.group.number, limits.COORDINATOR_LOOKUP_WAIT_MS, lambda: done(answer))
+        self._leaders.when_known(
+            self.group.number, limits.COORDINATOR_LOOKUP_WAIT_MS, lambda: self._hand_over(done, answer)
+        )
 
     def _append(self, effect: Append) -> list[Effect]:
         assert self.group is not None
-        batch = encode_batch(
-            effect.records,
-            timestamp_ms=effect.timestamp_ms,
-            producer_id=effect.producer_id,
-            producer_epoch=effect.producer_epoch,
-            transactional=effect.transactional,
-            control=effect.control,
-        )
+        try:
+            batch = proven_batch(effect)
+        except Unprovable as error:
+            return self.shard.unprovable(self._now(), effect.token, error)
         refused = self.group.propose(EntryKind.NORMAL, batch, effect.token)
         if refused is None:
             return []

@@ -26,7 +26,7 @@ from typing_extensions import override
 
 from muster_coordinator import limits
 from muster_coordinator.errors import EnvironmentFault
-from muster_coordinator.ports import Clock
+from muster_coordinator.ports import Clock, Notice, unnoticed
 from muster_coordinator.runtime.turns import Turns
 from muster_coordinator.wire.codecs import preload
 from muster_coordinator.wire.connection import Connection, Handle, State
@@ -90,7 +90,9 @@ class ClientListener:
         handle: Handle,
         heartbeat_at_once: HeartbeatAtOnce = never_at_once,
         client_limits: ClientLimits | None = None,
+        notice: Notice = unnoticed,
     ) -> None:
+        self.notice = notice
         self.loop = loop
         self.clock = clock
         self.name = name
@@ -239,6 +241,7 @@ class _Client(asyncio.Protocol):
             clock=listener.clock,
             handle=listener.handle,
             heartbeat_at_once=listener.heartbeat_at_once,
+            notice=listener.notice,
             wake=self._wake,
         )
         self._idle_timer = listener.loop.call_later(listener.limits.idle_ms / 1000, self._check_idle)

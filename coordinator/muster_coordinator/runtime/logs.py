@@ -19,6 +19,8 @@ from typing_extensions import override
 
 QUEUE_RECORDS_MAX = 10_000
 MESSAGE_CHARS_MAX = 8_192
+ERROR_CHARS_MAX = 32_768
+"""Of a traceback, the end: an error may quote what a client sent."""
 _PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 """What every record has; everything else came in by `extra=`."""
 
@@ -44,7 +46,7 @@ class JsonFormatter(logging.Formatter):
             if key not in _PLAIN:
                 line[key] = value
         if record.exc_info and record.exc_info[0] is not None:
-            line["error"] = "".join(traceback.format_exception(*record.exc_info))
+            line["error"] = "".join(traceback.format_exception(*record.exc_info))[-ERROR_CHARS_MAX:]
         return json.dumps(line, default=str, ensure_ascii=False)
 
 

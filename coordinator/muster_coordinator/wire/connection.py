@@ -7,7 +7,7 @@ Fetch) may ask to be told when something else queues up behind it (docs/adr/0007
 before is answered on the spot when nothing stands in line (docs/adr/0012). Reading stops at
 `limits.PIPELINED_REQUESTS_MAX` unanswered requests or `limits.CONNECTION_UNSENT_BYTES_MAX` unsent bytes. Sizes are
 checked before anything is buffered for a frame (decision 24). Bytes that are no request fail the connection: `failure`
-says why and the driver closes it.
+says why and the driver closes it. So does a request or an answer that meets an error of ours: the others go on.
 
 State (decision 12): a connection of a listener that wants authentication starts in UNAUTHENTICATED, where only
 ApiVersions and the SASL requests are parsed at all; no such mechanism exists yet, so those connections cannot get
@@ -21,9 +21,9 @@ from enum import Enum
 
 from muster_coordinator import limits
 from muster_coordinator.context import RequestContext
-from muster_coordinator.errors import Code, WireError
+from muster_coordinator.errors import Code, WireError, ends_process
 from muster_coordinator.groups.requests import Heartbeat
-from muster_coordinator.ports import Clock
+from muster_coordinator.ports import Clock, Notice, unnoticed
 from muster_coordinator.wire.codecs import BAD_BYTES
 from muster_coordinator.wire.fairness import subject_of
 from muster_coordinator.wire.header import FIRST_BYTES, ClientId, read_first
@@ -88,10 +88,17 @@ class Exchange:
             self.frame = answer
         else:
             route = self.route
-            frame = route.start_answer(self._correlation)
-            route.encode(frame, answer)
-            _PACK_SIZE_INTO(frame, 0, len(frame) - _SIZE_BYTES)
-            self.frame = frame
+            try:
+                frame = route.start_answer(self._correlation)
+                route.encode(frame, answer)
+                _PACK_SIZE_INTO(frame, 0, len(frame) - _SIZE_BYTES)
+                self.frame = frame
+            except Exception as error:
+                if ends_process(error):
+                    raise
+                # What it promises is done and stays done; this client alone is not told.
+                self._connection.contain("an answer could not be written", route.api, route.version, error)
+                self.frame = CLOSE
         self._connection.answered()
 
     def on_close(self, call: Callable[[], None]) -> None:
@@ -128,7 +135,7 @@ class Connection:
 
     __slots__ = (
         "_buffered", "_chunks", "_client_host", "_client_id", "_clock", "_handle", "_heartbeat_at_once", "_line",
-        "_listener", "_needed", "_ready", "_repeated", "_unsent", "_wake", "connection_id",
+        "_listener", "_needed", "_notice", "_ready", "_repeated", "_unsent", "_wake", "connection_id",
         "failure", "last_request_ms", "patient", "requests", "state",
     )  # fmt: skip
 
@@ -142,6 +149,7 @@ class Connection:
         handle: Handle,
         wake: Callable[[], None],
         heartbeat_at_once: HeartbeatAtOnce = never_at_once,
+        notice: Notice = unnoticed,
         authenticated: bool = True,
     ) -> None:
         self.connection_id = connection_id
@@ -159,6 +167,7 @@ class Connection:
         self._heartbeat_at_once = heartbeat_at_once
         self._repeated: RepeatedHeartbeat | None = None
         self._wake = wake
+        self._notice = notice
         self._chunks: list[bytes] = []
         self._buffered = 0
         self._needed = _SIZE_BYTES
@@ -336,6 +345,10 @@ class Connection:
             request, end = route.decode(frame, body, context)
         except BAD_BYTES as error:
             raise WireError(f"request ends early or is no UTF-8: {error}") from error
+        except WireError:
+            raise
+        except Exception as error:
+            raise self._failed_by(api, version, error) from error
         if end > stop:
             raise WireError("request is longer than its frame")
         if self.patient:
@@ -345,7 +358,21 @@ class Connection:
             self._remember(data, pos - _SIZE_BYTES, stop, route, request)
         exchange = Exchange(self, route, correlation)
         self._line.append(exchange)
-        self._handle(context, request, exchange)
+        try:
+            self._handle(context, request, exchange)
+        except Exception as error:
+            raise self._failed_by(api, version, error) from error
+
+    def _failed_by(self, api: int, version: int, error: Exception) -> Exception:
+        """What a request met that is no fault of its bytes: the end of this connection, or of the process."""
+        if ends_process(error):
+            return error
+        self.contain("a request met an error of this replica", api, version, error)
+        return WireError("its request met an error of ours, see the log")
+
+    def contain(self, what: str, api: int, version: int, error: Exception) -> None:
+        """An error of ours that this connection alone pays for."""
+        self._notice(what, {"api": api, "version": version, "peer": self._client_host}, error)
 
     def _remember(self, data: bytes, pos: int, stop: int, route: Route, request: Heartbeat) -> None:
         if self._heartbeat_at_once is not never_at_once and RepeatedHeartbeat.remembers(stop - pos):
