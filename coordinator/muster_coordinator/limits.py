@@ -39,6 +39,9 @@ CLIENTS_CLOSE_MS = 2_000
 """A stopping listener closes its connections over this time (architecture "Drain")."""
 METADATA_LEADERLESS_WAIT_MS = 100
 """An answer that names a partition without leader waits this long: some clients ask again without any pause."""
+METADATA_NEW_PARTITION_WAIT_MS = 1_000
+"""As long as one of them has never had a leader, as far as is known here, the answer waits this long: a topic was just
+made or this replica has just started, and some clients believe "no leader" until their next refresh, minutes later."""
 PRODUCE_TIMEOUT_MS_MAX = 30_000
 """Longest wait of a Produce for its quorum, whatever timeoutMs says; clients default to 30 s."""
 ADMIN_TIMEOUT_MS_MAX = 60_000

@@ -2,12 +2,13 @@
 
 import heapq
 from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import replace
 from random import Random
 from types import MappingProxyType
 from typing import TypeVar
 
 from muster_coordinator.context import RequestContext
-from muster_coordinator.controller.commands import Command, CommandResult
+from muster_coordinator.controller.commands import AddPartitions, Command, CommandResult, CreateTopic
 from muster_coordinator.controller.image import (
     OFFSETS_TOPIC,
     Broker,
@@ -260,6 +261,10 @@ class FakeSurface:
         self.on_image_question: Callable[[], bool] = lambda: True
         """Whether the image is shown to be current; may change it first, as a late replica's does."""
         self.producer = 4_000
+        self.next_group = 1_000
+        self.elected = True
+        self.behind = False
+        """Commands are taken and not seen in the image here."""
         self.add_topic(
             topic(
                 OFFSETS_TOPIC,
@@ -364,7 +369,28 @@ class FakeSurface:
         self.command_deadlines.append(deadline_ms)
         result = self.on_command(command)
         if result is not None:
+            if result.error == 0 and not self.behind:
+                self.apply(command)
             done(result)
+
+    def apply(self, command: Command) -> None:
+        """What the image shows of a command that was taken. `elected` False: its partitions have no leaders yet."""
+        if isinstance(command, CreateTopic):
+            made = topic(command.name, command.partitions, first_group=self.next_group, topic_id=command.topic_id)
+            self.add_topic(made)
+            grown = made.partitions
+        elif isinstance(command, AddPartitions):
+            old = next(t for t in self.topics.values() if t.topic_id == command.topic_id)
+            more = topic(old.name, command.total - len(old.partitions), first_group=self.next_group)
+            grown = more.partitions
+            self.add_topic(more)
+            self.topics[old.name] = replace(old, partitions=old.partitions + grown)
+        else:
+            return
+        self.next_group += len(grown)
+        if not self.elected:
+            for partition in grown:
+                del self.leaders[partition.group]
 
     def producer_id(self, done: Callable[[int], None]) -> None:
         self.lookups.append("producer id")

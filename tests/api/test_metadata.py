@@ -8,7 +8,7 @@ from muster_coordinator import limits
 from muster_coordinator.api.authorize import Operation
 from muster_coordinator.wire.versions import Api
 
-from tests.api.fake_surface import CLUSTER_ID, FakeSurface, broker
+from tests.api.fake_surface import CLUSTER_ID, FakeSurface, broker, topic
 from tests.api.kafka_client import KafkaClient, code
 
 ORDERS_ID = UUID(bytes=b"orders----------")
@@ -180,6 +180,42 @@ def test_one_election_of_two_does_not_end_the_wait() -> None:
     surface.fake_loop.run(1)
     (answer,) = client.receive()
     assert [p.leader_id for p in answer.topics[0].partitions] == [2, -1, 2]
+
+
+def newborn(surface: FakeSurface, partitions: int) -> list[int]:
+    """The Raft groups of a topic `new` whose partitions have never had a leader."""
+    surface.add_topic(topic("new", partitions, first_group=300))
+    return [surface.leaders.pop(p.group) and p.group for p in surface.topics["new"].partitions]
+
+
+@pytest.mark.parametrize("asked", [[{"name": "new"}], None])
+def test_a_new_topic_is_told_when_all_its_partitions_have_leaders(asked: Any) -> None:
+    surface = FakeSurface()
+    groups = newborn(surface, 60)
+    client = KafkaClient(surface)
+    client.send(Api.METADATA, 12, topics=asked)
+    for group in groups:
+        surface.fake_loop.run(10)
+        assert client.receive() == []
+        surface.elect(group, group % 3, 1)
+    (answer,) = client.receive()
+    (new,) = [t for t in answer.topics if t.name == "new"]
+    assert [(code(p.error_code), p.leader_id) for p in new.partitions] == [(0, g % 3) for g in groups]
+
+
+def test_a_new_topic_without_leaders_is_told_as_that_in_the_end() -> None:
+    surface = FakeSurface()
+    newborn(surface, 2)
+    client = KafkaClient(surface)
+    client.send(Api.METADATA, 12, topics=[{"name": "new"}])
+    surface.fake_loop.run(limits.METADATA_NEW_PARTITION_WAIT_MS - 1)
+    assert client.receive() == []
+    surface.fake_loop.run(1)
+    (answer,) = client.receive()
+    told = [(code(p.error_code), p.leader_id, p.leader_epoch) for p in answer.topics[0].partitions]
+    assert names(answer) == [("new", 0)]
+    assert told == [(5, -1, -1)] * 2
+    assert surface.fake_loop.pending == 0
 
 
 def test_topics_with_leaders_are_answered_at_once_while_others_have_none() -> None:

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from muster_coordinator import limits
 from muster_coordinator.api.services import ApiSettings, TopicsMode
-from muster_coordinator.controller.commands import AddPartitions, CommandResult, CreateTopic, DeleteTopic
+from muster_coordinator.controller.commands import AddPartitions, Command, CommandResult, CreateTopic, DeleteTopic
 from muster_coordinator.controller.image import OFFSETS_TOPIC
 from muster_coordinator.wire.versions import Api
 
@@ -133,7 +133,7 @@ def test_replication_factors(factor: int, expected: int) -> None:
 def test_dead_brokers_count_as_registered() -> None:
     surface = FakeSurface()
     surface.dead |= {1, 2}
-    assert refusal(surface, replication_factor=3) == 0
+    assert refusal(surface, replication_factor=3, num_partitions=1) == 0
 
 
 @pytest.mark.parametrize(("partitions", "expected"), [(0, 37), (-2, 37), (10_000, 0), (10_001, 44)])
@@ -193,6 +193,93 @@ def test_a_promise_waits_for_the_controller() -> None:
     client = KafkaClient(surface)
     client.send(Api.CREATE_TOPICS, 7, topics=[wanted("new")], timeout_ms=5_000)
     assert client.receive() == []
+
+
+def unled(surface: FakeSurface) -> list[int]:
+    """The Raft groups of partitions without leader."""
+    groups = (p.group for t in surface.topics.values() for p in t.partitions)
+    return [group for group in groups if group not in surface.leaders]
+
+
+def test_new_topics_are_answered_when_all_their_partitions_have_leaders() -> None:
+    surface = FakeSurface()
+    surface.elected = False
+    client = KafkaClient(surface)
+    client.send(Api.CREATE_TOPICS, 7, topics=[wanted("a"), wanted("b", num_partitions=60)], timeout_ms=5_000)
+    for group in unled(surface):
+        surface.fake_loop.run(10)
+        assert client.receive() == []
+        surface.elect(group, 0, 1)
+    (answer,) = client.receive()
+    assert outcome(answer) == [("a", 0), ("b", 0)]
+
+
+def test_at_the_end_of_the_time_it_is_7_for_those_without_leaders_and_nothing_waits_on() -> None:
+    surface = FakeSurface()
+    surface.elected = False
+    client = KafkaClient(surface)
+    topics = [wanted("led"), wanted("late"), wanted("orders")]
+    client.send(Api.CREATE_TOPICS, 7, topics=topics, timeout_ms=700)
+    for partition in surface.topics["led"].partitions:
+        surface.elect(partition.group, 1, 1)
+    surface.fake_loop.run(699)
+    assert client.receive() == []
+    surface.fake_loop.run(1)
+    (answer,) = client.receive()
+    assert outcome(answer) == [("led", 0), ("late", 7), ("orders", 36)]
+    assert "made" in answer.topics[1].error_message
+    assert surface.fake_loop.pending == 0
+
+
+def test_a_replica_that_learns_of_the_topic_later_answers_later() -> None:
+    surface = FakeSurface()
+    taken: list[Command] = []
+    surface.on_command = lambda command: CommandResult(0, str(taken.append(command)))  # type: ignore[func-returns-value]
+    surface.behind = True
+    client = KafkaClient(surface)
+    client.send(Api.CREATE_TOPICS, 7, topics=[wanted("new")], timeout_ms=5_000)
+    surface.fake_loop.run(100)
+    assert client.receive() == []
+    surface.apply(taken[0])
+    surface.fake_loop.run(20)
+    assert outcome(client.receive()[0]) == [("new", 0)]
+
+
+def test_a_topic_that_is_deleted_at_once_was_created_all_the_same() -> None:
+    surface = FakeSurface()
+    surface.elected = False
+    client = KafkaClient(surface)
+    client.send(Api.CREATE_TOPICS, 7, topics=[wanted("brief")], timeout_ms=5_000)
+    gone = surface.topics.pop("brief")
+    surface.deleted_ids = frozenset([gone.topic_id])
+    for partition in gone.partitions:
+        surface.elect(partition.group, 0, 1)
+    surface.fake_loop.run(20)
+    assert outcome(client.receive()[0]) == [("brief", 0)]
+
+
+def test_a_leader_that_cannot_be_reached_is_none() -> None:
+    surface = FakeSurface()
+    surface.dead |= {1}
+    client = KafkaClient(surface)
+    client.send(Api.CREATE_TOPICS, 7, topics=[wanted("new")], timeout_ms=5_000)
+    surface.fake_loop.run(100)
+    assert client.receive() == []
+    surface.dead.clear()
+    surface.fake_loop.run(20)
+    assert outcome(client.receive()[0]) == [("new", 0)]
+
+
+def test_ten_thousand_partitions_cost_one_pass_over_them() -> None:
+    surface = FakeSurface()
+    surface.elected = False
+    client = KafkaClient(surface)
+    client.send(Api.CREATE_TOPICS, 7, topics=[wanted("wide", num_partitions=10_000)], timeout_ms=60_000)
+    surface.lookups.clear()
+    for group in unled(surface):
+        surface.elect(group, 0, 1)
+    assert outcome(client.receive()[0]) == [("wide", 0)]
+    assert surface.lookups.count("leadership") < 50_000
 
 
 def test_where_topics_are_not_ours_none_is_created() -> None:
@@ -300,6 +387,24 @@ def test_growth_that_cannot_be(asked: dict[str, Any], expected: int) -> None:
     surface = FakeSurface()
     assert grow(surface, asked) == [(asked["name"], expected)]
     assert surface.commands == []
+
+
+def test_growth_is_answered_when_the_new_partitions_have_leaders_or_with_7() -> None:
+    surface = FakeSurface()
+    surface.elected = False
+    client = KafkaClient(surface)
+    more = {"topics": [{"name": "orders", "count": 5, "assignments": None}], "timeout_ms": 1_000}
+    client.send(Api.CREATE_PARTITIONS, 3, **more)
+    assert client.receive() == []
+    for group in unled(surface):
+        surface.elect(group, 2, 1)
+    assert [code(r.error_code) for r in client.receive()[0].results] == [0]
+    more["topics"] = [{"name": "orders", "count": 6, "assignments": None}]
+    client.send(Api.CREATE_PARTITIONS, 3, **more)
+    surface.fake_loop.run(1_000)
+    (answer,) = client.receive()
+    assert [code(r.error_code) for r in answer.results] == [7]
+    assert "made" in answer.results[0].error_message
 
 
 def test_growth_repeated_is_42_validated_only_is_nothing_and_without_time_is_7() -> None:

@@ -1,5 +1,6 @@
 """CreateTopics: everything that can be judged from the request and the image, in Kafka's order; the controller log
-decides the rest.
+decides the rest. The answer waits until the new partitions have leaders, within the request's time-out; then it says 7,
+as Kafka does when a topic is made but not ready in time.
 
 A topic's replicas are all voters of the cluster until placement exists. So a replication factor between 1 and the
 number of brokers is taken and the answer says how many replicas there really are; a manual assignment is refused (39).
@@ -12,6 +13,7 @@ from typing import NamedTuple
 from muster_coordinator import limits
 from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.gather import Gather
+from muster_coordinator.api.leader_wait import Grown, LeaderWait, standing_of_grown
 from muster_coordinator.api.services import Services, TopicsMode
 from muster_coordinator.api.topic_entries import created_entries
 from muster_coordinator.context import RequestContext
@@ -36,6 +38,9 @@ class Created(NamedTuple):
     """What was, or would have been, created."""
 
 
+_TOO_LATE = Created(Code.REQUEST_TIMED_OUT, "the topic is made, but not all of its partitions have a leader yet")
+
+
 class CreateTopics:
     """Handler of CreateTopics v2-7."""
 
@@ -49,11 +54,19 @@ class CreateTopics:
         wanted = sum(max(0, topic.num_partitions) for topic in request.topics)
         topics = list({topic.name: topic for topic in request.topics}.values())
 
+        until_ms = self._services.surface.loop.monotonic_ms() + min(request.timeout_ms, limits.ADMIN_TIMEOUT_MS_MAX)
+
         def answered(created: list[Created]) -> None:
             entries = [_entry(topic.name, one, image) for topic, one in zip(topics, created, strict=True)]
             reply({"topics": entries})
 
-        gather: Gather[Created] = Gather(len(topics), answered)
+        def decided(created: list[Created]) -> None:
+            if request.validate_only:
+                answered(created)
+            else:
+                self._when_led(context, created, until_ms, answered)
+
+        gather: Gather[Created] = Gather(len(topics), decided)
         for index, topic in enumerate(topics):
             try:
                 if times[topic.name] > 1:
@@ -62,7 +75,7 @@ class CreateTopics:
             except ApiError as error:
                 gather.part(index)(Created(error.code, error.message))
                 continue
-            self._create(command, request, gather.part(index))
+            self._create(command, request, until_ms, gather.part(index))
 
     def _judge(self, context: RequestContext, topic: Value, image: ClusterImage | None, wanted: int) -> CreateTopic:
         """The command for one topic, or ApiError with the first thing that is wrong."""
@@ -121,7 +134,7 @@ class CreateTopics:
             if topic_id != EMPTY_ID and topic_id not in image.names_by_id and topic_id not in image.deleted_topic_ids:
                 return topic_id
 
-    def _create(self, command: CreateTopic, request: Value, done: Callable[[Created], None]) -> None:
+    def _create(self, command: CreateTopic, request: Value, until_ms: int, done: Callable[[Created], None]) -> None:
         if request.validate_only:
             done(Created(Code.NONE, None, command))
             return
@@ -133,9 +146,19 @@ class CreateTopics:
             code = Code(result.error)
             done(Created(code, result.message or None, command if code is Code.NONE else None))
 
+        self._services.surface.submit(command, deadline_ms=until_ms, done=decided)
+
+    def _when_led(
+        self, context: RequestContext, created: list[Created], until_ms: int, done: Callable[[list[Created]], None]
+    ) -> None:
+        grown = [Grown(c.topic_id, index) for _, _, c in created if c is not None for index in range(c.partitions)]
         surface = self._services.surface
-        wait_ms = min(request.timeout_ms, limits.ADMIN_TIMEOUT_MS_MAX)
-        surface.submit(command, deadline_ms=surface.loop.monotonic_ms() + wait_ms, done=decided)
+
+        def waited(late: list[Grown]) -> None:
+            ids = {one.topic_id for one in late}
+            done([_TOO_LATE if c.command is not None and c.command.topic_id in ids else c for c in created])
+
+        LeaderWait(surface, grown, standing_of_grown(surface, context.listener), until_ms, waited)
 
 
 def _judge_assignments(topic: Value, image: ClusterImage) -> None:

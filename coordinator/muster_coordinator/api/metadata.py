@@ -2,14 +2,14 @@
 
 leaderEpoch is the Raft term of the leadership, so it never goes back under one topic id (KIP-320). Topics are never
 created here: a typo must not make one. An answer that names a partition without leader waits up to
-`limits.METADATA_LEADERLESS_WAIT_MS` for one, since aiokafka asks again without any pause (about 1,500 times a second).
+`limits.METADATA_LEADERLESS_WAIT_MS` for one, since aiokafka asks again without any pause (about 1,500 times a second),
+and up to `limits.METADATA_NEW_PARTITION_WAIT_MS` when a partition has never had one.
 """
-
-from collections.abc import Callable
 
 from muster_coordinator import limits
 from muster_coordinator.api.authorize import CLUSTER, Operation, Resource, ResourceType
 from muster_coordinator.api.cluster_view import ClusterView
+from muster_coordinator.api.leader_wait import LeaderWait, standing_of_group
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.image import EMPTY_ID, Partition, Topic
@@ -25,12 +25,14 @@ _IDS = range(10, 12)
 
 
 class _Answer:
-    """One answer being made; remembers the first partition without leader."""
+    """One answer being made; remembers the partitions without leader."""
 
-    __slots__ = ("leaderless", "value")
+    __slots__ = ("leaderless", "unborn", "value")
 
     def __init__(self) -> None:
-        self.leaderless: GroupNo | None = None
+        self.leaderless: list[GroupNo] = []
+        self.unborn = False
+        """One of them has never had a leader."""
         self.value: dict[str, Value] = {}
 
 
@@ -43,32 +45,24 @@ class Metadata:
     def handle(self, context: RequestContext, version: int, request: Value, reply: Exchange) -> None:
         """At once when every partition asked for has a leader; else again when one is known, or after the wait."""
         answer = self._make(context, version, request)
-        if answer.leaderless is None:
+        if not answer.leaderless:
             reply(answer.value)
             return
         surface = self._services.surface
-        until_ms = surface.loop.monotonic_ms() + limits.METADATA_LEADERLESS_WAIT_MS
-
-        def last() -> None:
-            reply(self._make(context, version, request).value)
-
-        def again() -> None:
-            second = self._make(context, version, request)
-            if second.leaderless is None:
-                reply(second.value)
-            else:
-                surface.loop.call_at(until_ms, last)
-
-        self._when_known(answer.leaderless, again)
-
-    def _when_known(self, group: GroupNo, call: Callable[[], None]) -> None:
-        self._services.surface.when_leader_known(group, limits.METADATA_LEADERLESS_WAIT_MS, call)
+        wait_ms = limits.METADATA_NEW_PARTITION_WAIT_MS if answer.unborn else limits.METADATA_LEADERLESS_WAIT_MS
+        LeaderWait(
+            surface,
+            answer.leaderless,
+            standing_of_group(surface, context.listener),
+            surface.loop.monotonic_ms() + wait_ms,
+            lambda _: reply(self._make(context, version, request).value),
+        )
 
     def _make(self, context: RequestContext, version: int, request: Value) -> _Answer:
         answer = _Answer()
         image = self._services.surface.image()
         if image is None:
-            answer.leaderless = CONTROLLER_GROUP
+            answer.leaderless.append(CONTROLLER_GROUP)
             asked = request.topics or ()
             codes = [_topic(Code.LEADER_NOT_AVAILABLE, t.name or "", t.topic_id) for t in asked]
             answer.value = {"error_code": 0, "brokers": (), "topics": codes, "cluster_id": None, "controller_id": -1}
@@ -153,8 +147,9 @@ class Metadata:
     ) -> dict[str, Value]:
         leader = view.leader(partition.group)
         code = leader.code
-        if code is not Code.NONE and answer.leaderless is None:
-            answer.leaderless = partition.group
+        if code is not Code.NONE:
+            answer.leaderless.append(partition.group)
+            answer.unborn = answer.unborn or leader.epoch < 0
         if code is Code.LISTENER_NOT_FOUND and version < _LISTENER_ERROR_SINCE:
             code = Code.LEADER_NOT_AVAILABLE
         live = [voter for voter in partition.voters if view.alive(voter)]

@@ -1,4 +1,5 @@
-"""DeleteTopics and CreatePartitions. The offsets topic is not for administrators here: 44."""
+"""DeleteTopics and CreatePartitions. The offsets topic is not for administrators here: 44. New partitions are answered
+when they have leaders, or with 7 when the request's time is over, as new topics are."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -7,6 +8,7 @@ from typing import NamedTuple
 from muster_coordinator import limits
 from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.gather import Gather
+from muster_coordinator.api.leader_wait import Grown, LeaderWait, standing_of_grown
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import AddPartitions, Command, CommandResult, DeleteTopic
@@ -25,6 +27,8 @@ class Outcome(NamedTuple):
     message: str | None = None
     name: str | None = None
     topic_id: bytes = EMPTY_ID
+    grown: tuple[Grown, ...] = ()
+    """Partitions that were added."""
 
 
 class Doomed(NamedTuple):
@@ -99,11 +103,15 @@ class TopicsAdmin:
         once = list({topic.name: topic for topic in request.topics}.values())
         image = self._services.surface.image()
 
-        def answered(outcomes: list[Outcome]) -> None:
-            results = [{"name": o.name, "error_code": o.code, "error_message": o.message} for o in outcomes]
-            reply({"results": results})
+        surface = self._services.surface
+        until_ms = surface.loop.monotonic_ms() + min(request.timeout_ms, limits.ADMIN_TIMEOUT_MS_MAX)
 
-        gather: Gather[Outcome] = Gather(len(once), answered)
+        def decided(outcomes: list[Outcome]) -> None:
+            grown = [one for outcome in outcomes if outcome.code is Code.NONE for one in outcome.grown]
+            standing = standing_of_grown(surface, context.listener)
+            LeaderWait(surface, grown, standing, until_ms, lambda late: reply(_partitions_created(outcomes, late)))
+
+        gather: Gather[Outcome] = Gather(len(once), decided)
         for index, one in enumerate(once):
             done = gather.part(index)
             try:
@@ -119,7 +127,8 @@ class TopicsAdmin:
                 done(outcome)
             else:
                 command = AddPartitions(topic_id=topic.topic_id, total=one.count)
-                self._submit(command, request.timeout_ms, outcome, done)
+                grown = tuple(Grown(topic.topic_id, index) for index in range(len(topic.partitions), one.count))
+                self._submit(command, request.timeout_ms, outcome._replace(grown=grown), done)
 
     @staticmethod
     def _judge_growth(topic: Topic, one: Value) -> None:
@@ -148,6 +157,17 @@ class TopicsAdmin:
         surface = self._services.surface
         wait_ms = min(timeout_ms, limits.ADMIN_TIMEOUT_MS_MAX)
         surface.submit(command, deadline_ms=surface.loop.monotonic_ms() + wait_ms, done=decided)
+
+
+def _partitions_created(outcomes: list[Outcome], late: list[Grown]) -> Value:
+    unled = {one.topic_id for one in late}
+    results = []
+    for outcome in outcomes:
+        code, message = outcome.code, outcome.message
+        if outcome.grown and outcome.grown[0].topic_id in unled and code is Code.NONE:
+            code, message = Code.REQUEST_TIMED_OUT, "the partitions are made, but not all of them have a leader yet"
+        results.append({"name": outcome.name, "error_code": code, "error_message": message})
+    return {"results": results}
 
 
 def _deleted(outcome: Outcome) -> Value:
