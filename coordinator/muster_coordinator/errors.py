@@ -99,10 +99,15 @@ class CallerError(MusterError):
     """The caller's fault."""
 
 
+ERROR_MESSAGE_CHARS_MAX = 1_000
+"""A message that names what the caller sent is cut here: a name of 32,767 bytes and a word more fit no string."""
+
+
 class ApiError(CallerError):
     """A request that is answered with `code`."""
 
     def __init__(self, code: Code, message: str = "") -> None:
+        message = message[:ERROR_MESSAGE_CHARS_MAX]
         super().__init__(message or code.name)
         self.code = code
         self.message = message

@@ -283,3 +283,14 @@ def test_resources_named_twice_are_found_in_linear_time() -> None:
     answer = KafkaClient(surface).ask(Api.INCREMENTAL_ALTER_CONFIGS, 1, resources=resources)
     assert {code(r.error_code) for r in answer.responses} == {3}
     assert perf_counter() - started < 5
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_refused_name_of_any_length_is_answered(version: int) -> None:
+    """The message names it, and a string of Kafka's older versions has at most 32,767 bytes."""
+    surface = configured()
+    for name in ("x" * 32_767, "\u20ac" * 10_922):
+        resource = {"resource_type": TOPIC, "resource_name": "tuned", "configs": [change(name, 0, "1")]}
+        answer = KafkaClient(surface).ask(Api.INCREMENTAL_ALTER_CONFIGS, version, resources=[resource])
+        assert code(answer.responses[0].error_code) == 40
+    assert surface.commands == []

@@ -156,11 +156,34 @@ def assigned(*replicas: tuple[int, tuple[int, ...]], **more: Any) -> dict[str, A
         (assigned((0, (9,))), 39),
         (assigned((0, (1, 1))), 39),
         (assigned((0, ())), 39),
-        (assigned((0, (0, 1, 2))), 39),
+        (assigned((0, (0, 1, 2)), (1, (0, 1))), 39),
+        (assigned((0, (0, 1, 2)), (1, (0, 1, 2, 2))), 39),
+        (assigned((0, (0, 1, 2)), (2, (0, 1, 2))), 39),
+        (assigned((0, (0, 1, 2)), (0, (0, 1, 2))), 39),
+        (assigned((-1, (0, 1, 2)), (0, (0, 1, 2))), 39),
+        (assigned((0, (0, 1, -2))), 39),
     ],
 )
-def test_manual_assignments_are_refused(asked: dict[str, Any], expected: int) -> None:
+def test_manual_assignments_that_cannot_be_had_are_refused(asked: dict[str, Any], expected: int) -> None:
     assert refusal(FakeSurface(), **asked) == expected
+
+
+def test_manual_assignments_that_name_every_broker_are_taken_in_any_order() -> None:
+    surface = FakeSurface()
+    asked = assigned((2, (2, 0, 1)), (0, (0, 1, 2)), (1, (1, 0, 2)))
+    answer = create(surface, {"name": "new", **asked})
+    assert outcome(answer) == [("new", 0)]
+    assert (answer.topics[0].num_partitions, answer.topics[0].replication_factor) == (3, 3)
+    assert [c.partitions for c in surface.commands if isinstance(c, CreateTopic)] == [3]
+
+
+def test_partitions_of_assignments_and_defaults_count_towards_the_limit_of_a_request() -> None:
+    surface = FakeSurface()
+    by_hand = {"name": "a", **assigned(*((n, (0, 1, 2)) for n in range(limits.PARTITIONS_PER_REQUEST_MAX)))}
+    assert outcome(create(surface, by_hand, validate_only=True)) == [("a", 0)]
+    one_more = wanted("b", num_partitions=-1)
+    assert outcome(create(surface, by_hand, one_more)) == [("a", 44), ("b", 44)]
+    assert surface.commands == []
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
@@ -380,6 +403,9 @@ def test_a_topic_grows(version: int) -> None:
         ({"name": "orders", "count": 1}, 37),
         ({"name": "orders", "count": 10_004}, 44),
         ({"name": "orders", "count": 4, "assignments": [{"broker_ids": (0,)}]}, 39),
+        ({"name": "orders", "count": 4, "assignments": [{"broker_ids": (0, 1, 2)}] * 2}, 39),
+        ({"name": "orders", "count": 4, "assignments": [{"broker_ids": (0, 1, 1)}]}, 39),
+        ({"name": "orders", "count": 4, "assignments": []}, 39),
         ({"name": OFFSETS_TOPIC, "count": 99}, 44),
     ],
 )
@@ -387,6 +413,13 @@ def test_growth_that_cannot_be(asked: dict[str, Any], expected: int) -> None:
     surface = FakeSurface()
     assert grow(surface, asked) == [(asked["name"], expected)]
     assert surface.commands == []
+
+
+def test_a_topic_grows_by_assignments_that_name_every_broker() -> None:
+    surface = FakeSurface()
+    by_hand = [{"broker_ids": (2, 1, 0)}, {"broker_ids": (0, 1, 2)}]
+    assert grow(surface, {"name": "orders", "count": 5, "assignments": by_hand}) == [("orders", 0)]
+    assert surface.commands == [AddPartitions(topic_id=ORDERS_ID, total=5)]
 
 
 def test_growth_is_answered_when_the_new_partitions_have_leaders_or_with_7() -> None:

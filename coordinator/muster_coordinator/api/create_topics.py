@@ -3,7 +3,8 @@ decides the rest. The answer waits until the new partitions have leaders, within
 as Kafka does when a topic is made but not ready in time.
 
 A topic's replicas are all voters of the cluster until placement exists. So a replication factor between 1 and the
-number of brokers is taken and the answer says how many replicas there really are; a manual assignment is refused (39).
+number of brokers is taken and the answer says how many replicas there really are; a manual assignment is taken when it
+names every broker for each partition, else refused (39).
 """
 
 from collections import Counter
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from muster_coordinator import limits
+from muster_coordinator.api.assignments import judge_numbers, judge_replicas
 from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.gather import Gather
 from muster_coordinator.api.leader_wait import Grown, LeaderWait, standing_of_grown
@@ -51,7 +53,7 @@ class CreateTopics:
         """Each topic on its own; good ones of a half-bad request are created."""
         image = self._services.surface.image()
         times = Counter(topic.name for topic in request.topics)
-        wanted = sum(max(0, topic.num_partitions) for topic in request.topics)
+        wanted = sum(max(0, self._partitions(topic)) for topic in request.topics)
         topics = list({topic.name: topic for topic in request.topics}.values())
 
         until_ms = self._services.surface.loop.monotonic_ms() + min(request.timeout_ms, limits.ADMIN_TIMEOUT_MS_MAX)
@@ -93,14 +95,18 @@ class CreateTopics:
                 Code.INVALID_REPLICATION_FACTOR,
                 f"replication factor {topic.replication_factor} with {len(image.brokers)} brokers",
             )
-        partitions = topic.num_partitions
-        if partitions == _DEFAULT:
-            partitions = self._services.settings.num_partitions
+        partitions = self._partitions(topic)
         if partitions < 1:
             raise ApiError(Code.INVALID_PARTITIONS, f"{partitions} partitions cannot be")
         if wanted > limits.PARTITIONS_PER_REQUEST_MAX:
             raise ApiError(Code.POLICY_VIOLATION, f"more than {limits.PARTITIONS_PER_REQUEST_MAX} partitions")
         return CreateTopic(name=topic.name, topic_id=self._fresh_id(image), partitions=partitions, configs=configs)
+
+    def _partitions(self, topic: Value) -> int:
+        if topic.assignments:
+            return len(topic.assignments)
+        asked: int = topic.num_partitions
+        return self._services.settings.num_partitions if asked == _DEFAULT else asked
 
     @staticmethod
     def _judge_name(name: str, image: ClusterImage) -> None:
@@ -166,14 +172,8 @@ def _judge_assignments(topic: Value, image: ClusterImage) -> None:
         return
     if topic.num_partitions != _DEFAULT or topic.replication_factor != _DEFAULT:
         raise ApiError(Code.INVALID_REQUEST, "assignments exclude a number of partitions and a replication factor")
-    indexes = sorted(a.partition_index for a in topic.assignments)
-    if indexes != list(range(len(indexes))):
-        raise ApiError(Code.INVALID_REPLICA_ASSIGNMENT, "assignments must number the partitions from 0 without a gap")
-    for assignment in topic.assignments:
-        brokers = assignment.broker_ids
-        if not brokers or len(set(brokers)) < len(brokers) or not set(brokers) <= set(image.brokers):
-            raise ApiError(Code.INVALID_REPLICA_ASSIGNMENT, f"no valid replicas: {list(brokers)}")
-    raise ApiError(Code.INVALID_REPLICA_ASSIGNMENT, "replicas cannot be chosen: every broker holds every partition")
+    judge_numbers([assignment.partition_index for assignment in topic.assignments])
+    judge_replicas([assignment.broker_ids for assignment in topic.assignments], image)
 
 
 def _entry(name: str, one: Created, image: ClusterImage | None) -> Value:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from muster_coordinator import limits
+from muster_coordinator.api.assignments import judge_replicas
 from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.gather import Gather
 from muster_coordinator.api.leader_wait import Grown, LeaderWait, standing_of_grown
@@ -118,7 +119,8 @@ class TopicsAdmin:
                 if times[one.name] > 1:
                     raise ApiError(Code.INVALID_REQUEST, "the topic is named twice")
                 topic = self._existing(context, Operation.ALTER, one.name, image)
-                self._judge_growth(topic, one)
+                assert image is not None
+                self._judge_growth(topic, one, image)
             except ApiError as error:
                 done(Outcome(error.code, error.message, one.name))
                 continue
@@ -131,7 +133,7 @@ class TopicsAdmin:
                 self._submit(command, request.timeout_ms, outcome._replace(grown=grown), done)
 
     @staticmethod
-    def _judge_growth(topic: Topic, one: Value) -> None:
+    def _judge_growth(topic: Topic, one: Value, image: ClusterImage) -> None:
         have = len(topic.partitions)
         if one.count <= have:
             raise ApiError(
@@ -139,10 +141,14 @@ class TopicsAdmin:
             )
         if one.count - have > limits.PARTITIONS_PER_REQUEST_MAX:
             raise ApiError(Code.POLICY_VIOLATION, f"more than {limits.PARTITIONS_PER_REQUEST_MAX} partitions")
-        if one.assignments is not None:
+        if one.assignments is None:
+            return
+        if len(one.assignments) != one.count - have:
             raise ApiError(
-                Code.INVALID_REPLICA_ASSIGNMENT, "replicas cannot be chosen: every broker holds every partition"
+                Code.INVALID_REPLICA_ASSIGNMENT,
+                f"{one.count - have} partitions are to be added, {len(one.assignments)} are assigned",
             )
+        judge_replicas([assignment.broker_ids for assignment in one.assignments], image)
 
     # -- both
 
