@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest
 # Hundreds of replicas and clients are started here: each would compile our modules anew, as no installed one does.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test test-fast test-unit test-sim test-clients test-integration check fmt bench operator-bench sim clean \
+.PHONY: help setup run test test-fast test-unit test-fuzz fuzz test-sim test-clients test-integration check fmt bench operator-bench sim clean \
   test-compiled wheel test-pipeline pipeline-demo bench-pipeline k8s promtool image images e2e e2e-first e2e-api e2e-up e2e-in e2e-down \
   e2e-kind kind-up kind-in kind-down
 
@@ -21,6 +21,7 @@ help:
 	@echo "make test-fast  units, properties, scenarios (under 2 minutes)"
 	@echo "make check      ruff, mypy --strict, import contracts"
 	@echo "make sim SEEDS=1000   more simulated clusters"
+	@echo "make fuzz MINUTES=45  as many hostile requests to a replica as the time gives"
 	@echo "make e2e        a real Kubernetes node in a box, tests, gone again (root; builds Kubernetes once, 6 to 10 minutes)"
 	@echo "make e2e-first  of it what every change must pass: from nothing to a healthy group as the README says it"
 	@echo "make e2e-up, make e2e-in CMD='…', make e2e-down   keep such a node while you work (e2e/README.md)"
@@ -43,12 +44,21 @@ $(STAMP): pyproject.toml
 run: setup
 	$(BIN)/muster demo
 
-test: check test-unit test-sim test-clients test-integration test-pipeline
+test: check test-unit test-fuzz test-sim test-clients test-integration test-pipeline
 
 test-fast: test-unit
 
 test-unit: setup
-	$(PYTEST) tests -n 2 -m "not sim and not integration and not clients and not slow and not pipeline"
+	$(PYTEST) tests -n 2 -m "not sim and not integration and not clients and not slow and not pipeline and not fuzz"
+
+# 300,000 inputs to one replica on virtual time; `make fuzz` goes on for MINUTES.
+test-fuzz: setup
+	$(PYTEST) tests/fuzz -n 2 --dist worksteal -m fuzz
+
+MINUTES ?= 45
+
+fuzz: setup
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
 
 test-sim: setup
 	MUSTER_SIM_SEEDS=$(SEEDS) $(PYTEST) tests -m "sim"

@@ -54,6 +54,8 @@ FETCH_WAIT_MS_MAX = 60_000
 """Longest wait of a Fetch, whatever max_wait_ms says; clients ask for 500 ms, some for 5 s."""
 FETCH_RECHECK_MS = 25
 """A waiting Fetch with min_bytes above one counts again at most this often."""
+ERROR_MESSAGE_CHARS_MAX = 1_024
+"""Of the error message of an answer: it may quote what the client sent, and an old string holds 32,767 bytes."""
 NOTICE_WINDOW_MS = 60_000
 NOTICES_PER_WINDOW_MAX = 10
 """Log lines of one kind of notice in one window; the rest are counted (`runtime.notices`)."""

@@ -11,6 +11,7 @@ from functools import cache
 from operator import itemgetter
 from typing import Any
 
+from muster_coordinator import limits
 from muster_coordinator.wire.reader import FIXED
 from muster_coordinator.wire.schema import REQUIRED, Direction, Entity, Field, Value, schema
 
@@ -68,6 +69,13 @@ _SIZED: Mapping[tuple[str, bool], Write] = {
     ("bytes", True): write_compact,
     ("bytes", False): write_bytes,
 }
+
+
+def _brief(write: Write) -> Write:
+    def cut(out: bytearray, value: Value) -> None:
+        write(out, value if value is None else value[: limits.ERROR_MESSAGE_CHARS_MAX])
+
+    return cut
 
 
 def _never_null(write: Write, name: str) -> Write:
@@ -143,6 +151,8 @@ def _field_writer(field: Field, *, flexible: bool) -> Write:
 
     else:
         item = _SIZED[field.kind, flexible]
+        if field.name == "error_message":
+            item = _brief(item)
         if field.array or not field.nullable:
             item = _never_null(item, field.name)
     if field.array:

@@ -1,0 +1,88 @@
+"""Many inputs, one after the other, counted by (API, version): `Campaign(seed).run(inputs)`."""
+
+import struct
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+from muster_coordinator.wire.schema import schema
+from muster_coordinator.wire.versions import VERSIONS, Api
+
+from tests.fuzz import extremes
+from tests.fuzz.sane import MAKERS, plain
+from tests.fuzz.target import CHECK_EVERY, Target
+
+CORPUS = Path(__file__).parent / "corpus"
+BENT, SPOILT = 0.5, 0.2
+"""Shares of the inputs; the others are sane."""
+RARE = frozenset(
+    (Api.CREATE_TOPICS, Api.DELETE_TOPICS, Api.CREATE_PARTITIONS, Api.INCREMENTAL_ALTER_CONFIGS, Api.DELETE_RECORDS)
+)
+"""Each of these makes or removes files: a share of its turns is taken, with more sane ones among them."""
+RARE_SHARE = 0.25
+PROPOSING = frozenset(
+    (
+        Api.PRODUCE, Api.OFFSET_COMMIT, Api.JOIN_GROUP, Api.SYNC_GROUP, Api.LEAVE_GROUP, Api.CREATE_TOPICS,
+        Api.DELETE_TOPICS, Api.DELETE_GROUPS, Api.INCREMENTAL_ALTER_CONFIGS, Api.OFFSET_DELETE,
+    )
+)  # fmt: skip
+"""APIs whose good requests end in the log."""
+SERVED = [(api, v) for api, served in sorted(VERSIONS.items()) for v in range(served.min, served.max + 1)]
+
+
+class Campaign:
+    """One replica and what it is given."""
+
+    def __init__(self, seed: int | str) -> None:
+        self.rand = Random(seed)
+        self.target = Target(seed)
+        self.given: Counter[tuple[int, int]] = Counter()
+        self.decoded: Counter[tuple[int, int]] = Counter()
+        self.proposed: Counter[tuple[int, int]] = Counter()
+
+    def run(self, inputs: int) -> None:
+        """`inputs` frames; the last one is shown when something fails."""
+        for number, (api, version, frame) in zip(range(inputs), self._frames(), strict=False):
+            try:
+                outcome = self.target.give(frame)
+                if number % CHECK_EVERY == CHECK_EVERY - 1:
+                    self.target.check()
+            except Exception as error:
+                shown = frame.hex() if len(frame) < 400 else f"{frame[:200].hex()}... ({len(frame)} bytes)"
+                raise AssertionError(f"input {number}, {Api(api).name} v{version}: {shown}") from error
+            self.given[api, version] += 1
+            self.decoded[api, version] += outcome.decoded
+            self.proposed[api, version] += outcome.proposed
+        self.target.check()
+        self.target.restart()
+        self.target.check()
+
+    def _frames(self) -> Iterator[tuple[int, int, bytes]]:
+        rand = self.rand
+        while True:
+            api, version = rand.choice(SERVED)
+            if api in RARE and rand.random() > RARE_SHARE:
+                continue
+            frame = self._frame(api, version)
+            if frame is not None:
+                yield api, version, frame
+
+    def _frame(self, api: int, version: int) -> bytes | None:
+        rand = self.rand
+        self.target.prepare(api)
+        maker = MAKERS.get(api)
+        values = plain(schema(api, version, "request"))
+        if maker is not None:
+            values.update(maker(rand, self.target.known))
+        kind = rand.random()
+        if kind < (BENT / 2 if api in RARE else BENT):
+            extremes.bend(rand, api, version, values)
+        client_id = rand.choice(("c", "c", None, "", "é" * 16_000, "x" * 32_730, "x" * 32_767))
+        if rand.random() < 0.9:
+            client_id = "c"
+        try:
+            frame = extremes.frame(api, version, values, rand.randrange(2**31), client_id)
+        except (struct.error, AssertionError, OverflowError):
+            return None  # this version cannot carry it
+        return extremes.spoil(rand, frame) if kind >= 1 - SPOILT else frame

@@ -1,0 +1,263 @@
+"""Requests that make sense for the cluster as it is, one maker an API: what `extremes` starts from.
+
+Names come from small pools, so that the state stays bounded while requests meet groups, members and topics that exist.
+A maker fills every field that some version of its API has; a version takes its own.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from muster_coordinator.records.batch import encode_batch
+from muster_coordinator.wire.schema import Entity, Field, zero_of
+from muster_coordinator.wire.versions import Api
+
+GROUPS = 24
+TOPICS = 6
+NEW_TOPICS = 4
+FRESH_GROUPS = 4_000
+COMMITS_KEPT = 32
+MEMBERS_META = b"\0\1\0\0\0\1\0\2t0\xff\xff\xff\xff"
+
+
+class Known:
+    """What a client would have learned: set by the target."""
+
+    def __init__(self) -> None:
+        self.topic_ids: dict[str, bytes] = {}
+        self.seats: list[tuple[str, str, int]] = []
+        """(group, member id, generation) of groups with one member that leads and waits for SyncGroup."""
+        self.commits: list[tuple[str, str]] = []
+        """(group, topic) of commits that are probably there."""
+        self.wall_ms = 1_700_000_000_000
+
+
+def _group(rand: Random) -> str:
+    return f"g{rand.randrange(GROUPS)}"
+
+
+def _topic(rand: Random) -> str:
+    return f"t{rand.randrange(TOPICS)}"
+
+
+def _named(rand: Random, known: Known) -> dict[str, Any]:
+    name = _topic(rand)
+    return {"name": name, "topic": name, "topic_id": known.topic_ids.get(name, bytes(16))}
+
+
+def _seat(rand: Random, known: Known) -> dict[str, Any]:
+    group, member, generation = rand.choice(known.seats) if known.seats else ("g0", "", -1)
+    return {
+        "group_id": group,
+        "member_id": member,
+        "generation_id": generation,
+        "generation_id_or_member_epoch": generation,
+        "group_instance_id": None,
+    }
+
+
+def produce(rand: Random, known: Known) -> dict[str, Any]:
+    records = encode_batch(tuple((None, b"v") for _ in range(rand.randrange(1, 4))), timestamp_ms=known.wall_ms)
+    part = {"index": 0, "records": records}
+    return {
+        "transactional_id": None, "acks": rand.choice((-1, -1, 1)), "timeout_ms": 1_000,
+        "topic_data": ({**_named(rand, known), "partition_data": (part,)},),
+    }  # fmt: skip
+
+
+def fetch(rand: Random, known: Known) -> dict[str, Any]:
+    part = {
+        "partition": 0, "fetch_offset": rand.choice((0, 0, 1, 5)), "partition_max_bytes": 1_000,
+        "current_leader_epoch": -1, "last_fetched_epoch": -1, "log_start_offset": -1,
+    }  # fmt: skip
+    return {
+        "replica_id": -1, "max_wait_ms": 0, "min_bytes": 0, "max_bytes": 10_000, "isolation_level": rand.randrange(2),
+        "session_id": 0, "session_epoch": -1, "rack_id": "",
+        "topics": ({**_named(rand, known), "partitions": (part,)},), "forgotten_topics_data": (),
+    }  # fmt: skip
+
+
+def list_offsets(rand: Random, known: Known) -> dict[str, Any]:
+    part = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": rand.choice((-1, -2, -3, known.wall_ms))}
+    return {
+        "replica_id": -1, "isolation_level": 0, "timeout_ms": 100,
+        "topics": ({**_named(rand, known), "partitions": (part,)},),
+    }  # fmt: skip
+
+
+def metadata(rand: Random, known: Known) -> dict[str, Any]:
+    named = _named(rand, known)
+    by_id = rand.random() < 0.3
+    topic = {"name": named["name"], "topic_id": named["topic_id"] if by_id else bytes(16)}
+    return {"topics": (topic,), "allow_auto_topic_creation": True}
+
+
+def offset_commit(rand: Random, known: Known) -> dict[str, Any]:
+    part = {
+        "partition_index": 0, "committed_offset": rand.randrange(100), "committed_leader_epoch": -1,
+        "committed_metadata": rand.choice(("", "note", None)),
+    }  # fmt: skip
+    group, named = f"c{rand.randrange(GROUPS)}", _named(rand, known)
+    known.commits[:] = [*known.commits[-COMMITS_KEPT:], (group, named["name"])]
+    return {
+        "group_id": group, "generation_id_or_member_epoch": -1, "generation_id": -1,
+        "member_id": "", "group_instance_id": None, "retention_time_ms": -1,
+        "topics": ({**named, "partitions": (part,)},),
+    }  # fmt: skip
+
+
+def offset_fetch(rand: Random, known: Known) -> dict[str, Any]:
+    group = f"c{rand.randrange(GROUPS)}"
+    topics = ({**_named(rand, known), "partition_indexes": (0,)},)
+    asked = {"group_id": group, "topics": topics, "member_id": None, "member_epoch": -1}
+    return {"group_id": group, "topics": topics, "groups": (asked,), "require_stable": rand.random() < 0.5}
+
+
+def find_coordinator(rand: Random, known: Known) -> dict[str, Any]:
+    del known
+    return {"key": _group(rand), "key_type": 0, "coordinator_keys": (_group(rand),)}
+
+
+def join_group(rand: Random, known: Known) -> dict[str, Any]:
+    del known
+    group = _group(rand) if rand.random() < 0.6 else f"j{rand.randrange(FRESH_GROUPS)}"
+    return {
+        "group_id": group, "session_timeout_ms": 10_000, "rebalance_timeout_ms": 60_000, "member_id": "",
+        "group_instance_id": rand.choice((None, None, "i1", "i2")), "protocol_type": "consumer", "reason": None,
+        "protocols": ({"name": "range", "metadata": MEMBERS_META},),
+    }  # fmt: skip
+
+
+def sync_group(rand: Random, known: Known) -> dict[str, Any]:
+    seat = _seat(rand, known)
+    plan = ({"member_id": seat["member_id"], "assignment": b"plan"},)
+    return {**seat, "protocol_type": "consumer", "protocol_name": "range", "assignments": plan}
+
+
+def heartbeat(rand: Random, known: Known) -> dict[str, Any]:
+    return _seat(rand, known)
+
+
+def leave_group(rand: Random, known: Known) -> dict[str, Any]:
+    seat = _seat(rand, known)
+    leaver = {"member_id": seat["member_id"], "group_instance_id": None, "reason": None}
+    return {**seat, "members": (leaver,)}
+
+
+def groups_named(rand: Random, known: Known) -> dict[str, Any]:
+    del known
+    names = tuple(f"c{rand.randrange(GROUPS)}" for _ in range(rand.randrange(1, 3)))
+    return {"groups": names, "groups_names": names, "include_authorized_operations": True}
+
+
+def list_groups(rand: Random, known: Known) -> dict[str, Any]:
+    del known
+    return {"states_filter": rand.choice(((), ("Stable",))), "types_filter": rand.choice(((), ("classic",)))}
+
+
+def api_versions(rand: Random, known: Known) -> dict[str, Any]:
+    del rand, known
+    return {"client_software_name": "fuzz", "client_software_version": "1"}
+
+
+def create_topics(rand: Random, known: Known) -> dict[str, Any]:
+    del known
+    topic = {
+        "name": f"new{rand.randrange(NEW_TOPICS)}", "num_partitions": 1, "replication_factor": 1,
+        "assignments": (), "configs": (),
+    }  # fmt: skip
+    return {"topics": (topic,), "timeout_ms": 1_000, "validate_only": False}
+
+
+def delete_topics(rand: Random, known: Known) -> dict[str, Any]:
+    del known
+    name = f"new{rand.randrange(NEW_TOPICS)}"
+    return {"topics": ({"name": name, "topic_id": bytes(16)},), "topic_names": (name,), "timeout_ms": 1_000}
+
+
+def delete_records(rand: Random, known: Known) -> dict[str, Any]:
+    part = {"partition_index": 0, "offset": -1}
+    return {"topics": ({**_named(rand, known), "partitions": (part,)},), "timeout_ms": 1_000}
+
+
+def producer_id(rand: Random, known: Known) -> dict[str, Any]:
+    del rand, known
+    return {"transactional_id": None, "transaction_timeout_ms": 1, "producer_id": -1, "producer_epoch": -1}
+
+
+def leader_epochs(rand: Random, known: Known) -> dict[str, Any]:
+    part = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": rand.randrange(3)}
+    return {"replica_id": -1, "topics": ({**_named(rand, known), "partitions": (part,)},)}
+
+
+def resource(rand: Random) -> dict[str, Any]:
+    return {"resource_type": 2, "resource_name": _topic(rand)}
+
+
+def describe_configs(rand: Random, known: Known) -> dict[str, Any]:
+    del known
+    return {
+        "resources": ({**resource(rand), "configuration_keys": rand.choice((None, ("retention.ms",)))},),
+        "include_synonyms": True, "include_documentation": True,
+    }  # fmt: skip
+
+
+def alter_configs(rand: Random, known: Known) -> dict[str, Any]:
+    del known
+    config = {"name": "retention.ms", "config_operation": 0, "value": str(rand.randrange(10**6, 10**9))}
+    return {"resources": ({**resource(rand), "configs": (config,)},), "validate_only": False}
+
+
+def create_partitions(rand: Random, known: Known) -> dict[str, Any]:
+    del known
+    topic = {"name": _topic(rand), "count": rand.randrange(2, 4), "assignments": None}
+    return {"topics": (topic,), "timeout_ms": 1_000, "validate_only": False}
+
+
+def offset_delete(rand: Random, known: Known) -> dict[str, Any]:
+    group, topic = known.commits.pop() if known.commits else ("c0", "t0")
+    return {"group_id": group, "topics": ({"name": topic, "partitions": ({"partition_index": 0},)},)}
+
+
+MAKERS: dict[int, Callable[[Random, Known], dict[str, Any]]] = {
+    Api.PRODUCE: produce,
+    Api.FETCH: fetch,
+    Api.LIST_OFFSETS: list_offsets,
+    Api.METADATA: metadata,
+    Api.OFFSET_COMMIT: offset_commit,
+    Api.OFFSET_FETCH: offset_fetch,
+    Api.FIND_COORDINATOR: find_coordinator,
+    Api.JOIN_GROUP: join_group,
+    Api.SYNC_GROUP: sync_group,
+    Api.HEARTBEAT: heartbeat,
+    Api.LEAVE_GROUP: leave_group,
+    Api.DESCRIBE_GROUPS: groups_named,
+    Api.DELETE_GROUPS: groups_named,
+    Api.LIST_GROUPS: list_groups,
+    Api.API_VERSIONS: api_versions,
+    Api.CREATE_TOPICS: create_topics,
+    Api.DELETE_TOPICS: delete_topics,
+    Api.DELETE_RECORDS: delete_records,
+    Api.INIT_PRODUCER_ID: producer_id,
+    Api.OFFSET_FOR_LEADER_EPOCH: leader_epochs,
+    Api.DESCRIBE_CONFIGS: describe_configs,
+    Api.INCREMENTAL_ALTER_CONFIGS: alter_configs,
+    Api.CREATE_PARTITIONS: create_partitions,
+    Api.OFFSET_DELETE: offset_delete,
+}
+"""An API without a maker gets `plain` values."""
+
+
+def plain(entity: Entity) -> dict[str, Any]:
+    """Every field at its default, or as near to nothing as it can be; arrays hold one such element."""
+    return {field.name: _plain(field) for field in (*entity.fields, *entity.tagged)}
+
+
+def _plain(field: Field) -> Any:
+    if field.tag is not None:
+        return None
+    value = plain(field.entity) if field.entity is not None else zero_of(field)
+    if field.array:
+        one = value if field.entity is not None else {"string": "t0", "bytes": b""}.get(field.kind, 0)
+        return (one,)
+    return value

@@ -1,0 +1,169 @@
+"""The same hostile requests as in `tests/fuzz`, through the sockets of three real replicas: none ends.
+
+Each frame goes to every replica, as a client that looks for its coordinator sends it, so a frame that ended its leader
+would meet the next one. The processes, their metrics and an honest member tell.
+"""
+
+import contextlib
+import socket
+import struct
+import threading
+from collections import Counter, deque
+from random import Random
+
+import pytest
+from muster_coordinator.wire.schema import schema
+from muster_coordinator.wire.versions import VERSIONS, Api
+
+from tests.cluster import MusterCluster, wait_until
+from tests.fuzz import extremes
+from tests.fuzz.campaign import BENT, CORPUS, SERVED, SPOILT
+from tests.fuzz.sane import MAKERS, TOPICS, Known, plain
+from tests.integration.test_many_raft_groups import create_topic
+from tests.raw_group import NONE, RawMember
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+
+INPUTS = 6_000
+SEATS = 8
+DECODED_LEAST, LOGGED_LEAST = 0.5, 0.1
+ENOUGH = 150
+"""Frames of one API that its share is judged by."""
+OPEN_MAX = 200
+"""Connections that stay open for their answers."""
+TAKES_LONG = frozenset((Api.CREATE_TOPICS, Api.DELETE_TOPICS, Api.CREATE_PARTITIONS))
+
+
+class Wires:
+    """To one replica: one connection for what is sane, and one each for what it may close."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._steady = self._connect()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self._once: deque[socket.socket] = deque()
+
+    def _connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self._port), timeout=30)
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError):
+            while self._steady.recv(1 << 16):
+                pass
+
+    def send(self, frame: bytes, *, sane: bool) -> None:
+        if sane:
+            self._steady.sendall(frame)
+            return
+        sock = self._connect()
+        self._once.append(sock)
+        with contextlib.suppress(OSError):  # closed at its first bytes
+            sock.sendall(frame)
+        if len(self._once) > OPEN_MAX:
+            self._once.popleft().close()
+
+    def close(self) -> None:
+        self._steady.shutdown(socket.SHUT_RDWR)
+        self._reader.join(10)
+        for sock in (self._steady, *self._once):
+            sock.close()
+
+
+def frame(rand: Random, known: Known, api: int, version: int) -> tuple[bytes, bool] | None:
+    """(bytes, whether nothing is wrong with them)"""
+    values = plain(schema(api, version, "request"))
+    if api in MAKERS:
+        values.update(MAKERS[api](rand, known))
+    kind = rand.random()
+    if kind < BENT:
+        extremes.bend(rand, api, version, values)
+    try:
+        whole = extremes.frame(api, version, values, rand.randrange(2**31), "c")
+    except (struct.error, AssertionError, OverflowError):
+        return None
+    if kind >= 1 - SPOILT:
+        return extremes.spoil(rand, whole), False
+    return whole, kind >= BENT
+
+
+def served(cluster: MusterCluster) -> Counter[str]:
+    """Requests handed to a handler, by API, on all replicas."""
+    found: Counter[str] = Counter()
+    for replica in range(3):
+        for line in cluster.metrics(replica).splitlines():
+            if line.startswith("muster_requests_total{"):
+                found[line.split('"')[1]] += int(float(line.rsplit(" ", 1)[1]))
+    return found
+
+
+def settled(cluster: MusterCluster) -> None:
+    """What was sent last is on its way, until a look finds nothing new."""
+    seen: list[Counter[str]] = [Counter()]
+
+    def still() -> bool:
+        seen.append(served(cluster))
+        return seen[-1] == seen[-2]
+
+    wait_until("all requests are handled", still, 30, every=0.5)
+
+
+def logged(cluster: MusterCluster) -> int:
+    """Entries of all Raft groups."""
+    lines = cluster.metrics(0).splitlines()
+    return sum(
+        int(float(line.rsplit(" ", 1)[1])) for line in lines if line.startswith("muster_partition_commit_index{")
+    )
+
+
+def notices(cluster: MusterCluster, replica: int) -> list[str]:
+    return [line for line in cluster.metrics(replica).splitlines() if line.startswith("muster_notices_total{")]
+
+
+def test_three_replicas_survive_them(cluster: MusterCluster) -> None:
+    for number in range(TOPICS):
+        create_topic(cluster, f"t{number}")
+    pids = [cluster.pid(replica) for replica in range(3)]
+    honest = RawMember(cluster.bootstrap, "honest", session_ms=30_000)
+    honest.join()
+    honest.sync({honest.member: b"x"})
+    rand, known = Random(14), Known()
+    wires = [Wires(cluster.client_port(replica)) for replica in range(3)]
+    for file in sorted(CORPUS.glob("*.hex")):
+        for line in file.read_text().splitlines():
+            if line and not line.startswith("#"):
+                for wire in wires:
+                    wire.send(bytes.fromhex(line), sane=False)
+    before, entries = served(cluster), logged(cluster)
+    sent: Counter[str] = Counter()
+    for number in range(INPUTS):
+        if number % (INPUTS // SEATS) == 0:
+            seat = RawMember(cluster.bootstrap, f"seat{number}", protocol_type="consumer", protocols=(("range", b""),))
+            seat.join()
+            known.seats.append((seat.group, seat.member, seat.generation))
+            seat.drop_connection()
+            assert honest.heartbeat() == NONE
+        api, version = rand.choice(SERVED)
+        if api in TAKES_LONG and rand.random() > 0.1:
+            continue
+        made = frame(rand, known, api, version)
+        if made is None:
+            continue
+        sent[Api(api).name] += len(wires)
+        for wire in wires:
+            wire.send(made[0], sane=made[1])
+    settled(cluster)
+    for wire in wires:
+        wire.close()
+    assert [cluster.pid(replica) for replica in range(3)] == pids
+    for replica in range(3):
+        wait_until(f"replica {replica} is ready", lambda at=replica: cluster.probe(at, "/readyz") == 200, 20)
+        assert notices(cluster, replica) == []
+    assert honest.heartbeat() == NONE
+    taken = served(cluster) - before
+    assert sent.total() > INPUTS / 2
+    for api in VERSIONS:
+        name = Api(api).name
+        assert sent[name] < ENOUGH or taken[name] >= DECODED_LEAST * sent[name], (name, taken[name], sent[name])
+    # Of the three that got a frame, one leads.
+    assert logged(cluster) - entries >= LOGGED_LEAST * sent.total() / len(wires)
