@@ -57,6 +57,18 @@ def test_what_was_written_is_read_blob_by_blob():
     assert checkpoint.body() == CheckpointBody(b"head", tuple(sorted(BODY.blobs)))
 
 
+def test_a_roll_comes_back_and_without_one_an_older_release_can_read_the_file():
+    disk = SimDisk()
+    with_roll = META._replace(roll=(2**31 - 1, 2**63 - 1))
+    path = written(disk, with_roll)
+    assert disk.content(path)[4:6] == b"\0\2"
+    checkpoint = open_checkpoint(disk, path)
+    checkpoint.verify()
+    assert checkpoint.meta == with_roll
+    assert checkpoint.body() == CheckpointBody(b"head", tuple(sorted(BODY.blobs)))
+    assert disk.content(written(disk, META._replace(index=42)))[4:6] == b"\0\1"
+
+
 def test_opening_reads_no_blob():
     disk = SimDisk()
     body = CheckpointBody(b"", tuple((b"%d" % n, bytes(100_000)) for n in range(20)))
@@ -111,9 +123,9 @@ def test_a_file_of_a_newer_release_is_refused_as_such():
     disk = SimDisk()
     path = written(disk)
     size = 4 + 2 + 2 + 4 + 8 + 4 + 8 + 8 + 4 + 4 + 8
-    head = disk.content(path)[:4] + b"\0\2" + disk.content(path)[6:size]
+    head = disk.content(path)[:4] + b"\0\3" + disk.content(path)[6:size]
     disk.damage(path, 0, head + crc32c(head).to_bytes(4, "big"))
-    with pytest.raises(UnsupportedFormat, match="version 2"):
+    with pytest.raises(UnsupportedFormat, match="version 3"):
         newest_checkpoint(disk, FOLDER, (41, 3), 1)
 
 

@@ -44,7 +44,7 @@ def test_bytes_of_log_commands_stay_what_they_are() -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("data", [b"\x02\x01" + bytes(8), b"\x01\x03", b"\x00\x00"])
+@pytest.mark.parametrize("data", [b"\x02\x01" + bytes(8), b"\x01\x04", b"\x00\x00"])
 def test_an_unknown_version_or_kind_stops_the_replica(data: bytes) -> None:
     with pytest.raises(UnsupportedFormat):
         TopicPartition().apply_command(data)

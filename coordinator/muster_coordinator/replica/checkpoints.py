@@ -275,7 +275,10 @@ class Checkpoints:
         meta = CheckpointMeta(GroupNo(group.number), group.applied, term)
         if state is not None:
             meta = meta._replace(
-                next_offset=state.next_offset, log_start_offset=state.log_start, epochs=state.log.epochs()
+                next_offset=state.next_offset,
+                log_start_offset=state.log_start,
+                epochs=state.log.epochs(),
+                roll=state.replicated_roll,
             )
         if tracked.offered is not None and tracked.offered.index == meta.index:
             self._answer(tracked)

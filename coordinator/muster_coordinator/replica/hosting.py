@@ -30,7 +30,7 @@ from muster_coordinator.replica.identity import load as load_file
 from muster_coordinator.replica.identity import store as store_file
 from muster_coordinator.replica.partition import PartitionState
 from muster_coordinator.replica.raft_group import RaftGroup
-from muster_coordinator.replica.settings import NodeSettings
+from muster_coordinator.replica.settings import REPLICATED_ROLLS_LEVEL, NodeSettings
 from muster_coordinator.replica.shards import ShardGroup
 from muster_coordinator.replica.staging import Staged
 from muster_coordinator.replica.topic_logs import LogView, OffsetsLog, TopicGroup, TopicLog
@@ -95,6 +95,8 @@ class Hosting:
         )
         self._topics: dict[GroupNo, tuple[Topic, int]] = {}
         """Topic groups that exist here or are being made, with the topic and the partition's index"""
+        self._rolls: dict[GroupNo, tuple[int, int]] = {}
+        """Bytes and milliseconds of their segments as configured now"""
         self._unwritten: list[PartitionState] = []
         self._unmade = False
         """Topic groups that the WAL does not know wait until the controller group has caught up."""
@@ -158,7 +160,7 @@ class Hosting:
         folder = f"{segments_folder(number)}/{OFFSETS_TOPIC}-{partition}"
 
         def restore(recovery: Recovery) -> ShardGroup:
-            roll = self._settings.offsets_segment_bytes, limits.SEGMENT_MS
+            roll = (self._settings.offsets_segment_bytes, limits.SEGMENT_MS)
             state = self._state(number, folder, recovery, roll)
             machine = ShardGroup(
                 self._loop,
@@ -169,6 +171,7 @@ class Hosting:
                 timing=self._settings.timing,
                 proposal_timeout_ms=self._settings.proposal_timeout_ms,
                 notice=self._notice,
+                roll=lambda: self._roll_wanted(number),
             )
             if recovery.body is not None:
                 machine.restore(recovery.body)
@@ -193,11 +196,11 @@ class Hosting:
         """`log`: the open segments of a group that begins."""
         if log is None:
             log = PartitionLog.open(self._disk, folder, recovery.mark, recovery.meta.log_start_offset)
-        log.set_roll(*roll)
         state = PartitionState(
             log,
             folder,
             roll,
+            replicated_roll=recovery.meta.roll,
             segments_from=recovery.mark.applied,
             next_offset=recovery.meta.next_offset,
             log_start=recovery.meta.log_start_offset,
@@ -257,16 +260,19 @@ class Hosting:
                         continue
                     self.making.want(number, f"{segments_folder(number)}/{topic.name}-{index}", known=begun)
                 self._topics[number] = (topic, index)
+                self._rolls[number] = self._roll(number)
 
     def _make_topic(self, number: GroupNo, log: PartitionLog | None) -> None:
         """Take a group into the turns: with its open segments when it begins, else as the WAL knows it (blocking)."""
         topic, index = self._topics[number]
-        roll = self._roll(number)
+        roll = self._rolls[number]
         folder = f"{segments_folder(number)}/{topic.name}-{index}"
 
         def restore(recovery: Recovery) -> TopicGroup:
             state = self._state(number, folder, recovery, roll, log)
-            machine = TopicGroup(self._loop, self._host.deadlines, state, TopicPartition())
+            machine = TopicGroup(
+                self._loop, self._host.deadlines, state, TopicPartition(), roll=lambda: self._roll_wanted(number)
+            )
             if recovery.body is not None:
                 machine.restore(recovery.body)
             return machine
@@ -281,6 +287,12 @@ class Hosting:
         self.checkpoints.add(group, machine, machine.state)
         if begins:
             self._born(group)
+
+    def _roll_wanted(self, number: GroupNo) -> tuple[int, int] | None:
+        """What a leader has its log say; None while a replica of the release before may be among the voters."""
+        if self.image is None or self.image.feature_level < REPLICATED_ROLLS_LEVEL:
+            return None
+        return self._rolls.get(number) or (self._settings.offsets_segment_bytes, limits.SEGMENT_MS)
 
     def _roll(self, number: GroupNo) -> tuple[int, int]:
         configs = self._configs(number)
@@ -301,6 +313,7 @@ class Hosting:
         for partition in topic.partitions:
             if self._topics.pop(partition.group, None) is None:
                 continue
+            del self._rolls[partition.group]
             if partition.group in self.logs:
                 self._remove_topic_group(partition.group)
             else:
@@ -349,17 +362,17 @@ class Hosting:
         """Close the group's segments; the job swaps the files and opens the log that lies there then."""
         number = GroupNo(offer.group)
         state = self.states.get(number)
-        folder, roll, disk = "", (0, 0), self._disk
+        folder, disk = "", self._disk
         if state is not None:
             state.close()
-            folder, roll = state.folder, state.roll
+            folder = state.folder
 
         def job() -> tuple[Staged, PartitionLog | None]:
             staged = staging.swap(disk, offer, folder)
             if offer.mark is None:
                 return staged, None
             start = staged.meta.log_start_offset
-            return staged, PartitionLog.open(disk, folder, offer.mark, start, segment_bytes=roll[0], segment_ms=roll[1])
+            return staged, PartitionLog.open(disk, folder, offer.mark, start)
 
         return job
 
@@ -377,7 +390,7 @@ class Hosting:
         if state is not None:
             assert log is not None
             assert mark is not None
-            state.reopen(log, mark.applied, meta.next_offset, meta.log_start_offset)
+            state.reopen(log, mark.applied, meta.next_offset, meta.log_start_offset, meta.roll)
         machine.restore(staged.body)
         writes = GroupWrites(group.number, None, (), mark=mark, checkpoint=(meta.index, meta.term))
         group.lane.stage_install(group, writes, durable)

@@ -13,7 +13,7 @@ from muster_coordinator.groups.effects import AppliedBatch
 from muster_coordinator.raft.messages import Entry
 from muster_coordinator.records.batch import stamp
 from muster_coordinator.storage.partition_log import PartitionLog
-from muster_coordinator.topics.log_commands import MoveLogStart, decode_log_command, moved_log_start
+from muster_coordinator.topics.log_commands import MoveLogStart, SetRoll, decode_log_command, moved_log_start
 
 _DELTA = struct.Struct(">i")
 _DELTA_AT = 23
@@ -32,6 +32,7 @@ class PartitionState:
         "log",
         "log_start",
         "next_offset",
+        "replicated_roll",
         "roll",
         "written_out",
     )
@@ -42,6 +43,7 @@ class PartitionState:
         folder: str,
         roll: tuple[int, int],
         *,
+        replicated_roll: tuple[int, int] | None = None,
         segments_from: int,
         next_offset: int,
         log_start: int,
@@ -50,7 +52,10 @@ class PartitionState:
         self.log = log
         self.folder = folder
         self.roll = roll
-        """Bytes and milliseconds of a segment."""
+        """Bytes and milliseconds of a segment while the log says nothing of it: as configured when it was opened."""
+        self.replicated_roll: tuple[int, int] | None = None
+        """What the applied log said last."""
+        self.set_roll(replicated_roll)
         self.closed = False
         """While files are swapped, or after the group was deleted: nothing is appended or read."""
         self.flushed = segments_from
@@ -80,10 +85,17 @@ class PartitionState:
         return AppliedBatch(entry.term, base, batch)
 
     def command(self, entry: Entry) -> None:
-        """A COMMAND of an offsets partition: only the log start moves there."""
+        """A COMMAND of an offsets partition: the log start moves, or segments end by another rule."""
         command = decode_log_command(entry.data)
         if isinstance(command, MoveLogStart):
             self.move_start(moved_log_start(self.log_start, self.next_offset, command))
+        elif isinstance(command, SetRoll):
+            self.set_roll(command)
+
+    def set_roll(self, roll: tuple[int, int] | None) -> None:
+        """Applied, or out of a checkpoint: segments end so from the next batch on. None: as configured."""
+        self.replicated_roll = None if roll is None else (roll[0], roll[1])
+        self.log.set_roll(*(self.replicated_roll or self.roll))
 
     def move_start(self, offset: int) -> None:
         """Applied: the log begins at `offset`."""
@@ -100,9 +112,12 @@ class PartitionState:
         self.closed = True
         self.log.close()
 
-    def reopen(self, log: PartitionLog, segments_from: int, next_offset: int, log_start: int) -> None:
+    def reopen(
+        self, log: PartitionLog, segments_from: int, next_offset: int, log_start: int, roll: tuple[int, int] | None
+    ) -> None:
         """Go on with transferred segments."""
         self.log = log
+        self.set_roll(roll)
         self.closed = False
         self.flushed = segments_from
         self.next_offset, self.log_start = next_offset, log_start

@@ -72,6 +72,7 @@ class Retention:
 
     def _offsets(self, now: Now, shard: ShardGroup) -> None:
         assert shard.group is not None
+        shard.rolls.said()
         newest = self._hosting.checkpoints.newest(shard.group.number)
         if newest is None:
             return

@@ -8,7 +8,9 @@ from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.raft.timing import TIMING, Timing
 
-FEATURE_LEVEL = 1
+REPLICATED_ROLLS_LEVEL = 2
+"""From here on a partition's log says by what its segments end (`SetRoll`), and checkpoints may say it."""
+FEATURE_LEVEL = 2
 """The highest feature level of this binary (decision 16), and what a new cluster is finalised at."""
 
 

@@ -41,6 +41,7 @@ from muster_coordinator.replica.leaders import Leaders
 from muster_coordinator.replica.parking import AnswerCall, Parking
 from muster_coordinator.replica.partition import PartitionState
 from muster_coordinator.replica.raft_group import RaftGroup
+from muster_coordinator.replica.rolls import Rolls
 
 TIMER_RETRY_MS = 100
 """Timers of a leader that has not heard a quorum lately look again after this time (decision 7)."""
@@ -63,8 +64,10 @@ class ShardGroup:
         *,
         timing: Timing,
         proposal_timeout_ms: int,
+        roll: Callable[[], tuple[int, int] | None],
         notice: Notice = unnoticed,
     ) -> None:
+        self.rolls = Rolls(state, roll, self.propose_command)
         self._loop = loop
         self._deadlines = deadlines
         self._leaders = leaders
@@ -267,6 +270,7 @@ class ShardGroup:
             token(False)
 
     def lead(self, term: int) -> None:
+        self.rolls.said()  # a refusal waits for the next look of `retention`
         self._run(self.shard.lead(self._now(), term))
         self._arm()
         self._unpark()
@@ -276,6 +280,7 @@ class ShardGroup:
             self._serve(request, done)
 
     def resign(self) -> None:
+        self.rolls.resign()
         while self._unsent:
             self._answer(self._unsent.popleft())
         self._resigning = True

@@ -19,8 +19,10 @@ from muster_coordinator.raft.messages import Entry, EntryKind, Refused
 from muster_coordinator.replica.deadlines import Deadlines, Due
 from muster_coordinator.replica.partition import PartitionState
 from muster_coordinator.replica.raft_group import RaftGroup
+from muster_coordinator.replica.rolls import Rolls
 from muster_coordinator.replica.surface import EpochEnd, OffsetResult, ReadResult
 from muster_coordinator.storage.lookup import TimedOffset
+from muster_coordinator.topics import log_commands as topics_commands
 from muster_coordinator.topics import machine as topics
 from muster_coordinator.topics.machine import ProduceResult, TopicMachine
 
@@ -155,7 +157,17 @@ class _Waiting(NamedTuple):
 class TopicGroup:
     """`raft_group.Machine` of one topic partition, and produce."""
 
-    def __init__(self, loop: Loop, deadlines: Deadlines, state: PartitionState, machine: TopicMachine) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        deadlines: Deadlines,
+        state: PartitionState,
+        machine: TopicMachine,
+        *,
+        roll: Callable[[], tuple[int, int] | None],
+    ) -> None:
+        """`roll()`: by what segments are to end, as configured now; see `rolls.Rolls`."""
+        self.rolls = Rolls(state, roll, self.propose_command)
         self._loop = loop
         self._deadlines = deadlines
         self.state = state
@@ -175,6 +187,9 @@ class TopicGroup:
         assert group is not None
         if not group.serves or group.transferring:
             done(ProduceResult(Code.NOT_LEADER_OR_FOLLOWER))
+            return
+        if not self.rolls.said():
+            done(ProduceResult(Code.NOT_ENOUGH_REPLICAS))  # certainly not appended, and retried
             return
         judged = self.machine.offer(self._now(), batch, configs=configs)
         if isinstance(judged, topics.Refused):
@@ -233,6 +248,10 @@ class TopicGroup:
             applied = self.state.append(entry)
             self.machine.apply_batch(applied)
             return applied.base_offset
+        command = topics_commands.decode_log_command(entry.data)
+        if isinstance(command, topics_commands.SetRoll):
+            self.state.set_roll(command)
+            return None
         self.machine.apply_command(entry.data)
         self.state.move_start(self.machine.log_start_offset())
         return None
@@ -262,6 +281,7 @@ class TopicGroup:
         """Nothing is parked: producers are told to look again until the leader serves."""
 
     def resign(self) -> None:
+        self.rolls.resign()
         self.machine.resign()
         self._late.clear()
         self._deadlines.set(self._due, None)

@@ -23,10 +23,12 @@ from muster_coordinator.ports import Disk, File
 from muster_coordinator.records.crc import crc32c
 
 MAGIC = b"MCKP"
-VERSION = 1
+VERSION = 2
+"""Version 1 has no roll; it is written where there is none, so that releases that know nothing of it can read it."""
 _HEADER = struct.Struct(">4sHHIQIqqIIQI")
 """Magic, version, kind, group, index, term, next offset, log start offset, epochs, 0, head bytes, CRC of all before."""
 _EPOCH = struct.Struct(">iq")
+_ROLL = struct.Struct(">qq")
 _SLOT = struct.Struct(">IIQII")
 """Key position in the key area, key bytes, blob position, blob bytes, blob CRC."""
 _FOOTER = struct.Struct(">QIQIIQI4s")
@@ -52,6 +54,8 @@ class CheckpointMeta(NamedTuple):
     """(epoch, first offset), see `epochs.EpochTable`."""
     kind: int = 0
     """Which state machine wrote the body; its owner gives the numbers (docs/format.md)."""
+    roll: tuple[int, int] | None = None
+    """Bytes and milliseconds of a segment as the log said last; None: it never did."""
 
 
 def checkpoint_name(index: int, term: int) -> str:
@@ -115,9 +119,10 @@ def publish(disk: Disk, folder: str, temporary: str, name: str) -> None:
 def encode_checkpoint(meta: CheckpointMeta, body: CheckpointParts) -> Iterator[bytes]:
     """The file in pieces. Equal state gives equal bytes: blobs come ordered by key."""
     epochs = b"".join(_EPOCH.pack(epoch, start) for epoch, start in meta.epochs)
+    roll = b"" if meta.roll is None else _ROLL.pack(*meta.roll)
     header = _HEADER.pack(
         MAGIC,
-        VERSION,
+        VERSION if roll else 1,
         meta.kind,
         meta.group,
         meta.index,
@@ -130,9 +135,10 @@ def encode_checkpoint(meta: CheckpointMeta, body: CheckpointParts) -> Iterator[b
         0,
     )[:-4]
     yield header + crc32c(header).to_bytes(4, "big")
-    yield epochs
+    extra = epochs + roll
+    yield extra
     yield body.head
-    position = _HEADER.size + len(epochs) + len(body.head)
+    position = _HEADER.size + len(extra) + len(body.head)
     keys: list[bytes] = []
     slots: list[bytes] = []
     key_position = 0
@@ -152,7 +158,7 @@ def encode_checkpoint(meta: CheckpointMeta, body: CheckpointParts) -> Iterator[b
         len(slots),
         position,
         crc32c(slot_area, crc32c(key_area)),
-        crc32c(body.head, crc32c(epochs)),
+        crc32c(body.head, crc32c(extra)),
         position + len(key_area) + len(slot_area) + _FOOTER.size,
         0,
         _END_MAGIC,
@@ -214,14 +220,17 @@ class Checkpoint:
         )
         if magic != MAGIC or crc32c(header[:-4]) != crc:
             raise Corruption(f"checkpoint {self._name}: the header does not fit")
-        if version != VERSION:
+        if not 1 <= version <= VERSION:
             raise UnsupportedFormat(f"checkpoint {self._name}: version {version}, this release knows {VERSION}")
-        data = self._file.pread(_HEADER.size, count * _EPOCH.size + head_bytes)
+        roll_at = count * _EPOCH.size
+        head_at = roll_at + (_ROLL.size if version > 1 else 0)
+        data = self._file.pread(_HEADER.size, head_at + head_bytes)
         if crc32c(data) != head_crc:
             raise Corruption(f"checkpoint {self._name}: the head does not fit")
-        epochs = tuple(_EPOCH.iter_unpack(data[: count * _EPOCH.size]))
-        meta = CheckpointMeta(GroupNo(group), index, term, next_offset, start, epochs, kind)
-        return meta, data[count * _EPOCH.size :]
+        epochs = tuple(_EPOCH.iter_unpack(data[:roll_at]))
+        roll = _ROLL.unpack_from(data, roll_at) if version > 1 else None
+        meta = CheckpointMeta(GroupNo(group), index, term, next_offset, start, epochs, kind, roll)
+        return meta, data[head_at:]
 
 
 def open_checkpoint(disk: Disk, path: str) -> Checkpoint:

@@ -101,7 +101,8 @@ class PartitionLog:
     # Applying.
 
     def set_roll(self, segment_bytes: int, segment_ms: int) -> None:
-        """From an applied entry only: rolling must happen at the same batch on every replica."""
+        """Of batches from now on. Rolling must happen at the same batch on every replica: what comes here is what the
+        applied log said, or a checkpoint of it."""
         self._roll_bytes, self._roll_ms = segment_bytes, segment_ms
 
     def append(self, batch: bytes) -> None:

@@ -1,10 +1,11 @@
-"""Bytes of the COMMAND entries of log-bearing partitions: log_start_offset moves and producer expiry.
+"""Bytes of the COMMAND entries of log-bearing partitions: log_start_offset moves, producer expiry, segment rolls.
 
 Problem: what is replicated but is no record must not take an offset (decision 1), and retention must be one decision
 of the leader, never of a local clock (data_plane.md 7.1). Mechanism: two leading bytes, version and kind, then
-fixed-width fields. `replica` uses `MoveLogStart` for topic *and* offsets partitions (history bound, decision 3);
-`ExpireProducers` is for topic partitions only. What it does not do: delete files; the host does when it sees the log
-start move.
+fixed-width fields. `MoveLogStart` is for topic *and* offsets partitions (history bound, decision 3), `ExpireProducers`
+for topic partitions only. `SetRoll` says by what segments end for all batches after it: so they end at the same batch
+on every replica, whenever each of them heard of an altered config. What it does not do: delete or begin files; the host
+does.
 """
 
 import struct
@@ -18,10 +19,12 @@ VERSION = 1
 # Kinds are part of docs/format.md: never renumber, never reuse.
 MOVE_LOG_START = 1
 EXPIRE_PRODUCERS = 2
+SET_ROLL = 3
 
 _MOVE = struct.Struct(">BBq")
 _EXPIRE = struct.Struct(">BBI")
 _PRODUCER = struct.Struct(">qq")
+_ROLL = struct.Struct(">BBqq")
 
 
 class MoveLogStart(NamedTuple):
@@ -37,13 +40,24 @@ class ExpireProducers(NamedTuple):
     """(producer id, offset of its last record)."""
 
 
-LogCommand = MoveLogStart | ExpireProducers
+class SetRoll(NamedTuple):
+    """From here on a segment ends before a batch that would make it larger, or longer in record time, than this."""
+
+    segment_bytes: int
+    segment_ms: int
+
+
+LogCommand = MoveLogStart | ExpireProducers | SetRoll
 
 
 def encode_log_command(command: LogCommand) -> bytes:
     """The bytes of a COMMAND entry."""
     if isinstance(command, MoveLogStart):
         return _MOVE.pack(VERSION, MOVE_LOG_START, command.offset)
+    if isinstance(command, SetRoll):
+        assert command.segment_bytes > 0
+        assert command.segment_ms > 0
+        return _ROLL.pack(VERSION, SET_ROLL, *command)
     producers = command.producers
     assert 0 < len(producers) <= limits.PRODUCERS_EXPIRED_PER_COMMAND_MAX
     return _EXPIRE.pack(VERSION, EXPIRE_PRODUCERS, len(producers)) + b"".join(
@@ -64,6 +78,13 @@ def decode_log_command(data: bytes) -> LogCommand:
         if offset < 0:
             raise Corruption(f"a log start move to {offset}")
         return MoveLogStart(offset)
+    if data[1] == SET_ROLL:
+        if len(data) != _ROLL.size:
+            raise Corruption(f"a segment roll of {len(data)} bytes")
+        roll = SetRoll(*_ROLL.unpack(data)[2:])
+        if roll.segment_bytes <= 0 or roll.segment_ms <= 0:
+            raise Corruption(f"a segment roll of {roll}")
+        return roll
     if data[1] == EXPIRE_PRODUCERS:
         if len(data) < _EXPIRE.size:
             raise Corruption(f"a producer expiry of {len(data)} bytes")

@@ -20,6 +20,7 @@ from muster_coordinator.topics.in_flight import InFlight
 from muster_coordinator.topics.log_commands import (
     ExpireProducers,
     MoveLogStart,
+    SetRoll,
     decode_log_command,
     encode_log_command,
     moved_log_start,
@@ -170,6 +171,8 @@ class TopicPartition:
         if isinstance(command, MoveLogStart):
             self._log_start = moved_log_start(self._log_start, self._next, command)
             return
+        if isinstance(command, SetRoll):
+            return  # of the segments, which the host has
         self._forget(
             producer_id
             for producer_id, last_offset in command.producers
