@@ -25,11 +25,11 @@ def before_install(node: Node, race: Callable[[Any], None]) -> None:
     """Call `race(offer)` when the files are in place and the WAL is about to be told."""
     transfers, original = node._transfers, node._transfers._swapped
 
-    def swapped(group: Any, release: Any, result: Any) -> None:
+    def swapped(group: Any, job: Any, release: Any, result: Any) -> None:
         if group.number == GROUP:
             transfers._swapped = original
             race(result[0].offer)
-        original(group, release, result)
+        original(group, job, release, result)
 
     transfers._swapped = swapped
 

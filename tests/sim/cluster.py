@@ -8,7 +8,7 @@ product ends the life too; unless a disk fault was injected into it, that is a v
 
 import random
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,9 +18,11 @@ from muster_coordinator.controller.image import Endpoint
 from muster_coordinator.errors import StorageFailed
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo
+from muster_coordinator.replica.hosting import STATE_AGAIN, WITHOUT_STATE
 from muster_coordinator.replica.node import Node
 from muster_coordinator.replica.settings import NodeSettings
 from muster_coordinator.replica.surface import partition_of
+from muster_coordinator.replica.transfer import GIVEN_UP
 from muster_coordinator.wire.connection import Connection, State
 
 from tests.sim.disk import PowerLoss, SimDisk
@@ -68,10 +70,15 @@ class Life:
         self.loop.default_latency = Latency(*setup.disk_us)
         self.loop.slice_us = setup.slice_us
         port = cluster.net.port(replica.broker, self.loop)
-        self.node = Node(replica.settings(), self.loop, replica.disk, port, rand, unexpected)
+        self.node = Node(replica.settings(), self.loop, replica.disk, port, rand, self._noticed)
         self.dispatcher = Dispatcher(self.node, ApiSettings(topics_mode=setup.topics_mode))
         self._connections: dict[int, Connection] = {}
         self._flushing: set[int] = set()
+
+    def _noticed(self, what: str, details: Mapping[str, object], error: BaseException | None) -> None:
+        """A failing disk may cost a transfer, and a group its state for a while; nothing else is contained here."""
+        if not (self.replica.disk_faults and what in (GIVEN_UP, WITHOUT_STATE, STATE_AGAIN)):
+            unexpected(what, details, error)
 
     # wires.ServerEnd
 

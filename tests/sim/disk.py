@@ -249,6 +249,15 @@ class SimDisk:
         self._rename(source, None)
         self.power()
 
+    def link(self, source: str, target: str) -> None:
+        if source not in self._names:
+            raise FileNotFoundError(errno.ENOENT, "no such file", source)
+        if target in self._names:
+            raise FileExistsError(errno.EEXIST, "there already", target)
+        self.effect("link", target, 0)
+        self._rename(target, self._names[source])
+        self.power()
+
     def unlink(self, path: str) -> None:
         if path not in self._names:
             raise FileNotFoundError(errno.ENOENT, "no such file", path)

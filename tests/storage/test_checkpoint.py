@@ -145,15 +145,15 @@ def test_the_wal_says_which_checkpoint_counts():
     written(disk, META._replace(index=10))
     written(disk, META._replace(index=20))
     assert newest_checkpoint(disk, FOLDER, (0, 0), 1) is None
-    assert newest_checkpoint(disk, FOLDER, (10, 3), 5).meta.index == 10
-    assert newest_checkpoint(disk, FOLDER, (20, 3), 21).meta.index == 20
+    assert newest_checkpoint(disk, FOLDER, (10, 3), 5)[0].index == 10
+    assert newest_checkpoint(disk, FOLDER, (20, 3), 21)[0].index == 20
 
 
 def test_files_that_are_not_ours_are_left_alone():
     disk = SimDisk()
     written(disk)
     disk.open(f"{FOLDER}/copy.ckpt", create=True)
-    assert newest_checkpoint(disk, FOLDER, (41, 3), 1).meta == META
+    assert newest_checkpoint(disk, FOLDER, (41, 3), 1)[0] == META
     assert len(checkpoint_files(disk, FOLDER)) == 1
 
 
@@ -162,12 +162,26 @@ def test_a_damaged_checkpoint_is_passed_over_while_the_wal_reaches_further_back(
     written(disk, META._replace(index=10))
     path = written(disk, META._replace(index=20))
     disk.damage(path, 5, b"\xff")
-    assert newest_checkpoint(disk, FOLDER, (20, 3), 11).meta.index == 10
-    assert newest_checkpoint(disk, FOLDER, (20, 3), 1).meta.index == 10
+    assert newest_checkpoint(disk, FOLDER, (20, 3), 11)[0].index == 10
+    assert newest_checkpoint(disk, FOLDER, (20, 3), 1)[0].index == 10
     with pytest.raises(Corruption, match="where the WAL begins"):
         newest_checkpoint(disk, FOLDER, (20, 3), 12)
     disk.unlink(checkpoint_files(disk, FOLDER)[1])
     assert newest_checkpoint(disk, FOLDER, (20, 3), 1) is None
+
+
+def test_a_flipped_bit_anywhere_in_the_newest_checkpoint_leaves_the_one_before():
+    """In a blob as well: those are not looked at by opening the file."""
+    disk = SimDisk()
+    written(disk, META._replace(index=10))
+    path = written(disk, META._replace(index=20))
+    whole = disk.content(path)
+    for at in range(len(whole)):
+        disk.damage(path, at, bytes([whole[at] ^ 1 << at % 8]))
+        meta, _ = newest_checkpoint(disk, FOLDER, (20, 3), 11)
+        assert meta.index == 10
+        disk.damage(path, at, whole[at : at + 1])
+    assert newest_checkpoint(disk, FOLDER, (20, 3), 11)[0].index == 20
 
 
 def test_a_failed_sync_is_fatal():

@@ -87,7 +87,7 @@ class ReplicaCollector(Collector):
         commit = GaugeMetricFamily("muster_partition_commit_index", "Raft commit index known here.", labels=labels)
         applied = GaugeMetricFamily("muster_partition_applied_index", "Raft index applied here.", labels=labels)
         names = names_of_groups(self._replica.image())
-        led = 0
+        led = troubled = 0
         for group in self._replica.local_groups():
             topic, partition = names.get(group.group, ("(controller)", group.group))
             values = [topic, str(partition)]
@@ -96,7 +96,9 @@ class ReplicaCollector(Collector):
             commit.add_metric(values, group.commit)
             applied.add_metric(values, group.applied)
             led += group.role == "leader"
+            troubled += group.trouble != ""
         yield from (leader, term, commit, applied)
+        yield _gauge("muster_groups_without_state", "Raft groups whose files here are damaged.", troubled)
         yield _gauge("muster_leaderships", "Raft groups led here.", led)
 
     def _group_metrics(self) -> Iterator[Metric]:

@@ -85,6 +85,7 @@ def _partition_document(group: GroupStatus, topic: str | None, partition: int | 
         "last_index": group.last_index,
         "voters": list(group.voters),
         "match": {str(voter): index for voter, index in group.match.items()},
+        "trouble": group.trouble,
     }
 
 

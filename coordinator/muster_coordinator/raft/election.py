@@ -13,7 +13,13 @@ Answers are counted by the state that asked (rule 15), and a pre-vote's grant na
 from muster_coordinator.raft import quorum
 from muster_coordinator.raft.messages import NOBODY, Message, MsgType
 from muster_coordinator.raft.quorum import VoteResult
-from muster_coordinator.raft.roles import become_candidate, become_follower, become_leader, become_pre_candidate
+from muster_coordinator.raft.roles import (
+    arm_election,
+    become_candidate,
+    become_follower,
+    become_leader,
+    become_pre_candidate,
+)
 from muster_coordinator.raft.state import CANDIDATE, FOLLOWER, LEADER, PRE_CANDIDATE, RaftState
 
 FORCED = 1
@@ -23,6 +29,9 @@ FORCED = 1
 def campaign(state: RaftState, now_ms: int) -> None:
     """Start with a pre-vote; a leader ignores it."""
     if state.role is LEADER:
+        return
+    if not state.may_lead:
+        arm_election(state, now_ms)
         return
     become_pre_candidate(state, now_ms)
     if _tally(state) is VoteResult.WON:
@@ -118,7 +127,7 @@ def on_vote_reply(state: RaftState, now_ms: int, message: Message) -> None:
 
 def on_timeout_now(state: RaftState, now_ms: int, message: Message) -> None:
     """The leader wants this follower to take over: no pre-vote, and voters are told not to be loyal (rule 27)."""
-    if state.role is FOLLOWER and state.leader in (message.sender, NOBODY):
+    if state.may_lead and state.role is FOLLOWER and state.leader in (message.sender, NOBODY):
         _stand(state, now_ms, forced=True)
 
 

@@ -55,6 +55,7 @@ class RaftState:
         "leader_contact_ms",
         "log",
         "lost_reads",
+        "may_lead",
         "messages",
         "node",
         "own_heartbeats",
@@ -102,6 +103,8 @@ class RaftState:
         self.timing = timing
         self.flow = flow
         self.own_heartbeats = own_heartbeats
+        self.may_lead = True
+        """False while this voter holds the log and its votes, but no state to serve from."""
         self.term = hard_state.term
         self.vote = hard_state.vote
         self.commit = max(min(hard_state.commit, log.last_index), applied)

@@ -1,14 +1,19 @@
 """A Raft group from what the disk knows of it: hard state and entries, checkpoint, mark (decision 2).
 
 Replay begins at the checkpoint and is the ordinary apply path: the core is told that everything up to the mark is
-committed (it was applied here before), the segments already hold it. What does not add up is `Corruption`: the replica
-refuses to start, because it may have promised what is missing.
+committed (it was applied here before), the segments already hold it.
+
+What a group promised, its votes and its acknowledged entries, is in the WAL alone. Where that does not add up it is
+`Corruption`, and the replica refuses to start. Damage to the group's other files, or no room to finish a transfer, is
+that group's: it votes and takes entries as before, but it holds no state, so it never leads, applies nothing
+(`RaftGroup.trouble` says why), and waits for a transfer.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
-from muster_coordinator.errors import Corruption
+from muster_coordinator.errors import Corruption, StorageFailed
 from muster_coordinator.groups.effects import CheckpointBody
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.ports import Disk, Rand
@@ -20,6 +25,7 @@ from muster_coordinator.replica.folders import CHECKPOINTS, SEGMENTS, checkpoint
 from muster_coordinator.replica.host import Host
 from muster_coordinator.replica.raft_group import Machine, RaftGroup
 from muster_coordinator.replica.settings import NodeSettings
+from muster_coordinator.replica.transfer_payload import Offer
 from muster_coordinator.replica.wal_lane import WalLane
 from muster_coordinator.storage.checkpoint import (
     CheckpointMeta,
@@ -40,6 +46,8 @@ class Recovery(NamedTuple):
     body: CheckpointBody | None
     """None: from the beginning."""
     mark: Mark
+    whole: bool = True
+    """False: files are damaged, nothing of the group is read."""
 
 
 class WalReader:
@@ -67,6 +75,7 @@ class GroupMaker:
         self._rand = rand
         self._host = host
         self._settings = settings
+        self._fell_back: dict[GroupNo, str] = {}
         self._interrupted = {offer.group: offer for offer in staging.completed(disk)}
 
     def known_groups(self, lane: WalLane) -> list[GroupNo]:
@@ -97,15 +106,19 @@ class GroupMaker:
         known = lane.wal.groups().get(number)
         if known is None:
             known = RecoveredGroup(HardState(0, NOBODY, 0), 1, 0, 0, NO_MARK, (0, 0))
-        recovery = Recovery(NO_META, None, NO_MARK)
-        if not begins:
-            known = self._finish_transfer(number, lane, _as_of_now(lane.wal, number, known), segments)
-            recovery = self._recovery(number, known)
-        meta, mark = recovery.meta, recovery.mark
-        if meta.index < known.first_index - 1:
-            raise Corruption(f"group {number}: the WAL begins at {known.first_index}, the checkpoint is {meta.index}")
-        if not meta.index <= max(mark.applied, meta.index) <= known.last_index:
-            raise Corruption(f"group {number}: the WAL ends at {known.last_index}, the mark is {mark.applied}")
+        trouble = ""
+        if begins:
+            recovery = Recovery(NO_META, None, NO_MARK)
+            machine = restore(recovery)
+        else:
+            known = _as_of_now(lane.wal, number, known)
+            trouble = self._swap_interrupted(number, known, segments)
+            if not trouble:
+                known = self._name_interrupted(number, lane.wal, known)
+            recovery, machine, trouble = self._restored(number, lane.wal, known, restore, trouble)
+        meta = recovery.meta
+        if not meta.index <= max(known.mark.applied, meta.index) <= known.last_index:
+            raise Corruption(f"group {number}: the WAL ends at {known.last_index}, the mark is {known.mark.applied}")
         log = RaftLog(
             WalReader(lane.wal, number),
             compacted=(known.first_index - 1, known.compacted_term),
@@ -117,58 +130,100 @@ class GroupMaker:
             node=self._settings.broker,
             voters=voters,
             log=log,
-            hard_state=HardState(term, vote, max(commit, mark.applied, meta.index)),
+            hard_state=HardState(term, vote, max(commit, known.mark.applied, meta.index)),
             applied=meta.index,
             rand=self._rand,
             timing=self._settings.timing,
             own_heartbeats=False,
         )
-        group = RaftGroup(self._host, number, voters, core, restore(recovery), lane)
+        group = RaftGroup(self._host, number, voters, core, machine, lane)
+        if trouble:
+            group.lost_state(trouble)
         self._host.add(group)
         return group
 
-    def _finish_transfer(self, number: GroupNo, lane: WalLane, known: RecoveredGroup, segments: str) -> RecoveredGroup:
-        """Swap in what a crash left sealed, and tell the WAL, before anything of the group is read."""
+    def _swap_interrupted(self, number: GroupNo, known: RecoveredGroup, segments: str) -> str:
+        """Put in place what a crash left sealed, before anything of the group is read. Returns what went wrong: then
+        it is tried again while the replica runs."""
+        offer = self._interrupted.get(number)
+        if offer is not None and known.checkpoint[0] < offer.index:
+            try:
+                staging.swap(self._disk, offer, segments)
+            except (Corruption, OSError) as error:
+                return str(error)
+        return ""
+
+    def _name_interrupted(self, number: GroupNo, wal: WalStore, known: RecoveredGroup) -> RecoveredGroup:
+        """Tell the WAL of it; an error of that is the replica's, as of any write of the WAL."""
         offer = self._interrupted.pop(number, None)
         if offer is None:
             return known
         at = (offer.index, offer.term)
         if known.checkpoint[0] < offer.index:
-            staging.swap(self._disk, offer, segments)
-            kept = lane.wal.term_at(number, offer.index) == offer.term
+            kept = wal.term_at(number, offer.index) == offer.term
             known = known._replace(hard_state=_of_term(known.hard_state, offer.term))
-            lane.wal.stage(GroupWrites(number, known.hard_state, (), mark=offer.mark, checkpoint=at))
-            job = lane.wal.take_job()
+            wal.stage(GroupWrites(number, known.hard_state, (), mark=offer.mark, checkpoint=at))
+            job = wal.take_job()
             assert job is not None, "something is staged"
             job()
-            lane.wal.job_done()
+            wal.job_done()
             first, before, last = offer.index + 1, offer.term, offer.index
             if kept:
                 first, before, last = known.first_index, known.compacted_term, known.last_index
             mark = offer.mark if offer.mark is not None else known.mark
             known = RecoveredGroup(known.hard_state, first, before, last, mark, at)
-        staging.finish(self._disk, number)
+        with suppress(OSError):  # the WAL names the checkpoint: what is left is removed by the next start or transfer
+            staging.finish(self._disk, number)
         return known
 
-    def _recovery(self, number: GroupNo, known: RecoveredGroup) -> Recovery:
+    def _restored(
+        self,
+        number: GroupNo,
+        wal: WalStore,
+        known: RecoveredGroup,
+        restore: Callable[[Recovery], Machine],
+        trouble: str,
+    ) -> tuple[Recovery, Machine, str]:
+        """The state machine, and why it is not whole, "" when it is."""
+        if not trouble:
+            try:
+                recovery = self._recovery(number, wal, known)
+                return recovery, restore(recovery), ""
+            except (Corruption, StorageFailed, OSError) as error:
+                trouble = str(error)
+        at = max(known.checkpoint, (known.first_index - 1, known.compacted_term))
+        recovery = Recovery(CheckpointMeta(number, *at), None, NO_MARK, whole=False)
+        return recovery, restore(recovery), trouble
+
+    def interrupted(self, number: GroupNo) -> Offer | None:
+        """A sealed transfer that the start could not put in place: the group's own files may be gone."""
+        return self._interrupted.get(number)
+
+    def fell_back(self, number: GroupNo) -> str:
+        """Why an older checkpoint, or the whole log, stands in for a damaged one; "" when none does."""
+        return self._fell_back.get(number, "")
+
+    def _recovery(self, number: GroupNo, wal: WalStore, known: RecoveredGroup) -> Recovery:
         folder = checkpoint_folder(number)
         remove_leftovers(self._disk, folder)
-        checkpoint = newest_checkpoint(self._disk, folder, known.checkpoint, known.first_index)
-        # A file that the WAL does not name was never published; left alone it would displace the named one.
-        named = f"{folder}/{checkpoint_name(*known.checkpoint)}"
-        strays = [path for path in checkpoint_files(self._disk, folder) if path > named or checkpoint is None]
+        found = newest_checkpoint(self._disk, folder, known.checkpoint, known.first_index)
+        if found is not None and found[0].group != number:
+            raise Corruption(f"{folder} holds a checkpoint of group {found[0].group}")
+        meta, body = found if found is not None else (NO_META, None)
+        if meta.index < known.first_index - 1:
+            raise Corruption(f"the WAL begins at {known.first_index}, the checkpoint is {meta.index}")
+        # A file that the WAL does not name was never published, and one that is damaged is of no use: left alone they
+        # would displace the one that counts.
+        used = f"{folder}/{checkpoint_name(meta.index, meta.term)}"
+        strays = [path for path in checkpoint_files(self._disk, folder) if path > used or found is None]
         for path in strays:
             self._disk.unlink(path)
         if strays:
             self._disk.sync_dir(folder)
-        if checkpoint is None:
-            return Recovery(NO_META, None, known.mark)
-        try:
-            if checkpoint.meta.group != number:
-                raise Corruption(f"{named} is of group {checkpoint.meta.group}")
-            return Recovery(checkpoint.meta, checkpoint.body(), known.mark)
-        finally:
-            checkpoint.close()
+        if meta.index < known.checkpoint[0]:
+            wal.checkpoint_lost(number, meta.index, meta.term)
+            self._fell_back[number] = f"{checkpoint_name(*known.checkpoint)} is damaged, {meta.index} is used"
+        return Recovery(meta, body, known.mark)
 
 
 def _as_of_now(wal: WalStore, number: GroupNo, known: RecoveredGroup) -> RecoveredGroup:

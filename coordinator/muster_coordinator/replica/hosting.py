@@ -26,7 +26,6 @@ from muster_coordinator.replica.folders import SEGMENTS, segments_folder
 from muster_coordinator.replica.group_making import GroupMaker, Recovery
 from muster_coordinator.replica.host import Host
 from muster_coordinator.replica.identity import ClusterRecord, Identity
-from muster_coordinator.replica.identity import load as load_file
 from muster_coordinator.replica.identity import store as store_file
 from muster_coordinator.replica.partition import PartitionState
 from muster_coordinator.replica.raft_group import RaftGroup
@@ -47,6 +46,11 @@ TOPICS_LANE = "wal-topics"
 BORN_FILE = "born"
 _BORN_MAGIC = 0x4D55_424E
 """Written once both WALs exist: from then on a missing WAL is a loss, and no beginning."""
+WITHOUT_STATE = (
+    "a group has no state here: it votes, but cannot lead until another replica has given it one; if none can, restore "
+    "the file from a backup"
+)
+STATE_AGAIN = "a group has its state again"
 WRITE_OUT_MS = 100
 """Appended batches are visible to readers of the files after this time."""
 
@@ -103,13 +107,16 @@ class Hosting:
         self._unclaimed: set[GroupNo] = set()
         """Groups whose traces the start found and which the image so far applied has not heard of."""
         self.image: ClusterImage | None = None
+        self.troubled: dict[GroupNo, Offer | None] = {}
+        """Groups of which this replica holds no state, and the sealed transfer that could not be put in place, if any.
+        `transfer` heals them."""
 
     # -- start -----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Blocking: open the WALs and recover every group that the record names."""
         cluster = hashlib.blake2b(self.record.cluster_id.encode(), digest_size=16).digest()
-        born = load_file(self._disk, BORN_FILE, _BORN_MAGIC) is not None
+        born = self._disk.exists(BORN_FILE)  # what it says is that it is there, however damaged
         lanes = []
         for name in (OFFSETS_LANE, TOPICS_LANE):
             if born and not self._disk.listdir(name):
@@ -140,6 +147,21 @@ class Hosting:
         self.checkpoints.start()
         self._loop.call_at(self._loop.monotonic_ms() + WRITE_OUT_MS, self._write_out)
 
+    def _track(self, group: RaftGroup, machine: Stateful, state: PartitionState | None) -> None:
+        """From now on the group is checkpointed, and healed if its files are not whole."""
+        self.checkpoints.add(group, machine, state)
+        if group.trouble:
+            self._without_state(group, self._maker.interrupted(group.number))
+            return
+        damage = self._maker.fell_back(group.number)
+        if damage:
+            self._notice("an older state stands in for a damaged one", {"group": group.number, "why": damage}, None)
+            self.checkpoints.want(group.number, lambda: None)
+
+    def _without_state(self, group: RaftGroup, sealed: Offer | None) -> None:
+        self.troubled[group.number] = sealed
+        self._notice(WITHOUT_STATE, {"group": group.number, "why": group.trouble}, None)
+
     def _make_controller(self) -> None:
         def restore(recovery: Recovery) -> ControllerGroup:
             if recovery.body is not None:
@@ -148,7 +170,7 @@ class Hosting:
 
         group = self._maker.make(CONTROLLER_GROUP, self.record.brokers(), self._offsets_lane, restore)
         self.controller.group = group
-        self.checkpoints.add(group, self.controller, None)
+        self._track(group, self.controller, None)
 
     def _make_shard(self, partition: int) -> None:
         number = GroupNo(FIRST_OFFSETS_GROUP + partition)
@@ -183,7 +205,7 @@ class Hosting:
         machine.group = group
         self.shards[partition] = machine
         self.logs[number] = OffsetsLog(self._loop, group, machine.state, shard)
-        self.checkpoints.add(group, machine, machine.state)
+        self._track(group, machine, machine.state)
 
     def _state(
         self,
@@ -194,7 +216,11 @@ class Hosting:
         log: PartitionLog | None = None,
     ) -> PartitionState:
         """`log`: the open segments of a group that begins."""
-        if log is None:
+        if number in self.states:
+            self.states[number].close()  # opened just now, and then the rest was found to be damaged
+        if not recovery.whole:
+            log = PartitionLog.absent(self._disk, folder)
+        elif log is None:
             log = PartitionLog.open(self._disk, folder, recovery.mark, recovery.meta.log_start_offset)
         state = PartitionState(
             log,
@@ -206,6 +232,7 @@ class Hosting:
             log_start=recovery.meta.log_start_offset,
             dirty=self._unwritten.append,
         )
+        state.closed = not recovery.whole
         self.states[number] = state
         return state
 
@@ -284,7 +311,7 @@ class Hosting:
         machine.group = group
         self._unclaimed.discard(number)
         self.logs[number] = TopicLog(self._loop, group, machine, lambda: self._configs(number))
-        self.checkpoints.add(group, machine, machine.state)
+        self._track(group, machine, machine.state)
         if begins:
             self._born(group)
 
@@ -320,6 +347,7 @@ class Hosting:
                 self.making.forget(partition.group)
 
     def _remove_topic_group(self, number: GroupNo) -> None:
+        self.troubled.pop(number, None)
         log = self.logs.pop(number)
         state = self.states.pop(number)
         group = log.raft
@@ -394,7 +422,15 @@ class Hosting:
         machine.restore(staged.body)
         writes = GroupWrites(group.number, None, (), mark=mark, checkpoint=(meta.index, meta.term))
         group.lane.stage_install(group, writes, durable)
+        if group.trouble:
+            self._notice(STATE_AGAIN, {"group": group.number}, None)
         group.installed(meta.index, meta.term)
+        self.troubled.pop(group.number, None)
+
+    def lose_state(self, group: RaftGroup, trouble: str) -> None:
+        """The group's files are gone, and what should have replaced them is damaged."""
+        group.lost_state(trouble)
+        self._without_state(group, None)
 
     # -- small parts -----------------------------------------------------------------------------------------------
 
@@ -406,8 +442,10 @@ class Hosting:
             state.write_out()
 
     def not_caught_up(self) -> int:
-        """Groups that have not yet applied what their leader had committed (decision 30), or are not made yet."""
-        return sum(1 for group in self._host.groups.values() if not group.caught_up) + self.making.waiting()
+        """Groups that have not yet applied what their leader had committed (decision 30), or are not made yet. Those
+        without a state are left out: they may be for long, and the others are to serve."""
+        behind = sum(1 for group in self._host.groups.values() if not group.caught_up and not group.trouble)
+        return behind + self.making.waiting()
 
     def stateful(self, number: GroupNo) -> Stateful | None:
         """The state machine of a group, for checkpoints and comparisons."""

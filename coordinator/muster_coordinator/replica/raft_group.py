@@ -116,6 +116,7 @@ class RaftGroup:
         "number",
         "proposals",
         "ready_term",
+        "trouble",
         "voters",
     )
 
@@ -138,6 +139,8 @@ class RaftGroup:
         self.dirty = False
         self.installing = False
         """A transferred checkpoint is being put in place: nothing is applied meanwhile."""
+        self.trouble = ""
+        """Why this replica holds no state of the group; "" when it does."""
         self.due = Due(self._deadline)
         self.applied = core.applied
         self.applied_bytes = 0
@@ -419,8 +422,17 @@ class RaftGroup:
             self.core.compacted(index, term)
 
     def _note_caught_up(self) -> None:
+        if self.trouble:
+            return
         if not self.caught_up and self.leader_commit is not None and self.applied >= self.leader_commit:
             self.caught_up = True
+
+    def lost_state(self, trouble: str) -> None:
+        """Votes and log are whole, the state is not: nothing is applied and nothing served until a checkpoint is
+        installed."""
+        self.trouble = trouble
+        self.installing = True
+        self.core.may_lead = False
 
     def installed(self, index: int, term: int) -> None:
         """The machine holds a transferred checkpoint, and the WAL record of it is staged before anything the core
@@ -431,6 +443,8 @@ class RaftGroup:
             self.core.skip_to(index)
         self.applied = index
         self.installing = False
+        self.trouble = ""
+        self.core.may_lead = True
         self._note_caught_up()
         self.machine.moved()
         self._host.touch(self)

@@ -3,12 +3,16 @@
 Order (docs/format.md, "State transfer"):
 1. the files arrive under `incoming/<group>/`; a crash throws them away;
 2. all are verified and synced, then the manifest `complete` is written and synced;
-3. the group's own files go, the staged ones are copied into place and synced; a crash in here is finished by the next
-   start, which finds `complete` and a WAL that does not name the checkpoint yet. (Copied, not renamed: a rename between
-   two folders is safe only where both folders' changes reach the disk together.)
-4. the WAL gets the checkpoint and the mark; once that is durable, what is staged is removed.
+3. the group's own files go, the staged ones get a second name in their place, and that is synced; a crash in here is
+   finished by the next start, which finds `complete` and a WAL that does not name the checkpoint yet. (A second name
+   takes no room, so a full disk does not stop it, and until step 4 the first one stays: a rename between two folders is
+   safe only where both folders' changes reach the disk together.)
+4. the WAL gets the checkpoint and the mark; once that is durable, the names under `incoming/` are removed.
+
+What goes wrong in steps 1 and 2 costs the transfer and nothing else: no promise rests on it.
 """
 
+import errno
 from typing import NamedTuple
 
 from muster_coordinator import limits
@@ -27,11 +31,14 @@ INCOMING = "incoming"
 COMPLETE = "complete"
 _MAGIC = 0x4D55_5458
 _PLACE_BYTES = 12
-COPY_BYTES = limits.MIB
 
 
 def staging_folder(number: int) -> str:
     return f"{INCOMING}/{number}"
+
+
+class NoRoom(OSError):
+    """A transfer does not begin: the disk would be full before its end."""
 
 
 class Staged(NamedTuple):
@@ -42,8 +49,9 @@ class Staged(NamedTuple):
     body: CheckpointBody
 
 
-def begin(disk: Disk, number: int, keep: frozenset[str] = frozenset()) -> None:
-    """Make room; what was left there, but for `keep`, is of no use."""
+def begin(disk: Disk, number: int, keep: frozenset[str] = frozenset(), needed_bytes: int = 0) -> None:
+    """Make room; what was left there, but for `keep`, is of no use. Raises `NoRoom` when `needed_bytes` more would
+    leave less than every replica needs."""
     folder = staging_folder(number)
     disk.mkdir(folder)
     if disk.exists(f"{folder}/{COMPLETE}"):
@@ -52,6 +60,9 @@ def begin(disk: Disk, number: int, keep: frozenset[str] = frozenset()) -> None:
     for name in disk.listdir(folder):
         if name not in keep:
             disk.unlink(f"{folder}/{name}")
+    free = disk.free_bytes() if needed_bytes else 0
+    if free < needed_bytes + limits.DISK_FREE_BYTES_MIN * (needed_bytes > 0):
+        raise NoRoom(errno.ENOSPC, f"a transfer of {needed_bytes} bytes, {free} are free", folder)
 
 
 def write(disk: Disk, number: int, name: str, offset: int, data: bytes) -> None:
@@ -137,7 +148,7 @@ def swap(disk: Disk, offer: Offer, segments: str) -> Staged:
                 disk.unlink(f"{folder}/{name}")
         for item in offer.files:
             if item.kind == kind:
-                _copy(disk, f"{staged}/{item.name}", f"{folder}/{item.name}", item.size)
+                _place(disk, f"{staged}/{item.name}", f"{folder}/{item.name}")
         disk.sync_dir(folder)
         disk.sync_dir(folder.rpartition("/")[0])  # nothing may have been flushed there before
     checkpoint = open_checkpoint(disk, f"{folders[FileKind.CHECKPOINT]}/{_checkpoint_of(offer)}")
@@ -147,17 +158,15 @@ def swap(disk: Disk, offer: Offer, segments: str) -> Staged:
         checkpoint.close()
 
 
-def _copy(disk: Disk, source: str, target: str, size: int) -> None:
-    """The first `size` bytes, synced."""
-    read, written = disk.open(source), disk.open(target, create=True)
-    try:
-        written.truncate(0)
-        for position in range(0, size, COPY_BYTES):
-            written.pwrite(position, [read.pread(position, min(COPY_BYTES, size - position))])
-        written.sync()
-    finally:
-        read.close()
-        written.close()
+def _place(disk: Disk, source: str, target: str) -> None:
+    """Give a staged file its place. It has it already where the file system knows no second names and a crash came."""
+    if not disk.exists(source):
+        if not disk.exists(target):
+            raise Corruption(f"{target} is neither staged nor in place")
+        return
+    if disk.exists(target):
+        disk.unlink(target)
+    disk.link(source, target)
 
 
 def finish(disk: Disk, number: int) -> None:
@@ -170,12 +179,18 @@ def completed(disk: Disk) -> list[Offer]:
     """After a start: transfers that were sealed; whatever else lies in `incoming` is removed."""
     found = []
     for name in disk.listdir(INCOMING):
-        body = identity.load(disk, f"{INCOMING}/{name}/{COMPLETE}", _MAGIC)
-        if body is None:
+        offer = _completed(disk, f"{INCOMING}/{name}/{COMPLETE}")
+        if offer is None:
             begin(disk, int(name))
-            continue
-        try:
-            found.append(decode_offer(body, 2))
-        except WireError as error:
-            raise Corruption(f"{INCOMING}/{name}/{COMPLETE}: {error}") from error
+        else:
+            found.append(offer)
     return found
+
+
+def _completed(disk: Disk, path: str) -> Offer | None:
+    """None too when the manifest is damaged: then the group's own files are whole, or found to be not."""
+    try:
+        body = identity.load(disk, path, _MAGIC)
+        return None if body is None else decode_offer(body, 2)
+    except (Corruption, WireError):
+        return None

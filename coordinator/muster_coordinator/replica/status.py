@@ -29,6 +29,8 @@ class GroupStatus(NamedTuple):
     voters: tuple[BrokerId, ...]
     match: Mapping[BrokerId, int]
     """Highest index known to be stored at each voter; empty unless leader."""
+    trouble: str = ""
+    """Why this replica holds no state of the group; "" when it does."""
 
 
 def group_status(group: RaftGroup) -> GroupStatus:
@@ -47,4 +49,5 @@ def group_status(group: RaftGroup) -> GroupStatus:
         last_index=core.last_index,
         voters=group.voters,
         match=match,
+        trouble=group.trouble,
     )

@@ -5,6 +5,10 @@ the files in chunks of `TRANSFER_CHUNK_BYTES` over the bulk lane, a small window
 groups at once, and stages them (`staging`). What has arrived stays of use when the transfer is interrupted: segments
 never change, so a later offer of the same name only adds to it. Votes, appends and beats go on meanwhile; only applying
 pauses while the files are swapped. Nothing is believed before every checksum fits.
+
+A disk that is full or fails costs the transfer: it is given up while files arrive, and tried again for as long as they
+are put in place, since by then the group's own are gone. A group that a start found without a state
+(`Hosting.troubled`) is healed here: what was sealed is put in place, or its leader is asked.
 """
 
 from collections import Counter, deque
@@ -17,7 +21,7 @@ from muster_coordinator import limits
 from muster_coordinator.errors import Corruption, StorageFailed
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.links import lanes
-from muster_coordinator.ports import Disk, Loop, PeerNet, Timer
+from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Timer, unnoticed
 from muster_coordinator.raft.core import TERM_MAX
 from muster_coordinator.replica import staging
 from muster_coordinator.replica import transfer_payload as wire
@@ -35,6 +39,12 @@ CHUNKS_IN_FLIGHT_MAX = 4
 SILENCE_MS = 5_000
 """A transfer that brought nothing for so long is given up; the leader offers again."""
 HOLD_RETRY_MS = 50
+GIVEN_UP = "a transfer is given up for now"
+SWAP_RETRY_MS = 1_000
+HEAL_MS = 500
+"""How often the groups without a state are looked at."""
+ROOM_RETRY_MS = 5_000
+"""A group whose transfer did not fit the disk, or failed there, is not asked for again before."""
 
 
 class _Pull:
@@ -57,7 +67,10 @@ class _Pull:
 class Transfers:
     """Both sides; the leader's is `source`."""
 
-    def __init__(self, loop: Loop, disk: Disk, net: PeerNet, host: Host, hosting: Hosting) -> None:
+    def __init__(
+        self, loop: Loop, disk: Disk, net: PeerNet, host: Host, hosting: Hosting, notice: Notice = unnoticed
+    ) -> None:
+        self._notice = notice
         self._loop = loop
         self._disk = disk
         self._net = net
@@ -68,10 +81,13 @@ class Transfers:
         self._installing: set[GroupNo] = set()
         self._have: dict[GroupNo, dict[str, int]] = {}
         """Staged bytes of this life, by group and file name: what an interrupted transfer left."""
+        self._not_before_ms: dict[GroupNo, int] = {}
         self._numbers = 0
         self.installed: Counter[GroupNo] = Counter()
         """Checkpoints of others put in place in this life."""
         self.bytes_received = 0
+        self.given_up = 0
+        """Transfers that the disk had no room for, or failed."""
 
     # -- beginning and ending --------------------------------------------------------------------------------------
 
@@ -81,7 +97,30 @@ class Transfers:
         offer = group.core.snapshot_offer if group is not None else None
         if group is None or offer is None or number in self._installing:
             return
-        leader, index, _ = offer
+        self._pull_from(group, BrokerId(offer[0]), offer[1])
+
+    def start(self) -> None:
+        """Heal groups without a state from now on."""
+        self._loop.call_at(self._loop.monotonic_ms() + HEAL_MS, self._heal)
+
+    def _heal(self) -> None:
+        self._loop.call_at(self._loop.monotonic_ms() + HEAL_MS, self._heal)
+        for number, sealed in list(self._hosting.troubled.items()):
+            group = self._host.groups[number]
+            if number in self._installing:
+                continue
+            if sealed is not None:
+                self._hosting.troubled[number] = None
+                self._installing.add(number)
+                self._sealed(sealed, None)
+            elif group.core.leader >= 0:
+                self._pull_from(group, BrokerId(group.core.leader), group.core.applied)
+
+    def _pull_from(self, group: RaftGroup, leader: BrokerId, index: int) -> None:
+        """Ask `leader` for a checkpoint of at least `index`, unless that is under way."""
+        number = group.number
+        if self._loop.monotonic_ms() < self._not_before_ms.get(number, 0):
+            return
         for pull in list(self._pulls.values()):
             if pull.group is group:
                 if pull.leader == leader:
@@ -90,7 +129,7 @@ class Transfers:
         if len(self._pulls) >= limits.TRANSFERS_MAX:
             return  # offered again while it lasts
         self._numbers += 1
-        pull = _Pull(self._numbers, group, BrokerId(leader))
+        pull = _Pull(self._numbers, group, leader)
         self._pulls[pull.number] = pull
         self._listen(pull)
         self._net.send(pull.leader, lanes.BULK, wire.encode_ask(pull.number, number, index))
@@ -137,7 +176,7 @@ class Transfers:
         if pull is None or pull.leader != peer or pull.offer is not None or pull.group.number != offer.group:
             return
         has_segments = offer.group in self._hosting.states
-        outdated = offer.index <= pull.group.core.commit or offer.term > TERM_MAX
+        outdated = not self._of_use(pull.group, offer) or offer.term > TERM_MAX
         if has_segments != (offer.mark is not None) or outdated:
             self._drop(pull)
             return
@@ -153,15 +192,34 @@ class Transfers:
             for offset in range(have.get(file.name, 0), file.size, limits.TRANSFER_CHUNK_BYTES):
                 pull.todo.append((at, offset, min(limits.TRANSFER_CHUNK_BYTES, file.size - offset)))
         keep = frozenset(self._have[number])
+        needed_bytes = sum(length for _, _, length in pull.todo)
         self._loop.submit(
             "transfer",
-            partial(staging.begin, self._disk, number, keep),
+            partial(staging.begin, self._disk, number, keep, needed_bytes),
             partial(self._begun, pull),
         )
 
+    @staticmethod
+    def _of_use(group: RaftGroup, offer: Offer) -> bool:
+        """Does it bring the group further, or give it the state it lost?"""
+        return offer.index >= group.core.applied if group.trouble else offer.index > group.core.commit
+
     def _begun(self, pull: _Pull, result: BaseException | None) -> None:
+        if not self._failed(pull.group.number, pull, result):
+            self._ask_more(pull)
+
+    def _failed(self, number: GroupNo, pull: _Pull | None, result: BaseException | None) -> bool:
+        """The disk refused what is staged: nothing promised hangs on that, so only the transfer ends, for a while."""
+        if isinstance(result, OSError):
+            self._have.pop(number, None)
+            self._not_before_ms[number] = self._loop.monotonic_ms() + ROOM_RETRY_MS
+            self.given_up += 1
+            self._notice(GIVEN_UP, {"group": number, "why": str(result)}, None)
+            if pull is not None:
+                self._drop(pull)
+            return True
         self._check(result)
-        self._ask_more(pull)
+        return False
 
     def _ask_more(self, pull: _Pull) -> None:
         if pull.number not in self._pulls:
@@ -190,7 +248,8 @@ class Transfers:
         )
 
     def _written(self, pull: _Pull, key: tuple[int, int], name: str, result: BaseException | None) -> None:
-        self._check(result)
+        if self._failed(pull.group.number, pull, result):
+            return
         length = pull.asked.pop(key, 0)
         have = self._have.setdefault(pull.group.number, {})
         if have.get(name, 0) == key[1]:  # only what lies without a gap counts when it is interrupted
@@ -211,12 +270,11 @@ class Transfers:
 
     def _sealed(self, offer: Offer, result: BaseException | None) -> None:
         number = GroupNo(offer.group)
-        if isinstance(result, Corruption):
+        if isinstance(result, Corruption) or self._failed(number, None, result):
             self._installing.discard(number)  # the leader offers again, and everything is fetched anew
             return
-        self._check(result)
         group = self._host.groups.get(number)
-        if group is None or group.core.commit >= offer.index:
+        if group is None or not self._of_use(group, offer):
             self._give_up(number)
             return
         release = self._hosting.checkpoints.hold(number)
@@ -225,20 +283,40 @@ class Transfers:
             self._loop.call_at(when_ms, lambda: self._sealed(offer, None))
             return
         group.installing = True
-        job = self._hosting.swap_job(offer)
-        self._loop.submit("transfer", job, partial(self._swapped, group, release))
+        self._swap(group, self._hosting.swap_job(offer), release)
 
-    def _swapped(self, group: RaftGroup, release: Callable[[], None], result: "Swapped | BaseException") -> None:
+    def _swap(self, group: RaftGroup, job: Callable[[], Swapped], release: Callable[[], None]) -> None:
+        self._loop.submit("transfer", job, partial(self._swapped, group, job, release))
+
+    def _swapped(
+        self,
+        group: RaftGroup,
+        job: Callable[[], Swapped],
+        release: Callable[[], None],
+        result: "Swapped | BaseException",
+    ) -> None:
+        number = group.number
+        if number not in self._host.groups:
+            if not isinstance(result, BaseException) and result[1] is not None:
+                result[1].close()
+            release()
+            self._give_up(number)
+            return
+        if isinstance(result, Corruption):
+            # What was sealed is damaged, and the group's own files are gone: it needs another transfer.
+            self._hosting.lose_state(group, str(result))
+            release()
+            self._give_up(number)
+            return
+        if isinstance(result, OSError | StorageFailed):
+            group.trouble = f"a transferred checkpoint cannot be put in place: {result}"
+            when_ms = self._loop.monotonic_ms() + SWAP_RETRY_MS
+            self._loop.call_at(when_ms, partial(self._swap, group, job, release))
+            return
         self._check(result if isinstance(result, BaseException) else None)
         assert not isinstance(result, BaseException)
         staged, log = result
-        if group.number not in self._host.groups:
-            if log is not None:
-                log.close()
-            release()
-            self._give_up(group.number)
-            return
-        self._hosting.install(group, staged, log, partial(self._durable, group.number, release))
+        self._hosting.install(group, staged, log, partial(self._durable, number, release))
         self._host.want_turn()
 
     def _durable(self, number: GroupNo, release: Callable[[], None]) -> None:
@@ -250,7 +328,7 @@ class Transfers:
         """What is staged is not needed any more."""
 
         def finished(result: BaseException | None) -> None:
-            self._check(result)
+            self._failed(number, None, result)
             self._installing.discard(number)
 
         self._loop.submit("transfer", partial(staging.finish, self._disk, number), finished)

@@ -243,9 +243,12 @@ def open_checkpoint(disk: Disk, path: str) -> Checkpoint:
         raise
 
 
-def newest_checkpoint(disk: Disk, folder: str, at: tuple[int, int], first_index: int) -> Checkpoint | None:
-    """The checkpoint that the WAL names, `at` = (index, term); an older one when that is damaged and the WAL still has
-    the entries after the older one, from `first_index` on; None for the whole log, when the WAL has all of it.
+def newest_checkpoint(
+    disk: Disk, folder: str, at: tuple[int, int], first_index: int
+) -> tuple[CheckpointMeta, CheckpointBody] | None:
+    """The checkpoint that the WAL names, `at` = (index, term), read whole; an older one when any byte of that is
+    damaged and the WAL still has the entries after the older one, from `first_index` on; None for the whole log, when
+    the WAL has all of it.
 
     Later files were written but not published, and are passed over. Corruption when nothing leads to the log's end;
     UnsupportedFormat when a newer release wrote the file.
@@ -258,12 +261,20 @@ def newest_checkpoint(disk: Disk, folder: str, at: tuple[int, int], first_index:
         if index + 1 < first_index:
             break
         try:
-            return open_checkpoint(disk, f"{folder}/{name}")
+            return _whole(disk, f"{folder}/{name}")
         except Corruption as error:
-            damage = f": {error}"
+            damage += f"; {error}"
     if first_index > 1:
         raise Corruption(f"{folder}: no checkpoint from {first_index - 1} to {at[0]}, where the WAL begins{damage}")
     return None
+
+
+def _whole(disk: Disk, path: str) -> tuple[CheckpointMeta, CheckpointBody]:
+    checkpoint = open_checkpoint(disk, path)
+    try:
+        return checkpoint.meta, checkpoint.body()
+    finally:
+        checkpoint.close()
 
 
 def checkpoint_files(disk: Disk, folder: str) -> tuple[str, ...]:

@@ -80,6 +80,10 @@ class WalStore(Protocol):
         """Files let go of since the start; `first_index` of groups may have moved when it did."""
         ...
 
+    def checkpoint_lost(self, group: GroupNo, index: int, term: int) -> None:
+        """The checkpoint that the WAL names is damaged, an older one at (index, term) counts: entries after that stay
+        until a newer one is named."""
+
     def drop_group(self, group: GroupNo) -> bool:
         """Stage that the group is deleted. False: it is not known here."""
         ...

@@ -92,6 +92,12 @@ class PartitionLog:
         log._new_folder = mark == NO_MARK
         return log
 
+    @classmethod
+    def absent(cls, disk: Disk, folder: str) -> "PartitionLog":
+        """Stands for a log whose files cannot be used: it reads none and is neither appended to nor flushed."""
+        segment = Segment(disk, folder, SegmentSummary(0, 0, 0, NO_TIMESTAMP), SegmentIndex(0))
+        return cls(disk, folder, [segment], log_start_offset=0, roll=(SEGMENT_BYTES, SEGMENT_MS))
+
     def close(self) -> None:
         """Close files; what was not flushed is in the WAL. No flush may be in flight."""
         assert not self._flushing

@@ -153,6 +153,10 @@ class Wal:
                 self._staged_bytes += len(entry.data) + RECORD_HEADER_BYTES
         self._staged.append(writes)
 
+    def checkpoint_lost(self, group: GroupNo, index: int, term: int) -> None:
+        """The checkpoint that is named is damaged, an older one at (index, term) counts: entries after it stay."""
+        self._logs[group].written.checkpoint = (index, term)
+
     def drop_group(self, group: GroupNo) -> bool:
         """Forget the group; its number never comes back. False: it was not known, and nothing is staged."""
         log = self._logs.pop(group, None)
