@@ -42,6 +42,8 @@ METADATA_LEADERLESS_WAIT_MS = 100
 METADATA_NEW_PARTITION_WAIT_MS = 1_000
 """As long as one of them has never had a leader, as far as is known here, the answer waits this long: a topic was just
 made or this replica has just started, and some clients believe "no leader" until their next refresh, minutes later."""
+AUTO_CREATES_AT_ONCE_MAX = 100
+"""Topics in the making here because a client asked for them (`auto.create.topics.enable`); more are made later."""
 PRODUCE_TIMEOUT_MS_MAX = 30_000
 """Longest wait of a Produce for its quorum, whatever timeoutMs says; clients default to 30 s."""
 ADMIN_TIMEOUT_MS_MAX = 60_000

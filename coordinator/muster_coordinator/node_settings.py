@@ -9,6 +9,9 @@ from muster_coordinator.replica.settings import NodeSettings
 from muster_coordinator.runtime.clients import ClientLimits
 from muster_coordinator.settings import Settings
 
+KAFKA_RELEASE = "3.9-IV0"
+"""What tools are told that ask a broker for its `inter.broker.protocol.version`: the last release that had this key.
+They take a broker without it for an ancient one and hide what came later."""
 UNLIMITED = 2**31 - 1
 """Kafka's way of saying so."""
 
@@ -81,8 +84,22 @@ def api_settings(settings: Settings) -> ApiSettings:
         topics_mode=TopicsMode(settings.topics_mode),
         num_partitions=settings.num_partitions,
         delete_topic_enable=settings.delete_topics,
-        broker_configs=tuple(sorted(settings.texts.items())),
+        auto_create_topics=settings.auto_create_topics,
+        broker_configs=tuple(sorted({**_told_to_tools(settings), **settings.texts}.items())),
     )
+
+
+def _told_to_tools(settings: Settings) -> dict[str, str]:
+    """Kafka's keys that are no settings here and that tools read from a broker: what holds instead of them."""
+    return {
+        "broker.id": str(settings.node_id),
+        "compression.type": "producer",
+        "default.replication.factor": str(len(settings.peers)),
+        "inter.broker.protocol.version": KAFKA_RELEASE,
+        "log.cleanup.policy": "delete",
+        "log.dir": str(settings.data_dir),
+        "unclean.leader.election.enable": "false",
+    }
 
 
 def client_limits(settings: Settings) -> ClientLimits:

@@ -74,12 +74,6 @@ def _cluster_id(text: str) -> str:
     return text
 
 
-def _never(text: str) -> bool:
-    if _boolean(text):
-        raise ValueError("is not supported; false is")
-    return False
-
-
 def _one_of(*names: str) -> Parser:
     def parse(text: str) -> str:
         if text not in names:
@@ -299,7 +293,10 @@ class Settings:
     )
     num_partitions: int = _key("num.partitions", _integer(1, 10_000), "1", "Of a topic created without a number.")
     auto_create_topics: bool = _key(
-        "auto.create.topics.enable", _never, "false", "Kafka: true. Topics are created by those who want them, only."
+        "auto.create.topics.enable",
+        _boolean,
+        "false",
+        "Kafka: true. Whether a topic that a client asks about by name is created, as `num.partitions` says.",
     )
     delete_topics: bool = _key("delete.topic.enable", _boolean, "true", "")
     message_bytes_max: int = _key(

@@ -76,6 +76,10 @@ def test_this_broker_shows_its_settings_read_only() -> None:
         ("num.partitions", "1", True, 4),
     ]
     assert [c.name for c in describe(configured(), BROKER, "0", ("log.dirs",)).configs] == ["log.dirs"]
+    unset = ApiSettings(broker_configs=(("log.roll.ms", ""),))
+    asked = [{"resource_type": BROKER, "resource_name": "0", "configuration_keys": None}]
+    answer = KafkaClient(FakeSurface(), settings=unset).ask(Api.DESCRIBE_CONFIGS, 4, resources=asked)
+    assert [(c.name, c.value) for c in answer.results[0].configs] == [("log.roll.ms", None)]
     assert describe(configured(), BROKER, "").configs == ()
     assert describe(configured(), GROUP, "g").configs == ()
 

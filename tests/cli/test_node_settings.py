@@ -60,3 +60,16 @@ def test_clients_and_api() -> None:
     assert (found.topics_mode, found.num_partitions) == (TopicsMode.NONE, 4)
     assert dict(found.broker_configs)["num.partitions"] == "4"
     assert dict(found.broker_configs)["group.max.size"] == "2000"
+    assert not found.auto_create_topics
+    assert api_settings(made({"auto.create.topics.enable": "true"})).auto_create_topics
+
+
+def test_tools_find_kafkas_keys_for_a_broker() -> None:
+    found = dict(
+        api_settings(made({"node.id": "3", "controller.quorum.voters": "1@a:9093,2@b:9093,3@c:9093"})).broker_configs
+    )
+    expected = {"broker.id": "3", "default.replication.factor": "3", "inter.broker.protocol.version": "3.9-IV0"}
+    assert {key: found[key] for key in expected} == expected
+    wanted = {"auto.create.topics.enable", "delete.topic.enable", "log.dirs", "log.dir", "log.retention.ms"}
+    wanted |= {"message.max.bytes", "min.insync.replicas", "num.partitions", "offsets.retention.minutes"}
+    assert wanted <= found.keys()

@@ -66,7 +66,7 @@ class Configs:
         return [
             {
                 "name": key,
-                "value": text,
+                "value": text or None,
                 "read_only": True,
                 "config_source": SOURCE_STATIC,
                 "is_sensitive": False,

@@ -24,6 +24,7 @@ from muster_coordinator.controller.image import EMPTY_ID, ClusterImage
 from muster_coordinator.controller.topic_configs import validate_all
 from muster_coordinator.controller.topic_names import colliding_name, name_error
 from muster_coordinator.errors import ApiError, Code
+from muster_coordinator.replica.surface import Surface
 from muster_coordinator.wire.connection import Exchange
 from muster_coordinator.wire.schema import Value
 
@@ -100,7 +101,12 @@ class CreateTopics:
             raise ApiError(Code.INVALID_PARTITIONS, f"{partitions} partitions cannot be")
         if wanted > limits.PARTITIONS_PER_REQUEST_MAX:
             raise ApiError(Code.POLICY_VIOLATION, f"more than {limits.PARTITIONS_PER_REQUEST_MAX} partitions")
-        return CreateTopic(name=topic.name, topic_id=self._fresh_id(image), partitions=partitions, configs=configs)
+        return CreateTopic(
+            name=topic.name,
+            topic_id=fresh_topic_id(self._services.surface, image),
+            partitions=partitions,
+            configs=configs,
+        )
 
     def _partitions(self, topic: Value) -> int:
         if topic.assignments:
@@ -133,13 +139,6 @@ class CreateTopics:
             raise ApiError(Code.INVALID_CONFIG, error)
         return tuple(sorted(overrides.items()))
 
-    def _fresh_id(self, image: ClusterImage) -> bytes:
-        """Random, never zero, never one that was used (trap T2)."""
-        while True:
-            topic_id = self._services.surface.rand.randbytes(16)
-            if topic_id != EMPTY_ID and topic_id not in image.names_by_id and topic_id not in image.deleted_topic_ids:
-                return topic_id
-
     def _create(self, command: CreateTopic, request: Value, until_ms: int, done: Callable[[Created], None]) -> None:
         if request.validate_only:
             done(Created(Code.NONE, None, command))
@@ -165,6 +164,14 @@ class CreateTopics:
             done([_TOO_LATE if c.command is not None and c.command.topic_id in ids else c for c in created])
 
         LeaderWait(surface, grown, standing_of_grown(surface, context.listener), until_ms, waited)
+
+
+def fresh_topic_id(surface: Surface, image: ClusterImage) -> bytes:
+    """Random, never zero, never one that was used (trap T2)."""
+    while True:
+        topic_id = surface.rand.randbytes(16)
+        if topic_id != EMPTY_ID and topic_id not in image.names_by_id and topic_id not in image.deleted_topic_ids:
+            return topic_id
 
 
 def _judge_assignments(topic: Value, image: ClusterImage) -> None:

@@ -1,13 +1,17 @@
 """Metadata: brokers, topics and leaders as the listener that asked may see them (data_plane.md 1.2, 1.3).
 
-leaderEpoch is the Raft term of the leadership, so it never goes back under one topic id (KIP-320). Topics are never
-created here: a typo must not make one. An answer that names a partition without leader waits up to
-`limits.METADATA_LEADERLESS_WAIT_MS` for one, since aiokafka asks again without any pause (about 1,500 times a second),
-and up to `limits.METADATA_NEW_PARTITION_WAIT_MS` when a partition has never had one.
+leaderEpoch is the Raft term of the leadership, so it never goes back under one topic id (KIP-320). Topics are not
+created here unless `auto.create.topics.enable` says so (`auto_create`): a typo must not make one. An answer that names
+a partition without leader waits up to `limits.METADATA_LEADERLESS_WAIT_MS` for one, since aiokafka asks again without
+any pause (about 1,500 times a second), and up to `limits.METADATA_NEW_PARTITION_WAIT_MS` when a partition has never had
+one.
 """
+
+from collections.abc import Mapping
 
 from muster_coordinator import limits
 from muster_coordinator.api.authorize import CLUSTER, Operation, Resource, ResourceType
+from muster_coordinator.api.auto_create import AutoCreate
 from muster_coordinator.api.cluster_view import ClusterView
 from muster_coordinator.api.leader_wait import LeaderWait, standing_of_group
 from muster_coordinator.api.services import Services
@@ -19,6 +23,8 @@ from muster_coordinator.ids import CONTROLLER_GROUP, GroupNo
 from muster_coordinator.wire.connection import Exchange
 from muster_coordinator.wire.schema import Value
 
+_ALLOWED_SINCE = 4
+"""The first version that can forbid the creation of topics."""
 _NULL_IS_ALL_SINCE, _LISTENER_ERROR_SINCE, _OFFLINE_SINCE, _BY_ID_SINCE = 1, 6, 5, 12
 _IDS = range(10, 12)
 """Versions that have the field but must not use it."""
@@ -27,9 +33,11 @@ _IDS = range(10, 12)
 class _Answer:
     """One answer being made; remembers the partitions without leader."""
 
-    __slots__ = ("leaderless", "unborn", "value")
+    __slots__ = ("created", "leaderless", "unborn", "value")
 
-    def __init__(self) -> None:
+    def __init__(self, created: Mapping[str, Code]) -> None:
+        self.created = created
+        """What to say of topics that are not there because they are only being made."""
         self.leaderless: list[GroupNo] = []
         self.unborn = False
         """One of them has never had a leader."""
@@ -41,25 +49,49 @@ class Metadata:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._auto = AutoCreate(services)
 
     def handle(self, context: RequestContext, version: int, request: Value, reply: Exchange) -> None:
         """At once when every partition asked for has a leader; else again when one is known, or after the wait."""
-        answer = self._make(context, version, request)
+        surface = self._services.surface
+        created, again = self._create_missing(context, version, request)
+        if again:
+            # Who asks without a pause waits until there is something to tell.
+            later_ms = surface.loop.monotonic_ms() + limits.METADATA_LEADERLESS_WAIT_MS
+            surface.loop.call_at(later_ms, lambda: self._answer(context, version, request, created, reply))
+        else:
+            self._answer(context, version, request, created, reply)
+
+    def _create_missing(self, context: RequestContext, version: int, request: Value) -> tuple[dict[str, Code], bool]:
+        """Answers for topics that are being made, and whether one of them was before."""
+        image = self._services.surface.image()
+        allowed = version < _ALLOWED_SINCE or request.allow_auto_topic_creation
+        by_id = version in _IDS or version >= _BY_ID_SINCE
+        if image is None or not allowed or (by_id and any(t.topic_id != EMPTY_ID for t in request.topics or ())):
+            return {}, False
+        names = dict.fromkeys(t.name for t in request.topics or ())
+        before = self._auto.in_the_making(name for name in names if name is not None)
+        return self._auto.missing(context, names, image), before
+
+    def _answer(
+        self, context: RequestContext, version: int, request: Value, created: Mapping[str, Code], reply: Exchange
+    ) -> None:
+        surface = self._services.surface
+        answer = self._make(context, version, request, created)
         if not answer.leaderless:
             reply(answer.value)
             return
-        surface = self._services.surface
         wait_ms = limits.METADATA_NEW_PARTITION_WAIT_MS if answer.unborn else limits.METADATA_LEADERLESS_WAIT_MS
         LeaderWait(
             surface,
             answer.leaderless,
             standing_of_group(surface, context.listener),
             surface.loop.monotonic_ms() + wait_ms,
-            lambda _: reply(self._make(context, version, request).value),
+            lambda _: reply(self._make(context, version, request, created).value),
         )
 
-    def _make(self, context: RequestContext, version: int, request: Value) -> _Answer:
-        answer = _Answer()
+    def _make(self, context: RequestContext, version: int, request: Value, created: Mapping[str, Code]) -> _Answer:
+        answer = _Answer(created)
         image = self._services.surface.image()
         if image is None:
             answer.leaderless.append(CONTROLLER_GROUP)
@@ -119,7 +151,7 @@ class Metadata:
         if topic is None:
             invalid = name_error(name) is not None
             code = Code.INVALID_TOPIC_EXCEPTION if invalid else Code.UNKNOWN_TOPIC_OR_PARTITION
-            return _topic(code, name, EMPTY_ID)
+            return _topic(answer.created.get(name, code), name, EMPTY_ID)
         return self._described(version, topic, view, answer)
 
     def _by_id(

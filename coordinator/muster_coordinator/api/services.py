@@ -34,6 +34,8 @@ class ApiSettings:
     num_partitions: int = 1
     """Partitions of a topic whose creator leaves the number to us."""
     delete_topic_enable: bool = True
+    auto_create_topics: bool = False
+    """`auto.create.topics.enable`: Metadata creates a topic that is asked for by name (`auto_create`)."""
     broker_configs: tuple[tuple[str, str], ...] = ()
     """(name, value) shown read-only by DescribeConfigs of this broker."""
 

@@ -6,6 +6,8 @@ The second rule exists because metric names write both as `_` (data_plane.md sec
 import re
 from collections.abc import Iterable
 
+INTERNAL_NAMES = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
+"""Kafka's own; nobody makes a topic of that name by asking for it."""
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
 
 

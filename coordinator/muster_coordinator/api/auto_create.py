@@ -1,0 +1,72 @@
+"""`auto.create.topics.enable=true`: Metadata makes a topic that is asked for by name and is not there.
+
+Kafka's rules: only where the request allows it (before version 4 it always does), with the right to CREATE, with
+`num.partitions` partitions and every setting at its default; an internal or illegal name is never made. The answer does
+not wait: it says LEADER_NOT_AVAILABLE, on which every client asks again. At most `limits.AUTO_CREATES_AT_ONCE_MAX` are
+in the making here at a time, and a request has at most as many looked at; the others hear the same and come again.
+Never made: what the controller's log would refuse, for a client that polls would fill it with refusals.
+"""
+
+from collections.abc import Iterable
+
+from muster_coordinator import limits
+from muster_coordinator.api.authorize import Operation
+from muster_coordinator.api.create_topics import fresh_topic_id
+from muster_coordinator.api.services import Services, TopicsMode
+from muster_coordinator.context import RequestContext
+from muster_coordinator.controller.commands import CommandResult, CreateTopic
+from muster_coordinator.controller.image import ClusterImage
+from muster_coordinator.controller.topic_names import INTERNAL_NAMES, colliding_name, name_error
+from muster_coordinator.controller.transitions import raft_groups
+from muster_coordinator.errors import Code
+
+
+class AutoCreate:
+    """What this replica has asked the controller for and not heard of yet."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._making: set[str] = set()
+
+    def missing(self, context: RequestContext, names: Iterable[str | None], image: ClusterImage) -> dict[str, Code]:
+        """The answer for each name that is made now or cannot be; the others are as if there were no such option."""
+        settings = self._services.settings
+        if not settings.auto_create_topics or settings.topics_mode is TopicsMode.NONE:
+            return {}
+        told: dict[str, Code] = {}
+        looked_at = 0
+        for name in names:
+            if name is None or not self._services.may_topic(context, Operation.DESCRIBE, name):
+                continue
+            if name in image.topics or name in INTERNAL_NAMES or name_error(name) is not None:
+                continue
+            looked_at += 1
+            enough = looked_at > limits.AUTO_CREATES_AT_ONCE_MAX
+            told[name] = Code.LEADER_NOT_AVAILABLE if enough else self._make(context, name, image)
+        return told
+
+    def in_the_making(self, names: Iterable[str]) -> bool:
+        """Whether one of them was asked for before."""
+        return not self._making.isdisjoint(names)
+
+    def _make(self, context: RequestContext, name: str, image: ClusterImage) -> Code:
+        services = self._services
+        if not services.may_topic(context, Operation.CREATE, name):
+            return Code.TOPIC_AUTHORIZATION_FAILED
+        if name in self._making or len(self._making) >= limits.AUTO_CREATES_AT_ONCE_MAX:
+            return Code.LEADER_NOT_AVAILABLE
+        partitions = services.settings.num_partitions
+        if colliding_name(name, image.topics) is not None:
+            return Code.INVALID_TOPIC_EXCEPTION
+        if raft_groups(image) + partitions > limits.RAFT_GROUPS_MAX:
+            return Code.POLICY_VIOLATION
+        self._making.add(name)
+
+        def decided(_result: CommandResult) -> None:
+            """Whatever it is: who still wants the topic asks again."""
+            self._making.discard(name)
+
+        topic_id = fresh_topic_id(services.surface, image)
+        command = CreateTopic(name=name, topic_id=topic_id, partitions=partitions, configs=())
+        services.surface.submit(command, deadline_ms=context.deadline_ms, done=decided)
+        return Code.LEADER_NOT_AVAILABLE
