@@ -110,6 +110,9 @@ class FakeLog:
         self.asked_offsets: list[int] = []
         self.offset_result = OffsetResult(Code.NONE, 7, -1, 3)
         self.reads = 0
+        self.leads: bool | None = True
+        """What a round shows; None: it takes its time, `confirming` has who waits."""
+        self.confirming: list[Callable[[bool], None]] = []
         self.deleted: list[int] = []
 
     @property
@@ -137,7 +140,7 @@ class FakeLog:
     def read(self, offset: int, max_bytes: int, *, whole_first_batch: bool) -> ReadResult:
         self.reads += 1
         if not self.start <= offset <= self.end:
-            return ReadResult(Code.OFFSET_OUT_OF_RANGE)
+            return ReadResult(Code.OFFSET_OUT_OF_RANGE, unproven=offset > self.end)
         data = b""
         for _base, after, batch in self.batches:
             if after <= offset:
@@ -147,6 +150,12 @@ class FakeLog:
             data += batch
         stable = self.end if self.stable is None else self.stable
         return ReadResult(Code.NONE, data, self.end, stable, self.start)
+
+    def confirm(self, done: Callable[[bool], None]) -> None:
+        if self.leads is None:
+            self.confirming.append(done)
+        else:
+            done(self.leads)
 
     def watch(self, notify: Callable[[], None]) -> Callable[[], None]:
         self.watchers.append(notify)

@@ -402,3 +402,43 @@ def test_the_waiters_are_bounded_and_the_wait_too() -> None:
     assert client.receive() == []
     surface.fake_loop.run(limits.FETCH_WAIT_MS_MAX)
     assert len(client.receive()) == 1
+
+
+def test_out_of_range_is_answered_when_a_round_has_proven_it() -> None:
+    surface = wide_surface()
+    log = surface.log_of("wide", 0)
+    log.leads = None
+    client = KafkaClient(surface)
+    client.send(Api.FETCH, 12, **request(part(0, 21), part(1), name="wide"))
+    assert client.receive() == []
+    log.confirming.pop()(True)
+    assert [(index, error) for index, error, _ in entries(client.receive()[0])] == [(0, 1), (1, 0)]
+    assert not log.confirming
+
+
+def test_what_came_during_the_round_is_read_after_all() -> None:
+    surface = wide_surface()
+    log = surface.log_of("wide", 0)
+    log.leads = None
+    client = KafkaClient(surface)
+    client.send(Api.FETCH, 12, **request(part(0, 21), name="wide"))
+    log.append(b"c" * 100)
+    log.confirming.pop()(True)
+    assert entries(client.receive()[0]) == [(0, 0, b"c" * 100)]
+
+
+@pytest.mark.parametrize("more", [{"fetch_offset": 21}, {"last_fetched_epoch": 2}, {"last_fetched_epoch": 9}])
+def test_who_cannot_prove_that_something_is_missing_says_ask_somebody_else(more: dict[str, int]) -> None:
+    surface = wide_surface()
+    log = surface.log_of("wide", 0)
+    log.epochs = {2: EpochEnd(Code.NONE, 1, 7)}
+    log.leads = False
+    answer = KafkaClient(surface).ask(Api.FETCH, 12, **request({**part(0, 10), **more}, part(1), name="wide"))
+    assert [(index, error) for index, error, _ in entries(answer)] == [(0, 6), (1, 0)]
+
+
+def test_below_the_log_start_nothing_needs_a_proof() -> None:
+    surface = wide_surface()
+    log = surface.log_of("wide", 0)
+    log.start, log.leads = 5, False
+    assert entries(KafkaClient(surface).ask(Api.FETCH, 12, **request(part(0, 3), name="wide"))) == [(0, 1, b"")]

@@ -211,7 +211,7 @@ def test_list_asks_every_partition_that_is_led_here(version: int) -> None:
     surface.led = (0, 2, 3)
     one, two = ListedGroup("a", "consumer", "Stable", "classic"), ListedGroup("b", "", "Empty", "classic")
     surface.on_group = listing(
-        {0: ListGroupsAnswer(0, (one,)), 2: ListGroupsAnswer(16, ()), 3: ListGroupsAnswer(0, (two,))}
+        {0: ListGroupsAnswer(0, (one,)), 2: ListGroupsAnswer(0, ()), 3: ListGroupsAnswer(0, (two,))}
     )
     answer = KafkaClient(surface).ask(Api.LIST_GROUPS, version, states_filter=["Stable"], types_filter=["Classic"])
     assert code(answer.error_code) == 0
@@ -227,6 +227,15 @@ def test_list_says_when_a_partition_could_not_answer() -> None:
     surface = FakeSurface()
     surface.on_group = listing({0: ListGroupsAnswer(14, ()), 2: ListGroupsAnswer(0, ())})
     assert code(KafkaClient(surface).ask(Api.LIST_GROUPS, 4).error_code) == 14
+
+
+def test_a_partition_that_was_led_here_a_moment_ago_may_be_in_nobodys_list() -> None:
+    """The broker that leads it now may have been asked before: 15, and clients ask all of them again."""
+    surface = FakeSurface()
+    one = ListedGroup("a", "consumer", "Stable", "classic")
+    surface.on_group = listing({0: ListGroupsAnswer(0, (one,)), 2: ListGroupsAnswer(16, ())})
+    answer = KafkaClient(surface).ask(Api.LIST_GROUPS, 4)
+    assert (code(answer.error_code), [g.group_id for g in answer.groups]) == (15, ["a"])
 
 
 def test_list_where_nothing_is_led_is_empty() -> None:

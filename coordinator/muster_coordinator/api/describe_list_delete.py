@@ -63,7 +63,8 @@ class DescribeListDelete:
     # -- ListGroups
 
     def list(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
-        """ListGroups v0-5: the groups of every offsets partition led here."""
+        """ListGroups v0-5: the groups of every offsets partition led here. If one is led elsewhere by now its groups
+        may be in nobody's list: 15, which makes clients ask all again."""
         services = self._services
         sees_all = services.cluster_code(context, Operation.DESCRIBE) is Code.NONE
         filters = ListGroups(
@@ -75,8 +76,9 @@ class DescribeListDelete:
             error, groups = Code.NONE, []
             for answer in answers:
                 assert isinstance(answer, ListGroupsAnswer)
-                if answer.error not in (Code.NONE, Code.NOT_COORDINATOR):
-                    error = Code(answer.error)
+                if answer.error != Code.NONE:
+                    moved = answer.error == Code.NOT_COORDINATOR
+                    error = Code.COORDINATOR_NOT_AVAILABLE if moved else Code(answer.error)
                 for one in answer.groups:
                     if sees_all or services.may_group(context, Operation.DESCRIBE, one.group):
                         groups.append(

@@ -5,16 +5,18 @@ Mechanism: `handle` reads once; when that is not enough to answer, a `Waiter` wa
 from the start when one of them moves, until there are enough bytes, any error, max_wait has passed, or another kind of
 request on the same connection waits behind it (docs/adr/0007). So an idle consumer costs two reads per max_wait. The
 number of waiters is bounded (`limits.FETCH_WAITERS_MAX`); beyond it nobody waits. While a new leader has not applied
-its term's no-op the request waits, then says 6, never 1 (decision 5).
+its term's no-op the request waits, then says 6, never 1 (decision 5). Nor is 1, or a diverging epoch, said by a leader
+that may have been deposed: what one pass did not find is confirmed by a round of its partition, and read again.
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from muster_coordinator import limits
 from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.cluster_view import ClusterView
+from muster_coordinator.api.gather import Gather
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.image import EMPTY_ID, ClusterImage, Topic
@@ -30,6 +32,7 @@ _READ_COMMITTED = 1
 _UNPACK_FRAME = struct.Struct(">qi").unpack_from
 _FRAME_BYTES = 12
 """baseOffset and batchLength of a batch."""
+_NOTHING_PROVEN: Mapping[GroupNo, bool] = {}
 _LEADER_ELSEWHERE = (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
 
 
@@ -49,6 +52,8 @@ class Reading(NamedTuple):
     urgent: bool
     """An error or a diverging epoch: answered at once."""
     logs: list[LocalLog]
+    unproven: list[LocalLog]
+    """Of these it says that something is not there."""
 
 
 def _wanted(request: Value, version: int) -> list[Wanted]:
@@ -79,18 +84,51 @@ class Fetch:
         reading = self.read(context, request, wanted)
         enough = reading.bytes >= min(request.min_bytes, request.max_bytes)
         if not wanted or request.max_wait_ms <= 0 or enough or reading.urgent or not reading.logs:
-            reply(self.answer(context, version, request, reading))
+            self.finish(context, version, request, wanted, reading, reply)
             return
         if self.waiting >= limits.FETCH_WAITERS_MAX:
-            reply(self.answer(context, version, request, reading))
+            self.finish(context, version, request, wanted, reading, reply)
             return
         Waiter(self, context, version, request, wanted, reply).start(reading.logs)
 
-    def read(self, context: RequestContext, request: Value, wanted: list[Wanted]) -> Reading:
-        """One pass in request order; the first partition with data gives a whole batch whatever the limits (KIP-74)."""
+    def finish(
+        self,
+        context: RequestContext,
+        version: int,
+        request: Value,
+        wanted: list[Wanted],
+        reading: Reading,
+        reply: Exchange,
+        proven: Mapping[GroupNo, bool] = _NOTHING_PROVEN,
+    ) -> None:
+        """Answer; before that, prove what it says is not there, and read again. A proof holds for the whole request."""
+        unproven = [log for log in reading.unproven if log.group not in proven]
+        if not unproven:
+            reply(self.answer(context, version, request, reading))
+            return
+
+        def confirmed(results: list[bool]) -> None:
+            now = {**proven, **{log.group: result for log, result in zip(unproven, results, strict=True)}}
+            again = self.read(context, request, wanted, now)
+            self.finish(context, version, request, wanted, again, reply, now)
+
+        gather: Gather[bool] = Gather(len(unproven), confirmed)
+        for index, log in enumerate(unproven):
+            log.confirm(gather.part(index))
+
+    def read(
+        self,
+        context: RequestContext,
+        request: Value,
+        wanted: list[Wanted],
+        proven: Mapping[GroupNo, bool] = _NOTHING_PROVEN,
+    ) -> Reading:
+        """One pass in request order; the first partition with data gives a whole batch whatever the limits (KIP-74).
+        Where the proof of `proven` failed somebody else leads."""
         image = self.services.surface.image()
         results: list[tuple[Wanted, ReadResult, GroupNo | None]] = []
         logs: list[LocalLog] = []
+        unproven: list[LocalLog] = []
         left = max(0, min(request.max_bytes, limits.FETCH_BYTES_MAX))
         got, urgent = 0, False
         topics: dict[str | bytes, Topic | Code] = {}
@@ -102,9 +140,11 @@ class Fetch:
             if group is not None:
                 log = self.services.surface.local_log(group)
                 result = ReadResult(Code.NOT_LEADER_OR_FOLLOWER)
-                if log is not None:
+                if log is not None and proven.get(group, True):
                     logs.append(log)
                     result = _read_one(log, one.asked, left, first=got == 0)
+                    if result.unproven:
+                        unproven.append(log)
                     if request.isolation_level == _READ_COMMITTED and result.last_stable_offset < result.high_watermark:
                         result = result._replace(records=_stable(result.records, result.last_stable_offset))
             else:
@@ -114,7 +154,7 @@ class Fetch:
             waits = result.code in (Code.NONE, Code.OFFSET_NOT_AVAILABLE)
             urgent = urgent or not waits or result.diverging_epoch >= 0
             results.append((one, result, group))
-        return Reading(results, got, urgent, logs)
+        return Reading(results, got, urgent, logs, unproven)
 
     def _topic(self, context: RequestContext, key: str | bytes, image: ClusterImage | None) -> Topic | Code:
         """Rows 3 and 4 of data_plane.md 3.1 for a topic."""
@@ -196,12 +236,16 @@ def _read_one(log: LocalLog, asked: Value, left: int, *, first: bool) -> ReadRes
     if asked.last_fetched_epoch != -1:
         end = log.epoch_end(asked.last_fetched_epoch)
         if end.epoch < 0:
-            return ReadResult(Code.OFFSET_OUT_OF_RANGE)
+            return ReadResult(Code.OFFSET_OUT_OF_RANGE, unproven=True)
         if end.epoch < asked.last_fetched_epoch or end.end_offset < asked.fetch_offset:
             here = log.read(asked.fetch_offset, 0, whole_first_batch=False)
             if here.code is Code.NONE or here.code is Code.OFFSET_OUT_OF_RANGE:
                 return here._replace(
-                    code=Code.NONE, records=b"", diverging_epoch=end.epoch, diverging_end_offset=end.end_offset
+                    code=Code.NONE,
+                    records=b"",
+                    diverging_epoch=end.epoch,
+                    diverging_end_offset=end.end_offset,
+                    unproven=True,
                 )
             return here
     return log.read(asked.fetch_offset, min(asked.partition_max_bytes, left), whole_first_batch=first)
@@ -277,7 +321,7 @@ class Waiter:
         reply = self._reply
         assert reply is not None
         self._end()
-        reply(self._fetch.answer(self._context, self._version, self._request, reading))
+        self._fetch.finish(self._context, self._version, self._request, self._wanted, reading, reply)
 
     def _end(self) -> None:
         """Forget everything; also called when the connection is gone."""

@@ -1,10 +1,17 @@
-"""OffsetForLeaderEpoch: where an epoch of a log ended, so that clients notice truncation (KIP-320)."""
+"""OffsetForLeaderEpoch: where an epoch of a log ended, so that clients notice truncation (KIP-320).
+
+Answered after one round: a leader that was deposed unawares would show an end below what its successor has
+acknowledged, and a client that has read further takes that for truncation.
+"""
+
+from collections.abc import Callable
 
 from muster_coordinator.api.authorize import Operation
+from muster_coordinator.api.gather import Gather
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code
-from muster_coordinator.replica.surface import EpochEnd
+from muster_coordinator.replica.surface import EpochEnd, LocalLog
 from muster_coordinator.wire.connection import Exchange
 from muster_coordinator.wire.schema import Value
 
@@ -17,12 +24,12 @@ class LeaderEpochs:
 
     def handle(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
         """Each partition on its own; an epoch above the latest, or -1, has the end (-1, -1) without error."""
-        topics = []
-        for topic in request.topics:
-            entries = []
-            for one in topic.partitions:
-                end = self._one(context, topic.topic, one)
-                entries.append(
+        asked = [(at, topic.topic, one) for at, topic in enumerate(request.topics) for one in topic.partitions]
+
+        def answered(ends: list[EpochEnd]) -> None:
+            topics: list[dict[str, Value]] = [{"topic": topic.topic, "partitions": []} for topic in request.topics]
+            for (at, _, one), end in zip(asked, ends, strict=True):
+                topics[at]["partitions"].append(
                     {
                         "error_code": end.code,
                         "partition": one.partition,
@@ -30,19 +37,30 @@ class LeaderEpochs:
                         "end_offset": end.end_offset,
                     }
                 )
-            topics.append({"topic": topic.topic, "partitions": entries})
-        reply({"topics": topics})
+            reply({"topics": topics})
 
-    def _one(self, context: RequestContext, name: str, one: Value) -> EpochEnd:
+        gather: Gather[EpochEnd] = Gather(len(asked), answered)
+        for index, (_, name, one) in enumerate(asked):
+            self._one(context, name, one, gather.part(index))
+
+    def _one(self, context: RequestContext, name: str, one: Value, done: Callable[[EpochEnd], None]) -> None:
+        log = self._log(context, name, one)
+        if isinstance(log, Code):
+            done(EpochEnd(log))
+            return
+        unproven = EpochEnd(Code.NOT_LEADER_OR_FOLLOWER)
+        log.confirm(lambda confirmed: done(log.epoch_end(one.leader_epoch) if confirmed else unproven))
+
+    def _log(self, context: RequestContext, name: str, one: Value) -> LocalLog | Code:
         services = self._services
         if not services.may_topic(context, Operation.DESCRIBE, name):
-            return EpochEnd(Code.TOPIC_AUTHORIZATION_FAILED)
+            return Code.TOPIC_AUTHORIZATION_FAILED
         image = services.surface.image()
         topic = None if image is None else image.topics.get(name)
         if topic is None or not 0 <= one.partition < len(topic.partitions):
-            return EpochEnd(Code.UNKNOWN_TOPIC_OR_PARTITION)
+            return Code.UNKNOWN_TOPIC_OR_PARTITION
         log = services.surface.local_log(topic.partitions[one.partition].group)
         if log is None:
-            return EpochEnd(Code.NOT_LEADER_OR_FOLLOWER)
+            return Code.NOT_LEADER_OR_FOLLOWER
         code = log.serving(one.current_leader_epoch)
-        return log.epoch_end(one.leader_epoch) if code is Code.NONE else EpochEnd(code)
+        return log if code is Code.NONE else code

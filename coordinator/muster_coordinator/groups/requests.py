@@ -246,8 +246,22 @@ GroupAnswer = (
     | OffsetDeleteAnswer | DescribeGroupAnswer | ListGroupsAnswer | DeleteGroupAnswer
 )  # fmt: skip
 
-READS = (OffsetFetch, DescribeGroup)
+READS = (OffsetFetch, DescribeGroup, ListGroups)
 """Answered after one ReadIndex round (decision 36)."""
+
+DENIALS = frozenset((
+    Code.ILLEGAL_GENERATION, Code.INCONSISTENT_GROUP_PROTOCOL, Code.UNKNOWN_MEMBER_ID, Code.NON_EMPTY_GROUP,
+    Code.GROUP_ID_NOT_FOUND, Code.FENCED_INSTANCE_ID, Code.GROUP_SUBSCRIBED_TO_TOPIC,
+))  # fmt: skip
+"""What the state of a group forbids. A member acts on these: it gives up its partitions, its id, or its life."""
+
+
+def denies(answer: GroupAnswer) -> bool:
+    """Is it true only of a coordinator that still is one? Then a round has to show that (decision 36)."""
+    if isinstance(answer, OffsetCommitAnswer):
+        topics = answer.topics
+        return bool(topics) and bool(topics[0][1]) and topics[0][1][0][1] in DENIALS
+    return answer.error in DENIALS
 
 
 def refusal(request: GroupRequest, code: Code) -> GroupAnswer:

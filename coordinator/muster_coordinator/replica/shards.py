@@ -2,7 +2,8 @@
 
 * A request for a partition that is not led here is answered 16; one that comes before the no-op of the leader's term is
   applied, or while leadership is being handed over, parks (decision 5).
-* Reads (`requests.READS`) reach the shard after one ReadIndex round, shared by all reads of a turn (decision 36).
+* Reads (`requests.READS`) reach the shard after one ReadIndex round, shared by all reads of a turn (decision 36). What
+  it denies a client (`requests.denies`) leaves after one: a deposed leader does not know of those who joined elsewhere.
 * An `Append` is proposed in the turn and term of the call that returned it (decision 8); a refusal goes back as
   `dropped` at once.
 * A change that has no answer after the proposal time-out is answered 15: its fate is unknown *to the client*; the shard
@@ -23,6 +24,7 @@ from muster_coordinator.groups.effects import Answer, Append, CheckpointBody, Ch
 from muster_coordinator.groups.faults import Unprovable
 from muster_coordinator.groups.proof import proven_batch
 from muster_coordinator.groups.requests import (
+    DENIALS,
     READS,
     GroupAnswer,
     GroupRequest,
@@ -30,6 +32,7 @@ from muster_coordinator.groups.requests import (
     JoinGroup,
     OffsetFetch,
     SyncGroup,
+    denies,
     refusal,
 )
 from muster_coordinator.groups.shard import GroupShard
@@ -79,8 +82,8 @@ class ShardGroup:
         self._proposal_timeout_ms = proposal_timeout_ms
         self._parking = Parking(deadlines)
         self._due = Due(self._on_timer)
-        self._open: dict[int, AnswerCall] = {}
-        """ticket -> who waits"""
+        self._open: dict[int, tuple[GroupRequest, AnswerCall]] = {}
+        """ticket -> who waits, for what"""
         self._ticket = 0
         self._late: deque[tuple[int, int, GroupRequest]] = deque()
         """(deadline, ticket, request) of changes, oldest first"""
@@ -114,6 +117,8 @@ class ShardGroup:
         if group is None or not group.serves or group.transferring or len(self._parking):
             return None
         code = self.shard.heartbeat_at_once(self._loop.monotonic_ms(), request)
+        if code in DENIALS:
+            return None  # it has changed nothing; `request` asks again, and for the proof
         if code is not None:
             self.requests += times
         return code
@@ -140,7 +145,7 @@ class ShardGroup:
     def _handle(self, request: GroupRequest, done: AnswerCall) -> None:
         self._ticket += 1
         ticket = self._ticket
-        self._open[ticket] = done
+        self._open[ticket] = (request, done)
         now = self._now()
         self._run(self.shard.handle(now, ticket, request))
         if ticket in self._open and not isinstance(request, MAY_WAIT_LONG):
@@ -153,9 +158,9 @@ class ShardGroup:
         late = self._late
         while late and late[0][0] <= now_ms:
             _, ticket, request = late.popleft()
-            done = self._open.pop(ticket, None)
-            if done is not None:
-                self._hand_over(done, refusal(request, Code.COORDINATOR_NOT_AVAILABLE))
+            waiting = self._open.pop(ticket, None)
+            if waiting is not None:
+                self._hand_over(waiting[1], refusal(request, Code.COORDINATOR_NOT_AVAILABLE))
         # Answered ones in front would keep the deadline early.
         while late and late[0][1] not in self._open:
             late.popleft()
@@ -207,13 +212,24 @@ class ShardGroup:
             self._loop.call_soon(self._answer_more)
 
     def _answer(self, effect: Answer) -> None:
-        done = self._open.pop(effect.ticket, None)
-        if done is None:
+        waiting = self._open.pop(effect.ticket, None)
+        if waiting is None:
             return  # answered 15 when its time was over
+        request, done = waiting
         if self._resigning:
             self._answer_when_leader_known(done, effect.answer)
+        elif denies(effect.answer):
+            assert self.group is not None
+            self.group.read_index(partial(self._denied, request, done, effect.answer))
         else:
             self._hand_over(done, effect.answer)
+
+    def _denied(self, request: GroupRequest, done: AnswerCall, answer: GroupAnswer, confirmed: bool) -> None:
+        """The judgement is older than the round that confirms it: nobody else led when it was made."""
+        if confirmed:
+            self._hand_over(done, answer)
+        else:
+            self._answer_when_leader_known(done, refusal(request, Code.NOT_COORDINATOR))
 
     def _hand_over(self, done: AnswerCall, answer: GroupAnswer) -> None:
         """Whoever asked makes an answer of it; an error in that is not this shard's."""

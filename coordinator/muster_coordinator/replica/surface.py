@@ -34,6 +34,9 @@ class ReadResult(NamedTuple):
     log_start_offset: int = -1
     diverging_epoch: int = -1
     diverging_end_offset: int = -1
+    unproven: bool = False
+    """It says that something is not there, which a leader that was deposed meanwhile cannot know: answer it only after
+    `LocalLog.confirm`."""
 
 
 class OffsetResult(NamedTuple):
@@ -66,6 +69,10 @@ class LocalLog(Protocol):
     def read(self, offset: int, max_bytes: int, *, whole_first_batch: bool) -> ReadResult:
         """OFFSET_OUT_OF_RANGE only by data_plane.md 3.1 row 9. `whole_first_batch` is KIP-74's progress rule."""
 
+    def confirm(self, done: Callable[[bool], None]) -> None:
+        """`done(True)` after one ReadIndex round: what is missing here now was nowhere acknowledged before this call.
+        `done(False)` when that cannot be shown: somebody else leads, or may."""
+
     def watch(self, notify: Callable[[], None]) -> Callable[[], None]:
         """Call `notify` whenever the log end, the log start or leadership moves; returns the un-watch call."""
 
@@ -82,7 +89,9 @@ class LocalLog(Protocol):
     def list_offset(self, timestamp_ms: int, *, done: Callable[[OffsetResult], None]) -> None:
         """-1 latest (after a ReadIndex round), -2/-4 earliest, -3 maximum timestamp, >= 0 by time (in a worker)."""
 
-    def epoch_end(self, epoch: int) -> EpochEnd: ...
+    def epoch_end(self, epoch: int) -> EpochEnd:
+        """To be answered only after `confirm`: a newer leader's log may go on where this one ends."""
+
     def delete_records(self, offset: int, *, deadline_ms: int, done: Callable[[OffsetResult], None]) -> None:
         """Propose MoveLogStart to `offset` (-1: the high watermark); `done` gets the log start then in force. 1 beyond
         the high watermark, 6 when not leader, 7 when not committed by the deadline (DeleteRecords, data_plane.md 4)."""

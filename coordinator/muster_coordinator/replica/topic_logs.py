@@ -1,7 +1,10 @@
 """Log-bearing partitions as `api` sees them (`surface.LocalLog`), and the machine of an embedded topic's partition.
 
 Everything here is judged against the applied state: the high watermark is what is applied, so nothing that could be
-lost is ever shown. "Latest" is answered after a ReadIndex round (decision 36); by-time look-ups run in the lookup lane.
+lost is ever shown. What is *not* in it is another matter: a leader that was deposed and does not know it yet lacks what
+the next one has acknowledged. So "latest", "out of range", "out of order" and "fenced" are answered after a ReadIndex
+round (decision 36), and below the log start without one: what is applied stays true. By-time look-ups run in the
+lookup lane.
 """
 
 import heapq
@@ -30,6 +33,7 @@ LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
+_BY_HISTORY = (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.INVALID_PRODUCER_EPOCH, Code.INVALID_TXN_STATE)
 Produced = Callable[[ProduceResult], None]
 
 
@@ -60,11 +64,14 @@ class LogView:
             return ReadResult(Code.NOT_LEADER_OR_FOLLOWER)
         end = state.next_offset
         if not state.log_start <= offset <= end:
-            return ReadResult(Code.OFFSET_OUT_OF_RANGE)
+            return ReadResult(Code.OFFSET_OUT_OF_RANGE, unproven=offset > end)
         records = b""
         if offset < end:
             records = state.log.read(offset, max_bytes, whole_first_batch)
         return ReadResult(Code.NONE, records, end, self.last_stable_offset(), state.log_start)
+
+    def confirm(self, done: Callable[[bool], None]) -> None:
+        self.raft.read_index(done)
 
     def last_stable_offset(self) -> int:
         """Below it no transaction is open."""
@@ -193,11 +200,20 @@ class TopicGroup:
             return
         judged = self.machine.offer(self._now(), batch, configs=configs)
         if isinstance(judged, topics.Refused):
-            done(topics.refusal(judged, self.state.log_start))
+            self._refuse(group, topics.refusal(judged, self.state.log_start), done)
         elif isinstance(judged, topics.Duplicate):
             self._duplicate(judged, deadline_ms, done)
         else:
             self._propose(group, judged, deadline_ms, done)
+
+    @staticmethod
+    def _refuse(group: RaftGroup, refusal: ProduceResult, done: Produced) -> None:
+        """What depends on the producer's earlier batches is true only where all of them are known."""
+        if refusal.code in _BY_HISTORY:
+            unproven = ProduceResult(Code.NOT_LEADER_OR_FOLLOWER)
+            group.read_index(lambda confirmed: done(refusal if confirmed else unproven))
+        else:
+            done(refusal)
 
     def _duplicate(self, judged: topics.Duplicate, deadline_ms: int, done: Produced) -> None:
         if judged.base_offset >= 0:
@@ -327,7 +343,8 @@ class TopicLog(LogView):
             return
         wanted = self.topic.machine.delete_records(offset, configs=self.configs())
         if isinstance(wanted, topics.Refused):
-            done(OffsetResult(wanted.code))
+            refused, unproven = OffsetResult(wanted.code), OffsetResult(Code.NOT_LEADER_OR_FOLLOWER)
+            self.confirm(lambda confirmed: done(refused if confirmed else unproven))
             return
         if wanted is None:
             done(OffsetResult(Code.NONE, self.state.log_start))
