@@ -22,6 +22,7 @@ from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartbeat, refusal
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo
 from muster_coordinator.ports import Loop, Rand
+from muster_coordinator.replica.status import GroupStatus
 from muster_coordinator.replica.surface import EpochEnd, Leadership, LocalLog, OffsetResult, ReadResult, Surface
 from muster_coordinator.topics.machine import ProduceResult
 from typing_extensions import override
@@ -133,6 +134,9 @@ class FakeLog:
         if current_leader_epoch > self.epoch:
             return Code.UNKNOWN_LEADER_EPOCH
         return self.code
+
+    def size_bytes(self) -> int:
+        return sum(len(batch) for _, _, batch in self.batches)
 
     def term(self) -> int:
         return self.epoch
@@ -271,6 +275,8 @@ class FakeSurface:
         """Whether the image is shown to be current; may change it first, as a late replica's does."""
         self.producer = 4_000
         self.next_group = 1_000
+        voters = tuple(self.brokers)
+        self.statuses = {0: GroupStatus(CONTROLLER_GROUP, "follower", 2, BrokerId(1), 41, 41, 42, voters, {})}
         self.elected = True
         self.behind = False
         """Commands are taken and not seen in the image here."""
@@ -324,6 +330,14 @@ class FakeSurface:
         if group != CONTROLLER_GROUP:  # that one is in every Metadata answer, whatever is asked
             self.lookups.append("leadership")
         return self.leaders.get(group, Leadership(None, 0))
+
+    def group_status(self, group: GroupNo) -> GroupStatus | None:
+        self.lookups.append("status")
+        return self.statuses.get(group)
+
+    def free_bytes(self) -> int:
+        self.lookups.append("disk")
+        return 5_000_000
 
     def alive(self, broker: BrokerId) -> bool:
         return broker not in self.dead

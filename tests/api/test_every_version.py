@@ -125,6 +125,13 @@ REQUESTS: dict[int, dict[str, Any]] = {
             {"resource_type": 2, "resource_name": "orders", "configs": [{"name": "retention.ms", "value": "5000"}]}
         ]
     },
+    Api.DESCRIBE_LOG_DIRS: {"topics": [{"topic": "orders", "partitions": [0]}]},
+    Api.ELECT_LEADERS: {"topic_partitions": [{"topic": "orders", "partitions": [2]}], "timeout_ms": 1_000},
+    Api.DESCRIBE_CLIENT_QUOTAS: {"components": [{"entity_type": "user", "match_type": 2, "match": None}]},
+    Api.DESCRIBE_QUORUM: {
+        "topics": [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}],
+    },
+    Api.LIST_TRANSACTIONS: {},
     Api.API_VERSIONS: {"client_software_name": "tests", "client_software_version": "1.0"},
     Api.CREATE_TOPICS: {
         "topics": [{"name": "new", "num_partitions": 1, "replication_factor": 1}],
@@ -155,13 +162,14 @@ REQUESTS: dict[int, dict[str, Any]] = {
     Api.DESCRIBE_TOPIC_PARTITIONS: {"topics": [{"name": "orders"}], "response_partition_limit": 100},
 }
 NOT_HERE = {
+    Api.ELECT_LEADERS: 80,
     Api.SASL_HANDSHAKE: 34,
     Api.SASL_AUTHENTICATE: 34,
     Api.DESCRIBE_ACLS: 54,
     Api.CREATE_ACLS: 54,
     Api.DELETE_ACLS: 54,
 }
-"""What is answered about things that this cluster does not have, as Kafka answers without them."""
+"""What is answered about things that this cluster does not have or do, as Kafka answers without them."""
 SERVED = [(int(api), v) for api, r in sorted(VERSIONS.items()) for v in range(r.min, r.max + 1)]
 
 
@@ -189,7 +197,7 @@ def happy_surface() -> FakeSurface:
 def test_a_good_request_of_every_version_gets_a_good_answer(api: int, version: int) -> None:
     client = KafkaClient(happy_surface())
     answer = client.ask(api, version, **REQUESTS[api])
-    assert set(error_codes(answer)) <= {NOT_HERE.get(Api(api), 0)}, answer
+    assert set(error_codes(answer)) - {0} == {NOT_HERE.get(Api(api), 0)} - {0}, answer
     assert not client.closed
 
 

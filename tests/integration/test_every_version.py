@@ -435,6 +435,47 @@ def ask_alter_configs(world: World, version: int) -> None:
     assert replace(**{"no.such": "1"}) == 40
 
 
+def ask_describe_log_dirs(world: World, version: int) -> None:
+    asked = [{"topic": TOPIC, "partitions": [0, 1]}, {"topic": "never-was", "partitions": [0]}]
+    (folder,) = world.ask("DescribeLogDirs", version, topics=asked).results
+    assert (folder.error_code, folder.log_dir.startswith("/")) == (0, True)
+    (topic,) = folder.topics
+    assert (topic.name, [p.partition_index for p in topic.partitions]) == (TOPIC, [0, 1])
+    assert topic.partitions[0].partition_size >= len(encode_batch([(None, b"one")], timestamp_ms=0))
+    if version >= 4:
+        assert folder.usable_bytes > 0
+
+
+def ask_elect_leaders(world: World, version: int) -> None:
+    """The only replica is everybody's preferred leader."""
+    asked = [{"topic": TOPIC, "partitions": [0]}, {"topic": "never-was", "partitions": [0]}]
+    answer = world.ask("ElectLeaders", version, election_type=0, topic_partitions=asked, timeout_ms=5_000)
+    told = {r.topic: [p.error_code for p in r.partition_result] for r in answer.replica_election_results}
+    assert told == {TOPIC: [84], "never-was": [3]}
+
+
+def ask_describe_client_quotas(world: World, version: int) -> None:
+    everyone = [{"entity_type": "user", "match_type": 2, "match": None}]
+    answer = world.ask("DescribeClientQuotas", version, components=everyone, strict=False)
+    assert (answer.error_code, list(answer.entries)) == (0, [])
+
+
+def ask_describe_quorum(world: World, version: int) -> None:
+    asked = [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]
+    answer = world.ask("DescribeQuorum", version, topics=asked)
+    (got,) = answer.topics[0].partitions
+    assert (answer.error_code, got.error_code) == (0, 0)
+    (voter,) = got.current_voters
+    assert got.leader_id == voter.replica_id
+    assert 0 < got.high_watermark <= voter.log_end_offset
+
+
+def ask_list_transactions(world: World, version: int) -> None:
+    answer = world.ask("ListTransactions", version, state_filters=["Ongoing", "Odd"], producer_id_filters=[])
+    assert (answer.error_code, list(answer.unknown_state_filters)) == (0, ["Odd"])
+    assert list(answer.transaction_states) == []
+
+
 def ask_create_partitions(world: World, version: int) -> None:
     name = world.unique("grown")
     world.create(name, 1)
@@ -519,6 +560,7 @@ def test_advertised_versions_are_the_decided_ones(world: World) -> None:
     assert told == {
         0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9), 12: (0, 4),
         13: (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5), 17: (0, 1), 18: (0, 4), 19: (2, 7), 20: (1, 6), 21: (0, 2),
-        22: (0, 5), 23: (2, 4), 29: (1, 3), 30: (1, 3), 31: (1, 3), 32: (1, 4), 33: (0, 2), 36: (0, 2), 37: (0, 3),
-        42: (0, 2), 44: (0, 1), 46: (0, 0), 47: (0, 0), 60: (0, 2), 75: (0, 0),
+        22: (0, 5), 23: (2, 4), 29: (1, 3), 30: (1, 3), 31: (1, 3), 32: (1, 4), 33: (0, 2), 35: (1, 4), 36: (0, 2),
+        37: (0, 3), 42: (0, 2), 43: (0, 2), 44: (0, 1), 46: (0, 0), 47: (0, 0), 48: (0, 1), 55: (0, 2), 60: (0, 2),
+        66: (0, 2), 75: (0, 0),
     }  # fmt: skip

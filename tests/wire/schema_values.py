@@ -17,6 +17,8 @@ def _scalar(field: Field, *, nullable: bool) -> st.SearchStrategy[Any]:
         values: st.SearchStrategy[Any] = st.text(max_size=6)
     elif field.kind == "bytes":
         values = st.binary(max_size=6)
+    elif field.kind == "float64":
+        values = st.floats(allow_nan=False)
     elif field.kind == "bool":
         values = st.booleans()
     elif field.kind == "uuid":

@@ -245,7 +245,22 @@ def test_what_waits_is_told_when_the_connection_ends() -> None:
 
 @pytest.mark.parametrize(
     ("api", "version"),
-    [(17, 2), (36, 3), (24, 0), (68, 0), (33, 3), (-1, 0), (999, 0), (0, 2), (0, 0), (0, 14), (1, 3), (12, 5), (3, -1)],
+    [
+        (17, 2),
+        (36, 3),
+        (24, 0),
+        (68, 0),
+        (33, 3),
+        (66, 3),
+        (-1, 0),
+        (999, 0),
+        (0, 2),
+        (0, 0),
+        (0, 14),
+        (1, 3),
+        (12, 5),
+        (3, -1),
+    ],
 )
 def test_a_version_that_is_not_served_closes_the_connection(api: int, version: int) -> None:
     desk = Desk()

@@ -10,6 +10,7 @@ now or later, on the same thread, with the answer in the shape that the API's en
 
 from collections.abc import Callable, Mapping
 
+from muster_coordinator.api.absent import Absent
 from muster_coordinator.api.acls import Acls
 from muster_coordinator.api.alter_configs import AlterConfigs
 from muster_coordinator.api.api_versions import ApiVersions
@@ -21,14 +22,17 @@ from muster_coordinator.api.create_topics import CreateTopics
 from muster_coordinator.api.delete_records import DeleteRecords
 from muster_coordinator.api.describe_cluster import DescribeCluster
 from muster_coordinator.api.describe_list_delete import DescribeListDelete
+from muster_coordinator.api.elections import Elections
 from muster_coordinator.api.fetch import Fetch
 from muster_coordinator.api.heartbeat_leave import HeartbeatLeave
 from muster_coordinator.api.join_sync import JoinSync
 from muster_coordinator.api.leader_epochs import LeaderEpochs
 from muster_coordinator.api.list_offsets import ListOffsets
+from muster_coordinator.api.log_dirs import LogDirs
 from muster_coordinator.api.metadata import Metadata
 from muster_coordinator.api.produce import Produce
 from muster_coordinator.api.producer_ids import ProducerIds
+from muster_coordinator.api.quorum import Quorum
 from muster_coordinator.api.sasl import Sasl
 from muster_coordinator.api.services import ApiSettings, Services
 from muster_coordinator.api.topics_admin import TopicsAdmin
@@ -78,6 +82,7 @@ def _table(services: Services, fetch: Fetch, heartbeat_leave: HeartbeatLeave) ->
     alter_configs = AlterConfigs(services)
     acls = Acls(services)
     sasl = Sasl()
+    absent = Absent(services)
     return {
         Api.PRODUCE: Produce(services).handle,
         Api.FETCH: fetch.handle,
@@ -104,12 +109,17 @@ def _table(services: Services, fetch: Fetch, heartbeat_leave: HeartbeatLeave) ->
         Api.DELETE_ACLS: acls.delete,
         Api.DESCRIBE_CONFIGS: Configs(services).describe,
         Api.ALTER_CONFIGS: alter_configs.replacing,
+        Api.DESCRIBE_LOG_DIRS: LogDirs(services).handle,
         Api.SASL_AUTHENTICATE: sasl.authenticate,
         Api.CREATE_PARTITIONS: topics.create_partitions,
         Api.DELETE_GROUPS: groups.delete,
+        Api.ELECT_LEADERS: Elections(services).handle,
         Api.INCREMENTAL_ALTER_CONFIGS: alter_configs.incremental,
         Api.LIST_PARTITION_REASSIGNMENTS: cluster.reassignments,
         Api.OFFSET_DELETE: commits.delete,
+        Api.DESCRIBE_CLIENT_QUOTAS: absent.quotas,
+        Api.DESCRIBE_QUORUM: Quorum(services).handle,
         Api.DESCRIBE_CLUSTER: cluster.cluster,
+        Api.LIST_TRANSACTIONS: absent.transactions,
         Api.DESCRIBE_TOPIC_PARTITIONS: cluster.topic_partitions,
     }

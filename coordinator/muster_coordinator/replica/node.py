@@ -57,6 +57,7 @@ class Node:
         self._client: ControllerClient | None = None
         self._current: CurrentImage | None = None
         self._transfers: Transfers | None = None
+        self._space: DiskSpace | None = None
         self.preferred: Preferred | None = None
         self._caught_up = False
         self._registered = False
@@ -123,7 +124,8 @@ class Node:
         self.host.beats.start()
         self.preferred.start()
         Retention(self.loop, self.host, hosting, self.settings).start()
-        DiskSpace(self.loop, self._disk, self.host).start()
+        self._space = DiskSpace(self.loop, self._disk, self.host)
+        self._space.start()
         self._gossip()
         for peer in self.founding.linked():
             if self.founding.trusts(peer):
@@ -235,6 +237,13 @@ class Node:
 
     def leadership(self, group: GroupNo) -> Leadership:
         return self.host.leaders.of(group)
+
+    def group_status(self, group: GroupNo) -> GroupStatus | None:
+        held = self.host.groups.get(group)
+        return None if held is None else group_status(held)
+
+    def free_bytes(self) -> int:
+        return -1 if self._space is None else self._space.free_bytes
 
     def alive(self, broker: BrokerId) -> bool:
         return broker == self.broker or self._net.is_up(broker)

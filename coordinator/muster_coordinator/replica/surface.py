@@ -14,6 +14,7 @@ from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartbeat
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.ports import Loop, Rand
+from muster_coordinator.replica.status import GroupStatus
 from muster_coordinator.topics.machine import ProduceResult
 
 
@@ -66,6 +67,9 @@ class LocalLog(Protocol):
         else 6, 74, 75 (KIP-320), or 78 while leading but not yet applied (decision 5)."""
 
     def term(self) -> int: ...
+    def size_bytes(self) -> int:
+        """Of all segments, as far as they are written."""
+
     def read(self, offset: int, max_bytes: int, *, whole_first_batch: bool) -> ReadResult:
         """OFFSET_OUT_OF_RANGE only by data_plane.md 3.1 row 9. `whole_first_batch` is KIP-74's progress rule."""
 
@@ -112,6 +116,12 @@ class Surface(Protocol):
         that cannot be shown within `limits.CURRENT_IMAGE_WAIT_MS`. For what a client may know before this replica."""
 
     def leadership(self, group: GroupNo) -> Leadership: ...
+    def group_status(self, group: GroupNo) -> GroupStatus | None:
+        """A Raft group as seen from here; None without a voter of it here."""
+
+    def free_bytes(self) -> int:
+        """Room where the data lies, as last seen; -1 when unknown."""
+
     def alive(self, broker: BrokerId) -> bool:
         """Self, or a peer whose link is up."""
 

@@ -49,6 +49,9 @@ class LogView:
     def term(self) -> int:
         return self.raft.core.term
 
+    def size_bytes(self) -> int:
+        return 0 if self.state.closed else self.state.log.size_bytes()
+
     def serving(self, current_leader_epoch: int) -> Code:
         """KIP-320: the epoch is judged before leadership, as Kafka does."""
         term = self.raft.core.term

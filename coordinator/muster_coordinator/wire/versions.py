@@ -39,13 +39,18 @@ class Api(IntEnum):
     DELETE_ACLS = 31
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
+    DESCRIBE_LOG_DIRS = 35
     SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
     DELETE_GROUPS = 42
+    ELECT_LEADERS = 43
     INCREMENTAL_ALTER_CONFIGS = 44
     LIST_PARTITION_REASSIGNMENTS = 46
     OFFSET_DELETE = 47
+    DESCRIBE_CLIENT_QUOTAS = 48
+    DESCRIBE_QUORUM = 55
     DESCRIBE_CLUSTER = 60
+    LIST_TRANSACTIONS = 66
     DESCRIBE_TOPIC_PARTITIONS = 75
 
 
@@ -89,13 +94,18 @@ VERSIONS: Mapping[int, Range] = MappingProxyType(
         Api.DELETE_ACLS: _range(1, 3, 2),
         Api.DESCRIBE_CONFIGS: _range(1, 4, 4),
         Api.ALTER_CONFIGS: _range(0, 2, 2),
+        Api.DESCRIBE_LOG_DIRS: _range(1, 4, 2),
         Api.SASL_AUTHENTICATE: _range(0, 2, 2),
         Api.CREATE_PARTITIONS: _range(0, 3, 2),
         Api.DELETE_GROUPS: _range(0, 2, 2),
+        Api.ELECT_LEADERS: _range(0, 2, 2),
         Api.INCREMENTAL_ALTER_CONFIGS: _range(0, 1, 1),
         Api.LIST_PARTITION_REASSIGNMENTS: _range(0, 0, 0),
         Api.OFFSET_DELETE: _range(0, 0, -1),
+        Api.DESCRIBE_CLIENT_QUOTAS: _range(0, 1, 1),
+        Api.DESCRIBE_QUORUM: _range(0, 2, 0),
         Api.DESCRIBE_CLUSTER: _range(0, 2, 0),
+        Api.LIST_TRANSACTIONS: _range(0, 2, 0),
         Api.DESCRIBE_TOPIC_PARTITIONS: _range(0, 0, 0),
     }
 )

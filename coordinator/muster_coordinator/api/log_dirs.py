@@ -1,0 +1,57 @@
+"""DescribeLogDirs: the one data folder of this replica and what its partitions take there. Clients ask each broker."""
+
+from collections.abc import Iterable
+
+from muster_coordinator.api.authorize import Operation
+from muster_coordinator.api.services import Services
+from muster_coordinator.context import RequestContext
+from muster_coordinator.controller.image import ClusterImage, Topic
+from muster_coordinator.errors import Code
+from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.schema import Value
+
+_UNKNOWN_BYTES = -1
+
+
+class LogDirs:
+    """Handler of DescribeLogDirs v1-4."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def handle(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
+        """All topics, or those that are named; partitions that have no replica here are left out, as in Kafka."""
+        services = self._services
+        code = services.cluster_code(context, Operation.DESCRIBE)
+        image = services.surface.image() if code is Code.NONE else None
+        folder = dict(services.settings.broker_configs).get("log.dirs", "")
+        answer: dict[str, Value] = {
+            "error_code": code,
+            "log_dir": folder if code is Code.NONE else "",
+            "topics": [] if image is None else self._topics(image, request),
+            "total_bytes": _UNKNOWN_BYTES,
+            "usable_bytes": services.surface.free_bytes() if code is Code.NONE else _UNKNOWN_BYTES,
+        }
+        reply({"error_code": code, "results": [answer]})
+
+    def _topics(self, image: ClusterImage, request: Value) -> list[Value]:
+        if request.topics is None:
+            chosen = ((topic, range(len(topic.partitions))) for topic in image.topics.values())
+            return [self._topic(topic, numbers) for topic, numbers in chosen]
+        wanted: dict[str, dict[int, None]] = {}
+        for named in request.topics:
+            wanted.setdefault(named.topic, {}).update(dict.fromkeys(named.partitions))
+        known = ((image.topics.get(name), numbers) for name, numbers in wanted.items())
+        return [self._topic(topic, numbers) for topic, numbers in known if topic is not None]
+
+    def _topic(self, topic: Topic, numbers: Iterable[int]) -> Value:
+        partitions = []
+        for number in numbers:
+            log = None
+            if 0 <= number < len(topic.partitions):
+                log = self._services.surface.local_log(topic.partitions[number].group)
+            if log is not None:
+                # Nothing is behind: what is in the log here is committed, and there are no future replicas.
+                size = {"partition_size": log.size_bytes(), "offset_lag": 0, "is_future_key": False}
+                partitions.append({"partition_index": number, **size})
+        return {"name": topic.name, "partitions": partitions}

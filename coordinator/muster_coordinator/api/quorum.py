@@ -1,0 +1,96 @@
+"""DescribeQuorum: the controller group as Kafka's tools see a metadata quorum.
+
+Its offsets are Raft indexes plus one, which is what Kafka's are: the next one. Only the leader knows how far every
+voter is; another replica tells what it knows itself, the leader's end at least as far as its own, and -1 (unknown) for
+the rest. There are no observers: every replica votes.
+"""
+
+from muster_coordinator.api.authorize import Operation
+from muster_coordinator.api.services import Services
+from muster_coordinator.context import RequestContext
+from muster_coordinator.controller.image import EMPTY_ID, ClusterImage
+from muster_coordinator.errors import Code
+from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId
+from muster_coordinator.replica.status import GroupStatus
+from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.schema import Value
+
+_TOPIC, _PARTITION = "__cluster_metadata", 0
+_UNKNOWN = -1
+
+
+class Quorum:
+    """Handler of DescribeQuorum v0-2."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def handle(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
+        """Kafka's name of the log is asked for, though no topic of that name is here."""
+        services = self._services
+        code = services.cluster_code(context, Operation.DESCRIBE)
+        status = services.surface.group_status(CONTROLLER_GROUP) if code is Code.NONE else None
+        image = services.surface.image() if code is Code.NONE else None
+        if code is Code.NONE and (status is None or image is None):
+            code = Code.LEADER_NOT_AVAILABLE
+        if status is None or image is None:
+            reply({"error_code": code, "error_message": f"refused: {code.name}", "topics": (), "nodes": ()})
+            return
+        topics = [
+            {
+                "topic_name": topic.topic_name,
+                "partitions": [
+                    self._partition(topic.topic_name, one.partition_index, status, image) for one in topic.partitions
+                ],
+            }
+            for topic in request.topics
+        ]
+        reply({"error_code": code, "error_message": None, "topics": topics, "nodes": _nodes(context, image)})
+
+    def _partition(self, topic: str, number: int, status: GroupStatus, image: ClusterImage) -> Value:
+        leadership = self._services.surface.leadership(CONTROLLER_GROUP)
+        known = (topic, number) == (_TOPIC, _PARTITION)
+        code = Code.NONE if known else Code.UNKNOWN_TOPIC_OR_PARTITION
+        if known and leadership.leader is None:
+            code = Code.LEADER_NOT_AVAILABLE
+        if code is not Code.NONE:
+            nobody = {"leader_id": -1, "leader_epoch": -1, "high_watermark": -1, "current_voters": (), "observers": ()}
+            return {"partition_index": number, "error_code": code, "error_message": None, **nobody}
+        ends = dict(status.match)
+        if not ends:
+            told = (self._services.surface.broker, leadership.leader)
+            ends = {broker: status.last_index for broker in told if broker is not None}
+        return {
+            "partition_index": number,
+            "error_code": code,
+            "error_message": None,
+            "leader_id": leadership.leader,
+            "leader_epoch": leadership.term,
+            "high_watermark": status.commit + 1,
+            "current_voters": [_voter(voter, ends, image) for voter in status.voters],
+            "observers": (),
+        }
+
+
+def _voter(voter: BrokerId, ends: dict[BrokerId, int], image: ClusterImage) -> Value:
+    broker = image.brokers.get(voter)
+    return {
+        "replica_id": voter,
+        "replica_directory_id": EMPTY_ID if broker is None else broker.replica_uuid,
+        "log_end_offset": ends[voter] + 1 if voter in ends else _UNKNOWN,
+    }
+
+
+def _nodes(context: RequestContext, image: ClusterImage) -> list[Value]:
+    """Where the voters are for who asked: their addresses on the listener of this connection."""
+    return [
+        {
+            "node_id": broker.broker,
+            "listeners": [
+                {"name": one.listener, "host": one.host, "port": one.port}
+                for one in broker.endpoints
+                if one.listener == context.listener
+            ],
+        }
+        for broker in image.brokers.values()
+    ]
