@@ -246,6 +246,8 @@ PRODUCERS_EXPIRED_PER_COMMAND_MAX = 10_000
 PRODUCER_UNSEEN_MS_MIN = 3_600_000
 """A producer that this leader heard of within the last hour is not expired, however old its records' timestamps are."""
 FETCH_BYTES_MAX = 55 * MIB
+REFUSED_BATCHES_KEPT = 20_000
+"""Idempotent producers, by connection and partition, whose refused batch is remembered; some 0.4 KiB each."""
 FETCH_WAITERS_MAX = 20_000
 TOPIC_RETENTION_CHECK_MS = 300_000
 PRODUCER_ID_EXPIRATION_MS = 86_400_000

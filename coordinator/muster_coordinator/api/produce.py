@@ -2,7 +2,7 @@
 
 Every error concerns one partition; partitions stand alone. acks=1 is served as acks=all (decision 4), acks=0 gets no
 answer and any error closes the connection. Batches are stored as received: only the frame of the first batch is
-looked at here.
+looked at here. What is pipelined behind a batch that has to come again gets its answer (`refused_batches`).
 """
 
 import struct
@@ -13,6 +13,7 @@ from muster_coordinator import limits
 from muster_coordinator.api.authorize import Operation, Resource, ResourceType
 from muster_coordinator.api.cluster_view import ClusterView, Leader
 from muster_coordinator.api.gather import Gather
+from muster_coordinator.api.refused_batches import RefusedBatches, numbered
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.image import ClusterImage, Topic
@@ -92,6 +93,7 @@ class Produce:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._refused = RefusedBatches()
 
     def handle(self, context: RequestContext, version: int, request: Value, reply: Exchange) -> None:
         """Validate each partition, offer what is left to its log, answer when all are done."""
@@ -108,7 +110,7 @@ class Produce:
 
         gather: Gather[ProduceResult] = Gather(len(parts), answered)
         for index, part in enumerate(parts):
-            self._offer(part, deadline_ms, gather.part(index))
+            self._in_order(context, part, deadline_ms, gather.part(index))
 
     def _deadline_ms(self, request: Value) -> int:
         now_ms = self._services.surface.loop.monotonic_ms()
@@ -167,6 +169,26 @@ class Produce:
         if code is Code.NONE and part.topic is not None and part.topic.internal:
             code = Code.INVALID_TOPIC_EXCEPTION
         return part if code is Code.NONE else part._replace(code=code)
+
+    def _in_order(
+        self, context: RequestContext, part: Part, deadline_ms: int, done: Callable[[ProduceResult], None]
+    ) -> None:
+        """Offer what does not stand behind a batch that has to come again."""
+        batch = part.first.batch
+        one = numbered(context.connection_id, part.key, part.partition, batch) if batch else None
+        if one is None:
+            self._offer(part, deadline_ms, done)
+            return
+        before = self._refused.before(one)
+        if before is not None:
+            done(ProduceResult(before, message="a batch before it has to come again first"))
+            return
+
+        def answered(result: ProduceResult) -> None:
+            self._refused.answered(one, result.code)
+            done(result)
+
+        self._offer(part, deadline_ms, answered)
 
     def _offer(self, part: Part, deadline_ms: int, done: Callable[[ProduceResult], None]) -> None:
         if part.code is not Code.NONE:

@@ -225,7 +225,7 @@ class TopicGroup:
             self._waiting[judged.token].calls.append(done)
             self._wait(judged.token, deadline_ms, done)
         else:
-            done(ProduceResult(Code.NOT_LEADER_OR_FOLLOWER))
+            done(ProduceResult(Code.REQUEST_TIMED_OUT))
 
     def _propose(self, group: RaftGroup, accepted: topics.Accepted, deadline_ms: int, done: Produced) -> None:
         refused = group.propose(EntryKind.NORMAL, accepted.batch, accepted.token)
@@ -291,7 +291,8 @@ class TopicGroup:
         if isinstance(token, int):
             self.machine.dropped(token)
             for done in self._waiting.pop(token).calls:
-                done(ProduceResult(Code.NOT_LEADER_OR_FOLLOWER))
+                # Perhaps the next leader has it: nothing that a producer takes for "not stored".
+                done(ProduceResult(Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
         else:
             assert callable(token)
             token(False)

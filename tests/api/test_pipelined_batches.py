@@ -1,0 +1,164 @@
+"""Produce: what an idempotent producer has pipelined behind a batch that was refused, or whose fate is unknown."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from muster_coordinator import limits
+from muster_coordinator.api.dispatch import Dispatcher
+from muster_coordinator.api.refused_batches import SENT_AGAIN, Numbered, Place, RefusedBatches
+from muster_coordinator.api.services import ApiSettings
+from muster_coordinator.errors import Code
+from muster_coordinator.topics.machine import ProduceResult
+
+from tests.api.fake_surface import FakeSurface
+from tests.api.kafka_client import KafkaClient
+from tests.api.test_produce import codes, produce
+from tests.topics.batch_bytes import batch, idempotent
+
+LAST = 2**31 - 1
+RETRIED = [Code.NOT_LEADER_OR_FOLLOWER, Code.NOT_ENOUGH_REPLICAS, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+           Code.REQUEST_TIMED_OUT]  # fmt: skip
+
+
+class Line:
+    """One connection, one partition that answers as it is told."""
+
+    def __init__(self, surface: FakeSurface | None = None, dispatcher: Dispatcher | None = None) -> None:
+        self.surface = surface or FakeSurface()
+        self.client = KafkaClient(self.surface, dispatcher=dispatcher)
+        self.log = self.surface.log_of("orders", 0)
+
+    def judged(self) -> int:
+        return len(self.log.produced)
+
+    def send(self, records: bytes, result: Code = Code.NONE) -> int:
+        """What the batch is answered, were it judged on its own `result`."""
+        self.log.produce_result = ProduceResult(result)
+        ((_, _, error),) = codes(produce(self.client, 9, ("orders", 0, records)))
+        return error
+
+
+@pytest.mark.parametrize("code", RETRIED)
+@pytest.mark.parametrize("first", [0, 40, LAST - 1])
+def test_what_follows_a_refused_batch_gets_its_answer_until_that_comes_again(code: Code, first: int) -> None:
+    """Also from a producer that nobody knows, which may begin anywhere."""
+    line = Line()
+    batches = [idempotent((first + n) % (LAST + 1)) for n in range(5)]
+    assert line.send(batches[0], code) == code
+    assert [line.send(one) for one in batches[1:]] == [code] * 4
+    assert line.judged() == 1
+    assert [line.send(one) for one in batches] == [Code.NONE] * 5
+
+
+def test_a_batch_that_the_next_was_stored_behind_is_stored() -> None:
+    """librdkafka does not send it again then."""
+    line = Line()
+    line.log.produce_result = None
+    for sequence in (1, 2):
+        line.client.send(0, 9, **request(idempotent(sequence)))
+    first, second = line.log.waiting
+    first(ProduceResult(Code.REQUEST_TIMED_OUT))
+    second(ProduceResult(Code.NONE, 2))
+    assert [codes(answer)[0][2] for answer in line.client.receive()] == [Code.REQUEST_TIMED_OUT, Code.NONE]
+    assert line.send(idempotent(3)) == Code.NONE
+
+
+def request(records: bytes) -> dict[str, object]:
+    data = [{"name": "orders", "partition_data": [{"index": 0, "records": records}]}]
+    return {"acks": -1, "timeout_ms": 1_500, "topic_data": data}
+
+
+def test_of_two_with_an_unknown_fate_the_first_has_to_come_again() -> None:
+    line = Line()
+    line.log.produce_result = None
+    for sequence in (1, 2):
+        line.client.send(0, 9, **request(idempotent(sequence)))
+    for done in line.log.waiting:
+        done(ProduceResult(Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
+    line.client.receive()
+    assert line.send(idempotent(3)) == Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    assert line.send(idempotent(2)) == Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    assert [line.send(idempotent(sequence)) for sequence in (1, 2, 3)] == [Code.NONE] * 3
+
+
+def test_a_client_that_gives_the_batch_up_is_judged_again_soon() -> None:
+    """Java's producer, whose delivery time-out is over, needs to be told of the gap before it begins a new epoch."""
+    line = Line()
+    line.send(idempotent(1), Code.NOT_LEADER_OR_FOLLOWER)
+    for _ in range(limits.PRODUCER_BATCHES_KEPT - 1):
+        assert line.send(idempotent(2), Code.OUT_OF_ORDER_SEQUENCE_NUMBER) == Code.NOT_LEADER_OR_FOLLOWER
+    assert line.send(idempotent(2), Code.OUT_OF_ORDER_SEQUENCE_NUMBER) == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_new_epoch_is_a_new_beginning() -> None:
+    line = Line()
+    line.send(idempotent(7), Code.NOT_LEADER_OR_FOLLOWER)
+    assert line.send(idempotent(0, epoch=1)) == Code.NONE
+    assert line.send(idempotent(1, epoch=1)) == Code.NONE
+
+
+def test_what_is_refused_for_good_is_not_waited_for() -> None:
+    """Its producer begins a new epoch by itself; the next ones are as good as they are."""
+    line = Line()
+    assert line.send(idempotent(1), Code.MESSAGE_TOO_LARGE) == Code.MESSAGE_TOO_LARGE
+    assert line.send(idempotent(2), Code.OUT_OF_ORDER_SEQUENCE_NUMBER) == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_others_are_not_held_up() -> None:
+    """Another producer, another partition, another connection, and whoever is not idempotent."""
+    surface = FakeSurface()
+    dispatcher = Dispatcher(surface, ApiSettings())
+    line = Line(surface, dispatcher)
+    line.send(idempotent(1), Code.NOT_LEADER_OR_FOLLOWER)
+    assert line.send(idempotent(2, pid=8)) == Code.NONE
+    assert line.send(batch(1)) == Code.NONE
+    other = Line(surface, dispatcher)
+    other.client.connection.connection_id = 2
+    assert other.send(idempotent(2)) == Code.NONE
+
+
+def test_a_topic_that_is_not_known_here_yet_refuses_in_order_too() -> None:
+    surface = FakeSurface()
+    line = Line(surface)
+    topic = surface.topics.pop("orders")
+    assert line.send(idempotent(0)) == Code.UNKNOWN_TOPIC_OR_PARTITION
+    surface.topics["orders"] = topic
+    assert line.send(idempotent(1)) == Code.UNKNOWN_TOPIC_OR_PARTITION
+    assert line.judged() == 0
+    assert [line.send(idempotent(0)), line.send(idempotent(1))] == [Code.NONE] * 2
+
+
+def test_no_more_is_remembered_than_its_limit() -> None:
+    refused = RefusedBatches()
+    for producer in range(limits.REFUSED_BATCHES_KEPT + 3):
+        refused.answered(Numbered(Place(1, "t", 0, producer), 0, 5), Code.NOT_LEADER_OR_FOLLOWER)
+    assert len(refused) == limits.REFUSED_BATCHES_KEPT
+    assert refused.before(Numbered(Place(1, "t", 0, 2), 0, 6)) is None
+    assert refused.before(Numbered(Place(1, "t", 0, 3), 0, 6)) is Code.NOT_LEADER_OR_FOLLOWER
+
+
+@given(
+    st.sampled_from([0, 3, LAST - 2]),
+    st.lists(st.sampled_from([Code.NONE, *sorted(SENT_AGAIN)]), min_size=1, max_size=40),
+)
+def test_a_producer_that_pipelines_five_and_sends_again_never_leaves_a_gap(first: int, fates: list[Code]) -> None:
+    """Whatever each batch that is judged comes to: those that are stored are stored in order, each once."""
+    refused, stored, fate = RefusedBatches(), [], iter(fates)
+    place = Place(1, "t", 0, 7)
+    sent = done = 0
+    while done < 12:
+        flight = range(done, min(done + 5, 12))
+        answers = []
+        for number in flight:
+            one = Numbered(place, 0, (first + number) % (LAST + 1))
+            code = refused.before(one)
+            if code is None:
+                code = next(fate, Code.NONE)
+                refused.answered(one, code)
+                if code is Code.NONE:
+                    assert number == len(stored), "judged without its predecessor"
+                    stored.append(number)
+            answers.append(code)
+        done += next((at for at, code in enumerate(answers) if code is not Code.NONE), len(answers))
+        sent += 1
+        assert sent < 100
