@@ -99,13 +99,19 @@ def test_a_leader_without_the_listener_is_none() -> None:
     assert after_waiting(surface) == (15, -1)
 
 
-@pytest.mark.parametrize(("key_type", "expected"), [(1, 53), (2, 42), (9, 42), (-1, 42)])
-@pytest.mark.parametrize("version", [1, 3, 4, 6])
-def test_transactions_get_the_one_fatal_code_and_other_types_42(version: int, key_type: int, expected: int) -> None:
+@pytest.mark.parametrize(("key_type", "expected"), [(1, None), (2, 42), (9, 42), (-1, 42)])
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6])
+def test_transactions_get_a_fatal_code_and_words_and_other_types_42(
+    version: int, key_type: int, expected: int | None
+) -> None:
+    """53 is the one code on which librdkafka gives up, which asks in version 2; 35 says to the others what it is."""
+    expected = expected or (35 if version >= 4 else 53)
     client = KafkaClient(FakeSurface())
     answer = client.ask(Api.FIND_COORDINATOR, version, key="t", coordinator_keys=["t"], key_type=key_type)
     found = answer.coordinators[0] if version >= 4 else answer
     assert code(found.error_code) == expected
+    if key_type == 1:
+        assert "transactions are not supported" in found.error_message
 
 
 def test_moved_groups_are_found_where_the_routing_says() -> None:

@@ -1,8 +1,9 @@
 """FindCoordinator: which broker leads the offsets partition of a group, for the listener that asked (protocol.md 2.2).
 
 Without a known leader the answer waits `limits.COORDINATOR_LOOKUP_WAIT_MS` (decision 18), then says 15. Transactions
-do not exist here: type 1 is answered 53, the one code on which all clients give up at once with a clear error
-(data_plane.md 2.4).
+do not exist here. Since version 4 type 1 is answered 35, on which Java's, Python's and Go's clients give up at once and
+show our words. librdkafka, which asks in version 2, tries again until its time is over on anything but 53, and shows
+our words with it; the name of that code sounds like a missing right, so the words say that it is none.
 """
 
 from collections.abc import Callable
@@ -22,11 +23,13 @@ from muster_coordinator.wire.schema import Value
 _KEYS_SINCE = 4
 _LOOK_AGAIN_MS = 20
 _GROUP, _TRANSACTION = 0, 1
+_NO_TRANSACTIONS = "transactions are not supported here, whoever asks: use a producer without transactional.id"
 _MESSAGES = {
     Code.NONE: None,
     Code.COORDINATOR_NOT_AVAILABLE: "the group's partition has no leader now",
     Code.GROUP_AUTHORIZATION_FAILED: "no DESCRIBE on this group",
-    Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "transactions are not supported",
+    Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _NO_TRANSACTIONS,
+    Code.UNSUPPORTED_VERSION: _NO_TRANSACTIONS,
     Code.INVALID_REQUEST: "unknown type of coordinator",
 }
 
@@ -55,13 +58,12 @@ class FindCoordinator:
 
         gather = Gather(len(keys), answered)
         for index, key in enumerate(keys):
-            self._find(context, request.key_type, key, gather.part(index))
+            if request.key_type == _GROUP:
+                self._find(context, key, gather.part(index))
+            else:
+                gather.part(index)(Found(_refusal(request.key_type, version)))
 
-    def _find(self, context: RequestContext, key_type: int, key: str, done: Callable[[Found], None]) -> None:
-        if key_type != _GROUP:
-            transaction = key_type == _TRANSACTION
-            done(Found(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if transaction else Code.INVALID_REQUEST))
-            return
+    def _find(self, context: RequestContext, key: str, done: Callable[[Found], None]) -> None:
         if not self._services.may_group(context, Operation.DESCRIBE, key):
             done(Found(Code.GROUP_AUTHORIZATION_FAILED))
             return
@@ -105,6 +107,12 @@ class FindCoordinator:
         if node is None:
             return Found(Code.COORDINATOR_NOT_AVAILABLE)
         return Found(Code.NONE, *node)
+
+
+def _refusal(key_type: int, version: int) -> Code:
+    if key_type != _TRANSACTION:
+        return Code.INVALID_REQUEST
+    return Code.UNSUPPORTED_VERSION if version >= _KEYS_SINCE else Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 def _answer(keys: tuple[str, ...], found: list[Found], version: int) -> Value:
