@@ -160,6 +160,7 @@ def test_three_replicas_survive_them(cluster: MusterCluster) -> None:
         wait_until(f"replica {replica} is ready", lambda at=replica: cluster.probe(at, "/readyz") == 200, 20)
         assert notices(cluster, replica) == []
     assert honest.heartbeat() == NONE
+    honest.drop_connection()
     taken = served(cluster) - before
     assert sent.total() > INPUTS / 2
     for api in VERSIONS:
