@@ -150,6 +150,8 @@ APPLY_MS_PER_TURN_MAX = 3
 """No further group is visited in this turn."""
 APPLY_BYTES_PER_VISIT = 64 * KIB
 """Of one group at a stretch, or one entry: some 30 commits of ten partitions, 2 ms."""
+STOPPED_GROUP_BACKLOG_BYTES = 64 * MIB
+"""Entries that a group without a state goes on storing; they stay in the WAL that all groups share (1 GiB)."""
 UNAPPLIED_BYTES_MAX = 8 * MIB
 """Handed out for applying and not reported applied, per group; one oversize entry passes."""
 READS_PENDING_MAX = 4_096

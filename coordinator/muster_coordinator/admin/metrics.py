@@ -98,7 +98,11 @@ class ReplicaCollector(Collector):
             led += group.role == "leader"
             troubled += group.trouble != ""
         yield from (leader, term, commit, applied)
-        yield _gauge("muster_groups_without_state", "Raft groups whose files here are damaged.", troubled)
+        yield _gauge(
+            "muster_groups_without_state",
+            "Raft groups that are out of service here: damaged files, or an entry that cannot be applied.",
+            troubled,
+        )
         yield _gauge("muster_leaderships", "Raft groups led here.", led)
 
     def _group_metrics(self) -> Iterator[Metric]:

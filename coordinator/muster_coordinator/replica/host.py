@@ -13,7 +13,7 @@ from muster_coordinator.errors import WireError
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.links import lanes
 from muster_coordinator.ports import Loop, PeerNet
-from muster_coordinator.raft.messages import Message, MsgType
+from muster_coordinator.raft.messages import Entry, Message, MsgType
 from muster_coordinator.raft.timing import TIMING, Timing
 from muster_coordinator.replica.beats import Beats
 from muster_coordinator.replica.deadlines import Deadlines
@@ -70,6 +70,8 @@ class Host:
         """Peers whose link is up and whose identity the formed record names."""
         self.applied: Callable[[RaftGroup], None] = _ignore
         """Told in which group something was applied (for checkpoints)."""
+        self.stopped: Callable[[RaftGroup, Entry, Exception], None] = _fail
+        """Told which entry of which group cannot be applied."""
         self.turns = 0
         self.longest_turn_ms = 0
         self.refused_busy = 0
@@ -136,6 +138,9 @@ class Host:
 
     def uncommitted(self, size_bytes: int) -> None:
         self._uncommitted_bytes += size_bytes
+
+    def cannot_apply(self, group: RaftGroup, entry: Entry, error: Exception) -> None:
+        self.stopped(group, entry, error)
 
     # -- links -----------------------------------------------------------------------------------------------------
 
@@ -334,3 +339,8 @@ def check_trusted(trusted: bool, peer: BrokerId) -> None:
 
 def _ignore(group: RaftGroup) -> None:
     """Until checkpoints are set up."""
+
+
+def _fail(group: RaftGroup, entry: Entry, error: Exception) -> None:
+    """Until somebody can take the group out of service."""
+    raise error

@@ -19,6 +19,7 @@ from muster_coordinator.errors import Corruption
 from muster_coordinator.groups.shard import GroupShard
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, GroupNo
 from muster_coordinator.ports import Disk, Loop, Notice, Rand, unnoticed
+from muster_coordinator.raft.messages import Entry, EntryKind
 from muster_coordinator.replica import staging
 from muster_coordinator.replica.checkpoints import Checkpoints, Stateful
 from muster_coordinator.replica.controller_group import ControllerGroup
@@ -46,6 +47,8 @@ TOPICS_LANE = "wal-topics"
 BORN_FILE = "born"
 _BORN_MAGIC = 0x4D55_424E
 """Written once both WALs exist: from then on a missing WAL is a loss, and no beginning."""
+CANNOT_APPLY = "a Raft group stopped at an entry that it cannot apply"
+LOGGED_ENTRY_BYTES_MAX = 512
 WITHOUT_STATE = (
     "a group has no state here: it votes, but cannot lead until another replica has given it one; if none can, restore "
     "the file from a backup"
@@ -133,6 +136,7 @@ class Hosting:
         if not born:
             store_file(self._disk, BORN_FILE, _BORN_MAGIC, b"")
         self._offsets_lane, self._topics_lane = lanes
+        self._host.stopped = self._stopped
         self.checkpoints = Checkpoints(self._loop, self._disk, self._host, self._settings)
         self._maker = GroupMaker(self._disk, self._rand, self._host, self._settings)
         self.making = TopicMaking(self._loop, self._disk, made=self._make_topic, fatal=self._host.fatal)
@@ -426,6 +430,27 @@ class Hosting:
             self._notice(STATE_AGAIN, {"group": group.number}, None)
         group.installed(meta.index, meta.term)
         self.troubled.pop(group.number, None)
+
+    def _stopped(self, group: RaftGroup, entry: Entry, error: Exception) -> None:
+        """An entry of this group cannot be applied here: its state may hold half of it."""
+        state = self.states.get(group.number)
+        if state is not None:
+            state.closed = True
+        why = f"{type(error).__name__}: {error}"[: limits.ERROR_MESSAGE_CHARS_MAX]
+        self._notice(
+            CANNOT_APPLY,
+            {
+                "group": group.number,
+                "index": entry.index,
+                "term": entry.term,
+                "kind": EntryKind(entry.kind).name,
+                "bytes": len(entry.data),
+                "begins": entry.data[:LOGGED_ENTRY_BYTES_MAX].hex(),
+            },
+            error,
+        )
+        group.lost_state(f"entry {entry.index} of term {entry.term} cannot be applied: {why}")
+        self.troubled[group.number] = None
 
     def lose_state(self, group: RaftGroup, trouble: str) -> None:
         """The group's files are gone, and what should have replaced them is damaged."""

@@ -317,6 +317,9 @@ class Node:
             reasons.append("no controller leader is known")
         if self.image() is None:
             reasons.append("the controller log is not applied yet")
+        controller = self.host.groups.get(CONTROLLER_GROUP)
+        if controller is not None and controller.trouble:
+            reasons.append(f"the controller group has no state here: {controller.trouble}")
         if not self._registered:
             reasons.append(self._registration_error or "not registered yet")
         behind = 0 if self._caught_up else self.hosting.not_caught_up()

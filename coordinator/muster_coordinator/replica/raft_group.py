@@ -6,6 +6,11 @@ caught up. Mechanism: waiters by index, reads of one turn in one ReadIndex round
 slices of bounded cost. `ready_to_lead` is the term whose no-op is applied here (decision 5); the machine serves in it
 and in no other. The host (`host`) takes the core's `Ready` and calls back here; what an entry means is the machine's
 business.
+
+An entry that the machine cannot apply stops this group and no other (`_stop`): its state is not to be trusted any more,
+so it stops leading, serves nothing and waits for a checkpoint of a leader that could apply it. Votes and log are whole
+meanwhile, so it votes and stores, up to `limits.STOPPED_GROUP_BACKLOG_BYTES`: what it cannot apply stays in the WAL
+that all groups share.
 """
 
 from collections import deque
@@ -13,6 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from muster_coordinator import limits
+from muster_coordinator.errors import StorageFailed
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.raft.core import NO_CONTACT, VOTE_REQUESTS, RaftCore
 from muster_coordinator.raft.messages import Entry, EntryKind, Message, MsgType, ReadGrant, Ready, Refused, Role
@@ -69,6 +75,9 @@ class GroupHost(Protocol):
     def uncommitted(self, size_bytes: int) -> None:
         """That much more (or, negative, less) waits for its commit."""
 
+    def cannot_apply(self, group: "RaftGroup", entry: Entry, error: Exception) -> None:
+        """The group's state is lost by this entry: call `lost_state`, and tell."""
+
 
 class _Reads:
     """Reads of one turn: one ReadIndex round for all."""
@@ -91,6 +100,7 @@ class RaftGroup:
     """See the module."""
 
     __slots__ = (
+        "_backlog_bytes",
         "_confirmed",
         "_contexts",
         "_host",
@@ -141,6 +151,8 @@ class RaftGroup:
         """A transferred checkpoint is being put in place: nothing is applied meanwhile."""
         self.trouble = ""
         """Why this replica holds no state of the group; "" when it does."""
+        self._backlog_bytes = 0
+        """Of appends that came since then."""
         self.due = Due(self._deadline)
         self.applied = core.applied
         self.applied_bytes = 0
@@ -188,6 +200,8 @@ class RaftGroup:
 
     def step(self, message: Message) -> None:
         """A peer's message."""
+        if self.trouble and message.entries and not self._has_room_for(message):
+            return  # lost, as any message may be: the leader asks again, or offers a checkpoint
         host = self._host
         contact = host.beats.contact(self) if message.type in VOTE_REQUESTS else NO_CONTACT
         self.core.step(host.now_ms(), message, contact)
@@ -197,6 +211,10 @@ class RaftGroup:
                 host.beats.moved(self)
         else:
             host.touch(self)
+
+    def _has_room_for(self, message: Message) -> bool:
+        self._backlog_bytes += sum(len(entry.data) + limits.RAFT_ENTRY_OVERHEAD_BYTES for entry in message.entries)
+        return self._backlog_bytes <= limits.STOPPED_GROUP_BACKLOG_BYTES
 
     def _deadline(self, now_ms: int) -> None:
         handing_over = self.transferring
@@ -394,7 +412,13 @@ class RaftGroup:
             size = len(entry.data)
             used += size + ENTRY_COST_BYTES
             self.applied_bytes += size
-            result = None if entry.kind == EntryKind.NOOP else machine.apply(entry)
+            try:
+                result = None if entry.kind == EntryKind.NOOP else machine.apply(entry)
+            except Exception as error:
+                if isinstance(error, StorageFailed | OSError | MemoryError):
+                    raise
+                self._stop(entry, error)
+                break
             self.applied = entry.index
             self.commits += 1
             waiter = waiting.pop(entry.index, None)
@@ -412,6 +436,13 @@ class RaftGroup:
             self._host.reads_ready(self)
         machine.moved()
         return used
+
+    def _stop(self, entry: Entry, error: Exception) -> None:
+        """The machine may hold half of `entry`: nothing is applied, served or led here until a checkpoint replaces it.
+        A restart replays up to this entry, and stops here again."""
+        self._queue.appendleft(entry)
+        self.step_down()
+        self._host.cannot_apply(self, entry, error)
 
     def compact(self, index: int) -> None:
         """Entries up to `index`, which a durable checkpoint covers, are not offered to followers any more."""
@@ -431,6 +462,7 @@ class RaftGroup:
         """Votes and log are whole, the state is not: nothing is applied and nothing served until a checkpoint is
         installed."""
         self.trouble = trouble
+        self._backlog_bytes = 0
         self.installing = True
         self.core.may_lead = False
 
