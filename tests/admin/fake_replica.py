@@ -126,6 +126,12 @@ class FakeReplica:
             for group, leader in sorted(self.leaders.items())
         ]
 
+    def group_status(self, group: GroupNo) -> GroupStatus | None:
+        return next((status for status in self.local_groups() if status.group == group), None)
+
+    def free_bytes(self) -> int:
+        return -1
+
     def transfer(self, group: GroupNo, target: BrokerId) -> bool:
         if not self.transfer_works or self.leaders[group] != self.broker:
             return False
