@@ -1,5 +1,8 @@
 """Advertised = implemented (decision 33)."""
 
+import re
+from pathlib import Path
+
 import pytest
 from kafka.protocol.broker_version_data import BROKER_API_VERSIONS
 from kio.index import load_request_schema, load_response_schema
@@ -19,6 +22,14 @@ DECISION_33 = {
 
 def test_the_advertised_table_is_decision_33() -> None:
     assert {int(api): (v.advertised_min, v.max) for api, v in VERSIONS.items()} == DECISION_33
+
+
+def test_the_table_in_the_documentation_is_the_one_that_is_served() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "clients.md").read_text()
+    rows = re.findall(r"^\| (\d+) \| (\w+) \| (\d+)-(\d+) \|", text, flags=re.MULTILINE)
+    told = {int(key): (name.upper(), (int(low), int(high))) for key, name, low, high in rows}
+    served = {int(api): (Api(api).name.replace("_", ""), (v.advertised_min, v.max)) for api, v in VERSIONS.items()}
+    assert told == served
 
 
 @pytest.mark.parametrize("release", [(0, 9), (0, 10, 0), (0, 10, 1), (0, 10, 2)])
