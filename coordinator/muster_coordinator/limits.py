@@ -201,6 +201,16 @@ LINK_CROSSING_MS = 2_000
 """A younger link of the same two processes is a dial that crossed; an older one is dead at the dialler's side."""
 TRANSFER_CHUNK_BYTES = 64 * KIB
 TRANSFERS_MAX = 2
+TRANSFER_BYTES_PER_SECOND = 128 * MIB
+"""What one replica sends to all followers in transfer together, by default; answering clients goes on beside it."""
+TRANSFER_BYTES_PER_SECOND_MIN = MIB
+TRANSFER_HOLD_MS = 15_000
+"""So long after a follower's last request in a transfer its leader's core keeps the entries that come after it. The WAL
+keeps them no longer for that: `WAL_BYTES_MAX` is not touched, and a follower that is later still fetches the rest."""
+TRANSFER_VERIFY_STEP_BYTES = MIB
+"""Verified in one go; then the loop can have the interpreter."""
+TRANSFER_CHECK_BYTES = MIB
+"""One range whose checksum is asked for, of a file that both sides have."""
 
 # Storage (decisions 2, 3).
 WAL_FILE_BYTES = 64 * MIB
@@ -268,7 +278,7 @@ SHUTDOWN_GRACE_MS = 60_000
 # Metrics.
 METRIC_GROUPS_MAX = 1_000
 
-IO_LANES = ("wal-offsets", "wal-topics", "flush", "checkpoint", "lookup", "transfer", "folders")
+IO_LANES = ("wal-offsets", "wal-topics", "flush", "checkpoint", "lookup", "transfer", "transfer-source", "folders")
 """One worker thread each. The two WAL lanes carry one fdatasync per turn; nothing slow may share them."""
 
 assert CONNECTION_TURN_MS_MAX <= CLIENTS_TURN_MS_MAX
@@ -293,3 +303,4 @@ assert WAL_FILE_BYTES * 4 <= WAL_BYTES_MAX
 assert CHECKPOINT_BYTES_MIN < CHECKPOINT_BYTES
 assert WAL_FILE_BYTES * 2 < DISK_FREE_BYTES_MIN
 assert TRANSFER_CHUNK_BYTES < PEER_FRAME_BYTES_MAX
+assert TRANSFERS_MAX * 4 * TRANSFER_CHUNK_BYTES <= TRANSFER_BYTES_PER_SECOND_MIN <= TRANSFER_BYTES_PER_SECOND

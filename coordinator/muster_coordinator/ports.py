@@ -107,8 +107,8 @@ class Disk(Protocol):
 
     def rename(self, source: str, target: str) -> None: ...
     def link(self, source: str, target: str) -> None:
-        """Another name of the same file; `target` must not be there. Where the file system has no such names, the file
-        is renamed."""
+        """Another name of the same file; `target` must not be there. Some file systems have no such names: EPERM,
+        EOPNOTSUPP, ENOSYS or EMLINK."""
 
     def unlink(self, path: str) -> None: ...
     def rmtree(self, path: str) -> None: ...

@@ -358,6 +358,12 @@ class Settings:
         str(limits.LEADERSHIP_TAKEBACK_MS),
         "A preferred leader takes a partition back after being caught up for so long.",
     )
+    transfer_rate: int = _key(
+        "muster.transfer.bytes.per.second",
+        _integer(limits.TRANSFER_BYTES_PER_SECOND_MIN),
+        str(limits.TRANSFER_BYTES_PER_SECOND),
+        "Sent at most to followers that need a whole state, all together.",
+    )
     trailing_entries: int = _key(
         "muster.raft.trailing.entries", _integer(0), str(limits.TRAILING_ENTRIES), "Kept behind a checkpoint."
     )

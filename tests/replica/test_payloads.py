@@ -119,11 +119,18 @@ def test_transfers() -> None:
     )
     for mark in (None, Mark(7, 5, 0, 12345)):
         offer = transfer.Offer(3, 4, 7, 2, mark, files)
-        assert transfer.decode_offer(transfer.encode_offer(offer)) == offer
+        for checks in (False, True):
+            offer = offer._replace(checks=checks)
+            payload = transfer.encode_offer(offer)
+            assert transfer.decode_offer(payload) == offer
+        assert transfer.decode_offer(payload[:-1]) == offer._replace(checks=False), "of an earlier release"
     assert transfer.decode_ask(transfer.encode_ask(1, 2, 3)) == (1, 2, 3)
     assert transfer.decode_chunk_ask(transfer.encode_chunk_ask(1, 2, 3, 4)) == (1, 2, 3, 4)
     chunk = transfer.Chunk(1, 2, 3, 4, b"data")
     assert transfer.decode_chunk(transfer.encode_chunk(chunk)) == chunk
+    assert transfer.decode_check_ask(transfer.encode_check_ask(1, 2, 3, 4)) == (1, 2, 3, 4)
+    check = transfer.Check(1, 2, 3, 4, 5)
+    assert transfer.decode_check(transfer.encode_check(check)) == check
     assert transfer.decode_refusal(transfer.encode_refusal(9, "why")) == (9, "why")
 
 
@@ -154,6 +161,8 @@ DECODERS = {
     Kind.TRANSFER_REFUSAL: transfer.decode_refusal,
     Kind.CHUNK_ASK: transfer.decode_chunk_ask,
     Kind.CHUNK: transfer.decode_chunk,
+    Kind.CHECK_ASK: transfer.decode_check_ask,
+    Kind.CHECK: transfer.decode_check,
 }
 
 

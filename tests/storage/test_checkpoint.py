@@ -53,7 +53,7 @@ def test_what_was_written_is_read_blob_by_blob():
     assert checkpoint.blob(b"b") == b"blob of b"
     with pytest.raises(KeyError):
         checkpoint.blob(b"absent")
-    checkpoint.verify()
+    list(checkpoint.verify())
     assert checkpoint.body() == CheckpointBody(b"head", tuple(sorted(BODY.blobs)))
 
 
@@ -63,7 +63,7 @@ def test_a_roll_comes_back_and_without_one_an_older_release_can_read_the_file():
     path = written(disk, with_roll)
     assert disk.content(path)[4:6] == b"\0\2"
     checkpoint = open_checkpoint(disk, path)
-    checkpoint.verify()
+    list(checkpoint.verify())
     assert checkpoint.meta == with_roll
     assert checkpoint.body() == CheckpointBody(b"head", tuple(sorted(BODY.blobs)))
     assert disk.content(written(disk, META._replace(index=42)))[4:6] == b"\0\1"
@@ -111,7 +111,7 @@ def test_damage_to_any_byte_is_found():
     for at in range(len(content)):
         disk.damage(path, at, bytes((content[at] ^ 0x40,)))
         with pytest.raises(Corruption):
-            open_checkpoint(disk, path).verify()
+            list(open_checkpoint(disk, path).verify())
         disk.damage(path, at, content[at : at + 1])
     for size in (0, 10, len(content) - 1):
         disk.open(path).truncate(size)
@@ -207,7 +207,7 @@ def test_a_crash_while_writing_leaves_the_one_before(seed, effects):
     disk.crash(Random(seed))
     remove_leftovers(disk, FOLDER)
     assert not [name for name in disk.listdir(FOLDER) if name.endswith(".tmp")]
-    open_checkpoint(disk, first).verify()
+    list(open_checkpoint(disk, first).verify())
     assert disk.exists(second) or not done
     if disk.exists(second):
-        open_checkpoint(disk, second).verify()
+        list(open_checkpoint(disk, second).verify())

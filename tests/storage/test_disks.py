@@ -231,27 +231,3 @@ def test_a_second_name_is_the_same_file_and_outlives_the_first(disk):
         disk.link("folder/a", "other/b")
     disk.unlink("folder/a")
     assert get(disk, "other/b") == b"bytes"
-
-
-@pytest.mark.parametrize("code", [errno.EPERM, errno.EOPNOTSUPP])
-def test_where_there_are_no_second_names_a_file_is_renamed(tmp_path, monkeypatch, code):
-    def refused(source, target):
-        raise OSError(code, "no hard links here", source)
-
-    monkeypatch.setattr(os, "link", refused)
-    disk = OsDisk(str(tmp_path / "data"))
-    put(disk, "a", b"bytes")
-    disk.link("a", "b")
-    assert not disk.exists("a")
-    assert get(disk, "b") == b"bytes"
-
-
-def test_a_failed_second_name_is_told(tmp_path, monkeypatch):
-    def refused(source, target):
-        raise OSError(errno.ENOSPC, "no space", target)
-
-    monkeypatch.setattr(os, "link", refused)
-    disk = OsDisk(str(tmp_path / "data"))
-    put(disk, "a", b"bytes")
-    with pytest.raises(OSError, match="no space"):
-        disk.link("a", "b")

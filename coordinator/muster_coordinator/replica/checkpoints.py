@@ -324,7 +324,7 @@ class Checkpoints:
         self.made += 1
         tracked.offered, tracked.mark = meta, mark
         group.core.checkpointed(meta.index, meta.term)
-        group.compact(min(meta.index - self._settings.trailing_entries, group.applied))
+        group.release(min(meta.index - self._settings.trailing_entries, group.applied))
         self._answer(tracked)
         self._end(tracked)
 

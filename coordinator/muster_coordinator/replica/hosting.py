@@ -84,6 +84,7 @@ class Hosting:
         self._host = host
         self._identity = identity
         self.record = record
+        self.transfer_rate = settings.transfer_rate
         self.shards: dict[int, ShardGroup] = {}
         self.logs: dict[GroupNo, LogView] = {}
         self.states: dict[GroupNo, PartitionState] = {}

@@ -33,6 +33,9 @@ class Kind(IntEnum):
     TRANSFER_REFUSAL = 10
     CHUNK_ASK = 11
     CHUNK = 12
+    CHECK_ASK = 13
+    """Only to a peer whose offer says that it knows this."""
+    CHECK = 14
 
 
 _HEAD = struct.Struct(">BB")

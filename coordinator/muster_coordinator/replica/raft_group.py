@@ -103,6 +103,7 @@ class RaftGroup:
         "_backlog_bytes",
         "_confirmed",
         "_contexts",
+        "_held",
         "_host",
         "_joining",
         "_led_term",
@@ -166,6 +167,7 @@ class RaftGroup:
         """Applied everything the leader had committed, once since start (decision 30)."""
         self.commits = 0
         self.proposals = 0
+        self._held = (0, 0)
         self._led_term = 0
         self._waiting: dict[int, tuple[object, int]] = {}
         """index -> (token, bytes) of own proposals of the present term"""
@@ -443,6 +445,15 @@ class RaftGroup:
         self._queue.appendleft(entry)
         self.step_down()
         self._host.cannot_apply(self, entry, error)
+
+    def hold_from(self, index: int, until_ms: int) -> None:
+        """A follower gets a checkpoint at `index`, and needs what comes after it."""
+        self._held = (index, until_ms)
+
+    def release(self, index: int) -> None:
+        """As `compact`, but for entries that a follower in transfer needs next."""
+        held, until_ms = self._held
+        self.compact(min(index, held) if self._host.now_ms() < until_ms else index)
 
     def compact(self, index: int) -> None:
         """Entries up to `index`, which a durable checkpoint covers, are not offered to followers any more."""

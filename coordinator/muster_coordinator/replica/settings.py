@@ -40,6 +40,8 @@ class NodeSettings:
     wal_bytes_max: int = limits.WAL_BYTES_MAX
     checkpoint_bytes: int = limits.CHECKPOINT_BYTES
     trailing_entries: int = limits.TRAILING_ENTRIES
+    transfer_rate: int = limits.TRANSFER_BYTES_PER_SECOND
+    """Bytes a second that leave for followers in transfer, all together."""
     segment_flush_ms: int = limits.SEGMENT_FLUSH_MS
     segment_flush_bytes: int = limits.SEGMENT_FLUSH_BYTES
     takeback_ms: int = limits.LEADERSHIP_TAKEBACK_MS

@@ -13,6 +13,7 @@ What goes wrong in steps 1 and 2 costs the transfer and nothing else: no promise
 """
 
 import errno
+from collections.abc import Generator, Mapping, Sequence
 from typing import NamedTuple
 
 from muster_coordinator import limits
@@ -24,13 +25,15 @@ from muster_coordinator.records.batch import check
 from muster_coordinator.records.errors import MalformedError
 from muster_coordinator.replica import identity
 from muster_coordinator.replica.folders import checkpoint_folder
-from muster_coordinator.replica.transfer_payload import FileKind, Offer, decode_offer, encode_offer
+from muster_coordinator.replica.transfer_payload import FileKind, Offer, OfferedFile, decode_offer, encode_offer
 from muster_coordinator.storage.checkpoint import CheckpointMeta, open_checkpoint
 
 INCOMING = "incoming"
 COMPLETE = "complete"
 _MAGIC = 0x4D55_5458
 _PLACE_BYTES = 12
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+"""What file systems without second names answer."""
 
 
 def staging_folder(number: int) -> str:
@@ -49,9 +52,8 @@ class Staged(NamedTuple):
     body: CheckpointBody
 
 
-def begin(disk: Disk, number: int, keep: frozenset[str] = frozenset(), needed_bytes: int = 0) -> None:
-    """Make room; what was left there, but for `keep`, is of no use. Raises `NoRoom` when `needed_bytes` more would
-    leave less than every replica needs."""
+def begin(disk: Disk, number: int, keep: frozenset[str] = frozenset()) -> None:
+    """Make room; what was left there, but for `keep`, is of no use."""
     folder = staging_folder(number)
     disk.mkdir(folder)
     if disk.exists(f"{folder}/{COMPLETE}"):
@@ -60,9 +62,61 @@ def begin(disk: Disk, number: int, keep: frozenset[str] = frozenset(), needed_by
     for name in disk.listdir(folder):
         if name not in keep:
             disk.unlink(f"{folder}/{name}")
-    free = disk.free_bytes() if needed_bytes else 0
-    if free < needed_bytes + limits.DISK_FREE_BYTES_MIN * (needed_bytes > 0):
-        raise NoRoom(errno.ENOSPC, f"a transfer of {needed_bytes} bytes, {free} are free", folder)
+
+
+def sizes(disk: Disk, folder: str) -> dict[str, int]:
+    """Bytes of the segments that lie in the partition's own folder."""
+    found = {}
+    for name in disk.listdir(folder):
+        if name.endswith(".log"):
+            file = disk.open(f"{folder}/{name}")
+            found[name] = file.size()
+            file.close()
+    return found
+
+
+def sealed(here: Mapping[str, int], item: OfferedFile) -> bool:
+    """Is the own file of this name as long as the offered one, and not the one that grows?"""
+    return here.get(item.name) == item.size and item.name != max(here)
+
+
+def adopt(
+    disk: Disk, number: int, folder: str, usable: Sequence[tuple[OfferedFile, int]], needed_bytes: int
+) -> Generator[None, None, dict[str, int]]:
+    """Steps: take what lies in the partition's own folder and is known to be equal, (file, bytes of it). A sealed file
+    gets a second name; the newest one, which may still grow, and the beginning of another are copied. Returns the bytes
+    staged so, by name.
+
+    Raises `NoRoom` when `needed_bytes`, copies included, would leave less than every replica needs.
+    """
+    free = disk.free_bytes()
+    if free < needed_bytes + limits.DISK_FREE_BYTES_MIN:
+        raise NoRoom(errno.ENOSPC, f"a transfer of {needed_bytes} bytes, {free} are free", staging_folder(number))
+    found: dict[str, int] = {}
+    here = sizes(disk, folder) if usable else {}
+    for item, equal in usable:
+        own, staged = f"{folder}/{item.name}", f"{staging_folder(number)}/{item.name}"
+        if sealed(here, item) and equal == item.size:
+            try:
+                disk.link(own, staged)
+            except OSError:
+                continue  # it is fetched: gone meanwhile, or the file system knows no second names
+        else:
+            yield from _copy(disk, own, staged, equal)
+        found[item.name] = equal
+    return found
+
+
+def _copy(disk: Disk, source: str, target: str, size: int) -> Generator[None, None, None]:
+    read, written = disk.open(source), disk.open(target, create=True)
+    try:
+        for position in range(0, size, limits.TRANSFER_VERIFY_STEP_BYTES):
+            length = min(limits.TRANSFER_VERIFY_STEP_BYTES, size - position)
+            written.pwrite(position, [read.pread(position, length)])
+            yield
+    finally:
+        read.close()
+        written.close()
 
 
 def write(disk: Disk, number: int, name: str, offset: int, data: bytes) -> None:
@@ -74,8 +128,8 @@ def write(disk: Disk, number: int, name: str, offset: int, data: bytes) -> None:
         file.close()
 
 
-def seal(disk: Disk, offer: Offer) -> None:
-    """Verify and sync everything, then say so. Raises `Corruption` when the bytes are not what was offered."""
+def seal(disk: Disk, offer: Offer) -> Generator[None, None, None]:
+    """Steps: verify and sync everything, then say so. Raises `Corruption` when the bytes are not what was offered."""
     folder = staging_folder(offer.group)
     expected = 0
     for item in sorted(offer.files, key=lambda item: item.name):
@@ -91,22 +145,27 @@ def seal(disk: Disk, offer: Offer) -> None:
             base = int(item.name.removesuffix(".log"))
             if expected and base != expected:
                 raise Corruption(f"{path}: a segment is missing before it")
-            expected = _verify_segment(disk, path, base)
-    _verify_checkpoint(disk, offer)
+            expected = yield from _verify_segment(disk, path, base)
+    yield from _verify_checkpoint(disk, offer)
     if offer.mark is not None and expected != offer.mark.next_offset:
         raise Corruption(f"{folder}: the segments end at {expected}, the offer says {offer.mark.next_offset}")
     disk.sync_dir(folder)
     identity.store(disk, f"{folder}/{COMPLETE}", _MAGIC, encode_offer(offer))
 
 
-def _verify_segment(disk: Disk, path: str, base: int) -> int:
-    """Every batch's CRC and that offsets follow one another; returns the offset after the last."""
+def _verify_segment(disk: Disk, path: str, base: int) -> Generator[None, None, int]:
+    """Steps: every batch's CRC and that offsets follow one another; returns the offset after the last."""
     file = disk.open(path)
     try:
-        position, size, offset = 0, file.size(), base
+        position, size, offset, pause_at = 0, file.size(), base, limits.TRANSFER_VERIFY_STEP_BYTES
         while position < size:
+            if position >= pause_at:
+                pause_at = position + limits.TRANSFER_VERIFY_STEP_BYTES
+                yield
             place = file.pread(position, _PLACE_BYTES)
             length = int.from_bytes(place[8:12], "big") + _PLACE_BYTES
+            if length > size - position:
+                raise Corruption(f"{path}: a batch of {length} bytes at {position} of {size}")
             header = check(file.pread(position, length))
             if header.base_offset != offset:
                 raise Corruption(f"{path}: a batch at offset {header.base_offset}, expected {offset}")
@@ -119,10 +178,10 @@ def _verify_segment(disk: Disk, path: str, base: int) -> int:
         file.close()
 
 
-def _verify_checkpoint(disk: Disk, offer: Offer) -> None:
+def _verify_checkpoint(disk: Disk, offer: Offer) -> Generator[None, None, None]:
     checkpoint = open_checkpoint(disk, f"{staging_folder(offer.group)}/{_checkpoint_of(offer)}")
     try:
-        checkpoint.verify()
+        yield from checkpoint.verify()
         meta = checkpoint.meta
         if (meta.group, meta.index, meta.term) != (offer.group, offer.index, offer.term):
             raise Corruption(f"the checkpoint is {meta}, the offer says {offer.index} of term {offer.term}")
@@ -166,7 +225,12 @@ def _place(disk: Disk, source: str, target: str) -> None:
         return
     if disk.exists(target):
         disk.unlink(target)
-    disk.link(source, target)
+    try:
+        disk.link(source, target)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        disk.rename(source, target)
 
 
 def finish(disk: Disk, number: int) -> None:

@@ -30,7 +30,8 @@ from muster_coordinator.replica.hosting import Hosting
 from muster_coordinator.replica.payloads import Kind
 from muster_coordinator.replica.raft_group import RaftGroup
 from muster_coordinator.replica.staging import Staged
-from muster_coordinator.replica.transfer_payload import Chunk, FileKind, Offer
+from muster_coordinator.replica.transfer_payload import Check, Chunk, FileKind, Offer
+from muster_coordinator.replica.transfer_reuse import Reuse
 from muster_coordinator.replica.transfer_source import TransferSource
 from muster_coordinator.storage.partition_log import PartitionLog
 
@@ -50,7 +51,7 @@ ROOM_RETRY_MS = 5_000
 class _Pull:
     """One group's transfer."""
 
-    __slots__ = ("asked", "group", "leader", "number", "offer", "timer", "todo")
+    __slots__ = ("asked", "group", "leader", "number", "offer", "reuse", "timer", "todo")
 
     def __init__(self, number: int, group: RaftGroup, leader: BrokerId) -> None:
         self.number = number
@@ -62,6 +63,7 @@ class _Pull:
         self.asked: dict[tuple[int, int], int] = {}
         """(file, offset) -> length of chunks on their way, or being written"""
         self.timer: Timer | None = None
+        self.reuse: Reuse | None = None
 
 
 class Transfers:
@@ -76,7 +78,7 @@ class Transfers:
         self._net = net
         self._host = host
         self._hosting = hosting
-        self.source = TransferSource(loop, disk, net, host, hosting)
+        self.source = TransferSource(loop, disk, net, host, hosting, hosting.transfer_rate)
         self._pulls: dict[int, _Pull] = {}
         self._installing: set[GroupNo] = set()
         self._have: dict[GroupNo, dict[str, int]] = {}
@@ -86,6 +88,8 @@ class Transfers:
         self.installed: Counter[GroupNo] = Counter()
         """Checkpoints of others put in place in this life."""
         self.bytes_received = 0
+        self.bytes_reused = 0
+        """Of transfers, that lay here already."""
         self.given_up = 0
         """Transfers that the disk had no room for, or failed."""
 
@@ -160,6 +164,10 @@ class Transfers:
                 self.source.ask(peer, payload)
             case Kind.CHUNK_ASK:
                 self.source.chunk_ask(peer, payload)
+            case Kind.CHECK_ASK:
+                self.source.check_ask(peer, payload)
+            case Kind.CHECK:
+                self._checked(peer, wire.decode_check(payload))
             case Kind.TRANSFER_OFFER:
                 self._offer(peer, wire.decode_offer(payload))
             case Kind.CHUNK:
@@ -188,27 +196,74 @@ class Transfers:
             if file.kind == FileKind.SEGMENT
         }
         self._have[number] = {name: size for name, size in have.items() if size}
-        for at, file in enumerate(offer.files):
-            for offset in range(have.get(file.name, 0), file.size, limits.TRANSFER_CHUNK_BYTES):
-                pull.todo.append((at, offset, min(limits.TRANSFER_CHUNK_BYTES, file.size - offset)))
         keep = frozenset(self._have[number])
-        needed_bytes = sum(length for _, _, length in pull.todo)
-        self._loop.submit(
-            "transfer",
-            partial(staging.begin, self._disk, number, keep, needed_bytes),
-            partial(self._begun, pull),
-        )
+        state = self._hosting.states.get(number)
+        folder = state.folder if state is not None and offer.checks else ""
+
+        def job() -> dict[str, int]:
+            staging.begin(self._disk, number, keep)
+            return staging.sizes(self._disk, folder) if folder else {}
+
+        self._loop.submit("transfer", job, partial(self._begun, pull, folder))
+
+    def _begun(self, pull: _Pull, folder: str, result: dict[str, int] | BaseException) -> None:
+        """Old files are gone; find out which bytes lie in `folder` already."""
+        if self._failed(pull.group.number, pull, result) or pull.number not in self._pulls:
+            return
+        assert pull.offer is not None
+        assert not isinstance(result, BaseException)
+        have = self._have.get(pull.group.number, {})
+        both = [
+            (at, f"{folder}/{file.name}", min(file.size, result[file.name]))
+            for at, file in enumerate(pull.offer.files)
+            if file.name in result and file.name not in have
+        ]
+        done = partial(self._adopt, pull, folder, result)
+        pull.reuse = Reuse(self._loop, self._disk, self._net, pull.leader, pull.number, both, done)
+        pull.reuse.go_on()
+
+    def _adopt(self, pull: _Pull, folder: str, here: dict[str, int], equal: dict[int, int]) -> None:
+        if pull.number not in self._pulls:
+            return
+        assert pull.offer is not None
+        files, number = pull.offer.files, pull.group.number
+        have = self._have.get(number, {})
+        usable = [(files[at], size) for at, size in equal.items()]
+        whole = sum(file.size for file, size in usable if size == file.size and staging.sealed(here, file))
+        needed_bytes = sum(file.size - have.get(file.name, 0) for file in files) - whole
+        steps = staging.adopt(self._disk, number, folder, usable, needed_bytes)
+        self._loop.submit_paced("transfer", steps, partial(self._adopted, pull))
+
+    def _adopted(self, pull: _Pull, result: dict[str, int] | BaseException) -> None:
+        """Ask for the rest. A file that is staged by a second name is not one that later chunks may be added to."""
+        number = pull.group.number
+        if self._failed(number, pull, result) or pull.number not in self._pulls:
+            return
+        assert pull.offer is not None
+        assert not isinstance(result, BaseException)
+        have = self._have.setdefault(number, {})
+        for at, file in enumerate(pull.offer.files):
+            staged = max(have.get(file.name, 0), result.get(file.name, 0))
+            self.bytes_reused += result.get(file.name, 0)
+            if 0 < staged < file.size:
+                have[file.name] = staged
+            for offset in range(staged, file.size, limits.TRANSFER_CHUNK_BYTES):
+                pull.todo.append((at, offset, min(limits.TRANSFER_CHUNK_BYTES, file.size - offset)))
+        self._listen(pull)
+        self._ask_more(pull)
+
+    def _checked(self, peer: BrokerId, check: Check) -> None:
+        pull = self._pulls.get(check.transfer)
+        if pull is not None and pull.leader == peer and pull.reuse is not None:
+            self._listen(pull)
+            pull.reuse.answered(check)
 
     @staticmethod
     def _of_use(group: RaftGroup, offer: Offer) -> bool:
         """Does it bring the group further, or give it the state it lost?"""
         return offer.index >= group.core.applied if group.trouble else offer.index > group.core.commit
 
-    def _begun(self, pull: _Pull, result: BaseException | None) -> None:
-        if not self._failed(pull.group.number, pull, result):
-            self._ask_more(pull)
-
-    def _failed(self, number: GroupNo, pull: _Pull | None, result: BaseException | None) -> bool:
+    def _failed(self, number: GroupNo, pull: _Pull | None, result: object) -> bool:
         """The disk refused what is staged: nothing promised hangs on that, so only the transfer ends, for a while."""
         if isinstance(result, OSError):
             self._have.pop(number, None)
@@ -218,7 +273,7 @@ class Transfers:
             if pull is not None:
                 self._drop(pull)
             return True
-        self._check(result)
+        self._check(result if isinstance(result, BaseException) else None)
         return False
 
     def _ask_more(self, pull: _Pull) -> None:
@@ -266,7 +321,7 @@ class Transfers:
         number = pull.group.number
         self._installing.add(number)
         self._have.pop(number, None)
-        self._loop.submit("transfer", partial(staging.seal, self._disk, offer), partial(self._sealed, offer))
+        self._loop.submit_paced("transfer", staging.seal(self._disk, offer), partial(self._sealed, offer))
 
     def _sealed(self, offer: Offer, result: BaseException | None) -> None:
         number = GroupNo(offer.group)

@@ -19,6 +19,7 @@ _OFFER = struct.Struct(">QIQQB4qI")
 _FILE = struct.Struct(">BHQ")
 _REFUSAL = struct.Struct(">Q")
 _CHUNK_ASK = struct.Struct(">QIQI")
+_CHECK = struct.Struct(">QIQII")
 _CHUNK = struct.Struct(">QIQI")
 FILES_MAX = 4_000
 """A 1 TiB partition in 256 MiB segments; an offer stays below one peer frame."""
@@ -48,6 +49,19 @@ class Offer(NamedTuple):
     mark: Mark | None
     """Where the segments end at `index`; None for a group without segments."""
     files: tuple[OfferedFile, ...]
+    checks: bool = False
+    """Does the offering side answer CHECK_ASK? Releases before that end an offer after the files."""
+
+
+class Check(NamedTuple):
+    """Checksum of a range of one file of an offer."""
+
+    transfer: int
+    file: int
+    offset: int
+    length: int
+    checksum: int
+    """CRC32C."""
 
 
 class Chunk(NamedTuple):
@@ -82,6 +96,7 @@ def encode_offer(offer: Offer) -> bytes:
     for file in offer.files:
         name = file.name.encode()
         parts += (_FILE.pack(file.kind, len(name), file.size), name)
+    parts.append(bytes([offer.checks]))
     return b"".join(parts)
 
 
@@ -106,7 +121,8 @@ def decode_offer(payload: bytes, position: int = HEAD_BYTES) -> Offer:
         raise WireError("malformed transfer offer") from error
     if sum(file.kind == FileKind.CHECKPOINT for file in files) != 1:
         raise WireError("a transfer has one checkpoint")
-    return Offer(transfer, group, index, term, Mark(*mark) if has_mark else None, tuple(files))
+    checks = payload[position : position + 1] == b"\1"
+    return Offer(transfer, group, index, term, Mark(*mark) if has_mark else None, tuple(files), checks)
 
 
 def encode_refusal(transfer: int, why: str) -> bytes:
@@ -131,6 +147,29 @@ def decode_chunk_ask(payload: bytes) -> tuple[int, int, int, int]:
     if not 0 < length <= limits.TRANSFER_CHUNK_BYTES:
         raise WireError(f"a chunk of {length} bytes is asked for")
     return transfer, file, offset, length
+
+
+def encode_check_ask(transfer: int, file: int, offset: int, length: int) -> bytes:
+    return HEADS[Kind.CHECK_ASK] + _CHUNK_ASK.pack(transfer, file, offset, length)
+
+
+def decode_check_ask(payload: bytes) -> tuple[int, int, int, int]:
+    if len(payload) != HEAD_BYTES + _CHUNK_ASK.size:
+        raise WireError("malformed check ask")
+    transfer, file, offset, length = _CHUNK_ASK.unpack_from(payload, HEAD_BYTES)
+    if not 0 < length <= limits.TRANSFER_CHECK_BYTES:
+        raise WireError(f"a check of {length} bytes is asked for")
+    return transfer, file, offset, length
+
+
+def encode_check(check: Check) -> bytes:
+    return HEADS[Kind.CHECK] + _CHECK.pack(*check)
+
+
+def decode_check(payload: bytes) -> Check:
+    if len(payload) != HEAD_BYTES + _CHECK.size:
+        raise WireError("malformed check")
+    return Check(*_CHECK.unpack_from(payload, HEAD_BYTES))
 
 
 def encode_chunk(chunk: Chunk) -> bytes:

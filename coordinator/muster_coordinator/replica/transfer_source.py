@@ -2,7 +2,9 @@
 
 An offer names byte ranges that never change: a published checkpoint, sealed segments, and the active one up to the mark
 taken with the checkpoint. Files may be removed meanwhile (a newer checkpoint, retention): then the transfer is refused,
-and the follower begins again with a newer offer; what it holds of equal names stays of use.
+and the follower begins again with a newer offer; what it holds of equal names stays of use. While a follower fetches,
+the core keeps the entries after what was offered (`RaftGroup.hold_from`), so that it can go on from there. Reading has
+a thread of its own, and all that is sent together keeps to `transfer_rate`.
 """
 
 from collections.abc import Callable
@@ -12,12 +14,12 @@ from crc32c import crc32c
 from muster_coordinator import limits
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.links import lanes
-from muster_coordinator.ports import Disk, Loop, PeerNet
+from muster_coordinator.ports import Disk, File, Loop, PeerNet
 from muster_coordinator.replica import transfer_payload as wire
 from muster_coordinator.replica.folders import checkpoint_folder
 from muster_coordinator.replica.host import Host
 from muster_coordinator.replica.hosting import Hosting
-from muster_coordinator.replica.transfer_payload import Chunk, FileKind, Offer, OfferedFile
+from muster_coordinator.replica.transfer_payload import Check, Chunk, FileKind, Offer, OfferedFile
 from muster_coordinator.storage.checkpoint import CheckpointMeta, checkpoint_name
 from muster_coordinator.storage.contract import Mark
 
@@ -29,20 +31,38 @@ SEND_TRIES_MAX = 250
 class _Session:
     """One follower's transfer."""
 
-    __slots__ = ("paths", "peer", "sizes", "transfer", "used_ms")
+    __slots__ = ("checkpoint", "group", "index", "paths", "peer", "sizes", "transfer", "used_ms")
 
-    def __init__(self, peer: BrokerId, transfer: int, paths: list[str], sizes: list[int], now_ms: int) -> None:
+    def __init__(
+        self,
+        peer: BrokerId,
+        transfer: int,
+        group: GroupNo,
+        index: int,
+        checkpoint: File,
+        paths: list[str],
+        sizes: list[int],
+    ) -> None:
+        self.checkpoint = checkpoint
+        """Open, so that newer ones may displace it; `paths` begins with it."""
+        self.group = group
+        self.index = index
+        """Of the checkpoint."""
         self.peer = peer
         self.transfer = transfer
         self.paths = paths
         self.sizes = sizes
-        self.used_ms = now_ms
+        self.used_ms = 0
 
 
 class TransferSource:
     """See the module."""
 
-    def __init__(self, loop: Loop, disk: Disk, net: PeerNet, host: Host, hosting: Hosting) -> None:
+    def __init__(self, loop: Loop, disk: Disk, net: PeerNet, host: Host, hosting: Hosting, rate: int) -> None:
+        """`rate`: bytes a second."""
+        self._rate = rate
+        self._free_us = 0
+        """When the next chunk may be read, in microseconds of the loop's time."""
         self._loop = loop
         self._disk = disk
         self._net = net
@@ -53,7 +73,7 @@ class TransferSource:
 
     def peer_down(self, peer: BrokerId) -> None:
         for key in [key for key in self._sessions if key[0] == peer]:
-            del self._sessions[key]
+            self._end(*key)
 
     def ask(self, peer: BrokerId, payload: bytes) -> None:
         """A follower wants a checkpoint of at least some index."""
@@ -90,7 +110,11 @@ class TransferSource:
         name = checkpoint_name(meta.index, meta.term)
         paths = [f"{checkpoint_folder(number)}/{name}"]
         kinds = [FileKind.CHECKPOINT]
-        sizes = [self._size(paths[0])]
+        if not self._disk.exists(paths[0]):
+            self._refuse(peer, transfer, "the checkpoint is not there any more")
+            return
+        checkpoint = self._disk.open(paths[0])
+        sizes = [checkpoint.size()]
         state = self._hosting.states.get(number)
         if state is not None and mark is not None:
             for path, written in state.log.files():
@@ -99,32 +123,45 @@ class TransferSource:
                     paths.append(path)
                     kinds.append(FileKind.SEGMENT)
                     sizes.append(mark.position if base == mark.segment else written)
-        if sizes[0] < 0 or len(paths) > wire.FILES_MAX:
-            self._refuse(peer, transfer, "the files are not there any more")
+        if len(paths) > wire.FILES_MAX:
+            checkpoint.close()
+            self._refuse(peer, transfer, "too many files")
             return
-        self._admit(_Session(peer, transfer, paths, sizes, self._loop.monotonic_ms()))
+        self._admit(_Session(peer, transfer, GroupNo(number), meta.index, checkpoint, paths, sizes))
         files = tuple(
             OfferedFile(kind, path.rpartition("/")[2], size)
             for kind, path, size in zip(kinds, paths, sizes, strict=True)
         )
-        self._net.send(peer, lanes.BULK, wire.encode_offer(Offer(transfer, number, meta.index, meta.term, mark, files)))
+        self._net.send(
+            peer, lanes.BULK, wire.encode_offer(Offer(transfer, number, meta.index, meta.term, mark, files, True))
+        )
 
     def _admit(self, session: _Session) -> None:
         """At most `TRANSFERS_MAX`; the one that was silent for the longest gives way."""
         while len(self._sessions) >= limits.TRANSFERS_MAX:
             oldest = min(self._sessions.values(), key=lambda known: known.used_ms)
-            del self._sessions[oldest.peer, oldest.transfer]
+            self._end(oldest.peer, oldest.transfer)
             self._refuse(oldest.peer, oldest.transfer, "others are being served")
         self._sessions[session.peer, session.transfer] = session
+        self._used(session)
 
-    def _size(self, path: str) -> int:
-        if not self._disk.exists(path):
-            return -1
-        file = self._disk.open(path)
-        try:
-            return file.size()
-        finally:
-            file.close()
+    def _used(self, session: _Session) -> None:
+        """The follower is at it."""
+        session.used_ms = self._loop.monotonic_ms()
+        group = self._host.groups.get(session.group)
+        if group is not None:
+            group.hold_from(session.index, session.used_ms + limits.TRANSFER_HOLD_MS)
+
+    def _end(self, peer: BrokerId, transfer: int) -> None:
+        """Closed by the thread that reads, after what it was given before."""
+        session = self._sessions.pop((peer, transfer), None)
+        if session is not None:
+            self._loop.submit("transfer-source", session.checkpoint.close, _ignore)
+
+    def _job(self, session: _Session, number: int, offset: int, length: int) -> Callable[[], tuple[bytes, int]]:
+        if number:
+            return read_job(self._disk, session.paths[number], offset, length)
+        return lambda: _read(session.checkpoint, session.paths[0], offset, length)
 
     def chunk_ask(self, peer: BrokerId, payload: bytes) -> None:
         """Read a chunk off the loop and send it."""
@@ -133,17 +170,47 @@ class TransferSource:
         if session is None or number >= len(session.paths) or offset + length > session.sizes[number]:
             self._refuse(peer, transfer, "no such transfer")
             return
-        session.used_ms = self._loop.monotonic_ms()
+        self._used(session)
 
         def read(result: tuple[bytes, int] | BaseException) -> None:
             if isinstance(result, BaseException):
-                self._sessions.pop((peer, transfer), None)
+                self._end(peer, transfer)
                 self._refuse(peer, transfer, "a file is not there any more")
             else:
                 data, checksum = result
                 self._send(peer, wire.encode_chunk(Chunk(transfer, number, offset, checksum, data)), SEND_TRIES_MAX)
 
-        self._loop.submit("transfer", _read_job(self._disk, session.paths[number], offset, length), read)
+        job = self._job(session, number, offset, length)
+        wait_ms = self._wait_ms(length)
+        if wait_ms:
+            when_ms = self._loop.monotonic_ms() + wait_ms
+            self._loop.call_at(when_ms, lambda: self._loop.submit("transfer-source", job, read))
+        else:
+            self._loop.submit("transfer-source", job, read)
+
+    def _wait_ms(self, length: int) -> int:
+        """How long these bytes wait for their turn under the rate; a tenth of a second's worth may go at once."""
+        now_us = self._loop.monotonic_ms() * 1_000
+        self._free_us = max(self._free_us, now_us - 100_000) + length * 1_000_000 // self._rate
+        return max(0, self._free_us - now_us) // 1_000
+
+    def check_ask(self, peer: BrokerId, payload: bytes) -> None:
+        """Read a range off the loop and send its checksum."""
+        transfer, number, offset, length = wire.decode_check_ask(payload)
+        session = self._sessions.get((peer, transfer))
+        if session is None or number >= len(session.paths) or offset + length > session.sizes[number]:
+            self._refuse(peer, transfer, "no such transfer")
+            return
+        self._used(session)
+
+        def read(result: tuple[bytes, int] | BaseException) -> None:
+            if isinstance(result, BaseException):
+                self._end(peer, transfer)
+                self._refuse(peer, transfer, "a file is not there any more")
+            else:
+                self._send(peer, wire.encode_check(Check(transfer, number, offset, length, result[1])), SEND_TRIES_MAX)
+
+        self._loop.submit("transfer-source", self._job(session, number, offset, length), read)
 
     def _send(self, peer: BrokerId, payload: bytes, tries: int) -> None:
         if self._net.send(peer, lanes.BULK, payload):
@@ -156,15 +223,25 @@ class TransferSource:
         self._net.send(peer, lanes.BULK, wire.encode_refusal(transfer, why))
 
 
-def _read_job(disk: Disk, path: str, offset: int, length: int) -> Callable[[], tuple[bytes, int]]:
+def read_job(disk: Disk, path: str, offset: int, length: int) -> Callable[[], tuple[bytes, int]]:
+    """Job: the bytes and their CRC32C; FileNotFoundError too when the file is shorter."""
+
     def job() -> tuple[bytes, int]:
         file = disk.open(path)
         try:
-            data = file.pread(offset, length)
+            return _read(file, path, offset, length)
         finally:
             file.close()
-        if len(data) != length:
-            raise FileNotFoundError(path)
-        return data, crc32c(data)
 
     return job
+
+
+def _read(file: File, path: str, offset: int, length: int) -> tuple[bytes, int]:
+    data = file.pread(offset, length)
+    if len(data) != length:
+        raise FileNotFoundError(path)
+    return data, crc32c(data)
+
+
+def _ignore(result: BaseException | None) -> None:
+    """A file that was only read is closed."""

@@ -6,7 +6,6 @@ short transfers, and nothing buffered here. OSError goes to the caller as the ke
 sync again. It does no locking: one process owns a data folder, which `app` makes sure of.
 """
 
-import errno
 import os
 import shutil
 from collections.abc import Sequence
@@ -15,8 +14,6 @@ _FILE_MODE = 0o600
 _FOLDER_MODE = 0o700
 _PARTS_MAX = 1_024
 """IOV_MAX on Linux."""
-_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
-"""What file systems without hard links answer."""
 
 
 class OsFile:
@@ -112,13 +109,7 @@ class OsDisk:
         os.rename(self._at(source), self._at(target))
 
     def link(self, source: str, target: str) -> None:
-        """Another name of the same file, or, where there is no such thing, its only one."""
-        try:
-            os.link(self._at(source), self._at(target))
-        except OSError as error:
-            if error.errno not in _NO_LINKS:
-                raise
-            os.rename(self._at(source), self._at(target))
+        os.link(self._at(source), self._at(target))
 
     def unlink(self, path: str) -> None:
         os.unlink(self._at(path))

@@ -1,0 +1,177 @@
+"""A follower that is far behind comes level while writing goes on, whenever the link carries half as much again.
+
+The link is as slow as the rate that the leader is told to keep. Before, the leader let go of what was written while the
+follower fetched, and everything was fetched anew, for ever.
+"""
+
+import errno
+import random
+from collections.abc import Callable
+
+import pytest
+from muster_coordinator import limits
+from muster_coordinator.controller.commands import CreateTopic
+from muster_coordinator.errors import Code
+from muster_coordinator.ids import GroupNo
+from muster_coordinator.raft.progress import ProgressState
+from muster_coordinator.records.batch import encode_batch
+from muster_coordinator.replica import transfer_payload
+
+from tests.replica.cluster import SimCluster
+from tests.replica.test_recovery import segment_bytes
+from tests.sim.disk import SimDisk
+from tests.sim.loop import World
+
+BATCH_BYTES = 4_000
+EVERY_MS = 20
+WRITE_RATE = BATCH_BYTES * 1_000 // EVERY_MS
+LINK_RATE = WRITE_RATE * 3 // 2
+SETTINGS = {
+    "wal_file_bytes": 512 * limits.KIB,
+    "wal_bytes_max": 4 * limits.MIB,
+    "checkpoint_bytes": 100 * limits.KIB,
+    "trailing_entries": 20,
+    "segment_flush_ms": 1_000,
+    "transfer_rate": LINK_RATE,
+}
+TOPIC = CreateTopic(name="data", topic_id=bytes([7]) * 16, partitions=1, configs=(("segment.bytes", "300000"),))
+
+
+class Writer:
+    """Produces without end, through whoever leads."""
+
+    def __init__(self, cluster: SimCluster, group: GroupNo) -> None:
+        self.cluster = cluster
+        self.group = group
+        self.batch = encode_batch([(b"k", bytes(BATCH_BYTES))], timestamp_ms=1_700_000_000_000)
+        self.asked = 0
+        self.codes: list[Code] = []
+        self.stopped = False
+        self.missed = 0
+
+    def write(self) -> None:
+        leader = self.cluster.leader_of(self.group)
+        if leader is not None:
+            clock = self.cluster.loops[leader]
+            log = self.cluster.nodes[leader].local_log(self.group)
+            self.asked += 1
+            deadline_ms = clock.monotonic_ms() + 5_000
+            log.produce(
+                self.batch, configs={}, deadline_ms=deadline_ms, done=lambda result: self.codes.append(result.code)
+            )
+
+    def many(self, count: int) -> None:
+        """As fast as it goes."""
+        for _ in range(count // 20):
+            for _ in range(20):
+                self.write()
+            self.cluster.world.run_until("answers", lambda: len(self.codes) == self.asked)
+
+    def go_on(self) -> None:
+        if self.stopped:
+            return
+        self.write()
+        world = self.cluster.world
+        world.at(world.now_us + EVERY_MS * 1_000, self.go_on)
+
+
+def far_behind(
+    seed: int, missed: int, meanwhile: Callable[[SimDisk, str], None] | None = None
+) -> tuple[SimCluster, Writer, int, int]:
+    """A running writer, a leader, and a follower that starts only now, `missed` batches behind; `meanwhile` is done to
+    its disk and its partition's folder."""
+    cluster = SimCluster(World(seed), partitions=1, **SETTINGS)
+    cluster.start()
+    assert cluster.submit(0, TOPIC).error == Code.NONE
+    group = GroupNo(cluster.nodes[0].image().topics["data"].partitions[0].group)
+    leader = cluster.wait_leader(group)
+    writer = Writer(cluster, group)
+    writer.many(200)
+    late = next(broker for broker in cluster.nodes if broker != leader)
+    cluster.world.run_for(1_500)
+    cluster.kill(late)
+    writer.many(missed)
+    writer.missed = missed
+    if meanwhile is not None:
+        meanwhile(cluster.disks[late], cluster.nodes[leader].hosting.states[group].folder)
+    writer.go_on()
+    cluster.restart(late)
+    return cluster, writer, leader, late
+
+
+def come_level(cluster: SimCluster, writer: Writer, leader: int, late: int) -> float:
+    """Run until it streams; how many bytes the follower lacked by then."""
+    group = cluster.nodes[leader].host.groups[writer.group]
+
+    def level() -> bool:
+        progress = group.core.progresses[late]
+        return progress.state is ProgressState.REPLICATE and group.core.last_index - progress.match < 10
+
+    began_us = cluster.world.now_us
+    cluster.world.run_until("level", level, 60_000)
+    seconds = (cluster.world.now_us - began_us) / 1e6
+    cluster.world.run_for(5_000)
+    assert level(), "and stays so"
+    assert set(writer.codes) == {Code.NONE}, "writing went on"
+    return BATCH_BYTES * writer.missed + WRITE_RATE * seconds
+
+
+def same_segments(cluster: SimCluster, writer: Writer) -> None:
+    writer.stopped = True
+    cluster.world.run_for(1_000)
+    cluster.converge([writer.group])
+    first, *others = (segment_bytes(cluster, broker, writer.group) for broker in cluster.brokers)
+    assert others == [first, first]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_follower_comes_level_over_a_link_of_half_as_much_again_as_is_written(seed: int) -> None:
+    """And fetches no more than it lacks, however often it has to begin again."""
+    cluster, writer, leader, late = far_behind(seed, 300 + 100 * seed)
+    lacked = come_level(cluster, writer, leader, late)
+    assert cluster.nodes[late]._transfers.bytes_received <= 1.2 * lacked
+    same_segments(cluster, writer)
+
+
+def test_bytes_that_differ_are_fetched_whatever_name_and_size_say() -> None:
+    def flip(disk: SimDisk, folder: str) -> None:
+        for name in disk.listdir(folder):
+            if name.endswith(".log"):
+                disk.damage(f"{folder}/{name}", 61 + random.Random(1).randrange(30_000), b"\xaa")
+
+    cluster, writer, leader, late = far_behind(11, 300, flip)
+    come_level(cluster, writer, leader, late)
+    same_segments(cluster, writer)
+
+
+def test_a_leader_of_an_earlier_release_is_not_asked_for_checksums(monkeypatch: pytest.MonkeyPatch) -> None:
+    encode = transfer_payload.encode_offer
+    monkeypatch.setattr(transfer_payload, "encode_offer", lambda offer: encode(offer)[:-1])
+    monkeypatch.setattr(transfer_payload, "encode_check_ask", None)
+    cluster, writer, _, late = far_behind(12, 300)
+    cluster.world.run_until("installed", lambda: cluster.nodes[late]._transfers.installed[writer.group], 60_000)
+    assert cluster.nodes[late]._transfers.bytes_reused == 0
+
+
+def test_a_file_system_without_second_names_renames_what_is_staged_and_fetches_what_lies_here() -> None:
+    def refuse(disk: SimDisk, folder: str) -> None:
+        def cost(operation: str, path: str, size: int) -> None:
+            if operation == "link":
+                raise OSError(errno.EPERM, "no hard links here", path)
+
+        disk.cost = cost
+
+    cluster, writer, _, late = far_behind(13, 300, refuse)
+    cluster.world.run_until("installed", lambda: cluster.nodes[late]._transfers.installed[writer.group], 60_000)
+    incoming = f"incoming/{writer.group}"
+    assert not [name for name in cluster.disks[late].listdir(incoming) if name.endswith(".ckpt")]
+
+
+def test_what_leaves_for_followers_in_transfer_keeps_to_its_rate() -> None:
+    cluster, _, leader, _ = far_behind(14, 600)
+    source = cluster.nodes[leader]._transfers.source
+    cluster.world.run_until("it began", lambda: source.bytes_sent, 10_000)
+    before = source.bytes_sent
+    cluster.world.run_for(4_000)
+    sent = source.bytes_sent - before
+    assert 0.7 * 4 * LINK_RATE < sent < 4 * LINK_RATE + 2 * limits.TRANSFER_CHUNK_BYTES
