@@ -54,6 +54,8 @@ class Writer:
             if results[0].code == Code.NONE:
                 done += 1
                 self.at_ms += 1_000
+            else:
+                self.cluster.world.run_for(20)
 
     def segments(self, broker: int) -> dict[str, bytes]:
         """Name -> bytes, the last one whole too."""

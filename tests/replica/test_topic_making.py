@@ -9,7 +9,7 @@ from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.replica.folders import SEGMENTS
 from muster_coordinator.replica.topic_logs import TopicLog
-from muster_coordinator.replica.topic_making import OPENED_A_TURN
+from muster_coordinator.replica.topic_making import OPENED_A_TURN, WHAT
 
 from tests.replica.cluster import SimCluster
 from tests.replica.test_deleted_topics import created, stopped, written
@@ -124,6 +124,8 @@ def test_no_turn_makes_or_removes_folders_when_many_partitions_come_and_go() -> 
 def test_a_partition_whose_folder_cannot_be_made_is_tried_again_and_hinders_nobody(operation: str) -> None:
     cluster = SimCluster(World(2))
     cluster.start()
+    told: list[tuple[str, object]] = []
+    cluster.notice = lambda what, details, error: told.append((what, details["group"]))
     number = int(cluster.nodes[0].image().next_group) + 1
     for _ in range(5):
         cluster.disks[1].fail_next(operation, errno.ENOSPC, f"{SEGMENTS}/{number}/")
@@ -135,6 +137,7 @@ def test_a_partition_whose_folder_cannot_be_made_is_tried_again_and_hinders_nobo
     )
     assert nodes[1].local_log(GroupNo(number)) is None
     assert list(nodes[1].hosting.making.failing()) == [number]
+    assert set(told) == {(WHAT, number)}
     made_everywhere(cluster, "many")
     assert not nodes[1].hosting.making.failing()
     written(cluster, number, 5)

@@ -28,6 +28,8 @@ from muster_coordinator.wire.connection import Exchange
 from muster_coordinator.wire.schema import Value
 
 _BY_ID_SINCE, _LEADER_TAG_SINCE = 13, 16
+_STORAGE_ERROR_FROM = 6
+"""KIP-112: older clients do not know KAFKA_STORAGE_ERROR, and look for the leader anew with the other one."""
 _READ_COMMITTED = 1
 _UNPACK_FRAME = struct.Struct(">qi").unpack_from
 _FRAME_BYTES = 12
@@ -176,7 +178,9 @@ class Fetch:
         aborted = () if request.isolation_level == _READ_COMMITTED else None
         for one, result, group in reading.results:
             code = result.code
-            if code is Code.OFFSET_NOT_AVAILABLE:
+            if code is Code.OFFSET_NOT_AVAILABLE or (
+                code is Code.KAFKA_STORAGE_ERROR and version < _STORAGE_ERROR_FROM
+            ):
                 code = Code.NOT_LEADER_OR_FOLLOWER
             entry: dict[str, Value] = {
                 "partition_index": one.asked.partition,

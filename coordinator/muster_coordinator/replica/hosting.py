@@ -23,6 +23,7 @@ from muster_coordinator.raft.messages import Entry, EntryKind
 from muster_coordinator.replica import staging
 from muster_coordinator.replica.checkpoints import Checkpoints, Stateful
 from muster_coordinator.replica.controller_group import ControllerGroup
+from muster_coordinator.replica.damage import Damage
 from muster_coordinator.replica.folders import SEGMENTS, segments_folder
 from muster_coordinator.replica.group_making import GroupMaker, Recovery
 from muster_coordinator.replica.host import Host
@@ -76,6 +77,7 @@ class Hosting:
     ) -> None:
         """`born` is told of the groups of new topics, not of those that a start finds."""
         self._notice = notice
+        self.damage = Damage(host, notice)
         self._born = born
         self._settings = settings
         self._loop = loop
@@ -140,7 +142,9 @@ class Hosting:
         self._host.stopped = self._stopped
         self.checkpoints = Checkpoints(self._loop, self._disk, self._host, self._settings)
         self._maker = GroupMaker(self._disk, self._rand, self._host, self._settings)
-        self.making = TopicMaking(self._loop, self._disk, made=self._make_topic, fatal=self._host.fatal)
+        self.making = TopicMaking(
+            self._loop, self._disk, made=self._make_topic, fatal=self._host.fatal, notice=self._notice
+        )
         if self._disk.exists(SEGMENTS):
             self._disk.sync_dir(SEGMENTS)  # the life before may have ended between making folders and their sync
         self._make_controller()
@@ -209,7 +213,7 @@ class Hosting:
         assert isinstance(machine, ShardGroup)
         machine.group = group
         self.shards[partition] = machine
-        self.logs[number] = OffsetsLog(self._loop, group, machine.state, shard)
+        self.logs[number] = OffsetsLog(self._loop, group, machine.state, shard, self.damage.report)
         self._track(group, machine, machine.state)
 
     def _state(
@@ -315,7 +319,7 @@ class Hosting:
         assert isinstance(machine, TopicGroup)
         machine.group = group
         self._unclaimed.discard(number)
-        self.logs[number] = TopicLog(self._loop, group, machine, lambda: self._configs(number))
+        self.logs[number] = TopicLog(self._loop, group, machine, lambda: self._configs(number), self.damage.report)
         self._track(group, machine, machine.state)
         if begins:
             self._born(group)
@@ -355,6 +359,7 @@ class Hosting:
         self.troubled.pop(number, None)
         log = self.logs.pop(number)
         state = self.states.pop(number)
+        self.damage.forget(number)
         group = log.raft
         group.retire()
         waits_for = 2
@@ -425,6 +430,7 @@ class Hosting:
             assert mark is not None
             state.reopen(log, mark.applied, meta.next_offset, meta.log_start_offset, meta.roll)
         machine.restore(staged.body)
+        self.damage.forget(group.number)
         writes = GroupWrites(group.number, None, (), mark=mark, checkpoint=(meta.index, meta.term))
         group.lane.stage_install(group, writes, durable)
         if group.trouble:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from typing_extensions import override
 
-from muster_coordinator.errors import Code
+from muster_coordinator.errors import Code, Corruption
 from muster_coordinator.groups.effects import CheckpointBody, CheckpointImage, Now
 from muster_coordinator.groups.shard import GroupShard
 from muster_coordinator.ids import GroupNo
@@ -35,12 +35,15 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 _BY_HISTORY = (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.INVALID_PRODUCER_EPOCH, Code.INVALID_TXN_STATE)
 Produced = Callable[[ProduceResult], None]
+Damaged = Callable[[GroupNo, Corruption], None]
+"""Told of stored bytes that are not what was written, see `damage`."""
 
 
 class LogView:
     """`surface.LocalLog` of any log-bearing partition; producing is refused here and overridden for topics."""
 
-    def __init__(self, loop: Loop, raft: RaftGroup, state: PartitionState) -> None:
+    def __init__(self, loop: Loop, raft: RaftGroup, state: PartitionState, damaged: Damaged) -> None:
+        self._damaged = damaged
         self.group: GroupNo = raft.number
         self.raft = raft
         self.state = state
@@ -70,7 +73,11 @@ class LogView:
             return ReadResult(Code.OFFSET_OUT_OF_RANGE, unproven=offset > end)
         records = b""
         if offset < end:
-            records = state.log.read(offset, max_bytes, whole_first_batch)
+            try:
+                records = state.log.read(offset, max_bytes, whole_first_batch)
+            except Corruption as error:
+                self._damaged(self.group, error)
+                return ReadResult(Code.KAFKA_STORAGE_ERROR)
         return ReadResult(Code.NONE, records, end, self.last_stable_offset(), state.log_start)
 
     def confirm(self, done: Callable[[bool], None]) -> None:
@@ -121,6 +128,9 @@ class LogView:
                 done(OffsetResult(Code.NOT_LEADER_OR_FOLLOWER))
             elif isinstance(result, OSError):
                 done(OffsetResult(Code.KAFKA_STORAGE_ERROR))  # nothing was to be written: the next one may succeed
+            elif isinstance(result, Corruption):
+                self._damaged(self.group, result)
+                done(OffsetResult(Code.KAFKA_STORAGE_ERROR))
             elif isinstance(result, BaseException):
                 raise result
             elif result is None or result.offset >= end:
@@ -147,8 +157,8 @@ class LogView:
 class OffsetsLog(LogView):
     """An offsets partition, read like any topic."""
 
-    def __init__(self, loop: Loop, raft: RaftGroup, state: PartitionState, shard: GroupShard) -> None:
-        super().__init__(loop, raft, state)
+    def __init__(self, loop: Loop, raft: RaftGroup, state: PartitionState, shard: GroupShard, damaged: Damaged) -> None:
+        super().__init__(loop, raft, state, damaged)
         self._shard = shard
 
     @override
@@ -326,9 +336,14 @@ class TopicLog(LogView):
     """A topic's partition. `configs()` gives the topic's effective configs."""
 
     def __init__(
-        self, loop: Loop, raft: RaftGroup, topic: TopicGroup, configs: Callable[[], Mapping[str, str]]
+        self,
+        loop: Loop,
+        raft: RaftGroup,
+        topic: TopicGroup,
+        configs: Callable[[], Mapping[str, str]],
+        damaged: Damaged,
     ) -> None:
-        super().__init__(loop, raft, topic.state)
+        super().__init__(loop, raft, topic.state, damaged)
         self.topic = topic
         self.configs = configs
 

@@ -17,12 +17,13 @@ from typing import NamedTuple
 
 from muster_coordinator.errors import StorageFailed
 from muster_coordinator.ids import GroupNo
-from muster_coordinator.ports import Disk, Loop
+from muster_coordinator.ports import Disk, Loop, Notice
 from muster_coordinator.replica.folders import CHECKPOINTS, SEGMENTS, checkpoint_folder, segments_folder
 from muster_coordinator.storage.contract import NO_MARK
 from muster_coordinator.storage.partition_log import PartitionLog
 
 LANE = "folders"
+WHAT = "a partition's folder could not be made or removed"
 MADE_AT_ONCE = 16
 """Partitions a job; taking as many into the turns costs the loop a few milliseconds."""
 REMOVED_AT_ONCE = 16
@@ -53,7 +54,9 @@ class TopicMaking:
         *,
         made: Callable[[GroupNo, PartitionLog | None], None],
         fatal: Callable[[BaseException], None],
+        notice: Notice,
     ) -> None:
+        self._notice = notice
         self._loop = loop
         self._disk = disk
         self._made = made
@@ -168,6 +171,7 @@ class TopicMaking:
         tries = self._tries.get(number, 0)
         self._tries[number] = tries + 1
         self._errors[number] = str(error)
+        self._notice(WHAT, {"group": number, "tries": tries + 1}, error)
 
         def again() -> None:
             if queue is self._unwanted or number in self._wanted:

@@ -17,6 +17,7 @@ from muster_coordinator.records.batch import (
     LOG_APPEND_TIME,
     BatchHeader,
     Record,
+    check,
     iter_records,
     parse_header,
 )
@@ -102,7 +103,7 @@ def _first_at_or_after(
 def _headers(file: File, position: int, source: SegmentSource) -> Iterator[tuple[int, BatchHeader]]:
     """(position, header) of the batches from `position` to the end of what the job may see."""
     stop = source.summary.size
-    data, low = b"", position
+    data, low, expected = b"", position, -1
     while position < stop:
         if position + HEADER_BYTES > low + len(data):
             data, low = file.pread(position, min(_READ_BYTES, stop - position)), position
@@ -110,8 +111,9 @@ def _headers(file: File, position: int, source: SegmentSource) -> Iterator[tuple
             header = parse_header(data, position - low)
         except MalformedError:
             raise Corruption(f"segment {source.path}: no batch at {position}") from None
-        if header.size_bytes < HEADER_BYTES:
+        if header.size_bytes < HEADER_BYTES or expected not in (-1, header.base_offset):
             raise Corruption(f"segment {source.path}: no batch at {position}")
+        expected = header.next_offset
         yield position, header
         position += header.size_bytes
 
@@ -127,6 +129,10 @@ def _records(file: File, position: int, header: BatchHeader, name: str) -> Itera
     batch = file.pread(position, header.size_bytes)
     if len(batch) != header.size_bytes:
         raise Corruption(f"segment {name}: the batch at {position} is cut short")
+    try:
+        check(batch)
+    except MalformedError as error:
+        raise Corruption(f"segment {name}: the batch at {position}: {error}") from error
     try:
         records = list(iter_records(batch, record_block(batch)))
     except MalformedError:

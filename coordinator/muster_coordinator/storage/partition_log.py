@@ -13,7 +13,7 @@ import struct
 from bisect import bisect_right
 from collections.abc import Callable
 
-from muster_coordinator.errors import StorageFailed
+from muster_coordinator.errors import Corruption, StorageFailed
 from muster_coordinator.limits import SEGMENT_BYTES, SEGMENT_MS, SEGMENTS_LOADED_MAX
 from muster_coordinator.ports import Disk
 from muster_coordinator.storage.contract import NO_MARK, Mark
@@ -154,16 +154,19 @@ class PartitionLog:
         """Whole batches from the one that holds `offset`, of one segment; b"" at the log's end.
 
         At most `max_bytes`, but the first batch whole if `whole_first_batch` (KIP-74). `offset` must lie in
-        [log_start_offset, next_offset]. The page cache usually has the bytes.
+        [log_start_offset, next_offset]. The page cache usually has the bytes. Corruption when they are not what was
+        written, or cannot be read: no promise hangs on that.
         """
         assert self.log_start_offset <= offset <= self.next_offset, f"{offset} outside the log"
         if offset == self.next_offset:
             return b""
         segment = self._segments[bisect_right(self._bases, offset) - 1]
+        if segment is self._segments[-1]:
+            self.write_out()
         try:
             data = segment.read(offset, max_bytes, whole_first_batch=whole_first_batch)
         except OSError as error:
-            raise StorageFailed(f"log {self._folder}: {error}") from error
+            raise Corruption(f"log {self._folder}: {error}") from error
         if segment is not self._segments[-1]:
             self._touch(segment)
         return data

@@ -13,7 +13,8 @@ from muster_coordinator.errors import Corruption
 from muster_coordinator.limits import SEGMENT_INDEX_INTERVAL_BYTES, SEGMENT_WRITE_BYTES
 from muster_coordinator.ports import Disk, File
 from muster_coordinator.records.batch import HEADER_BYTES, LOG_OVERHEAD
-from muster_coordinator.storage.segment_index import SegmentIndex, read_sidecar, scan, segment_name
+from muster_coordinator.storage.segment_index import Position, SegmentIndex, read_sidecar, scan, segment_name
+from muster_coordinator.storage.soundness import Soundness
 
 _PLACE = struct.Struct(">qi")
 _DELTA_AT = 23
@@ -32,7 +33,9 @@ class SegmentSummary(NamedTuple):
 class Segment:
     """One file. Open for appending while it is its log's last one; sealed after."""
 
-    __slots__ = ("_disk", "_file", "_folder", "_index", "_pending", "_pending_bytes", "summary", "written")
+    __slots__ = (
+        "_disk", "_file", "_folder", "_index", "_pending", "_pending_bytes", "_soundness", "summary", "written",
+    )  # fmt: skip
 
     def __init__(self, disk: Disk, folder: str, summary: SegmentSummary, index: SegmentIndex | None) -> None:
         self._disk = disk
@@ -45,6 +48,7 @@ class Segment:
         """Of a sealed segment; an active one's changes with every batch: see `index`."""
         self.written = summary.size
         """Bytes in the page cache or on disk."""
+        self._soundness = Soundness(summary.size)
 
     @property
     def base(self) -> int:
@@ -106,15 +110,23 @@ class Segment:
         self.summary = SegmentSummary(index.base, index.next_offset, index.size, index.max_timestamp_ms)
 
     def read(self, offset: int, max_bytes: int, *, whole_first_batch: bool) -> bytes:
-        """Whole batches from the one that holds `offset`, at most `max_bytes`; maybe more for the first one."""
+        """Whole batches from the one that holds `offset`, at most `max_bytes`; maybe more for the first one.
+
+        Corruption when they are not what was written. What was not checked in this life yet comes in smaller portions.
+        """
         self.write_out()
         index = self.index
         file = self.file()
-        low = index.before(offset)
-        head = file.pread(low, min(SEGMENT_INDEX_INTERVAL_BYTES + HEADER_BYTES, index.size - low))
-        start, length = _find(file, head, low, offset, self.path)
+        known = index.before(offset)
+        head = file.pread(known.position, min(SEGMENT_INDEX_INTERVAL_BYTES + HEADER_BYTES, index.size - known.position))
+        start, length, base = _find(file, head, known, offset, self.path)
+        if start + length > index.size:
+            raise Corruption(f"segment {self.path}: the batch at {start} ends after {index.size}")
         if length > max_bytes:
-            return file.pread(start, length) if whole_first_batch else b""
+            if not whole_first_batch:
+                return b""
+            max_bytes = length
+        max_bytes = max(length, min(max_bytes, self._soundness.portion(start)))
         stop = min(start + max_bytes, index.size)
         if stop < index.size:
             # End with a whole batch: walk only from the last known batch position before the bound.
@@ -123,6 +135,7 @@ class Segment:
         data = file.pread(start, stop - start)
         if len(data) != stop - start:
             raise Corruption(f"segment {self.path}: it ends at {start + len(data)}, before {stop}")
+        self._soundness.check(data, start, base, index, self.path)
         return data
 
     def close(self) -> None:
@@ -146,8 +159,10 @@ def load_index(disk: Disk, folder: str, summary: SegmentSummary) -> SegmentIndex
     return index
 
 
-def _find(file: File, head: bytes, low: int, offset: int, name: str) -> tuple[int, int]:
-    """(position, length) of the batch that holds `offset`, walking from `low`, whose bytes `head` begins with."""
+def _find(file: File, head: bytes, known: Position, offset: int, name: str) -> tuple[int, int, int]:
+    """(position, length, base offset) of the batch that holds `offset`, walking from one whose place the index knows
+    and whose bytes `head` begins with."""
+    expected, low = known
     position, end = low, low + len(head)
     while True:
         if position + HEADER_BYTES > end:
@@ -158,11 +173,12 @@ def _find(file: File, head: bytes, low: int, offset: int, name: str) -> tuple[in
             raise Corruption(f"segment {name}: no batch at {position}, where offset {offset} should follow")
         base, length = _PLACE.unpack_from(head, at)
         (delta,) = _DELTA.unpack_from(head, at + _DELTA_AT)
-        if length + LOG_OVERHEAD < HEADER_BYTES or base > offset:
-            raise Corruption(f"segment {name}: no batch of offset {offset} at {position}")
+        if length + LOG_OVERHEAD < HEADER_BYTES or base != expected or base > offset or delta < 0:
+            raise Corruption(f"segment {name}: no batch of offset {expected} at {position}, on the way to {offset}")
         if offset <= base + delta:
-            return position, length + LOG_OVERHEAD
+            return position, length + LOG_OVERHEAD, base
         position += length + LOG_OVERHEAD
+        expected = base + delta + 1
 
 
 def _last_end(file: File, begin: int, stop: int) -> int:
@@ -171,7 +187,7 @@ def _last_end(file: File, begin: int, stop: int) -> int:
     at, limit = 0, len(data)
     while limit - at >= LOG_OVERHEAD:
         length: int = _PLACE.unpack_from(data, at)[1]
-        if length + LOG_OVERHEAD > limit - at:
+        if not HEADER_BYTES <= length + LOG_OVERHEAD <= limit - at:
             break
         at += length + LOG_OVERHEAD
     return begin + at

@@ -11,6 +11,8 @@ import struct
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
+from itertools import pairwise
+from operator import itemgetter
 from typing import NamedTuple
 
 from muster_coordinator.errors import Corruption
@@ -85,10 +87,21 @@ class SegmentIndex:
         self.size += size
         self.next_offset = next_offset
 
-    def before(self, offset: int) -> int:
-        """Position of a batch at or before the one that holds `offset` (>= base)."""
+    def before(self, offset: int) -> Position:
+        """Offset and position of a batch at or before the one that holds `offset` (>= base)."""
         at = bisect_right(self._offsets, offset - self.base)
-        return self._positions[at - 1] if at else 0
+        return Position(self._offsets[at - 1] + self.base, self._positions[at - 1]) if at else Position(self.base, 0)
+
+    def epoch_at(self, offset: int) -> tuple[int, int]:
+        """The leader epoch of the batch that begins at `offset`, and the offset where the next epoch begins.
+
+        -1 when that is not known: epochs never go back, so of two that do, one is not as it was written.
+        """
+        at = bisect_right(self.epochs, offset, key=itemgetter(1))
+        epochs = [epoch for epoch, _ in self.epochs[max(0, at - 2) : at + 1]]
+        known = at > 0 and all(earlier < later for earlier, later in pairwise(epochs))
+        epoch = self.epochs[at - 1][0] if known else -1
+        return epoch, self.epochs[at][1] if at < len(self.epochs) else self.next_offset
 
     def last_up_to(self, position: int) -> int:
         """The largest known batch position at or below `position`."""
