@@ -179,6 +179,23 @@ def test_a_lost_race_is_computed_anew_from_what_is_there_now() -> None:
     assert dict(second.configs) == {"segment.ms": "7", "retention.bytes": "9"}
 
 
+def test_a_change_behind_one_that_another_replica_answered_is_computed_from_it() -> None:
+    """A client that asks two replicas in turn: the second has not applied the first one's change yet."""
+    surface = configured()
+    results = [CommandResult(Code.INVALID_REQUEST, "changed meanwhile"), CommandResult(0)]
+    surface.on_command = lambda _: results.pop(0)
+
+    def caught_up() -> bool:
+        surface.topics["tuned"] = replace(surface.topics["tuned"], configs=(("segment.ms", "7"),))
+        return True
+
+    surface.on_image_question = caught_up
+    assert alter(surface, change("retention.bytes", 0, "9")) == 0
+    second = surface.commands[1]
+    assert isinstance(second, AlterTopicConfigs)
+    assert dict(second.configs) == {"segment.ms": "7", "retention.bytes": "9"}
+
+
 def test_a_refusal_that_is_no_race_is_passed_on_at_once() -> None:
     surface = configured()
     surface.on_command = lambda _: CommandResult(Code.INVALID_REQUEST, "not so")

@@ -94,10 +94,19 @@ class AlterConfigs:
             return
 
         def decided(result: CommandResult) -> None:
-            if result.error == Code.INVALID_REQUEST and tries > 0 and self._moved_on(command):
-                self._alter(context, make, validate_only, done, tries - 1)
-            else:
-                done(Altered(Code(result.error), result.message or None))
+            answer = Altered(Code(result.error), result.message or None)
+            if result.error != Code.INVALID_REQUEST or tries == 0:
+                done(answer)
+                return
+
+            def current(shown: bool) -> None:
+                if shown and self._moved_on(command):
+                    self._alter(context, make, validate_only, done, tries - 1)
+                else:
+                    done(answer)
+
+            # The change that came first may have been answered by another replica and not be applied here yet.
+            self._services.surface.when_image_current(current)
 
         self._services.surface.submit(command, deadline_ms=context.deadline_ms, done=decided)
 
