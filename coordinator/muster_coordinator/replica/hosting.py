@@ -287,6 +287,7 @@ class Hosting:
         for topic in topics:
             if topic.internal:
                 continue
+            roll = self._roll(topic)
             for index, partition in enumerate(topic.partitions):
                 number = partition.group
                 begun = self._maker.begun(number, self._topics_lane)
@@ -296,7 +297,7 @@ class Hosting:
                         continue
                     self.making.want(number, f"{segments_folder(number)}/{topic.name}-{index}", known=begun)
                 self._topics[number] = (topic, index)
-                self._rolls[number] = self._roll(number)
+                self._rolls[number] = roll
 
     def _make_topic(self, number: GroupNo, log: PartitionLog | None) -> None:
         """Take a group into the turns: with its open segments when it begins, else as the WAL knows it (blocking)."""
@@ -330,8 +331,8 @@ class Hosting:
             return None
         return self._rolls.get(number) or (self._settings.offsets_segment_bytes, limits.SEGMENT_MS)
 
-    def _roll(self, number: GroupNo) -> tuple[int, int]:
-        configs = self._configs(number)
+    def _roll(self, topic: Topic) -> tuple[int, int]:
+        configs = dict(self._settings.topic_configs) | dict(topic.configs)
         return (
             int(configs.get("segment.bytes", limits.SEGMENT_BYTES)),
             int(configs.get("segment.ms", limits.SEGMENT_MS)),
