@@ -112,6 +112,9 @@ GROUP_DELETE_BATCH = 10_000
 """Tombstones of one DeleteGroups batch; a group with more offsets takes several."""
 GROUP_SWEEP_IN_FLIGHT_MAX = 8
 """Batches of tombstones that one background job has in flight."""
+STATIC_MEMBERS_LOOK_MS = 1_000
+"""A join phase in which only absent static members are left looks again at most this often, however short their
+rebalance timeouts are; their sessions, or their return, end it."""
 APPEND_RETRY_MS = 250
 """Pause before a change that nobody asked for (an expulsion, an owed rebalance) is proposed again."""
 PAUSE_SUSPECTED_MS = 1_000

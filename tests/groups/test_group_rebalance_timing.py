@@ -1,8 +1,12 @@
 """How long a join phase lasts: protocol.md 3.7."""
 
+import pytest
+from muster_coordinator.errors import Code
 from muster_coordinator.groups.config import ShardConfig
+from muster_coordinator.records.keys import encode_group_key
+from muster_coordinator.records.offsets_log import GroupMetadataValue, MetadataMember, encode_group_value
 
-from tests.groups.host import Host, Member, join, leave, settle, stable, state
+from tests.groups.host import WALL, Host, Member, join, leave, settle, stable, state
 
 
 def initial(host: Host, **how) -> Member:
@@ -212,3 +216,64 @@ def test_duration_and_count_of_rebalances_are_known():
     stable(host, 2)
     assert host.leader.stats.rebalances_completed == 1
     assert host.leader.stats.last_rebalance_ms == 6_000
+
+
+def test_a_newcomer_with_a_longer_rebalance_timeout_makes_the_phase_longer():
+    """Kafka asks the group's longest timeout again for each phase; one that has begun is no exception here."""
+    host = Host()
+    (first,) = stable(host, 1, rebalance=10_000, session=60_000)
+    patient = Member(host, rebalance=30_000, session=60_000).join()
+    host.advance(9_000)
+    late = Member(host, rebalance=40_000, session=60_000).join()
+    host.advance(30_999)
+    assert patient.ticket not in host.answers
+    host.advance(1)
+    assert patient.took().generation == late.took().generation == 2
+    assert first.beat() == Code.UNKNOWN_MEMBER_ID
+
+
+def test_an_impatient_newcomer_does_not_make_the_phase_shorter():
+    host = Host()
+    (first,) = stable(host, 1, rebalance=20_000, session=60_000)
+    hasty = Member(host, rebalance=1_000, session=60_000).join()
+    host.advance(19_000)
+    assert hasty.ticket not in host.answers
+    assert first.join().took().generation == 2
+
+
+@pytest.mark.parametrize("timeout", [0, -1, -(2**31), 1])
+def test_no_rebalance_timeout_makes_a_group_turn_in_circles(timeout):
+    """An absent static member and nobody parked: the phase waits for its session, and looks at most once a second."""
+    host = Host()
+    stable(host, 1, instance="i", rebalance=timeout, session=30_000)
+    dynamic = Member(host, rebalance=timeout, session=30_000, known=True).join()
+    dynamic.id = host.answers[dynamic.ticket].member
+    assert dynamic.join().ticket not in host.answers, "parked: the static member is waited for"
+    host.ask(leave(dynamic.id))
+    turns, end = 0, host.mono + 29_000
+    while host.mono < end and turns < 200:
+        due = host.leader.next_deadline_ms()
+        assert due is not None
+        step = min(max(due - host.mono, 0), end - host.mono)
+        host.mono, host.wall, turns = host.mono + step, host.wall + step, turns + 1
+        host.run(host.leader.on_timer(host.now))
+    assert turns < 200
+    assert state(host) == "PreparingRebalance", "it waits for the static member's session"
+    host.advance(2_000)
+    assert state(host) == "Empty"
+
+
+@pytest.mark.parametrize("stored", [0, -1, -5])
+def test_a_stored_rebalance_timeout_that_is_none_is_the_session_timeout(stored):
+    """Records of other brokers, and of releases that stored what the client said."""
+    host = Host()
+    value = GroupMetadataValue(
+        "consumer", 3, "range", "m", WALL, (MetadataMember("m", None, "c", "/h", stored, 9_000, b"meta-range", b""),)
+    )
+    host.apply_records((encode_group_key("g"), encode_group_value(value)))
+    host.hand_over()
+    newcomer = Member(host).join()
+    host.advance(8_999)
+    assert newcomer.ticket not in host.answers
+    host.advance(1)
+    assert newcomer.took().generation == 4

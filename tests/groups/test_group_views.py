@@ -4,7 +4,7 @@ from muster_coordinator import limits
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.requests import DescribeGroup, ListGroups
 
-from tests.groups.host import Host, Member, commit, join, leave, listed, settle, stable
+from tests.groups.host import Host, Member, commit, join, leave, listed, settle, stable, sync
 
 
 def describe(host: Host, group: str = "g"):
@@ -39,6 +39,42 @@ def test_other_states_show_members_without_bytes():
         assert answer.protocol_type == "consumer"
         host.advance(3_000)
     member.took()
+
+
+def test_the_last_assignments_are_shown_while_the_group_rebalances():
+    """Kafka's describeNoMetadata hides the metadata and nothing else."""
+    host = Host()
+    leader, follower = stable(host)
+    plan = {m.id: b"plan-" + m.id.encode() for m in (leader, follower)}
+    leader.join(data=b"other-")
+    for _ in range(2):
+        answer = describe(host)
+        assert (answer.state, answer.protocol) == ("PreparingRebalance", "")
+        assert {m.member: (m.metadata, m.assignment) for m in answer.members} == {
+            member: (b"", held) for member, held in plan.items()
+        }
+        host.hand_over()  # the next leader has it from the log
+    leader.join()
+    follower.join()
+    answer = describe(host)
+    assert answer.state == "CompletingRebalance"
+    assert {m.member: m.assignment for m in answer.members} == plan
+    host.check_replicas()
+
+
+def test_assignments_without_room_in_the_record_of_a_rebalance_are_left_out():
+    host = Host(ShardConfig(initial_rebalance_delay_ms=0, group_stored_bytes_max=4_096))
+    member = Member(host, data=b"m" * 1_500).join()
+    host.advance(0)
+    member.took()
+    assert host.ask(sync(member.id, 1, plan=((member.id, b"a" * 2_000),))).error == 0
+    assert describe(host).members[0].assignment == b"a" * 2_000
+    Member(host, data=b"m" * 1_000).join()
+    assert describe(host).members[0].assignment == b"a" * 2_000
+    member.join()
+    answer = describe(host)
+    assert (answer.state, [m.assignment for m in answer.members]) == ("CompletingRebalance", [b"", b""])
+    host.check_replicas()
 
 
 def test_empty_and_simple_groups():

@@ -9,7 +9,8 @@ from muster_coordinator.groups.requests import DescribedMember, DescribeGroup, D
 
 
 def describe(core: Core, now: Now, ticket: int, request: DescribeGroup) -> None:
-    """Metadata and assignments only while Stable; Dead when there is no such group."""
+    """Metadata only while Stable; the last assignments also while the group rebalances, as Kafka shows them; Dead when
+    there is no such group."""
     live = waking.find(core, now, request.group)
     if live is None:
         return core.answer(ticket, _without_members(core, request.group))
@@ -22,7 +23,7 @@ def describe(core: Core, now: Now, ticket: int, request: DescribeGroup) -> None:
             m.client_id,
             m.client_host,
             m.metadata(protocol) if stable else b"",
-            m.assignment if stable else b"",
+            m.assignment,
         )
         for m in live.roster.members.values()
     )

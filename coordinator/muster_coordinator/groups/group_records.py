@@ -14,7 +14,7 @@ seem to support one.
 """
 
 from muster_coordinator.groups.classic_group import ClassicGroup, State
-from muster_coordinator.groups.member import Member
+from muster_coordinator.groups.member import Member, rebalance_timeout_of
 from muster_coordinator.groups.requests import Protocol
 from muster_coordinator.records.keys import encode_candidate_key, encode_group_key, encode_rebalance_key
 from muster_coordinator.records.offsets_log import (
@@ -117,7 +117,7 @@ def _member(stored: MetadataMember, protocol: str, known: Member | None) -> Memb
         stored.instance,
         stored.client_id,
         stored.client_host,
-        stored.session_timeout_ms if stored.rebalance_timeout_ms == -1 else stored.rebalance_timeout_ms,
+        rebalance_timeout_of(stored.rebalance_timeout_ms, stored.session_timeout_ms),
         stored.session_timeout_ms,
         known.protocols if known is not None and chosen in known.protocols else (chosen,),
         stored.assignment,
@@ -134,6 +134,7 @@ def _own_members(group: ClassicGroup) -> tuple[OwnMember, ...]:
             m.rebalance_timeout_ms,
             m.session_timeout_ms,
             tuple((p.name, p.metadata) for p in m.protocols),
+            m.assignment,
         )
         for m in group.members.values()
     )
@@ -154,9 +155,10 @@ def _decode_own(state: State, value: bytes) -> ClassicGroup:
                 m.instance,
                 m.client_id,
                 m.client_host,
-                m.rebalance_timeout_ms,
+                rebalance_timeout_of(m.rebalance_timeout_ms, m.session_timeout_ms),
                 m.session_timeout_ms,
                 tuple(Protocol(name, metadata) for name, metadata in m.protocols),
+                m.assignment,
             )
             for m in own.members
         ],

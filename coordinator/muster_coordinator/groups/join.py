@@ -14,7 +14,7 @@ from muster_coordinator.groups.effects import Now
 from muster_coordinator.groups.flights import Flight
 from muster_coordinator.groups.group_records import metadata_record
 from muster_coordinator.groups.live_group import JoinPhase, LiveGroup
-from muster_coordinator.groups.member import Member, member_of
+from muster_coordinator.groups.member import Member, member_of, rebalance_timeout_of
 from muster_coordinator.groups.names import new_member_id, storable, storable_prefix
 from muster_coordinator.groups.requests import JoinGroup, JoinGroupAnswer
 
@@ -141,7 +141,7 @@ def _add(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup,
         if live.phase is None:
             live.phase = JoinPhase(started_ms=then.monotonic_ms, leader=None, initial=True)
         live.phase.member_added = not starts
-        rebalance.park(core, live, ticket, request, newcomer)
+        rebalance.park(core, then, live, ticket, request, newcomer)
         sessions.await_answer(core, then, live, member)
         if starts:
             rebalance.start_initial(core, then, live)
@@ -166,17 +166,16 @@ def _rejoin(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGro
         if same and (live.group.state is State.COMPLETING or not leader):
             return core.answer(ticket, rebalance.current_generation(live.group, request.member))
     update = member._replace(
-        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        rebalance_timeout_ms=rebalance_timeout_of(request.rebalance_timeout_ms, request.session_timeout_ms),
         session_timeout_ms=request.session_timeout_ms,
         protocols=request.protocols,
-        assignment=b"",
     )
     grows_by = 0 if same else update.stored_bytes() - member.stored_bytes()
     if grows_by > 0 and roster.stored_bytes + grows_by > core.config.group_stored_bytes_max:
         return _refuse(core, ticket, Code.GROUP_MAX_SIZE_REACHED, request.member)
 
     def rejoin(then: Now) -> None:
-        rebalance.park(core, live, ticket, request, update)
+        rebalance.park(core, then, live, ticket, request, update)
         rebalance.maybe_complete(core, then, live)
 
     if live.phase is not None:

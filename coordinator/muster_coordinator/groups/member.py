@@ -52,6 +52,12 @@ _FIXED_BYTES = 32
 _PROTOCOL_FIXED_BYTES = 8
 
 
+def rebalance_timeout_of(rebalance_timeout_ms: int, session_timeout_ms: int) -> int:
+    """How long a rebalance waits for this member. Its session timeout, as in JoinGroup v0, when it names none that
+    time could be: 0 would end every join phase at once, and begin the next."""
+    return rebalance_timeout_ms if rebalance_timeout_ms > 0 else session_timeout_ms
+
+
 def member_of(request: JoinGroup, member: str) -> Member:
     """The member that `request` describes, under the id it has or was given."""
     return Member(
@@ -59,7 +65,7 @@ def member_of(request: JoinGroup, member: str) -> Member:
         request.instance,
         request.client_id,
         request.client_host,
-        request.rebalance_timeout_ms,
+        rebalance_timeout_of(request.rebalance_timeout_ms, request.session_timeout_ms),
         request.session_timeout_ms,
         request.protocols,
     )

@@ -33,6 +33,7 @@ from muster_coordinator.groups.requests import (
 )
 from muster_coordinator.groups.roster import choose_protocol
 
+_ASSIGNMENT_FIXED_BYTES = 8
 _GENERATION_MAX = 2**31 - 1
 
 Asked = tuple[tuple[int, GroupRequest], ...]
@@ -59,7 +60,7 @@ def store_rebalance(
     """
     group = live.group
     leader = group.leader if live.phase is None else live.phase.leader
-    members = [m._replace(assignment=b"") if m.assignment else m for m in remaining]
+    members = _with_last_assignments(core, live, list(remaining))
     if leader in gone:
         leader = heir or (members[0].id if members else None)
     stored = ClassicGroup(
@@ -179,7 +180,8 @@ def _wait_for_static(core: Core, now: Now, live: LiveGroup, staying: list[Member
     gone = {m: Code.UNKNOWN_MEMBER_ID for m in live.group.members if m not in kept}
 
     def rearm(then: Now) -> None:
-        core.deadlines.arm(live.join_timer, then.monotonic_ms + live.roster.max_rebalance_timeout_ms())
+        wait_ms = max(live.roster.max_rebalance_timeout_ms(), limits.STATIC_MEMBERS_LOOK_MS)
+        core.deadlines.arm(live.join_timer, then.monotonic_ms + wait_ms)
 
     def failed(then: Now, _: Code) -> None:
         core.deadlines.arm(live.join_timer, then.monotonic_ms + limits.APPEND_RETRY_MS)
@@ -190,6 +192,14 @@ def _wait_for_static(core: Core, now: Now, live: LiveGroup, staying: list[Member
         )
     else:
         rearm(now)
+
+
+def _with_last_assignments(core: Core, live: LiveGroup, members: list[Member]) -> list[Member]:
+    """What everybody held last stays to be seen until there is a new plan, if the record has room for it."""
+    size = live.roster.stored_bytes + sum(len(m.assignment) + _ASSIGNMENT_FIXED_BYTES for m in members)
+    if size <= core.config.group_stored_bytes_max:
+        return members
+    return [m._replace(assignment=b"") if m.assignment else m for m in members]
 
 
 def _next_generation(group: ClassicGroup) -> int:
@@ -250,7 +260,7 @@ def _store_candidate(core: Core, now: Now, live: LiveGroup, phase: JoinPhase, st
         protocol=choose_protocol(staying, live.roster.members[leader]),
         leader=leader,
         state_timestamp_ms=now.wall_ms,
-        members=[m._replace(assignment=b"") if m.assignment else m for m in staying],
+        members=_with_last_assignments(core, live, staying),
     )
 
     def applied(then: Now) -> None:
@@ -321,7 +331,7 @@ def _hand_back(core: Core, now: Now, live: LiveGroup, parked: ParkedJoin) -> Non
         sessions.hand_out(core, now, live, member, parked.request.session_timeout_ms)
 
 
-def park(core: Core, live: LiveGroup, ticket: int, request: JoinGroup, member: Member) -> None:
+def park(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup, member: Member) -> None:
     """Let this JoinGroup wait for the end of the phase. An older one of the same member is told 27 (quirk Q4)."""
     phase = live.phase
     assert phase is not None
@@ -334,6 +344,16 @@ def park(core: Core, live: LiveGroup, ticket: int, request: JoinGroup, member: M
     live.roster.put(member)
     if phase.leader is None:
         phase.leader = member.id
+    _extend(core, now, live, phase, member.rebalance_timeout_ms)
+
+
+def _extend(core: Core, now: Now, live: LiveGroup, phase: JoinPhase, timeout_ms: int) -> None:
+    """The phase lasts as long as the longest rebalance timeout of all who are in it, also of those who came late. An
+    initial one lasts as long as was known at its start, as Kafka's."""
+    until_ms = phase.started_ms + timeout_ms
+    due_ms = live.join_timer.at_ms
+    if not phase.initial and due_ms is not None and due_ms < until_ms and now.monotonic_ms < until_ms:
+        core.deadlines.arm(live.join_timer, until_ms)
 
 
 def _nothing(_: Now) -> None:

@@ -4,8 +4,9 @@ Runs on leaders and followers alike, on Muster's log and on one written by a Kaf
 depends on the entries alone: no clock, no random numbers, no setting. Kafka's record types that are not implemented
 are kept raw; a record that a newer release wrote, or that is no record, raises and the replica refuses to go on.
 
-A group's tombstone ends the group with all its committed offsets, so that a later group of that id starts clean.
-Offsets in an open transaction stay: they are the producer's to commit or abort, and have tombstones of their own.
+A group's tombstone ends the group and none of its committed offsets: those have tombstones of their own, which the
+deletion of a group writes with it. (Kafka keeps them too: its migration of a group to the newer protocol writes such a
+tombstone.) Offsets in an open transaction are the producer's to commit or abort.
 """
 
 from itertools import groupby
@@ -122,7 +123,6 @@ def _replay_record(state: ShardState, header: BatchHeader, shift: int, record: R
         case GroupMetadataKey(group):
             if value is None:
                 state.set_group(group, None)
-                state.offsets.remove_group(group)
             else:
                 state.set_group(group, after_metadata(state.groups.get(group), value))
         case CandidateGenerationKey(group):

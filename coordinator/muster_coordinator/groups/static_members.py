@@ -26,11 +26,11 @@ def replace(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGro
     """`request` has no member id and names an instance that the group knows."""
     assert request.instance is not None
     old = live.roster.members[live.roster.instances[request.instance]]
-    new = member_of(request, new_member_id(core.rand, request.instance))
+    new = member_of(request, new_member_id(core.rand, request.instance))._replace(assignment=old.assignment)
     if live.roster.stored_bytes - old.stored_bytes() + new.stored_bytes() > core.config.group_stored_bytes_max:
         core.answer(ticket, JoinGroupAnswer(error=Code.GROUP_MAX_SIZE_REACHED, member=""))
     elif live.group.state is State.STABLE and live.phase is None and _vote_unchanged(live, old, new):
-        _replace_in_stable(core, now, live, ticket, request, old, new._replace(assignment=old.assignment))
+        _replace_in_stable(core, now, live, ticket, request, old, new)
     elif old.id in live.group.members:
         _replace_stored(core, now, live, ticket, request, old, new)
     else:
@@ -68,7 +68,7 @@ def _replace_in_stable(
     )
     records: tuple[Record, ...] = (metadata_record(live.id, stored),)
     if _bytes(records) > core.config.group_stored_bytes_max:
-        return _replace_stored(core, now, live, ticket, request, old, new._replace(assignment=b""))
+        return _replace_stored(core, now, live, ticket, request, old, new)
     if len(new.protocols) > 1:
         both = (candidate_record(live.id, stored), *records)
         if _bytes(both) <= core.config.group_stored_bytes_max:
@@ -137,7 +137,7 @@ def _replace_stored(
     def park(then: Now) -> None:
         phase = live.phase
         assert phase is not None
-        rebalance.park(core, live, ticket, request, new)
+        rebalance.park(core, then, live, ticket, request, new)
         sessions.restart(core, then, live, new.id)
         rebalance.maybe_complete(core, then, live)
 
@@ -171,6 +171,6 @@ def _replace_waiting(
     live.roster.protocol_type = protocol_type
     if phase.leader == old.id:
         phase.leader = new.id
-    rebalance.park(core, live, ticket, request, new)
+    rebalance.park(core, now, live, ticket, request, new)
     sessions.await_answer(core, now, live, new.id)
     rebalance.maybe_complete(core, now, live)

@@ -28,7 +28,8 @@ class OwnMember(NamedTuple):
     protocols: tuple[tuple[str, bytes], ...]
     """(name, metadata) in the member's order of preference."""
     assignment: bytes = b""
-    """What it held when the record was written; empty for a candidate generation."""
+    """What it held last when the record was written; empty when it never held any, or the record has no room for
+    assignments."""
 
 
 class CandidateGeneration(NamedTuple):
