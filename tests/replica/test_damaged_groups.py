@@ -239,6 +239,24 @@ def test_missing_or_short_segments_are_given_anew(cut: bool) -> None:
     assert "a group has its state again" in told[-1]
 
 
+def test_a_leader_epoch_that_no_checksum_covers_is_given_anew_when_it_is_damaged() -> None:
+    """It ended every start by an assertion: epochs never fall along a log."""
+    cluster = checkpointed(40)
+    follower = next(broker for broker in cluster.brokers if broker != cluster.wait_leader(1))
+    cluster.kill(follower)
+    disk = cluster.disks[follower]
+    folder = cluster.nodes[cluster.wait_leader(1)].hosting.states[GROUP].folder
+    for name in disk.listdir(folder):
+        if name.endswith(".sidx"):
+            disk.unlink(f"{folder}/{name}")
+    disk.damage(f"{folder}/00000000000000000000.log", 12, b"\x40")
+    listening(cluster)
+    node = cluster.restart(follower)
+    assert "epochs fall" in troubles(node)[GROUP]
+    same_everywhere(cluster)
+    lead(cluster, follower)
+
+
 def test_a_damaged_manifest_of_a_transfer_or_mark_of_birth_refuses_no_start() -> None:
     cluster, late, disk = sealed(39)
     disk.damage("incoming/1/complete", 20, b"\xff\xff\xff")

@@ -88,6 +88,9 @@ class PartitionLog:
             segments = open_segments(disk, folder, mark)
         except OSError as error:
             raise StorageFailed(f"log {folder}: {error}") from error
+        epochs = [epoch for segment in segments for epoch, _ in segment.index.epochs]
+        if epochs != sorted(epochs):  # no batch's CRC covers its epoch
+            raise Corruption(f"log {folder}: leader epochs fall along it: {epochs[:20]}")
         log = cls(disk, folder, segments, log_start_offset=log_start_offset, roll=(segment_bytes, segment_ms))
         log._new_folder = mark == NO_MARK
         return log
