@@ -27,6 +27,8 @@ class Mutant(NamedTuple):
     by: tuple[str, ...] = ()
     """Invariants of which one must be the first to be violated; empty: any."""
     seeds: int = 40
+    topics: bool = False
+    """Producers and readers are what notices it."""
 
 
 ENDS = ("power-all", "power", "power-at-boundary", "kill-at-boundary", "isolate")
@@ -148,6 +150,20 @@ MUTANTS = (
             ),
         ),
         by=("G7",),
+    ),
+    Mutant(
+        "what is missing is said without a proof",
+        (Patch("replica.topic_logs", "unproven=offset > end", "unproven=False"),),
+        kinds=("depose",),
+        by=("T1",),
+        topics=True,
+    ),
+    Mutant(
+        "a pipelined batch is judged without its predecessor",
+        (Patch("api.produce", "        if before is not None:\n", "        if False:\n"),),
+        kinds=("transfer", "isolate", "kill", "reset-links"),
+        by=("D1", "D2", "D4"),
+        topics=True,
     ),
 )
 

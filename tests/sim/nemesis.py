@@ -23,9 +23,13 @@ from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo
 from tests.sim.cluster import Cluster, Replica
 from tests.sim.loop import Latency
 from tests.sim.plan import Fault, Plan
+from tests.sim.producers import DATA
 
 RESTART_MS = 700
 """After an end that no fault planned."""
+
+
+DEPOSE_US = 50_000
 
 
 class Nemesis:
@@ -198,6 +202,31 @@ class Nemesis:
         if leader is not None and not leader.node.loop.paused:  # type: ignore[attr-defined]
             others = [r.broker for r in self.cluster.replicas if r is not leader]
             leader.node.transfer(group, others[fault.amount % len(others)])
+
+    def _depose(self, fault: Fault, victims: list[Replica]) -> None:
+        """A topic's partition is handed over, and its old leader cut off before it hears the outcome. Only for seeds
+        that aim at it."""
+        image = self.cluster.replicas[0].node.image() if self.cluster.replicas[0].up else None
+        if image is None or DATA not in image.topics:
+            return
+        places = image.topics[DATA].partitions
+        group = GroupNo(places[fault.amount % len(places)].group)
+        leader = self.cluster.leader_of(group)
+        if leader is None or leader.node.loop.paused:  # type: ignore[attr-defined]
+            return
+        others = [replica for replica in self.cluster.replicas if replica is not leader and replica.up]
+        term = leader.node.host.groups[group].core.term
+        world = self.cluster.world
+        until_us = world.now_us + DEPOSE_US
+
+        def look() -> None:
+            if any(r.up and r.node.host.groups[group].core.term > term for r in others):
+                self._isolate(fault, [leader])
+            elif world.now_us < until_us:
+                self._at(world.now_us + 50, look)
+
+        if others and leader.node.transfer(group, others[fault.amount % len(others)].broker):
+            look()
 
     # Clients.
 

@@ -76,11 +76,15 @@ class Plan:
         return replace(self, faults=tuple(f for f in self.faults if f.number in faults))
 
 
-def draw(seed: int | str, *, kinds: tuple[str, ...] | None = None, storm_ms: int | None = None) -> Plan:
-    """The plan of a seed. `kinds`: aim it at these faults."""
+def draw(
+    seed: int | str, *, kinds: tuple[str, ...] | None = None, storm_ms: int | None = None, topics: bool = False
+) -> Plan:
+    """The plan of a seed. `kinds`: aim it at these faults. `topics`: with producers and readers, whatever it draws."""
     name = str(seed)
     setup_rand = random.Random(f"{name}/setup")
     setup = _setup(name, setup_rand)
+    if topics:
+        setup = replace(setup, topics_mode=TopicsMode.EMBEDDED)
     work_rand = random.Random(f"{name}/workload")
     crews = _crews(work_rand)
     data_partitions = work_rand.randint(1, 2) if setup.topics_mode is TopicsMode.EMBEDDED else 0

@@ -5,7 +5,8 @@ every acknowledged batch stands at the offset it was acknowledged with, none sta
 sent; and whatever a reader saw at an offset is what stands there.
 """
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.records.batch import encode_batch, iter_records, parse_header, split_batches
@@ -52,7 +53,7 @@ class TopicMaker(Client):
             yield from self.sleep(100)
 
 
-class _TopicClient(Client):
+class TopicClient(Client):
     """Knows how to find a partition's leader."""
 
     def __init__(self, cluster: Cluster, name: str, partition: int) -> None:
@@ -73,8 +74,19 @@ class _TopicClient(Client):
                 return self.line
             yield from self.sleep(self.rand.uniform(20, 200))
 
+    def producer_id(self) -> Steps:
+        while True:
+            line = Line(self, self.rand.randrange(len(self.cluster.replicas)))
+            request = topic_frames.init_producer_id()
+            found = yield from self.ask(line, topic_frames.INIT_PRODUCER_ID, "", None, request)
+            line.close()
+            if found is not None and found[0] == 0:
+                return found[1], found[2]
+            assert found is None or found[0] in RETRIABLE, f"InitProducerId answered {found[0]}"
+            yield from self.sleep(self.rand.uniform(20, 200))
 
-class Producer(_TopicClient):
+
+class Producer(TopicClient):
     """`sent` holds every batch, in order."""
 
     def __init__(self, cluster: Cluster, name: str, partition: int, pause_ms: int) -> None:
@@ -83,7 +95,7 @@ class Producer(_TopicClient):
         self.sent: list[Sent] = []
 
     def steps(self) -> Steps:
-        producer_id, epoch = yield from self._producer_id()
+        producer_id, epoch = yield from self.producer_id()
         sequence = 0
         while True:
             yield from self.sleep(self.rand.uniform(1, self.pause_ms))
@@ -102,17 +114,6 @@ class Producer(_TopicClient):
             self.last_success_us = self.world.now_us
             sequence += count
 
-    def _producer_id(self) -> Steps:
-        while True:
-            line = Line(self, self.rand.randrange(len(self.cluster.replicas)))
-            request = topic_frames.init_producer_id()
-            found = yield from self.ask(line, topic_frames.INIT_PRODUCER_ID, "", None, request)
-            line.close()
-            if found is not None and found[0] == 0:
-                return found[1], found[2]
-            assert found is None or found[0] in RETRIABLE, f"InitProducerId answered {found[0]}"
-            yield from self.sleep(self.rand.uniform(20, 200))
-
     def _until_known(self, batch: bytes) -> Steps:
         while True:
             line = yield from self.leader()
@@ -128,7 +129,7 @@ class Producer(_TopicClient):
             yield from self.sleep(self.rand.uniform(5, 100))
 
 
-class TopicReader(_TopicClient):
+class TopicReader(TopicClient):
     """Reads on and on; from the start again now and then. `seen`: offset -> value."""
 
     def __init__(self, cluster: Cluster, name: str, partition: int) -> None:
@@ -158,7 +159,15 @@ class TopicReader(_TopicClient):
                 offset = 0
 
 
-def check_topics(cluster: Cluster, producers: list[Producer], readers: list[TopicReader]) -> list[Violation]:
+class Producing(Protocol):
+    """Whose batches are looked for."""
+
+    name: str
+    partition: int
+    sent: list[Sent]
+
+
+def check_topics(cluster: Cluster, producers: Sequence[Producing], readers: list[TopicReader]) -> list[Violation]:
     """Against the logs of all replicas, which must be equal."""
     found: list[Violation] = []
     image = cluster.replicas[0].node.image()
@@ -178,7 +187,7 @@ def check_topics(cluster: Cluster, producers: list[Producer], readers: list[Topi
     return found
 
 
-def _check_producer(producer: Producer, values: list[bytes | None]) -> list[Violation]:
+def _check_producer(producer: Producing, values: list[bytes | None]) -> list[Violation]:
     found = []
     own = [value for value in values if value is not None and value.startswith(producer.name.encode() + b"/")]
     if len(set(own)) < len(own):

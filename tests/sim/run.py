@@ -23,6 +23,7 @@ from tests.sim.logs import compare_logs
 from tests.sim.members import GroupPlan, Member
 from tests.sim.nemesis import Nemesis
 from tests.sim.oracle import Oracle
+from tests.sim.pipelining import EdgeReader, Identity, Pipeline
 from tests.sim.plan import Crew, Plan
 from tests.sim.producers import DATA, Producer, TopicMaker, TopicReader, check_topics
 
@@ -76,10 +77,13 @@ class Run:
         for crew in plan.crews:
             self._crew(crew)
         self.producers: list[Producer] = []
+        self.pipelines: list[Pipeline] = []
         self.topic_readers: list[TopicReader] = []
+        self.edge_readers: list[EdgeReader] = []
         if plan.data_partitions:
             self._topics()
-        self.clients: list[Client] = [*self.committers, *self.members, *self.producers, *self.topic_readers]
+        self.of_topics = [*self.producers, *self.pipelines, *self.topic_readers, *self.edge_readers]
+        self.clients: list[Client] = [*self.committers, *self.members, *self.of_topics]
         self.nemesis = Nemesis(self.cluster, plan, [client.name for client in self.clients])
         self.plans: dict[str, GroupPlan] = {crew.name: crew.plan for crew in plan.crews if crew.plan is not None}
 
@@ -100,6 +104,11 @@ class Run:
                 name = f"data-{partition}/p{number}"
                 self.producers.append(Producer(self.cluster, name, partition, pause_ms=200))
             self.topic_readers.append(TopicReader(self.cluster, f"data-{partition}/r", partition))
+        identity = Identity()
+        for partition in range(self.plan.data_partitions):
+            self.pipelines.append(Pipeline(self.cluster, f"data-{partition}/pipe", partition, identity))
+            producing = [*self.producers, *self.pipelines]
+            self.edge_readers.append(EdgeReader(self.cluster, f"data-{partition}/edge", partition, producing))
 
     def _crew(self, crew: Crew) -> None:
         keys = [(f"t-{crew.name}", partition) for partition in range(crew.keys)]
@@ -194,7 +203,7 @@ class Run:
             for client in self.committers
             if client.last_success_us <= healed_us and not client.name.endswith("rogue")
         ]
-        found += [c.name for c in (*self.producers, *self.topic_readers) if c.last_success_us <= healed_us]
+        found += [c.name for c in self.of_topics if c.last_success_us <= healed_us]
         for group in self.plans:
             here = [member for member in self.members if member.plan.name == group and not member.fenced]
             if len({member.generation for member in here}) > 1:
@@ -234,7 +243,7 @@ class Run:
             audit.partition(batches)
         found += audit.finish()
         if self.plan.data_partitions:
-            found += check_topics(cluster, self.producers, self.topic_readers)
+            found += check_topics(cluster, [*self.producers, *self.pipelines], self.topic_readers)
 
 
 def run(plan: Plan) -> Result:
