@@ -131,6 +131,8 @@ def test_a_follower_comes_level_over_a_link_of_half_as_much_again_as_is_written(
     lacked = come_level(cluster, writer, leader, late)
     assert cluster.nodes[late]._transfers.bytes_received <= 1.2 * lacked
     same_segments(cluster, writer)
+    cluster.world.run_for(limits.TRANSFER_HOLD_MS)
+    assert not cluster.nodes[leader]._transfers.source._sessions, "no checkpoint stays open"
 
 
 def test_bytes_that_differ_are_fetched_whatever_name_and_size_say() -> None:

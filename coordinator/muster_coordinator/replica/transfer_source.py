@@ -144,6 +144,21 @@ class TransferSource:
             self._refuse(oldest.peer, oldest.transfer, "others are being served")
         self._sessions[session.peer, session.transfer] = session
         self._used(session)
+        self._look_again(session)
+
+    def _look_again(self, session: _Session) -> None:
+        """A session that nobody uses any more keeps no file open."""
+        key = session.peer, session.transfer
+
+        def look() -> None:
+            if self._sessions.get(key) is not session:
+                return
+            if self._loop.monotonic_ms() - session.used_ms >= limits.TRANSFER_HOLD_MS:
+                self._end(*key)
+            else:
+                self._look_again(session)
+
+        self._loop.call_at(session.used_ms + limits.TRANSFER_HOLD_MS, look)
 
     def _used(self, session: _Session) -> None:
         """The follower is at it."""
