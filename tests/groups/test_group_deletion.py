@@ -266,3 +266,24 @@ def test_new_leader_finishes_the_deletion():
         assert follower.topic_deleted(host.now, OLD) == []
     host.crash()
     assert fetch(host).offset == -1
+
+
+def test_tombstones_of_a_deleted_topic_that_were_refused_are_tried_again_by_the_same_leader():
+    """Too much was in flight, again and again; nothing else would come to it before the next leader."""
+    host = Host()
+    for number in range(30):
+        host.ask(commit(group=f"g{number}", topic_id=OLD))
+    host.hold = True
+    host.run(host.leader.topic_deleted(host.now, OLD))
+    for _ in range(3):
+        host.advance(1)
+        refused = len(host.in_flight)
+        assert 0 < refused <= limits.GROUP_SWEEP_IN_FLIGHT_MAX
+        for _ in range(refused):
+            host.drop(Code.COORDINATOR_NOT_AVAILABLE)
+        host.advance(limits.APPEND_RETRY_MS - 1)
+        assert not host.in_flight, "a pause between two tries"
+    host.hold = False
+    host.advance(60_000)
+    assert [fetch(host, f"g{number}").offset for number in range(30)] == [-1] * 30
+    host.check_replicas()

@@ -1,7 +1,10 @@
 """Static membership (KIP-345, KIP-814): protocol.md 3.9, reliability.md G10-G12."""
 
+import struct
+
 import pytest
 from muster_coordinator.groups.config import ShardConfig
+from muster_coordinator.groups.requests import Protocol
 
 from tests.groups.host import Host, Member, beat, commit, join, leave, settle, state, sync
 
@@ -106,6 +109,60 @@ def test_changed_metadata_without_another_choice_does_not_rebalance():
     static_group(host)
     assert host.ask(join(instance="i1", data=b"other-")).generation == 1
     assert state(host) == "Stable"
+
+
+def subscription(*topics: str, user_data: bytes = b"", version: int = 1, owned: bytes = b"") -> bytes:
+    """The consumer protocol's (ConsumerProtocolSubscription.json)."""
+    names = b"".join(struct.pack(">h", len(topic)) + topic.encode() for topic in topics)
+    head = struct.pack(">hi", version, len(topics)) + names
+    return head + struct.pack(">i", len(user_data)) + user_data + owned
+
+
+NOTHING_OWNED, SOME_OWNED = struct.pack(">i", 0), struct.pack(">ih", 1, 1) + b"a" + struct.pack(">ii", 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "rebalances"),
+    [
+        (subscription("a", owned=NOTHING_OWNED), subscription("b", owned=NOTHING_OWNED), True),
+        (subscription("a"), subscription("a", "b"), True),
+        (subscription("a", "b"), subscription("a"), True),
+        (subscription("a", version=0), subscription("b", version=0), True),
+        (subscription("a", "b"), subscription("b", "a"), False),
+        (subscription("a", user_data=b"x"), subscription("a", user_data=b"y"), False),
+        (subscription("a", owned=NOTHING_OWNED), subscription("a", owned=SOME_OWNED), False),
+        (subscription("a"), b"\0", False),
+        (b"", subscription("a"), False),
+    ],
+)
+def test_a_static_member_that_comes_back_with_other_topics_rebalances(before, after, rebalances):
+    """KAFKA-12759: with the old assignment nobody would read them. Nothing but the topics counts."""
+    host = Host()
+    member = joined(host, before)
+    plan = ((member.id, b"plan"),)
+    assert host.ask(sync(member.id, 1, instance="i", plan=plan)).error == 0
+    again = joined(host, after)
+    assert again.generation == (2 if rebalances else 1)
+    assert again.id != member.id
+    host.check_replicas()
+
+
+def test_other_protocol_types_are_not_looked_into():
+    host = Host()
+    member = joined(host, subscription("a"), protocol_type="connect")
+    plan = ((member.id, b"plan"),)
+    assert host.ask(sync(member.id, 1, instance="i", plan=plan, protocol_type="connect")).error == 0
+    assert joined(host, subscription("b"), protocol_type="connect").generation == 1
+
+
+def joined(host: Host, metadata: bytes, protocol_type: str = "consumer") -> Member:
+    """Instance i with this metadata, its join answered."""
+    member = Member(host, instance="i")
+    asked = join(instance="i", protocol_type=protocol_type)
+    fields = {name: getattr(asked, name) for name in asked.__slots__} | {"protocols": (Protocol("range", metadata),)}
+    member.ticket = host.send(type(asked)(**fields))
+    host.advance(0)
+    return member.took()
 
 
 def test_changed_choice_rebalances_and_fences():

@@ -15,7 +15,7 @@ from muster_coordinator import limits
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.append_errors import client_code
 from muster_coordinator.groups.config import ShardConfig
-from muster_coordinator.groups.deadlines import Deadlines, Timer
+from muster_coordinator.groups.deadlines import Deadlines, Timer, TimerKind
 from muster_coordinator.groups.effects import Answer, Append, Effect, Now
 from muster_coordinator.groups.faults import Fault
 from muster_coordinator.groups.flights import Flight, Gate, Lane, Waiting, gate_of
@@ -55,6 +55,8 @@ class Core:
         self.lives: dict[str, LiveGroup] = {}
         self.lanes: dict[str, Lane] = {}
         self.jobs: deque[Job] = deque()
+        self.resting: dict[Timer, Job] = {}
+        """Jobs that try again when their timer fires."""
         self.listings: dict[int, GroupRequest] = {}
         """Tickets of ListGroups that are being answered in slices."""
         self.clock_base_ms = 0
@@ -177,6 +179,12 @@ class Core:
             self.deadlines.cancel(lane.timer)
             del self.lanes[lane.group]
 
+    def rest(self, job: Job, until_ms: int) -> None:
+        """Queue the job again at a monotonic time."""
+        timer = Timer(TimerKind.JOB)
+        self.resting[timer] = job
+        self.deadlines.arm(timer, until_ms)
+
     def defers(self, timer: Timer) -> bool:
         """True: the group has a membership record in flight, and the timer comes back after it."""
         lane = self.lanes.get(timer.group)
@@ -268,6 +276,7 @@ class Core:
         self.lanes.clear()
         self.listings.clear()
         self.jobs.clear()
+        self.resting.clear()
         self.deadlines = Deadlines()
         self.term = None
 

@@ -31,6 +31,8 @@ class TimerKind(IntEnum):
     """The next sweep for expired offsets."""
     WAITING = 6
     """More requests of a group are waiting than one turn may handle."""
+    JOB = 7
+    """A background job rests before it tries again."""
 
 
 class Timer:

@@ -183,6 +183,8 @@ class GroupShard:
                 core.deadlines.arm(timer, now.monotonic_ms + core.config.offsets_retention_check_ms)
             elif timer.kind is TimerKind.WAITING:
                 core.drain(now, timer.group)
+            elif timer.kind is TimerKind.JOB:
+                core.jobs.append(core.resting.pop(timer))
             elif core.defers(timer):
                 continue
             elif timer.kind is TimerKind.SESSION:

@@ -1,9 +1,10 @@
 """A static member that comes back under its instance id (KIP-345, KIP-814; protocol.md 3.9).
 
-It gets a new member id; the old one is fenced for ever (82). In a Stable group whose vote does not change this is
-no rebalance: GroupMetadata with the new id is in the log before the answer, so the new id also survives a crash
-(reliability.md G10, G11). GroupMetadata holds the metadata of the chosen protocol only; if the member lists more,
-the same batch carries the generation's candidate record with the full lists in front of it.
+It gets a new member id; the old one is fenced for ever (82). In a Stable group whose vote does not change, and whose
+member wants the topics it wanted, this is no rebalance: GroupMetadata with the new id is in the log before the answer,
+so the new id also survives a crash (reliability.md G10, G11). GroupMetadata holds the metadata of the chosen protocol
+only; if the member lists more, the same batch carries the generation's candidate record with the full lists in front of
+it.
 """
 
 from collections.abc import Iterable
@@ -20,6 +21,7 @@ from muster_coordinator.groups.member import Member, member_of
 from muster_coordinator.groups.names import new_member_id
 from muster_coordinator.groups.requests import JoinedMember, JoinGroup, JoinGroupAnswer
 from muster_coordinator.groups.roster import choose_protocol
+from muster_coordinator.groups.subscription import CONSUMER, topics_of
 
 
 def replace(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup) -> None:
@@ -29,7 +31,7 @@ def replace(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGro
     new = member_of(request, new_member_id(core.rand, request.instance))._replace(assignment=old.assignment)
     if live.roster.stored_bytes - old.stored_bytes() + new.stored_bytes() > core.config.group_stored_bytes_max:
         core.answer(ticket, JoinGroupAnswer(error=Code.GROUP_MAX_SIZE_REACHED, member=""))
-    elif live.group.state is State.STABLE and live.phase is None and _vote_unchanged(live, old, new):
+    elif live.group.state is State.STABLE and live.phase is None and _nothing_to_plan(live, old, new):
         _replace_in_stable(core, now, live, ticket, request, old, new)
     elif old.id in live.group.members:
         _replace_stored(core, now, live, ticket, request, old, new)
@@ -40,6 +42,16 @@ def replace(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGro
 def _swapped(members: Iterable[Member], old: Member, new: Member) -> list[Member]:
     """The replaced member goes to the end, as if it had just come."""
     return [*(m for m in members if m.id != old.id), new]
+
+
+def _nothing_to_plan(live: LiveGroup, old: Member, new: Member) -> bool:
+    """Would a rebalance find another protocol, or other topics of this member (KAFKA-12759, docs/adr/0019)?"""
+    if not _vote_unchanged(live, old, new):
+        return False
+    if live.group.protocol_type != CONSUMER:
+        return True
+    before, after = (topics_of(member.metadata(live.group.protocol)) for member in (old, new))
+    return before is None or after is None or before == after
 
 
 def _vote_unchanged(live: LiveGroup, old: Member, new: Member) -> bool:

@@ -20,14 +20,15 @@ def subscribed_topics(group: ClassicGroup) -> frozenset[str] | None:
         return None
     topics: set[str] = set()
     for member in group.members.values():
-        found = _topics(member.metadata(group.protocol))
+        found = topics_of(member.metadata(group.protocol))
         if found is None:
             return None
         topics |= found
     return frozenset(topics)
 
 
-def _topics(metadata: bytes) -> set[str] | None:
+def topics_of(metadata: bytes) -> set[str] | None:
+    """Topics of one consumer's subscription; None when it cannot be read."""
     reader = Reader(metadata)
     try:
         if reader.i16() < 0:

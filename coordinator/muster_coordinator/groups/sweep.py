@@ -46,6 +46,8 @@ class Sweep:
         self._begun = False
         self._in_flight = 0
         self._waits = False
+        self._not_before_ms = 0
+        """A refused batch is tried again no sooner."""
 
     def step(self, core: Core, now: Now) -> Step:
         """One slice."""
@@ -53,6 +55,9 @@ class Sweep:
             self._begun = True
             if not self._rule.begins(core, now):
                 return Step.DONE
+        if now.monotonic_ms < self._not_before_ms:
+            core.rest(self, self._not_before_ms)
+            return Step.WAITS
         budget = limits.GROUP_SLICE_WORK
         while self._groups and budget > 0 and self._in_flight < limits.GROUP_SWEEP_IN_FLIGHT_MAX:
             group = self._groups.popleft()
@@ -77,7 +82,11 @@ class Sweep:
                 self._groups.append(group)
             self._landed(core)
 
-        def failed(_: Now, __: Code) -> None:
+        def failed(then: Now, __: Code) -> None:
+            # Too much was in flight. Had leadership ended, the whole sweep would be forgotten, and the next leader's
+            # begins anew.
+            self._groups.append(group)
+            self._not_before_ms = then.monotonic_ms + limits.APPEND_RETRY_MS
             self._landed(core)
 
         return core.append(now, Flight(group, True, (), applied, failed), tuple(records))
