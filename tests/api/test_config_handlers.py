@@ -196,6 +196,24 @@ def test_a_change_behind_one_that_another_replica_answered_is_computed_from_it()
     assert dict(second.configs) == {"segment.ms": "7", "retention.bytes": "9"}
 
 
+def test_nothing_to_do_is_said_only_by_a_replica_that_is_not_behind() -> None:
+    surface = configured()
+
+    def caught_up() -> bool:
+        surface.topics["tuned"] = replace(surface.topics["tuned"], configs=(("segment.ms", "7"),))
+        return True
+
+    surface.on_image_question = caught_up
+    assert replace_all(surface, {"retention.ms": "5000"}) == (0, None)
+    (command,) = surface.commands
+    assert isinstance(command, AlterTopicConfigs)
+    assert (command.expected, command.configs) == ((("segment.ms", "7"),), (("retention.ms", "5000"),))
+    unsure = configured()
+    unsure.on_image_question = lambda: False
+    assert replace_all(unsure, {"retention.ms": "5000"})[0] == 41
+    assert unsure.commands == []
+
+
 def test_a_refusal_that_is_no_race_is_passed_on_at_once() -> None:
     surface = configured()
     surface.on_command = lambda _: CommandResult(Code.INVALID_REQUEST, "not so")

@@ -89,8 +89,11 @@ class AlterConfigs:
         except ApiError as error:
             done(Altered(error.code, error.message))
             return
-        if validate_only or command.configs == command.expected:
+        if validate_only:
             done(Altered(Code.NONE))
+            return
+        if command.configs == command.expected:
+            self._unchanged(command, lambda: self._alter(context, make, validate_only, done, tries - 1), done, tries)
             return
 
         def decided(result: CommandResult) -> None:
@@ -109,6 +112,21 @@ class AlterConfigs:
             self._services.surface.when_image_current(current)
 
         self._services.surface.submit(command, deadline_ms=context.deadline_ms, done=decided)
+
+    def _unchanged(
+        self, command: AlterTopicConfigs, again: Callable[[], None], done: Callable[[Altered], None], tries: int
+    ) -> None:
+        """Nothing to do, if this replica is not behind: another may have answered a change that would be undone."""
+
+        def current(shown: bool) -> None:
+            if not shown:
+                done(Altered(Code.NOT_CONTROLLER, "the controller's leader could not be asked"))
+            elif tries > 0 and self._moved_on(command):
+                again()
+            else:
+                done(Altered(Code.NONE))
+
+        self._services.surface.when_image_current(current)
 
     def _moved_on(self, command: AlterTopicConfigs) -> bool:
         """Whether the image now shows other overrides than the command was computed from."""
