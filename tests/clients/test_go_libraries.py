@@ -1,0 +1,93 @@
+"""Three Go libraries that tools are made of: sarama, kafka-go, franz-go's kadm. Each does an administrator's round.
+
+The program in `go_tools` is built once per version of its source; the binary lies in `.cache/go-tools/`. Without Go, or
+without its modules, the tests are skipped and named (`MUSTER_REQUIRE`).
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients.server import Server
+from tests.java_tools import CACHE, give_up
+
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(420)]
+
+SOURCE = Path(__file__).with_name("go_tools")
+BUILD_TIMEOUT_S = 300
+RUN_TIMEOUT_S = 60
+DEFAULT_RETENTION_MS = "604800000"
+
+
+@pytest.fixture(scope="session")
+def go_tools() -> Path:
+    """The built program."""
+    go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
+    if go is None:
+        give_up("go", "no go on PATH")
+    assert go is not None
+    digest = hashlib.sha256()
+    for source in sorted(SOURCE.iterdir()):
+        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    path = CACHE / "go-tools" / digest.hexdigest()[:16]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    caches = {"GOCACHE": str(CACHE / "go" / "build"), "GOMODCACHE": str(CACHE / "go" / "mod")}
+    environment = {**caches, **os.environ, "GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local"}
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            partial = path.with_suffix(".partial")
+            command = [go, "build", "-o", str(partial), "."]
+            built = subprocess.run(
+                command,
+                cwd=SOURCE,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=BUILD_TIMEOUT_S,
+                check=False,
+            )
+            if built.returncode:
+                give_up("go", f"the program does not build: {built.stderr[-500:]}")
+            partial.rename(path)
+    return path
+
+
+def told(go_tools: Path, server: Server, library: str) -> dict[str, Any]:
+    """What a library's round told of a topic of its own."""
+    command = [str(go_tools), library, server.bootstrap.split(",")[0], server.unique(library)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False)
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def test_sarama(go_tools: Path, server: Server) -> None:
+    """AlterConfigs twice leaves the second set alone; ListAcls, DescribeLogDirs and leaders right after creation."""
+    got = told(go_tools, server, "sarama")
+    assert (got["leaderless"], got["retention"], got["segment"]) == (0, DEFAULT_RETENTION_MS, "2000000")
+    assert (got["brokers"], got["replicas"]) == (server.replicas, 12 * server.replicas)
+
+
+def test_kafka_go(go_tools: Path, server: Server) -> None:
+    got = told(go_tools, server, "kafka-go")
+    assert (got["leaderless"], got["retention"], got["segment"]) == (0, DEFAULT_RETENTION_MS, "2000000")
+    assert "Security Disabled" in got["acls"]
+    assert "Election Not Needed" in got["elected"]
+
+
+def test_kadm_and_its_guess_of_the_release(go_tools: Path, server: Server) -> None:
+    """Without the APIs of transactions it cannot be a 0.11 to it; it was a 0.9 for want of SaslHandshake."""
+    got = told(go_tools, server, "kadm")
+    assert (got["leaderless"], got["retention"], got["segment"]) == (0, DEFAULT_RETENTION_MS, "2000000")
+    assert (got["acls"], got["replicas"]) == (True, 12 * server.replicas)
+    assert (got["transactions"], got["quotas"]) == (0, 0)
+    if server.is_muster:
+        assert "v0.10.2" in got["guess"]
