@@ -2,7 +2,19 @@
 
 from bench.errors import BenchError
 from bench.row import Row
-from bench.rows import checkpoint, create_topics, growth, idle, limits, load, longest_turn, million, outage, rebalance
+from bench.rows import (
+    checkpoint,
+    create_topics,
+    growth,
+    idle,
+    limits,
+    load,
+    longest_turn,
+    million,
+    outage,
+    rebalance,
+    wal_full,
+)
 
 ROWS: tuple[Row, ...] = (
     *limits.ROWS,
@@ -15,6 +27,7 @@ ROWS: tuple[Row, ...] = (
     *idle.ROWS,
     *growth.ROWS,
     *checkpoint.ROWS,
+    *wal_full.ROWS,
 )
 
 

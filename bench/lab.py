@@ -93,7 +93,7 @@ class Lab:
         folder = self.folder / f"{name}-{next(self._number)}"
         cluster: Cluster
         if name == MUSTER:
-            cluster = Muster(folder / "data", partitions=own.partitions, settings=own.settings)
+            cluster = Muster(folder / "data", replicas=own.replicas, partitions=own.partitions, settings=own.settings)
         else:
             cluster = Kafka(folder, partitions=own.partitions)
         try:

@@ -1,4 +1,4 @@
-"""Three Muster replicas as a side of the benchmark."""
+"""Muster replicas, mostly three, as a side of the benchmark."""
 
 import shutil
 import signal
@@ -22,8 +22,11 @@ SPREAD_TIMEOUT_S = 420
 class Muster(Cluster):
     name = MUSTER
 
-    def __init__(self, folder: Path, *, partitions: int = 50, settings: Mapping[str, str] | None = None) -> None:
-        self.cluster = MusterCluster(folder, partitions=partitions, settings=dict(settings or {}))
+    def __init__(
+        self, folder: Path, *, replicas: int = 3, partitions: int = 50, settings: Mapping[str, str] | None = None
+    ) -> None:
+        self.nodes = replicas
+        self.cluster = MusterCluster(folder, replicas=replicas, partitions=partitions, settings=dict(settings or {}))
 
     @property
     @override

@@ -22,6 +22,8 @@ class Own:
 
     settings: Mapping[str, str] = field(default_factory=dict)
     """Of Muster; Kafka runs as shipped."""
+    replicas: int = 3
+    """Of Muster."""
     partitions: int = 50
     """Of the offsets topic, on both sides."""
     topics: Mapping[str, int] = field(default_factory=lambda: {"bench": 20, "stream": 6})

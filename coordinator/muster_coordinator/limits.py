@@ -220,6 +220,18 @@ WAL_FILE_BYTES = 64 * MIB
 WAL_BYTES_MAX = GIB
 WAL_TRAILING_FILES = 1
 """Full WAL files kept although checkpoints cover them: a slow follower needs no transfer; recovery reads them."""
+WAL_CARRY_BYTES_MAX = MIB
+"""Live entries of one group that are written again rather than checkpointed (`storage.wal_carry`)."""
+WAL_CARRY_SHARE = 16
+"""At most this part of a file is one such tail."""
+WAL_CARRY_ENTRIES_MAX = 1_000
+"""Each costs the loop some 10 us."""
+WAL_CARRY_BATCH_BYTES = 128 * KIB
+"""Taken along by one batch, or one tail: under load there are a hundred batches a second."""
+WAL_CARRY_LOOKS_MAX = 64
+"""Groups looked at for one batch."""
+WAL_ROOM_SPREAD_MS = 2_000
+"""A WAL that is nearly full lets writers have the room that is left over this time: it slows down and never stops."""
 WAL_READ_AHEAD_BYTES = 256 * KIB
 """One read of older entries: the loop waits for it, and the page cache usually has it."""
 SEGMENT_BYTES = 100 * MIB
@@ -236,6 +248,8 @@ OFFSETS_HISTORY_MS = 7 * 24 * 3_600_000
 OFFSETS_HISTORY_BYTES = GIB
 CHECKPOINT_BYTES = 64 * MIB
 """Applied bytes of a group after which a checkpoint of it is made."""
+CHECKPOINT_PACE_MS = 50
+"""Between the starts of two checkpoints of one replica: each is a handful of syncs."""
 CHECKPOINT_BYTES_MIN = 256 * KIB
 """Less than this is replayed faster than a checkpoint's file is synced."""
 CHECKPOINT_WRITE_BYTES = MIB
@@ -305,6 +319,7 @@ assert LINK_SECOND_DIAL_MS < LINK_REDIAL_GRACE_MS
 assert LINK_DIAL_TIMEOUT_MS < LINK_DIAL_TIMEOUT_SLOW_MS < LINK_CROSSING_MS
 assert TRANSFER_CHUNK_BYTES < LINK_BULK_UNSENT_BYTES_MAX
 assert WAL_FILE_BYTES * 4 <= WAL_BYTES_MAX
+assert WAL_CARRY_BATCH_BYTES < WAL_CARRY_BYTES_MAX <= WAL_FILE_BYTES // WAL_CARRY_SHARE
 assert CHECKPOINT_BYTES_MIN < CHECKPOINT_BYTES
 assert WAL_FILE_BYTES * 2 < DISK_FREE_BYTES_MIN
 assert TRANSFER_CHUNK_BYTES < PEER_FRAME_BYTES_MAX

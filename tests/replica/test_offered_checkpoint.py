@@ -30,7 +30,7 @@ def test_a_follower_catches_up_although_the_log_start_has_passed_the_newest_chec
     leader = cluster.wait_leader(group)
     behind = next(broker for broker in cluster.nodes if broker != leader)
     cluster.kill(behind)
-    written(cluster, leader, group, 60)
+    written(cluster, leader, group, 50)
     cluster.world.run_for(1_000)
     newest = cluster.nodes[leader].hosting.checkpoints.newest(group)
     assert newest is not None

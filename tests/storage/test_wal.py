@@ -183,7 +183,7 @@ def test_an_idle_group_outlives_the_files_that_named_it():
 def test_a_group_without_checkpoint_keeps_its_file_pins_and_fills_the_wal():
     disk = SimDisk()
     wal = open_wal(disk, files_max=6)
-    commit(wal, writes(9, entries(1, 2)))
+    commit(wal, writes(9, entries(1, 3, size=200)))
     last = 0
     while not wal.full():
         assert wal.used_bytes() < 6 * 4096
@@ -191,7 +191,7 @@ def test_a_group_without_checkpoint_keeps_its_file_pins_and_fills_the_wal():
         last += 4
     assert wal.pinning() == (9,)
     assert "0000000000000001.wal" in wal_files(disk)
-    commit(wal, writes(9, checkpoint=(1, 1)))
+    commit(wal, writes(9, checkpoint=(2, 1)))
     for _ in range(4):
         commit(wal, writes(9, hard=(1, 1, 1)))
     assert not wal.full()

@@ -275,7 +275,7 @@ def test_a_crash_at_any_effect_loses_no_synced_batch(seed, crashes):
     for _ in range(crashes):
         disk.power_off_after(rand.randrange(rand.choice((20, 200))))
         try:
-            wal = open_wal(disk, cache_bytes_max=rand.choice((0, 1 << 20)), files_max=64)
+            wal = open_wal(disk, cache_bytes_max=rand.choice((0, 1 << 20)), files_max=rand.choice((4, 64)))
             assert durable.holds(wal) or (pending is not None and pending.holds(wal))
             if not durable.holds(wal):
                 durable = pending
@@ -286,6 +286,8 @@ def test_a_crash_at_any_effect_loses_no_synced_batch(seed, crashes):
                     one = random_writes(rand, pending)
                     pending.apply(one)
                     wal.stage(one)
+                if rand.random() < 0.1:
+                    wal.carry(rand.choice((1, 2, 7)))
                 job = wal.take_job()
                 job()
                 wal.job_done()

@@ -1,17 +1,19 @@
 """When segments are flushed and state machines checkpointed, and in which order that becomes durable (decision 2).
 
 Flush: after `segment_flush_ms` or `segment_flush_bytes` unflushed, one job; then its mark goes into the WAL.
-Checkpoint: after `checkpoint_bytes` applied, when the WAL's oldest quarter is pinned by a group, or when a peer needs
-one; and after `segment_flush_ms`, when so much was applied that writing it costs less than replaying it would. Few are
-written at once; the others wait for their turn, flushed meanwhile or not. A group that is still written to will be old
-again soon: of such, one is written at a time, with a pause after it that is the longer the busier the machine, and
-whoever had its turn is looked at last. So a start replays a few minutes, or less than half of a state, and not all that
-the WAL holds. The picture and the mark are taken in one turn, then: segments flushed -> mark durable -> file written
-and published -> CHECKPOINT record durable -> the core may offer it and forget entries. Each step starts when the one
-before is durable, so a crash anywhere leaves the older checkpoint in force. Groups in which nothing was applied cost
-nothing here.
+Checkpoint: after `checkpoint_bytes` applied, when the WAL needs room (`pins`), or when a peer needs one; and after
+`segment_flush_ms`, when so much was applied that writing it costs less than replaying it would. Few are written at
+once, and none starts within `CHECKPOINT_PACE_MS` of another; the next one starts as soon as one ends. A group that is
+still written to will be old again soon: of such, one is written at a time, with a pause after it that is the longer the
+busier the machine, and whoever had its turn is looked at last. So a start replays a few minutes, or less than half of a
+state, and not all that the WAL holds. The replicas of a group apply alike, and shall not write the same checkpoint at
+the same moment: each begins at another point of the way to its first one, and waits differently long. The picture and
+the mark are taken in one turn, then: segments flushed -> mark durable -> file written and published -> CHECKPOINT
+record durable -> the core may offer it and forget entries. Each step starts when the one before is durable, so a crash
+anywhere leaves the older checkpoint in force. Groups in which nothing was applied cost nothing here.
 """
 
+from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
@@ -25,6 +27,7 @@ from muster_coordinator.replica.host import Host
 from muster_coordinator.replica.partition import PartitionState
 from muster_coordinator.replica.raft_group import RaftGroup
 from muster_coordinator.replica.settings import NodeSettings
+from muster_coordinator.replica.wal_pins import WriteRate, share_of
 from muster_coordinator.storage.checkpoint import CheckpointMeta, write_checkpoint
 from muster_coordinator.storage.contract import GroupWrites, Mark
 
@@ -36,6 +39,8 @@ REST_MS = 5_000
 PAUSE_RATIO = 10
 """A pause takes so many times what the checkpoint before it took. Without pauses the aged partitions of 100,000 groups
 took a sixth of a busy replica's time."""
+AGE_SPREAD = 4
+"""The oldest of a group's replicas waits at most so much, as a part, longer than the first."""
 ROUND_PAUSES_RATIO = 4
 """The pauses of one round over all active groups take at most so many times `segment_flush_ms`."""
 
@@ -53,10 +58,12 @@ class _Tracked:
 
     __slots__ = (
         "applied_ms", "busy", "changed_ms", "file_bytes", "gone", "group", "machine", "mark", "offered",
-        "pictured_bytes", "since_ms", "state", "wanted",
+        "pictured_bytes", "share", "since_ms", "state", "wanted",
     )  # fmt: skip
 
-    def __init__(self, group: RaftGroup, machine: Stateful, state: PartitionState | None) -> None:
+    def __init__(self, group: RaftGroup, machine: Stateful, state: PartitionState | None, share: float) -> None:
+        self.share = share
+        """From 0 to below 1: how much earlier, or later, than on other replicas (`wal_pins.share_of`)."""
         self.group = group
         self.machine = machine
         self.state = state
@@ -93,6 +100,14 @@ class Checkpoints:
         self._active: dict[GroupNo, _Tracked] = {}
         """Groups in which something was applied since their last flush or checkpoint; checkpointed last, last."""
         self._running = 0
+        self._start_from_ms = 0
+        """No checkpoint before."""
+        self._waiting: deque[_Tracked] = deque()
+        """Due at the last look, and not begun for want of a slot."""
+        self._pumping = False
+        self._pinned: set[GroupNo] = set()
+        """Groups that keep old WAL files, as of the last look."""
+        self._rates = [WriteRate() for _ in host.lanes]
         self._by_age_from_ms = 0
         """Until then age alone is no reason while a group is written to."""
         self.made = 0
@@ -103,7 +118,8 @@ class Checkpoints:
         self._loop.call_at(self._loop.monotonic_ms() + LOOK_MS, self._look)
 
     def add(self, group: RaftGroup, machine: Stateful, state: PartitionState | None) -> None:
-        self._tracked[group.number] = _Tracked(group, machine, state)
+        share = share_of(self._settings.broker, group.voters, group.number)
+        self._tracked[group.number] = _Tracked(group, machine, state, share)
 
     def remove(self, group: RaftGroup, idle: Callable[[], None]) -> None:
         """The group is deleted; `idle` is called once no job of it is under way."""
@@ -126,6 +142,9 @@ class Checkpoints:
             tracked.wanted.append(done)
             self._active[number] = tracked
             self._maybe(tracked, self._loop.monotonic_ms())
+            if not tracked.busy:
+                self._waiting.appendleft(tracked)
+                self._pump_later()
 
     def hold(self, number: GroupNo) -> Callable[[], None] | None:
         """Keep flushes and checkpoints off a group whose files are about to be replaced, until the call that is
@@ -161,22 +180,70 @@ class Checkpoints:
     def _look(self) -> None:
         now_ms = self._loop.monotonic_ms()
         self._loop.call_at(now_ms + LOOK_MS, self._look)
-        for lane in self._host.lanes:
-            for number in lane.wal.pinning():
-                tracked = self._tracked.get(number)
-                if tracked is not None and not tracked.wanted:
-                    tracked.wanted.append(_nothing)
-                    self._active[number] = tracked
-        for tracked in list(self._active.values()):
+        pinned = self._find_pinned(now_ms)
+        self._waiting.clear()
+        for tracked in (*pinned, *(one for one in list(self._active.values()) if one.group.number not in self._pinned)):
             self._maybe(tracked, now_ms)
+            if not tracked.busy and self._due(tracked, now_ms):
+                self._waiting.append(tracked)
+        self._pump_later()
+
+    def _find_pinned(self, now_ms: int) -> list[_Tracked]:
+        """Groups that keep old WAL files, those first whose checkpoint frees most. What no checkpoint can free is
+        carried by the WAL."""
+        pinned = []
+        for lane, rate in zip(self._host.lanes, self._rates, strict=True):
+            round_ms = limits.CHECKPOINT_PACE_MS * len(self._active)
+            for number in lane.wal.pinning(rate.grown(now_ms, lane.wal.written_bytes, round_ms)):
+                tracked = self._tracked.get(number)
+                if tracked is None or tracked.group.applied <= tracked.group.core.log.checkpoint[0]:
+                    lane.wal.carry(number)
+                elif not tracked.busy:
+                    self._active[number] = tracked
+                    pinned.append(tracked)
+            if lane.wal.pressed():
+                self._host.want_turn()  # it carries, and lets go of files, also when nobody may write
+        pinned.sort(key=_freed_bytes, reverse=True)
+        self._pinned = {tracked.group.number for tracked in pinned}
+        return pinned
+
+    def _pump_later(self) -> None:
+        """The next one that waits begins when it may."""
+        if self._waiting and self._running < CHECKPOINTS_AT_ONCE and not self._pumping:
+            self._pumping = True
+            self._loop.call_at(max(self._start_from_ms, self._loop.monotonic_ms()), self._pump)
+
+    def _pump(self) -> None:
+        self._pumping = False
+        now_ms = self._loop.monotonic_ms()
+        while self._waiting and self._may_start(now_ms):
+            tracked = self._waiting.popleft()
+            present = self._tracked.get(tracked.group.number) is tracked
+            if present and not tracked.busy and not tracked.group.installing and self._due(tracked, now_ms):
+                self._checkpoint(tracked)
+        self._pump_later()
+
+    def _may_start(self, now_ms: int) -> bool:
+        return self._running < CHECKPOINTS_AT_ONCE and now_ms >= self._start_from_ms
+
+    def _due(self, tracked: _Tracked, now_ms: int) -> bool:
+        return bool(
+            tracked.group.applied
+            and (
+                tracked.wanted
+                or tracked.group.number in self._pinned
+                or self._far(tracked)
+                or self._worth_it(tracked, now_ms)
+            )
+        )
 
     def _maybe(self, tracked: _Tracked, now_ms: int) -> None:
         if tracked.busy or tracked.group.installing:
             return
         if tracked.group.applied == 0:
             return
-        due = tracked.wanted or self._far(tracked) or self._worth_it(tracked, now_ms)
-        if due and self._running < CHECKPOINTS_AT_ONCE:
+        due = self._due(tracked, now_ms)
+        if due and self._may_start(now_ms):
             self._checkpoint(tracked)
             return
         state = tracked.state
@@ -198,7 +265,10 @@ class Checkpoints:
 
     def _far(self, tracked: _Tracked) -> bool:
         """Has so much been applied that replaying it would take long?"""
-        return tracked.group.applied_bytes - tracked.pictured_bytes >= self._settings.checkpoint_bytes
+        far_bytes = self._settings.checkpoint_bytes
+        if not tracked.pictured_bytes:
+            far_bytes -= int(tracked.share * far_bytes)
+        return tracked.group.applied_bytes - tracked.pictured_bytes >= far_bytes
 
     def _worth_it(self, tracked: _Tracked, now_ms: int) -> bool:
         """Is it old, and much?"""
@@ -206,7 +276,7 @@ class Checkpoints:
         return (
             tracked.state is not None
             and changed_ms is not None
-            and now_ms - changed_ms >= self._settings.segment_flush_ms
+            and now_ms - changed_ms >= self._settings.segment_flush_ms * (1 + tracked.share / AGE_SPREAD)
             and self._much(tracked)
             and (now_ms - tracked.applied_ms >= REST_MS or self._pause_over(now_ms))
         )
@@ -288,6 +358,8 @@ class Checkpoints:
         self._active.pop(group.number, None)
         self._active[group.number] = tracked
         image = tracked.machine.image()
+        self._start_from_ms = self._loop.monotonic_ms() + limits.CHECKPOINT_PACE_MS
+        self._pinned.discard(group.number)
         self._running += 1
         tracked.busy = True
         tracked.pictured_bytes = group.applied_bytes
@@ -332,6 +404,7 @@ class Checkpoints:
         """A checkpoint was published, or its group is deleted: its slot is free."""
         self._running -= 1
         self._rest(tracked)
+        self._pump_later()
 
     def _answer(self, tracked: _Tracked) -> None:
         wanted, tracked.wanted = tracked.wanted, []
@@ -343,5 +416,5 @@ class Checkpoints:
             self._host.fatal(StorageFailed(str(result)) if isinstance(result, OSError) else result)
 
 
-def _nothing() -> None:
-    """Nobody waits for this one."""
+def _freed_bytes(tracked: _Tracked) -> float:
+    return (tracked.group.applied_bytes - tracked.pictured_bytes) * (1 + tracked.share)

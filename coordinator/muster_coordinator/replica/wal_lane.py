@@ -4,16 +4,23 @@ While a job runs the next turns' writes accumulate, so the batch size follows th
 `Ready`'s promises (`after_persist`) wait for its own batch; promises of a `Ready` that writes nothing wait for the last
 batch that the same group is in, because they may rest on it. An error of the job is fatal to the process: dirty pages
 may be gone (raft.md rule 30).
+
+Writers are slowed down before they have to stop: of a nearly full WAL they get a share of the room that is left, window
+after window, so it lasts until old files could go. Who is refused tries again, as after any "busy".
 """
 
 from collections.abc import Callable
 from typing import Protocol
 
+from muster_coordinator import limits
 from muster_coordinator.errors import StorageFailed
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.ports import Loop
 from muster_coordinator.raft.messages import Message, Ready
 from muster_coordinator.storage.contract import GroupWrites, WalStore
+
+WINDOW_MS = 50
+"""Whoever waits for the room of a pressed WAL waits for the next window: no longer pause, while there is any room."""
 
 
 class Batch:
@@ -67,6 +74,10 @@ class WalLane:
         self._dirty = False
         self._in_flight: Batch | None = None
         self._began_ms = 0
+        self._window_ms = 0
+        self._window_bytes = 0
+        self.slowed = 0
+        """Proposals that were told to try again because the WAL was nearly full."""
         self.batches = 0
         self.busy_ms = 0
         self.longest_ms = 0
@@ -106,9 +117,28 @@ class WalLane:
         else:
             done()
 
+    def admits(self, size_bytes: int) -> bool:
+        """May a proposal of so many bytes be made now? The first of a window always, while the WAL is not full."""
+        wal = self.wal
+        if not wal.pressed():
+            return True
+        admitted = False
+        if not wal.full():
+            now_ms = self._loop.monotonic_ms()
+            first = now_ms - self._window_ms >= WINDOW_MS
+            if first:
+                self._window_ms = now_ms
+                self._window_bytes = wal.room_bytes() * WINDOW_MS // limits.WAL_ROOM_SPREAD_MS
+            admitted = first or size_bytes <= self._window_bytes
+        if admitted:
+            self._window_bytes -= size_bytes
+        else:
+            self.slowed += 1
+        return admitted
+
     def start(self) -> None:
-        """Hand what is staged to the WAL thread, unless it is at work."""
-        if self._in_flight is not None or not self._dirty:
+        """Hand what is staged, or is to be carried, to the WAL thread, unless it is at work."""
+        if self._in_flight is not None or not (self._dirty or self.wal.pressed()):
             return
         job = self.wal.take_job()
         if job is None:

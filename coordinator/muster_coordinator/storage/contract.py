@@ -61,8 +61,8 @@ class WalStore(Protocol):
         """Add to the batch of this turn; visible to `read` and `term_at` at once."""
 
     def take_job(self) -> Callable[[], None] | None:
-        """The write-and-sync of all that is staged, for the WAL lane; None when nothing is staged. One job in
-        flight."""
+        """The write-and-sync of all that is staged and of tails to carry, for the WAL lane; None when there is
+        nothing. One job in flight."""
 
     def job_done(self) -> None: ...
     def read(self, group: GroupNo, low: int, high: int, max_bytes: int) -> list[Entry]:
@@ -89,8 +89,32 @@ class WalStore(Protocol):
         ...
 
     def used_bytes(self) -> int: ...
-    def pinning(self) -> tuple[GroupNo, ...]:
-        """Groups whose oldest needed entry lies in the oldest quarter of the WAL: flush and checkpoint them."""
+    def room_bytes(self) -> int:
+        """Left below the bound."""
+        ...
+
+    @property
+    def written_bytes(self) -> int:
+        """Over all time; only differences mean anything."""
+        ...
+
+    @property
+    def carried_bytes(self) -> int:
+        """Written again since the start, so that old files could go."""
+        ...
+
+    def pinning(self, lead_bytes: int = 0) -> tuple[GroupNo, ...]:
+        """Groups whose oldest needed entry lies in the oldest quarter of the WAL, or that much later: flush and
+        checkpoint them."""
+        ...
+
+    def carry(self, group: GroupNo) -> None:
+        """No checkpoint can free more of the group: write its live entries again."""
+
+    def pressed(self) -> bool:
+        """Nearly at the bound: writers are slowed down."""
+        ...
 
     def full(self) -> bool:
         """At the bound: proposals are Dropped(busy) until files could be deleted."""
+        ...

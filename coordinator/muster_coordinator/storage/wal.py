@@ -3,11 +3,13 @@
 Problem: fifty and more Raft groups each need their entries on disk before they answer; one sync each would be fifty
 times too slow. Mechanism: `stage` collects; `take_job` turns all that is staged into one batch, one write, one sync;
 while that job runs the next batch accumulates (group commit without a timer). Nothing is overwritten: an entry
-supersedes what lies at and above its index. Files are deleted oldest first when checkpoints cover their entries; each
-file begins with the hard state, mark and checkpoint of every group, so that the older ones are not needed for them.
+supersedes what lies at and above its index. Files are deleted oldest first when checkpoints cover their entries, and
+what is left of small tails there is carried forward (`wal_carry`); each file begins with the hard state, mark and
+checkpoint of every group, so that the older ones are not needed for them.
 What it does not do: it is no store for readers of topics (segments are), and it never retries a failed sync.
 """
 
+from array import array
 from collections.abc import Callable
 
 from muster_coordinator.errors import Corruption, StorageFailed
@@ -22,6 +24,7 @@ from muster_coordinator.limits import (
 from muster_coordinator.ports import Disk
 from muster_coordinator.raft.messages import Entry
 from muster_coordinator.storage.contract import NO_MARK, GroupWrites, RecoveredGroup
+from muster_coordinator.storage.wal_carry import Carrier, Tail
 from muster_coordinator.storage.wal_file import Rotation, Spare, WriteJob, create_first
 from muster_coordinator.storage.wal_format import (
     CHECKPOINT,
@@ -69,6 +72,7 @@ class Wal:
         self._file_bytes, self._bytes_max, cache_bytes_max = sizes
         self._spare = spare
         self._cache = EntryCache(cache_bytes_max)
+        self._carrier = Carrier(self._file_bytes)
         self._logs: dict[GroupNo, GroupLog] = {}
         self._recovered: dict[GroupNo, RecoveredGroup] = {}
         self._files: list[LiveFile] = []
@@ -83,6 +87,7 @@ class Wal:
         self._job: WriteJob | None = None
         self._job_ranges: list[tuple[GroupLog, int, int]] = []
         self._job_file: FileHeader | None = None
+        self._job_moves: list[tuple[GroupLog, int, array[int], array[int]]] = []
         self._deletable_seen = True
         """False after a checkpoint or a new file: old files may have become deletable."""
         self._pinned: tuple[GroupNo, ...] = ()
@@ -163,30 +168,40 @@ class Wal:
         if log is None:
             return False
         self._cache.forget_group(log)
+        self._carrier.forget(group)
         self._staged.append(group)
         self._deletable_seen = False
         return True
 
     def take_job(self) -> Callable[[], None] | None:
-        """The write-and-sync of all that is staged, for the WAL lane; None when nothing is staged or a job is in
+        """The write-and-sync of all that is staged, and of tails to carry; None when there is nothing or a job is in
         flight.
 
         The job raises StorageFailed: then the process must end, and `job_done` is never called.
         """
-        if not self._staged or self._job is not None:
+        if self._job is not None or not (self._staged or self.pressed()):
             return None
+        carried = self._tails()
+        delete: list[str] = []
+        if not self._staged and not carried:
+            delete = self._take_deletable()
+            if not delete:
+                return None
         staged, self._staged, self._staged_bytes = self._staged, [], 0
         active = self._files[-1]
         writer = BatchWriter(active.seed, self._position)
         header = None
         seal = Rotation("", b"", 0)
-        if self._position + self._estimate(staged) > self._file_bytes and self._position > FILE_HEADER_BYTES:
+        size = self._estimate(staged) + sum(tail.size for tail, _ in carried)
+        if self._position + size > self._file_bytes and self._position > FILE_HEADER_BYTES:
             header = FileHeader(active.sequence + 1, self._node_uuid, self._cluster_uuid, self._batch + 1, self._chain)
             seal = self._seal(active, header)
             writer = BatchWriter(header.seed, FILE_HEADER_BYTES)
             self._write_opening(writer)
-        self._job_ranges = self._write_staged(writer, staged, active.sequence if header is None else header.sequence)
-        delete = self._take_deletable()
+        sequence = active.sequence if header is None else header.sequence
+        self._write_carried(writer, carried, sequence)
+        self._job_ranges = self._write_staged(writer, staged, sequence)
+        delete = delete or self._take_deletable()
         self._batch += 1
         data, self._chain = writer.finish(self._batch, self._chain)
         self._job_file = header
@@ -220,6 +235,10 @@ class Wal:
         for log, low, high in self._job_ranges:
             self._cache.durable(log, low, high)
         self._job_ranges = []
+        for log, first, old, new in self._job_moves:
+            log.move(first, old, new)
+            self._deletable_seen = False
+        self._job_moves = []
 
     # Reading.
 
@@ -268,21 +287,49 @@ class Wal:
         """Bytes written and not yet deleted, and what is staged."""
         return self._end() - self._bases[self._files[0].sequence] + self._staged_bytes
 
+    @property
+    def written_bytes(self) -> int:
+        """Over all time, as far as this WAL remembers: only differences mean anything."""
+        return self._end()
+
+    @property
+    def carried_bytes(self) -> int:
+        """Written again since the start, so that old files could go."""
+        return self._carrier.carried_bytes
+
+    def pressed(self) -> bool:
+        """Nearly at the bound: writers are slowed down, and tails are carried without waiting for other writes."""
+        return self.used_bytes() >= self._bytes_max * 7 // 8
+
+    def room_bytes(self) -> int:
+        """Left below the bound."""
+        return max(0, self._bytes_max - self.used_bytes())
+
     def full(self) -> bool:
         """At the bound: proposals are Dropped(busy) until files could be deleted."""
         return self.used_bytes() >= self._bytes_max
 
-    def pinning(self) -> tuple[GroupNo, ...]:
-        """Groups whose oldest needed entry lies in the oldest quarter of the bound: flush and checkpoint them."""
-        horizon = self._end() - self._bytes_max * 3 // 4
+    def pinning(self, lead_bytes: int = 0) -> tuple[GroupNo, ...]:
+        """Groups whose oldest needed entry lies in the oldest quarter of the bound, or so much later as `lead_bytes`
+        says: flush and checkpoint them. Without those of which so little is live that it is carried."""
+        horizon = self._end() - max(self._bytes_max // 8, self._bytes_max * 3 // 4 - lead_bytes)
         if horizon <= self._bases[self._files[0].sequence]:
             return ()
         # Looking at every group is worth it only when something moved.
         state = (horizon * 16 // self._file_bytes, self._checkpoints)
         if state != self._pinned_at:
             self._pinned_at = state
-            self._pinned = tuple(log.group for log in self._logs.values() if self._needed_from(log) < horizon)
+            self._pinned = tuple(
+                log.group
+                for log in self._logs.values()
+                if self._needed_from(log) < horizon and not self._carrier.negligible(log)
+            )
         return self._pinned
+
+    def carry(self, group: GroupNo) -> None:
+        """No checkpoint can free more of the group (nothing of it commits): carry what is live of it, up to half a
+        file."""
+        self._carrier.must(group)
 
     # Within.
 
@@ -292,7 +339,7 @@ class Wal:
 
     def _needed_from(self, log: GroupLog) -> int:
         """Bytes over all time at which the group's oldest entry without checkpoint lies."""
-        index = max(log.written.checkpoint[0] + 1, log.first)
+        index = log.live_from
         place = log.place_at(index) if index <= log.last else UNPLACED
         return self._end() if place == UNPLACED else self._bases[place >> 32] + (place & 0xFFFFFFFF)
 
@@ -301,6 +348,7 @@ class Wal:
         assert index >= log.written.checkpoint[0], "a checkpoint older than the published one"
         self._checkpoints += 1
         self._deletable_seen = False
+        self._carrier.forget(log.group)
         if index >= log.first and log.term_at(index) != term:
             self._cache.forget_group(log)
             log.reset(index, term)
@@ -326,6 +374,43 @@ class Wal:
                 writer.add(CHECKPOINT, group, *written.checkpoint)
             if written.mark != NO_MARK:
                 writer.add_mark(group, written.mark)
+
+    def _tails(self) -> list[tuple[Tail, list[Entry]]]:
+        """What is carried by the next batch: nothing before three quarters of the bound are used."""
+        if self.used_bytes() < self._bytes_max * 3 // 4 or len(self._files) <= 1 + WAL_TRAILING_FILES:
+            return []
+        chosen = self._carrier.choose(self._logs, self._files[0].sequence)
+        if not chosen:
+            return []
+        begins: dict[GroupNo, int] = {}
+        for writes in self._staged:
+            if isinstance(writes, GroupWrites) and writes.entries:
+                begins.setdefault(writes.group, writes.entries[0].index)
+        tails = []
+        for tail in chosen:
+            if begins.get(tail.log.group, tail.stop) != tail.stop:
+                continue  # entries of this batch follow ones that it supersedes as well: behind the copy, a gap
+            try:
+                tails.append((tail, self._read_all(tail)))
+            except Corruption:
+                continue  # it stays where it is, and is told of by whoever needs it
+        return tails
+
+    def _read_all(self, tail: Tail) -> list[Entry]:
+        found: list[Entry] = []
+        while (index := tail.first + len(found)) < tail.stop:
+            found += self.read(tail.log.group, index, tail.stop, WAL_READ_AHEAD_BYTES)
+        return found
+
+    def _write_carried(self, writer: BatchWriter, carried: list[tuple[Tail, list[Entry]]], sequence: int) -> None:
+        """Before what is staged, which may supersede it. `job_done` gives the entries their new places."""
+        for tail, entries in carried:
+            log, at = tail.log, tail.first - tail.log.first
+            places = array("Q")
+            for term, index, kind, data in entries:
+                places.append(place_of(sequence, writer.add(ENTRY, log.group, index, term, data, kind)))
+            self._job_moves.append((log, tail.first, log.places[at : at + len(entries)], places))
+            self._carrier.carried_bytes += tail.size
 
     def _write_staged(
         self, writer: BatchWriter, staged: list[_Staged], sequence: int

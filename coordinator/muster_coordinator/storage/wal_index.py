@@ -57,6 +57,24 @@ class GroupLog:
     def last(self) -> int:
         return self.first + len(self.terms) - 1
 
+    @property
+    def live_from(self) -> int:
+        """The first entry without a checkpoint; `last` + 1 when there is none."""
+        return max(self.written.checkpoint[0] + 1, self.first)
+
+    def placed_stop(self) -> int:
+        """Behind the last entry that is in a job or on disk."""
+        stop = self.last + 1
+        while stop > self.first and self.places[stop - 1 - self.first] == UNPLACED:
+            stop -= 1
+        return stop
+
+    def move(self, first: int, old: "array[int]", new: "array[int]") -> None:
+        """Entries from `first` on lie elsewhere now; what was superseded meanwhile is none of them."""
+        for at, (before, after) in enumerate(zip(old, new, strict=True), first - self.first):
+            if 0 <= at < len(self.places) and self.places[at] == before:
+                self.places[at] = after
+
     def term_at(self, index: int) -> int | None:
         at = index - self.first
         if at == -1:

@@ -1,0 +1,106 @@
+"""A small WAL under more partitions than checkpoints can free in one round of it: does anybody have to stop?
+
+Problem: a WAL lets go of its oldest file only when no partition needs it; with many partitions and a small WAL, room is
+needed faster than checkpoints give it. Mechanism: librdkafka produces to all partitions at a fixed rate; the longest
+time without any acknowledgement counts. What it does not measure is throughput: beyond what the WAL allows writers are
+slowed down, and their client tries again.
+"""
+
+import threading
+import time
+
+from confluent_kafka import KafkaError, Message, Producer
+from typing_extensions import override
+
+from bench.compare import MUSTER, Target
+from bench.errors import RunFailed
+from bench.lab import Lab
+from bench.row import Measured, Own, Row
+from bench.sides import Side
+
+TOPIC, PARTITIONS = "full", 300
+BYTES_PER_S = 5_000_000
+VALUE_BYTES = 4_000
+WINDOW_S = 60
+"""Five rounds of the WAL."""
+TICK_S = 0.01
+DRAIN_S = 30
+MIB = 1024 * 1024
+WAL_BYTES, WAL_FILE_BYTES = 64 * MIB, 4 * MIB
+
+
+class Writer(threading.Thread):
+    """Sends at a fixed rate, partition after partition; notes when the last acknowledgement of each tick came."""
+
+    def __init__(self, bootstrap: str) -> None:
+        super().__init__(name="writer", daemon=True)
+        self.producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "acks": "all",
+                "linger.ms": 5,
+                "partitioner": "consistent",
+                "queue.buffering.max.kbytes": 512 * 1024,
+                "log_level": 0,
+            }
+        )
+        self.good = 0
+        self.longest_s = 0.0
+        self.last_s = 0.0
+        self.taken = 0.0
+        """Bytes a second, acknowledged within the window."""
+
+    def delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            now_s = time.monotonic()
+            self.longest_s = max(self.longest_s, now_s - self.last_s)
+            self.last_s = now_s
+            self.good += 1
+
+    @override
+    def run(self) -> None:
+        value = bytes(VALUE_BYTES)
+        sent = 0
+        began_s = self.last_s = time.monotonic()
+        while (elapsed_s := time.monotonic() - began_s) < WINDOW_S:
+            while sent * VALUE_BYTES < elapsed_s * BYTES_PER_S:
+                try:
+                    self.producer.produce(TOPIC, value, partition=sent % PARTITIONS, on_delivery=self.delivered)
+                except BufferError:
+                    break  # half a gigabyte waits: the servers are far behind, and the silence is seen anyway
+                sent += 1
+            self.producer.poll(TICK_S)
+        self.longest_s = max(self.longest_s, time.monotonic() - self.last_s)
+        self.taken = self.good * VALUE_BYTES / (time.monotonic() - began_s)
+        self.producer.flush(DRAIN_S)
+
+
+def measure(side: Side, lab: Lab) -> Measured:
+    writer = Writer(side.bootstrap)
+    writer.start()
+    writer.join(WINDOW_S + DRAIN_S + 30)
+    if writer.is_alive() or not writer.good:
+        raise RunFailed("the producer did not come to its end")
+    return {"longest silence": [writer.longest_s], "taken": [writer.taken / 1e6]}
+
+
+ROWS = (
+    Row(
+        name="wal_full",
+        title="A full WAL",
+        how=f"One replica, {PARTITIONS} partitions, a WAL of {WAL_BYTES // MIB} MiB in files of "
+        f"{WAL_FILE_BYTES // MIB} MiB; librdkafka sends {BYTES_PER_S / 1e6:.0f} MB/s to all of them for {WINDOW_S} s. "
+        "The longest time without any acknowledgement, and what was acknowledged.",
+        units={"longest silence": "s", "taken": "MB/s"},
+        measure=measure,
+        sides=(MUSTER,),
+        targets=(Target(figure="longest silence", at_most=0.5, worst=True),),
+        runs=1,
+        own=Own(
+            settings={"muster.wal.max.bytes": str(WAL_BYTES), "muster.wal.file.bytes": str(WAL_FILE_BYTES)},
+            replicas=1,
+            topics={TOPIC: PARTITIONS},
+            warm=False,
+        ),
+    ),
+)

@@ -1,0 +1,90 @@
+"""Load beyond what checkpoints can free at once: a WAL that is nearly full slows writers down and never stops them.
+
+One replica, a hundred partitions and a WAL that holds five seconds of writes, on virtual time. What counts is the
+longest time without any acknowledgement.
+"""
+
+from collections.abc import Callable
+
+from muster_coordinator import limits
+from muster_coordinator.controller.commands import CreateTopic
+from muster_coordinator.errors import Code
+from muster_coordinator.ids import GroupNo
+from muster_coordinator.records.batch import encode_batch
+from muster_coordinator.replica.hosting import TOPICS_LANE
+from muster_coordinator.topics.machine import ProduceResult
+
+from tests.replica.cluster import SimCluster
+from tests.sim.loop import World
+
+PARTITIONS = 100
+WAL = {"wal_file_bytes": 64 * limits.KIB, "wal_bytes_max": limits.MIB}
+SILENCE_MS_MAX = 500
+
+
+class Writers:
+    """An open loop over all partitions in turn; refused batches are sent again with the next ones."""
+
+    def __init__(self, cluster: SimCluster, groups: list[GroupNo], *, batch_bytes: int, per_second: int) -> None:
+        self.cluster = cluster
+        self.groups = groups
+        self.good_ms: list[int] = []
+        self.refused = 0
+        self.tick_ms = 10
+        self.per_tick = max(1, per_second * self.tick_ms // 1_000)
+        self.value = bytes(batch_bytes)
+        self.next = 0
+        self.until_ms = 0
+
+    def run(self, seconds: int) -> None:
+        loop = self.cluster.loops[0]
+        self.until_ms = loop.monotonic_ms() + 1_000 * seconds
+        self.good_ms.append(loop.monotonic_ms())
+        self._tick()
+        self.cluster.world.run_for(1_000 * seconds)
+
+    def _tick(self) -> None:
+        loop = self.cluster.loops[0]
+        now_ms = loop.monotonic_ms()
+        if now_ms >= self.until_ms:
+            return
+        for _ in range(self.per_tick):
+            group = self.groups[self.next % len(self.groups)]
+            self.next += 1
+            log = self.cluster.nodes[0].local_log(group)
+            assert log is not None
+            batch = encode_batch([(None, self.value)], timestamp_ms=loop.wall_ms())
+            log.produce(batch, configs={}, deadline_ms=now_ms + 30_000, done=self._done)
+        loop.call_at(now_ms + self.tick_ms, self._tick)
+
+    def _done(self, result: ProduceResult) -> None:
+        if result.code is Code.NONE:
+            self.good_ms.append(self.cluster.loops[0].monotonic_ms())
+        else:
+            assert result.code is Code.NOT_ENOUGH_REPLICAS
+            self.refused += 1
+
+    def longest_silence_ms(self) -> int:
+        ends = [*self.good_ms[1:], self.until_ms]
+        return max(after - before for before, after in zip(self.good_ms, ends, strict=True))
+
+
+def one_replica(partitions: int = PARTITIONS, on_start: Callable[[SimCluster], None] = lambda _: None, **settings):
+    cluster = SimCluster(World(3), replicas=1, partitions=1, **{**WAL, **settings})
+    on_start(cluster)
+    cluster.start()
+    made = cluster.submit(0, CreateTopic(name="data", topic_id=bytes([1]) * 16, partitions=partitions, configs=()))
+    assert made.error == Code.NONE
+    groups = [partition.group for partition in cluster.nodes[0].image().topics["data"].partitions]
+    for group in groups:
+        cluster.wait_leader(group)
+    return cluster, groups
+
+
+def test_a_wal_that_fills_faster_than_checkpoints_free_it_never_stops_acknowledging() -> None:
+    cluster, groups = one_replica()
+    writers = Writers(cluster, groups, batch_bytes=1_000, per_second=200)
+    writers.run(20)
+    lane = next(lane for lane in cluster.nodes[0].host.lanes if lane._name == TOPICS_LANE)
+    assert lane.wal.deleted_files > 2 * 16, "it went round more than twice"
+    assert writers.longest_silence_ms() <= SILENCE_MS_MAX, (writers.longest_silence_ms(), writers.refused)

@@ -1,0 +1,217 @@
+"""Tails carried into the newest file: who writes little, or can have no checkpoint, keeps no old file, and loses
+nothing by it."""
+
+from random import Random
+
+import pytest
+from muster_coordinator.raft.messages import HardState
+
+from tests.sim.disk import PowerLoss, SimDisk
+from tests.storage.wal_kit import FILE_BYTES, all_entries, commit, entries, open_wal, wal_files, writes
+
+SMALL, LARGE = 9, 8
+
+
+def busy(wal, last, turns):
+    """Another group that is checkpointed as it goes."""
+    for _ in range(turns):
+        commit(wal, writes(1, entries(last + 1, last + 5, size=200), checkpoint=(last, 1) if last else None))
+        last += 4
+    return last
+
+
+def gone(disk):
+    return "0000000000000001.wal" not in wal_files(disk)
+
+
+def test_a_small_tail_without_a_checkpoint_never_keeps_a_file():
+    disk = SimDisk()
+    wal = open_wal(disk, files_max=6)
+    commit(wal, writes(SMALL, entries(1, 4, term=2), hard=(2, 1, 0)))
+    last = 0
+    for _ in range(20):
+        last = busy(wal, last, 10)
+        assert not wal.full()
+        assert wal.pinning() == ()
+        assert all_entries(wal, SMALL) == list(entries(1, 4, term=2))
+    assert gone(disk)
+    disk.crash(Random(1))
+    found = open_wal(disk)
+    assert all_entries(found, SMALL) == list(entries(1, 4, term=2))
+    assert found.groups()[SMALL][:4] == (HardState(2, 1, 0), 1, 0, 3)
+    assert all_entries(found, 1)[-4:] == list(entries(last - 3, last + 1, size=200))
+
+
+def test_only_what_lies_above_the_checkpoint_is_carried():
+    disk = SimDisk()
+    wal = open_wal(disk, files_max=6)
+    commit(wal, writes(SMALL, entries(1, 30, term=2)))
+    commit(wal, writes(SMALL, checkpoint=(27, 2)))
+    busy(wal, 0, 40)
+    assert gone(disk)
+    disk.restart()
+    found = open_wal(disk).groups()[SMALL]
+    assert (found.first_index, found.compacted_term, found.last_index) == (28, 2, 29)
+
+
+def test_a_large_tail_is_carried_only_when_no_checkpoint_can_free_it():
+    disk = SimDisk()
+    wal = open_wal(disk, files_max=6)
+    tail = entries(1, 8, size=200)
+    commit(wal, writes(LARGE, tail))
+    last = busy(wal, 0, 24)
+    assert wal.pinning() == (LARGE,)
+    assert not gone(disk)
+    wal.carry(LARGE)
+    busy(wal, last, 40)
+    assert gone(disk)
+    disk.restart()
+    assert all_entries(open_wal(disk), LARGE) == list(tail)
+
+
+def test_many_small_tails_are_carried_a_few_a_batch():
+    disk = SimDisk()
+    wal = open_wal(disk, files_max=16, file_bytes=1 << 16)
+    for group in range(100, 400):
+        commit(wal, writes(group, entries(1, 3, size=900)))
+    last, most = 0, 0
+    while not gone(disk):
+        before = wal.carried_bytes
+        commit(wal, writes(1, entries(last + 1, last + 5, size=200), checkpoint=(last, 1) if last else None))
+        most = max(most, wal.carried_bytes - before)
+        last += 4
+        assert not wal.full()
+    assert 0 < most <= 64 * 2_000
+
+
+def test_a_pressed_wal_carries_although_nobody_writes():
+    disk = SimDisk()
+    wal = open_wal(disk, files_max=4)
+    commit(wal, writes(SMALL, entries(1, 3)))
+    commit(wal, writes(LARGE, entries(1, 8, size=200)))
+    last = 0
+    while not wal.pressed():
+        last = busy(wal, last, 1)
+    assert wal.used_bytes() < 5 * FILE_BYTES
+    wal.carry(LARGE)
+    while (job := wal.take_job()) is not None:
+        job()
+        wal.job_done()
+    assert gone(disk)
+    assert wal.take_job() is None
+
+
+def test_entries_are_read_where_they_were_until_their_copy_is_durable():
+    disk = SimDisk()
+    wal = open_wal(disk, files_max=6, cache_bytes_max=0)
+    tail = entries(1, 4)
+    commit(wal, writes(SMALL, tail))
+    last, carried = 0, False
+    while not carried:
+        before = wal.carried_bytes
+        wal.stage(writes(1, entries(last + 1, last + 5, size=200), checkpoint=(last, 1) if last else None))
+        last += 4
+        job = wal.take_job()
+        carried = wal.carried_bytes > before
+        assert wal.read(SMALL, 1, 4, 1 << 20) == list(tail)
+        job()
+        wal.job_done()
+        assert wal.read(SMALL, 1, 4, 1 << 20) == list(tail)
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3])
+def test_a_tail_that_is_superseded_while_it_is_being_carried_stays_superseded(cut):
+    disk = SimDisk()
+    wal = open_wal(disk, files_max=6, cache_bytes_max=0)
+    commit(wal, writes(SMALL, entries(1, 4)))
+    last, carried = 0, False
+    while not carried:
+        before = wal.carried_bytes
+        wal.stage(writes(1, entries(last + 1, last + 5, size=200), checkpoint=(last, 1) if last else None))
+        last += 4
+        job = wal.take_job()
+        carried = wal.carried_bytes > before
+        if carried:
+            wal.stage(writes(SMALL, entries(cut, 3, term=3) or entries(cut, cut + 1, term=3)))
+        job()
+        wal.job_done()
+    expected = [*entries(1, cut), *(entries(cut, 3, term=3) or entries(cut, cut + 1, term=3))]
+    assert wal.read(SMALL, 1, 9, 1 << 20) == expected
+    last = busy(wal, last, 60)
+    assert wal.read(SMALL, 1, 9, 1 << 20) == expected
+    disk.restart()
+    assert all_entries(open_wal(disk), SMALL) == expected
+
+
+def test_what_is_superseded_by_the_very_batch_that_carries_it_stays_superseded():
+    disk = SimDisk()
+    wal = open_wal(disk, files_max=6, cache_bytes_max=0)
+    commit(wal, writes(SMALL, entries(1, 4)))
+    last, term = 0, 1
+    while not gone(disk):
+        term += 1
+        commit(
+            wal,
+            writes(SMALL, entries(3, 5, term=term)),
+            writes(1, entries(last + 1, last + 5, size=200), checkpoint=(last, 1) if last else None),
+        )
+        last += 4
+    expected = [*entries(1, 3), *entries(3, 5, term=term)]
+    assert wal.read(SMALL, 1, 9, 1 << 20) == expected
+    disk.restart()
+    assert all_entries(open_wal(disk), SMALL) == expected
+
+
+def test_a_batch_that_adds_entries_and_takes_them_back_below_is_no_batch_to_carry_in():
+    """Behind a copy that ends where the second run begins, the first run would be a gap."""
+    disk = SimDisk()
+    wal = open_wal(disk, files_max=6, cache_bytes_max=0)
+    commit(wal, writes(SMALL, entries(1, 4)))
+    last, term = 0, 1
+    while not gone(disk):
+        wal.stage(writes(1, entries(last + 1, last + 5, size=200), checkpoint=(last, 1) if last else None))
+        last += 4
+        if wal.used_bytes() > 4 * FILE_BYTES and term == 1:
+            term = 2
+            wal.stage(writes(SMALL, entries(4, 6)))
+            wal.stage(writes(SMALL, entries(2, 3, term=2)))
+        commit(wal)
+    expected = [*entries(1, 2), *entries(2, 3, term=2)]
+    assert wal.read(SMALL, 1, 9, 1 << 20) == expected
+    disk.restart()
+    assert all_entries(open_wal(disk), SMALL) == expected
+
+
+def test_a_power_loss_at_every_effect_of_carrying_loses_no_tail_and_no_vote():
+    """From the first copy to the unlinking of the file that it was copied from."""
+
+    def life(stop_after):
+        disk = SimDisk()
+        wal = open_wal(disk, files_max=4)
+        commit(wal, writes(SMALL, entries(1, 4, term=2), hard=(2, 1, 0)), writes(LARGE, entries(1, 8, size=200)))
+        last = busy(wal, 0, 10)
+        wal.carry(LARGE)
+        begun = disk.effects
+        if stop_after is not None:
+            disk.power_off_after(stop_after)
+        done = last
+        try:
+            while not gone(disk):
+                done = last
+                last = busy(wal, last, 1)
+            done = last
+            busy(wal, last, 0)
+        except PowerLoss:
+            pass
+        return disk, done, disk.effects - begun
+
+    _, _, effects = life(None)
+    assert effects > 10
+    for stop in range(effects):
+        disk, done, _ = life(stop)
+        disk.crash(Random(stop))
+        found = open_wal(disk, files_max=4)
+        assert all_entries(found, SMALL) == list(entries(1, 4, term=2)), stop
+        assert found.groups()[SMALL].hard_state == HardState(2, 1, 0)
+        assert all_entries(found, LARGE) == list(entries(1, 8, size=200)), stop
+        assert found.groups()[1].last_index >= done, stop
