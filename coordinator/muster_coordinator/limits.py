@@ -228,6 +228,9 @@ WAL_CARRY_ENTRIES_MAX = 1_000
 """Each costs the loop some 10 us."""
 WAL_CARRY_BATCH_BYTES = 128 * KIB
 """Taken along by one batch, or one tail: under load there are a hundred batches a second."""
+WAL_CARRY_PACE_MS = 50
+"""Between two batches that take tails along. Where live tails fill nearly all of the WAL, carrying them frees little:
+without a pace it would go round and round, as fast as the disk and the loop can."""
 WAL_CARRY_LOOKS_MAX = 64
 """Groups looked at for one batch."""
 WAL_ROOM_SPREAD_MS = 2_000

@@ -88,3 +88,14 @@ def test_a_wal_that_fills_faster_than_checkpoints_free_it_never_stops_acknowledg
     lane = next(lane for lane in cluster.nodes[0].host.lanes if lane._name == TOPICS_LANE)
     assert lane.wal.deleted_files > 2 * 16, "it went round more than twice"
     assert writers.longest_silence_ms() <= SILENCE_MS_MAX, (writers.longest_silence_ms(), writers.refused)
+
+
+def test_live_tails_that_fill_the_wal_are_not_carried_round_and_round() -> None:
+    """More partitions than checkpoints can free in one round of the WAL: carrying gains nothing then, and is paced."""
+    cluster, groups = one_replica(300)
+    writers = Writers(cluster, groups, batch_bytes=1_000, per_second=200)
+    writers.run(10)
+    lane = next(lane for lane in cluster.nodes[0].host.lanes if lane._name == TOPICS_LANE)
+    batches = 10_000 // limits.WAL_CARRY_PACE_MS
+    assert 0 < lane.wal.carried_bytes <= batches * limits.WAL_CARRY_BATCH_BYTES
+    assert writers.longest_silence_ms() <= 2 * SILENCE_MS_MAX, (writers.longest_silence_ms(), writers.refused)

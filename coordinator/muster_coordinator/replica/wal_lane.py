@@ -74,6 +74,7 @@ class WalLane:
         self._dirty = False
         self._in_flight: Batch | None = None
         self._began_ms = 0
+        self._carried_ms = 0
         self._window_ms = 0
         self._window_bytes = 0
         self.slowed = 0
@@ -140,15 +141,18 @@ class WalLane:
         """Hand what is staged, or is to be carried, to the WAL thread, unless it is at work."""
         if self._in_flight is not None or not (self._dirty or self.wal.pressed()):
             return
-        job = self.wal.take_job()
+        now_ms, carried_bytes = self._loop.monotonic_ms(), self.wal.carried_bytes
+        job = self.wal.take_job(carry=now_ms - self._carried_ms >= limits.WAL_CARRY_PACE_MS)
         if job is None:
             return
+        if self.wal.carried_bytes != carried_bytes:
+            self._carried_ms = now_ms
         if self.wal.deleted_files != self._deleted_seen:
             self._deleted_seen = self.wal.deleted_files
             self._shortened(self)
         self._in_flight, self._staging = self._staging, Batch()
         self._dirty = False
-        self._began_ms = self._loop.monotonic_ms()
+        self._began_ms = now_ms
         self._loop.submit(self._name, job, self._done)
 
     def idle(self) -> bool:

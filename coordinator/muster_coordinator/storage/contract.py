@@ -60,9 +60,9 @@ class WalStore(Protocol):
     def stage(self, writes: GroupWrites) -> None:
         """Add to the batch of this turn; visible to `read` and `term_at` at once."""
 
-    def take_job(self) -> Callable[[], None] | None:
-        """The write-and-sync of all that is staged and of tails to carry, for the WAL lane; None when there is
-        nothing. One job in flight."""
+    def take_job(self, *, carry: bool = True) -> Callable[[], None] | None:
+        """The write-and-sync of all that is staged and, if `carry`, of tails to carry, for the WAL lane; None when
+        there is nothing. One job in flight."""
 
     def job_done(self) -> None: ...
     def read(self, group: GroupNo, low: int, high: int, max_bytes: int) -> list[Entry]:

@@ -173,15 +173,15 @@ class Wal:
         self._deletable_seen = False
         return True
 
-    def take_job(self) -> Callable[[], None] | None:
-        """The write-and-sync of all that is staged, and of tails to carry; None when there is nothing or a job is in
-        flight.
+    def take_job(self, *, carry: bool = True) -> Callable[[], None] | None:
+        """The write-and-sync of all that is staged and, if `carry`, of tails to carry; None when there is nothing or a
+        job is in flight.
 
         The job raises StorageFailed: then the process must end, and `job_done` is never called.
         """
         if self._job is not None or not (self._staged or self.pressed()):
             return None
-        carried = self._tails()
+        carried = self._tails() if carry else []
         delete: list[str] = []
         if not self._staged and not carried:
             delete = self._take_deletable()

@@ -1,0 +1,46 @@
+"""Checkpoints cost a replica a handful of syncs each: no two of one replica begin together."""
+
+from itertools import pairwise
+
+from muster_coordinator import limits
+
+from tests.replica.cluster import SimCluster
+from tests.replica.test_recovery import FREQUENT, commit_many
+from tests.sim.loop import World
+
+PARTITIONS = 6
+ROUNDS = 12
+
+
+def begun(cluster: SimCluster) -> dict[int, list[tuple[float, str]]]:
+    """Replica -> (ms, folder) of every checkpoint file that is begun from now on."""
+    found: dict[int, list[tuple[float, str]]] = {broker: [] for broker in cluster.nodes}
+    for broker in cluster.nodes:
+
+        def look(operation: str, path: str, size: int, broker: int = broker) -> None:
+            del size
+            if operation == "create" and path.startswith("checkpoints/"):
+                found[broker].append((cluster.world.now_us / 1_000, path.rpartition("/")[0]))
+
+        cluster.disks[broker].cost = look
+    return found
+
+
+def loaded(partitions: int) -> dict[int, list[tuple[float, str]]]:
+    cluster = SimCluster(World(8), partitions=partitions, **FREQUENT)
+    cluster.start()
+    found = begun(cluster)
+    for turn in range(ROUNDS):
+        for partition in range(partitions):
+            commit_many(cluster, partition, turn * 100, 100)
+    cluster.world.run_for(2_000)
+    return found
+
+
+def test_no_two_checkpoints_of_a_replica_begin_within_the_pace() -> None:
+    """They are begun by a turn and written by a thread behind a flush: a few milliseconds may lie between."""
+    for starts in loaded(PARTITIONS).values():
+        assert len(starts) >= PARTITIONS
+        times = [at for at, _ in starts]
+        gaps = [after - before for before, after in pairwise(times)]
+        assert min(gaps) >= limits.CHECKPOINT_PACE_MS - 10, sorted(gaps)[:5]
