@@ -213,6 +213,7 @@ class _Client(asyncio.Protocol):
         self._requests = 0
         self._idle_timer: asyncio.TimerHandle | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
+        self._delay_timer: asyncio.TimerHandle | None = None
         self._written = 0
         self._taken_at_stall = 0
 
@@ -248,7 +249,7 @@ class _Client(asyncio.Protocol):
         if wait_seconds > 0:
             self._delayed = True
             self._set_reading()
-            listener.loop.call_later(wait_seconds, self._delay_over)
+            self._delay_timer = listener.loop.call_later(wait_seconds, self._delay_over)
 
     @override
     def data_received(self, data: bytes) -> None:
@@ -302,15 +303,18 @@ class _Client(asyncio.Protocol):
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
-        for timer in (self._idle_timer, self._stall_timer):
+        """Nothing may hold what has ended: a waiting timer or a circle of references (transport, connection, timers)
+        keeps some 5 KB of each connection until it fires or the collector comes by."""
+        for timer in (self._idle_timer, self._stall_timer, self._delay_timer):
             if timer is not None:
                 timer.cancel()
+        self._idle_timer = self._stall_timer = self._delay_timer = None
         connection = self.connection
-        if connection is None:
-            return
-        connection.close()
-        self._account()
-        self._listener.gone(self, self._address)
+        if connection is not None:
+            connection.close()
+            self._account()
+            self._listener.gone(self, self._address)
+        self.connection = self._transport = None
 
     # -- output
 
@@ -380,6 +384,7 @@ class _Client(asyncio.Protocol):
     # -- flow control
 
     def _delay_over(self) -> None:
+        self._delay_timer = None
         self._delayed = False
         self._set_reading()
 

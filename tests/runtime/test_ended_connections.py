@@ -1,0 +1,71 @@
+"""An ended connection leaves nothing behind: with the collector off, reference counts alone must free it.
+
+Otherwise memory grows with the number of connections that were ever made: by whatever a circle of references keeps
+until a collection, and by what timers hold that go on waiting after the end.
+"""
+
+import asyncio
+import gc
+import socket
+from collections.abc import Callable
+
+import pytest
+from muster_coordinator.admin.calls import until
+from muster_coordinator.context import RequestContext
+from muster_coordinator.runtime.clients import ClientLimits, ClientListener, _Client
+from muster_coordinator.runtime.loop import AsyncLoop, new_event_loop
+from muster_coordinator.wire.connection import Connection, Exchange
+from muster_coordinator.wire.versions import Api
+
+from tests.wire.kio_entities import encode_request
+
+CONNECTIONS = 40
+
+
+def _answer(_: RequestContext, request: object, exchange: Exchange) -> None:
+    exchange({"error_code": 0, "api_keys": []})
+
+
+def _left() -> list[object]:
+    return [one for one in gc.get_objects() if isinstance(one, _Client | Connection)]
+
+
+async def _talk(loop: asyncio.AbstractEventLoop, port: int, *, answered: bool) -> None:
+    frame = encode_request(Api.API_VERSIONS, 0, {}, 1, "c")
+    with socket.socket() as one:
+        one.setblocking(False)
+        await loop.sock_connect(one, ("127.0.0.1", port))
+        await loop.sock_sendall(one, frame)
+        if answered:
+            assert await loop.sock_recv(one, 4096)
+
+
+@pytest.mark.parametrize("new_loop", [new_event_loop, asyncio.new_event_loop])
+@pytest.mark.parametrize("accepts_per_second", [1_000_000, 100])
+def test_ended_connections_are_freed_without_the_collector(
+    new_loop: Callable[[], asyncio.AbstractEventLoop], accepts_per_second: int
+) -> None:
+    """At a hundred accepts a second some of these wait for their turn when their client leaves."""
+    loop = new_loop()
+    clock = AsyncLoop(loop, on_fatal=lambda error, where: pytest.fail(f"{where}: {error!r}"))
+    most = ClientLimits(accepts_per_second_max=accepts_per_second)
+    listener = ClientListener(loop, clock, name="test", handle=_answer, client_limits=most)
+
+    async def body() -> None:
+        port = await listener.listen("127.0.0.1", 0)
+        for _ in range(CONNECTIONS):
+            await _talk(loop, port, answered=accepts_per_second > 100)
+        await until(clock, lambda: listener.stats.connections == 0 and not _left(), every_ms=5, within_ms=1_000)
+        assert listener.stats.accepted == CONNECTIONS
+        assert listener.stats.connections == 0
+        assert _left() == []
+
+    gc.collect()
+    gc.disable()
+    try:
+        loop.run_until_complete(body())
+        loop.run_until_complete(listener.close())
+    finally:
+        gc.enable()
+        clock.close()
+        loop.close()
