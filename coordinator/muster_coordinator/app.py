@@ -48,6 +48,7 @@ from muster_coordinator.runtime.clients import ClientListener
 from muster_coordinator.runtime.disk import OsDisk
 from muster_coordinator.runtime.folder import FolderLock, PidFile
 from muster_coordinator.runtime.gc_policy import GcPolicy
+from muster_coordinator.runtime.http_listener import HttpListener
 from muster_coordinator.runtime.logs import LogPipeline, start_logging
 from muster_coordinator.runtime.loop import AsyncLoop, new_event_loop
 from muster_coordinator.runtime.notices import NoticeLog
@@ -107,7 +108,7 @@ class Replica:
         self._stop_asked = asyncio.Event()
         self._stop_now = asyncio.Event()
         self._stopping = False
-        self._runners: list[web.AppRunner] = []
+        self._http: list[HttpListener] = []
         self._listeners: list[ClientListener] = []
 
     async def run(self) -> int:
@@ -193,13 +194,9 @@ class Replica:
         self._loop.call_at(self._loop.monotonic_ms() + wait_ms, lambda: self._watch_readiness(reasons))
 
     async def _serve(self, application: web.Application, address: tuple[str, int], what: str) -> None:
-        runner = web.AppRunner(application, access_log=None, handle_signals=False)
-        await runner.setup()
-        self._runners.append(runner)
-        try:
-            await web.TCPSite(runner, *address, shutdown_timeout=1.0).start()
-        except OSError as error:
-            raise EnvironmentFault(f"cannot listen for {what} on {address[0]}:{address[1]}: {error}") from error
+        listener = HttpListener(application, name=what, notice=self._notices)
+        self._http.append(listener)
+        await listener.listen(*address)
 
     # -- stopping --------------------------------------------------------------------------------------------------
 
@@ -258,8 +255,8 @@ class Replica:
 
     async def _end(self) -> None:
         """Whatever was made, in reverse; also after a failed start."""
-        for runner in reversed(self._runners):
-            await runner.cleanup()
+        for listener in reversed(self._http):
+            await listener.close()
         for name in ("_meter", "_gc", "_watchdog"):
             part = getattr(self, name, None)
             if part is not None:

@@ -58,6 +58,16 @@ FETCH_RECHECK_MS = 25
 """A waiting Fetch with min_bytes above one counts again at most this often."""
 ERROR_MESSAGE_CHARS_MAX = 1_024
 """Of the error message of an answer: it may quote what the client sent, and an old string holds 32,767 bytes."""
+HTTP_HEAD_MS = 5_000
+"""Probe and admin ports: from the first byte, or the accept, to the end of a request's head."""
+HTTP_REQUEST_MS = 30_000
+"""A request's body and its answer; /v1/transfer waits for some seconds, a page of metrics takes tenths of one."""
+HTTP_IDLE_MS = 75_000
+"""Between two requests of a connection; Prometheus asks every 15 to 60 s."""
+HTTP_LINGER_MS = 1_000
+"""After an answer, what is left of the request's body is read and thrown away for so long."""
+HTTP_CONNECTIONS_MAX = 64
+"""Of one port: kubelet, Prometheus, operator and some people; beyond it the one that has waited longest is closed."""
 NOTICE_WINDOW_MS = 60_000
 NOTICES_PER_WINDOW_MAX = 10
 """Log lines of one kind of notice in one window; the rest are counted (`runtime.notices`)."""

@@ -237,6 +237,20 @@ def test_transfers_that_make_no_sense_are_refused(tmp_path: Path, request_body: 
     run(tmp_path, body)
 
 
+@pytest.mark.parametrize("bad", ["[" * 50_000, "{", "", "\ud800", '{"group": 1' + "0" * 5_000 + "}", "nul"])
+def test_a_body_that_is_no_json_is_the_callers_fault(tmp_path: Path, bad: str) -> None:
+    """Deep nesting is a RecursionError to Python's parser, and a number of 5,000 digits a ValueError."""
+
+    async def body(h: Harness) -> None:
+        headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+        data = bad.encode("utf-8", "surrogatepass")
+        async with h.client.request("POST", "/v1/transfer", data=data, headers=headers) as answer:
+            assert answer.status == 400
+            assert (await answer.json())["error"] == "bad_request"
+
+    run(tmp_path, body)
+
+
 @pytest.mark.parametrize(
     "header", [None, "", "Bearer", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer \xff"]
 )

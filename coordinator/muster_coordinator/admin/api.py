@@ -132,7 +132,7 @@ class AdminApi:
         try:
             body: object = await request.json()
             group_no, target = self._transfer_of(body)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             return _error(400, "bad_request", str(error))
         groups = {group.group: group for group in self._replica.local_groups()}
         group = groups.get(group_no)

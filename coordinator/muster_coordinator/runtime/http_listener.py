@@ -1,0 +1,208 @@
+"""An HTTP port that strangers cannot fill: an aiohttp application behind time-outs and a bound on connections.
+
+Problem: aiohttp waits for ever for the rest of a request that was begun, accepts as many connections as there are
+descriptors, and writes a traceback for each request that is none; probes and admin ports have no token before the first
+header. Mechanism: each connection has a deadline. Its head must be whole within `limits.HTTP_HEAD_MS`, its body and
+answer within `limits.HTTP_REQUEST_MS`, and between two requests it may rest for `limits.HTTP_IDLE_MS`. Past
+`limits.HTTP_CONNECTIONS_MAX` the one that has waited longest goes, so a probe still gets in. What aiohttp would log is
+told as a notice, one line without a trace, unless it is an error of ours. What it does not do: TLS, and limits by peer.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import cast
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from typing_extensions import override
+
+from muster_coordinator import limits
+from muster_coordinator.errors import EnvironmentFault
+from muster_coordinator.ports import Notice
+
+FAILED = "an HTTP request failed"
+_Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class HttpListener:
+    """One port: `listen`, later `close`."""
+
+    def __init__(
+        self,
+        application: web.Application,
+        *,
+        name: str,
+        notice: Notice,
+        head_ms: int = limits.HTTP_HEAD_MS,
+        request_ms: int = limits.HTTP_REQUEST_MS,
+        connections_max: int = limits.HTTP_CONNECTIONS_MAX,
+    ) -> None:
+        """Durations in milliseconds; `name` says which port it is."""
+        application.middlewares.insert(0, self._timed)
+        self._runner = web.AppRunner(
+            application,
+            access_log=None,
+            handle_signals=False,
+            shutdown_timeout=1.0,
+            logger=_Told(name, notice),
+            keepalive_timeout=limits.HTTP_IDLE_MS / 1_000,
+            lingering_time=limits.HTTP_LINGER_MS / 1_000,
+        )
+        self._name = name
+        self.head_ms = head_ms
+        self._request_ms = request_ms
+        self._connections_max = connections_max
+        self._server: asyncio.Server | None = None
+        self._open: dict[asyncio.BaseTransport, _Connection] = {}
+        """Those first that were opened first."""
+
+    async def listen(self, host: str, port: int) -> int:
+        """Returns the port. Raises `EnvironmentFault` when the address cannot be bound."""
+        await self._runner.setup()
+        loop = asyncio.get_running_loop()
+        factory = cast(Callable[[], asyncio.Protocol], self._runner.server)
+        try:
+            self._server = await loop.create_server(
+                lambda: _Connection(self, factory()), host, port, reuse_address=True, backlog=limits.LISTEN_BACKLOG
+            )
+        except OSError as error:
+            raise EnvironmentFault(f"cannot listen for {self._name} on {host}:{port}: {error}") from error
+        bound: int = self._server.sockets[0].getsockname()[1]
+        return bound
+
+    async def close(self) -> None:
+        """Also after a failed `listen`."""
+        if self._server is not None:
+            self._server.close()
+        await self._runner.cleanup()
+
+    @property
+    def connections(self) -> int:
+        """Open now."""
+        return len(self._open)
+
+    # -- called by the connections
+
+    def opened(self, connection: "_Connection", transport: asyncio.Transport) -> bool:
+        """False: all that are open are being answered, and there is no room."""
+        if len(self._open) >= self._connections_max:
+            oldest = next((one for one in self._open.values() if not one.busy), None)
+            if oldest is None:
+                return False
+            oldest.end()
+        self._open[transport] = connection
+        return True
+
+    def gone(self, transport: asyncio.BaseTransport | None) -> None:
+        """Harmless for one that was never admitted."""
+        if transport is not None:
+            self._open.pop(transport, None)
+
+    @web.middleware
+    async def _timed(self, request: web.Request, handler: _Answer) -> web.StreamResponse:
+        connection = None if request.transport is None else self._open.get(request.transport)
+        if connection is not None:
+            connection.answering()
+        try:
+            async with asyncio.timeout(self._request_ms / 1_000):
+                return await handler(request)
+        except TimeoutError:
+            answer = web.Response(status=408, text="the request did not come to its end in time\n")
+            answer.force_close()
+            return answer
+        finally:
+            if connection is not None:
+                connection.answered()
+
+
+class _Connection(asyncio.Protocol):
+    """aiohttp's protocol with a deadline."""
+
+    def __init__(self, listener: HttpListener, inner: asyncio.Protocol) -> None:
+        self._listener = listener
+        self._inner = inner
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._resting = False
+        self.busy = False
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport = cast(asyncio.Transport, transport)
+        self._transport = transport
+        admitted = self._listener.opened(self, transport)
+        self._inner.connection_made(transport)
+        if admitted:
+            self._arm(self._listener.head_ms)
+        else:
+            transport.abort()
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        if self._resting:
+            self._resting = False
+            self._arm(self._listener.head_ms)
+        self._inner.data_received(data)
+
+    @override
+    def eof_received(self) -> bool | None:
+        return self._inner.eof_received()
+
+    @override
+    def pause_writing(self) -> None:
+        self._inner.pause_writing()
+
+    @override
+    def resume_writing(self) -> None:
+        self._inner.resume_writing()
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._disarm()
+        self._listener.gone(self._transport)
+        self._inner.connection_lost(exc)
+
+    def answering(self) -> None:
+        """A head is whole: the request has a time-out of its own."""
+        self.busy = True
+        self._disarm()
+
+    def answered(self) -> None:
+        """It may rest until the next request."""
+        self.busy = False
+        self._resting = True
+        self._arm(limits.HTTP_IDLE_MS)
+
+    def end(self) -> None:
+        """Its time is over, or its place is needed."""
+        self._disarm()
+        self._listener.gone(self._transport)
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _arm(self, ms: int) -> None:
+        self._disarm()
+        self._timer = asyncio.get_running_loop().call_later(ms / 1_000, self.end)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+class _Told(logging.Logger):
+    """aiohttp's logger of one port: every record is a notice."""
+
+    def __init__(self, name: str, notice: Notice) -> None:
+        super().__init__(f"{__name__}.{name}", logging.WARNING)
+        self._port = name
+        self._notice = notice
+
+    @override
+    def handle(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        theirs = error is None or isinstance(error, HttpProcessingError | ConnectionError)
+        text = record.getMessage() if error is None else f"{type(error).__name__}: {error}"
+        details = {"port": self._port, "why": text[: limits.ERROR_MESSAGE_CHARS_MAX]}
+        self._notice(FAILED, details, None if theirs else error)
