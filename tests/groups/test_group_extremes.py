@@ -5,6 +5,8 @@ A string of a flexible request may be as long as its frame; the log's strings, a
 checkpoint (`Host.check_replicas`), and nothing may raise.
 """
 
+from dataclasses import replace
+
 import pytest
 from muster_coordinator import limits
 from muster_coordinator.errors import Code
@@ -194,7 +196,7 @@ def test_a_hundred_protocols_of_one_name_are_one_protocol() -> None:
     asked = join()
     listed = tuple(Protocol("range", bytes([n])) for n in range(100))
     host.advance(0)
-    ticket = host.send(type(asked)(**{**{f: getattr(asked, f) for f in asked.__slots__}, "protocols": listed}))
+    ticket = host.send(replace(asked, protocols=listed))
     host.advance(0)
     assert host.answers[ticket].error == 0
     told(host)

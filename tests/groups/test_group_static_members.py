@@ -1,6 +1,7 @@
 """Static membership (KIP-345, KIP-814): protocol.md 3.9, reliability.md G10-G12."""
 
 import struct
+from dataclasses import replace
 
 import pytest
 from muster_coordinator.groups.config import ShardConfig
@@ -159,8 +160,7 @@ def joined(host: Host, metadata: bytes, protocol_type: str = "consumer") -> Memb
     """Instance i with this metadata, its join answered."""
     member = Member(host, instance="i")
     asked = join(instance="i", protocol_type=protocol_type)
-    fields = {name: getattr(asked, name) for name in asked.__slots__} | {"protocols": (Protocol("range", metadata),)}
-    member.ticket = host.send(type(asked)(**fields))
+    member.ticket = host.send(replace(asked, protocols=(Protocol("range", metadata),)))
     host.advance(0)
     return member.took()
 

@@ -6,19 +6,20 @@ log says, as it does under a new leader. The durable state cannot be half change
 there is the host's matter. Every fault is kept here for the host to log and count: it is never normal.
 """
 
-from typing import NamedTuple
-
 from muster_coordinator.errors import CallerError
 
 
-class Fault(NamedTuple):
-    """One contained error."""
+class Fault:
+    """One contained error. No named tuple: mypyc does not find `Exception` among a tuple's fields."""
 
-    during: str
-    """A request's kind, a timer's, or what else was under way."""
-    group: str
-    """"" when it was about no group."""
-    error: Exception
+    __slots__ = ("during", "error", "group")
+
+    def __init__(self, during: str, group: str, error: Exception) -> None:
+        self.during = during
+        """A request's kind, a timer's, or what else was under way."""
+        self.group = group
+        """"" when it was about no group."""
+        self.error = error
 
 
 class Unprovable(CallerError):
