@@ -14,6 +14,8 @@ WORKERS_DEFAULT: Final = 64
 """Passes at the same time. They mostly wait, and what they wait for has bounds of its own (threads, connections)."""
 BACKOFF_FIRST_MS: Final = 1_000
 BACKOFF_MAX_MS: Final = 300_000
+NOT_GROWN_MAX: Final = 1_000
+"""Volume claims whose refused growth is remembered for BACKOFF_MAX_MS; beyond it the oldest is asked for again."""
 KEYS_MAX: Final = 20_000
 """Distinct keys in the queue: one for each CoordinatorCluster and ConsumerGroup. Beyond it a resync brings the key
 back."""

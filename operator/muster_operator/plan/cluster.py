@@ -2,7 +2,8 @@
 
 Three things hold a restart back in a pass: the object is paused, its live children could not be seen, or the
 StatefulSet or ConfigMap is not as it should be yet. In the last case the StatefulSet's revision may be anybody's.
-The first action that fails ends a pass, so what no restart needs (larger volumes, tidying up) comes after its step.
+The first action that fails ends a pass, so tidying up comes after a restart's step. Larger volumes come before
+everything else, whatever state the cluster is in: one with a full disk never converges. A refusal to grow ends no pass.
 """
 
 from collections.abc import Mapping
@@ -54,11 +55,10 @@ def plan_cluster(world: ClusterWorld, settings: PlanSettings) -> Plan:
         )
     if made.held:
         step = replace(step, action=None, events=())
-    making_or_rolling = step.decision != Reason.CONVERGED or bool(made.actions)
-    growing = () if making_or_rolling or made.held else _growing(world)  # last: a refusal ends the pass
+    growing = () if made.taken else _growing(world)
     tidying = tuple(one for one in made.actions if isinstance(one, DeleteChild))
     making = tuple(one for one in made.actions if not isinstance(one, DeleteChild))
-    actions = (*making, *((step.action,) if step.action is not None else ()), *tidying, *growing)
+    actions = (*growing, *making, *((step.action,) if step.action is not None else ()), *tidying)
     decision, reason = _decision(made, step)
     return Plan(
         actions=actions,

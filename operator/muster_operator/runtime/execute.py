@@ -1,5 +1,8 @@
 """Carries a plan out: the only place where the operator changes the world. In order; the first failure ends the pass.
 
+One failure does not: a volume claim that may not grow. It is told (`Done.refused`), the rest of the plan goes on, and
+the same growth is asked for again after BACKOFF_MAX_MS; an operator that forgot it in between asks once more.
+
 Rules that hold here whatever was planned:
 
 * Nothing is written for an owner that is gone, is being deleted or is another one by now: the first write of a pass is
@@ -18,11 +21,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from muster_operator.api.conditions import Reason
 from muster_operator.drift import drifted, with_hash
 from muster_operator.errors import Conflict, Refused, Transient
-from muster_operator.kube.answers import clip
-from muster_operator.kube.kinds import CLAIM, POD, SECRET, kind_of
+from muster_operator.kube.kinds import POD, SECRET, kind_of
 from muster_operator.kube.views import controller_uid
 from muster_operator.plan.actions import (
     Action,
@@ -37,8 +38,9 @@ from muster_operator.plan.actions import (
     RemoveMembers,
     Undrain,
 )
-from muster_operator.ports import Admin, Kafka, Kube, Rand
+from muster_operator.ports import Admin, Clock, Kafka, Kube, Rand
 from muster_operator.runtime.cache import Cache
+from muster_operator.runtime.claim_growth import ClaimGrowth
 from muster_operator.runtime.keys import OwnerKey, api_version_of
 from muster_operator.runtime.metrics import Metrics
 from muster_operator.runtime.observe_cluster import Access
@@ -65,10 +67,12 @@ class Target:
 
 @dataclass(slots=True)
 class Done:
-    """What a pass did: action names in order, and whether an eviction was forbidden for now."""
+    """What a pass did: action names in order, whether an eviction was forbidden for now, and the first volume claim
+    that may not grow."""
 
     actions: list[str] = field(default_factory=list)
     blocked: bool = False
+    refused: Refused | None = None
 
 
 class Executor:
@@ -79,11 +83,13 @@ class Executor:
         admin: Admin,
         kafka: Kafka,
         cache: Cache,
+        clock: Clock,
         rand: Rand,
         metrics: Metrics,
         settled: Settled,
     ) -> None:
         self._kube = kube
+        self._growth = ClaimGrowth(kube=kube, clock=clock, metrics=metrics)
         self._admin = admin
         self._kafka = kafka
         self._cache = cache
@@ -217,17 +223,12 @@ class Executor:
             api_version=POD.api_version, kind=POD.kind, namespace=target.key.namespace, name=action.name, uid=action.uid
         )
 
-    async def _grow_claim(self, action: GrowClaim, target: Target, _: Done) -> bool:
-        """Only the size is written: everything else of a claim belongs to Kubernetes and its user."""
-        metadata = {"name": action.name, "namespace": target.key.namespace, "uid": action.uid}
-        size = {"resources": {"requests": {"storage": action.size}}}
-        try:
-            return await self._kube.patch(
-                {"apiVersion": CLAIM.api_version, "kind": CLAIM.kind, "metadata": metadata, "spec": size}
-            )
-        except Refused as refused:
-            message = f"volume claim {action.name} cannot be made {action.size}: {refused.message}"
-            raise Refused(Reason.STORAGE_REFUSED, clip(message)) from None
+    async def _grow_claim(self, action: GrowClaim, target: Target, done: Done) -> bool:
+        refused = await self._growth.grow(action, target.key.namespace)
+        if isinstance(refused, Refused):
+            done.refused = done.refused or refused
+            return False
+        return refused
 
     async def _remove_members(self, action: RemoveMembers, target: Target, _: Done) -> bool:
         if target.bootstrap is None:

@@ -97,7 +97,14 @@ class Reconciler:
         self._settled = Settled()
         self._reporter = Reporter(kube=kube, cache=cache, clock=clock, metrics=metrics)
         self._executor = Executor(
-            kube=kube, admin=admin, kafka=kafka, cache=cache, rand=rand, metrics=metrics, settled=self._settled
+            kube=kube,
+            admin=admin,
+            kafka=kafka,
+            cache=cache,
+            clock=clock,
+            rand=rand,
+            metrics=metrics,
+            settled=self._settled,
         )
         self._decisions: dict[OwnerKey, str] = {}
         self.steps: tuple[tuple[str, Step], ...] = (
@@ -175,12 +182,14 @@ class Reconciler:
         if live["metadata"]["uid"] != one.live["metadata"]["uid"]:
             return Outcome(result="gone")
         status = one.plan.status if one.plan is not None else None
-        if error is not None and not isinstance(error, Conflict):
+        refused = one.done.refused if one.done is not None else None
+        told = refused if error is None else error
+        if told is not None and not isinstance(told, Conflict):
             status = with_failure(
-                live.get("status") or {}, status, error,
+                live.get("status") or {}, status, told,
                 generation=int(one.live["metadata"].get("generation") or 0), now_ms=self._clock.wall_ms(),
             )  # fmt: skip
-            await self._recorder.emit(one.live, _failure_event(error))
+            await self._recorder.emit(one.live, _failure_event(told))
         put_off: int | None = None
         if status is not None:
             try:
@@ -206,6 +215,8 @@ class Reconciler:
             wait = error.retry_after_ms if isinstance(error, Transient) else 0
             return Outcome(result="transient", failed=True, at_least_ms=wait)
         assert one.plan is not None
+        if one.done is not None and one.done.refused is not None and one.plan.decision == Reason.CONVERGED:
+            return Outcome(result="refused", failed=True, at_least_ms=BACKOFF_MAX_MS)
         waits = [one.plan.requeue_after_ms]
         if put_off is not None:
             waits.append(put_off)

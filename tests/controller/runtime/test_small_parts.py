@@ -3,9 +3,10 @@
 import io
 import json
 import logging
+from typing import Any
 
 import pytest
-from muster_operator.limits import EVENTS_BURST, NAME_TAKEN_RETRY_MS
+from muster_operator.limits import BACKOFF_MAX_MS, EVENTS_BURST, NAME_TAKEN_RETRY_MS
 from muster_operator.runtime.event_series import EventSeries, Repeat, SeriesKey, Start
 from muster_operator.runtime.health import Pulse, not_live, not_ready
 from muster_operator.runtime.logs import JsonFormatter
@@ -184,8 +185,11 @@ def test_a_name_is_taken_over_half_a_minute_after_it_is_free() -> None:
     assert "ownerReferences" in world.fake.objects["Service", "ns", "g-members"]["metadata"]
 
 
-def grown(refusal: str | None = None) -> World:
-    """A converged cluster whose spec has grown since; `refusal` is what the API server says to larger claims."""
+def grown(refusal: str | None = None, *, broken: bool = False, rolled: bool = False) -> World:
+    """A converged cluster whose spec has grown since; `refusal` is what the API server says to larger claims.
+
+    `broken`: no pod has been Ready since, as with full disks. `rolled`: the spec asks for a restart as well.
+    """
 
     async def scene() -> World:
         world = World()
@@ -198,13 +202,29 @@ def grown(refusal: str | None = None) -> World:
             world.fake.put({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec})
         if refusal is not None:
             world.fake.refuse["patch", "PersistentVolumeClaim"] = refusal
+        if broken:
+            for number in range(3):
+                world.fake.edit("Pod", "ns", f"c-{number}", unready)
+            await world.run(5_000, controllers=False)
         world.fake.calls.clear()
         world.fake.edit("CoordinatorCluster", "ns", "c", lambda one: one["spec"]["storage"].update(size="20Gi"))
-        await settled(world)
+        if rolled:
+            world.fake.edit("CoordinatorCluster", "ns", "c", restart)
+        await (world.run(30_000, controllers=False) if broken else settled(world))
         return world
 
     world: World = run(scene())
     return world
+
+
+def unready(pod: dict[str, Any]) -> None:
+    for one in pod["status"]["conditions"]:
+        if one["type"] == "Ready":
+            one["status"] = "False"
+
+
+def restart(owner: dict[str, Any]) -> None:
+    owner["metadata"].setdefault("annotations", {})["muster.dev/restarted-at"] = "2026-11-23T00:00:00Z"
 
 
 def test_a_right_that_comes_a_moment_late_costs_a_moment() -> None:
@@ -251,6 +271,51 @@ def test_volumes_that_may_not_grow_are_named_and_the_cluster_stays_ready() -> No
     assert "data-c-0 cannot be made 20Gi" in said["Degraded"]["message"]
     assert "does not support resize" in said["Degraded"]["message"]
     assert said["Ready"]["status"] == "True"
+
+
+def test_volumes_grow_while_no_pod_is_ready() -> None:
+    """A full disk is a reason to grow, and a cluster that has one never converges."""
+    world = grown(broken=True)
+    assert claims(world) == ["20Gi"] * 3
+    said = {one["type"]: one for one in world.fake.objects["CoordinatorCluster", "ns", "c"]["status"]["conditions"]}
+    assert said["Ready"]["status"] == "False", "nothing else has healed it here"
+
+
+@pytest.mark.parametrize("refusal", [None, "forbidden: the storageclass does not support resize"])
+def test_volumes_grow_before_a_restart_and_a_refusal_holds_nothing_up(refusal: str | None) -> None:
+    world = grown(refusal, rolled=True)
+    calls = world.fake.writes()
+    patched = [at for at, call in enumerate(calls) if "PersistentVolumeClaim" in call]
+    others = [at for at, call in enumerate(calls) if "PersistentVolumeClaim" not in call]
+    assert len(patched) == 3, "each once, also when it was refused"
+    assert patched[-1] < min(at for at in others if "evict" in calls[at])
+    assert len([at for at in others if "evict" in calls[at]]) == 3
+    said = {one["type"]: one for one in world.fake.objects["CoordinatorCluster", "ns", "c"]["status"]["conditions"]}
+    assert said["Ready"]["status"] == "True"
+    assert said["Degraded"]["reason"] == ("AsExpected" if refusal is None else "StorageRefused")
+
+
+def test_a_refused_growth_is_asked_for_again_after_a_while() -> None:
+    async def scene() -> tuple[int, list[str]]:
+        world = World()
+        world.fake.put(cluster(storage={"size": "10Gi"}))
+        world.start()
+        await settled(world)
+        spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "10Gi"}}}
+        metadata = {"name": "data-c-1", "namespace": "ns"}
+        world.fake.put({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec})
+        world.fake.refuse["patch", "PersistentVolumeClaim"] = "forbidden: no resize"
+        world.fake.calls.clear()
+        world.fake.edit("CoordinatorCluster", "ns", "c", lambda one: one["spec"]["storage"].update(size="20Gi"))
+        await world.run(BACKOFF_MAX_MS)
+        asked = len([call for call in world.fake.writes() if "PersistentVolumeClaim" in call])
+        world.fake.refuse.clear()
+        await world.run(BACKOFF_MAX_MS * 2)
+        return asked, claims(world)
+
+    asked, sizes = run(scene())
+    assert 1 <= asked <= 2
+    assert sizes == ["20Gi"]
 
 
 def test_two_objects_with_one_group_id_the_younger_is_told() -> None:

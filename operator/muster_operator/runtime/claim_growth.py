@@ -1,0 +1,58 @@
+"""Makes volume claims ask for more. Whether a volume may grow is its StorageClass's decision, and no is an answer.
+
+A refusal is told and holds nothing else up: the pass goes on, and the same growth is asked for again after
+BACKOFF_MAX_MS. What was refused is remembered here alone; an operator that forgot it asks once more.
+"""
+
+from dataclasses import dataclass
+
+from muster_operator.api.conditions import Reason
+from muster_operator.errors import Refused
+from muster_operator.kube.answers import clip
+from muster_operator.kube.kinds import CLAIM
+from muster_operator.limits import BACKOFF_MAX_MS, NOT_GROWN_MAX
+from muster_operator.plan.actions import GrowClaim
+from muster_operator.ports import Clock, Kube
+from muster_operator.runtime.metrics import Metrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Refusal:
+    """What the API server said to a claim's growth to `size`; it is not asked again before `until_ms` (monotonic)."""
+
+    size: str
+    error: Refused
+    until_ms: int
+
+
+class ClaimGrowth:
+    def __init__(self, *, kube: Kube, clock: Clock, metrics: Metrics) -> None:
+        self._kube = kube
+        self._clock = clock
+        self._metrics = metrics
+        self._refusals: dict[str, _Refusal] = {}  # by the claim's uid; at most NOT_GROWN_MAX
+
+    async def grow(self, action: GrowClaim, namespace: str) -> bool | Refused:
+        """True: written. False: the claim is gone. Or the refusal, also one that is remembered. Raises Transient.
+
+        Only the size is written: everything else of a claim belongs to Kubernetes and its user.
+        """
+        before = self._refusals.get(action.uid)
+        if before is not None and before.size == action.size and self._clock.monotonic_ms() < before.until_ms:
+            return before.error
+        self._refusals.pop(action.uid, None)
+        metadata = {"name": action.name, "namespace": namespace, "uid": action.uid}
+        size = {"resources": {"requests": {"storage": action.size}}}
+        try:
+            return await self._kube.patch(
+                {"apiVersion": CLAIM.api_version, "kind": CLAIM.kind, "metadata": metadata, "spec": size}
+            )
+        except Refused as refused:
+            message = f"volume claim {action.name} cannot be made {action.size}: {refused.message}"
+            error = Refused(Reason.STORAGE_REFUSED, clip(message))
+        while len(self._refusals) >= NOT_GROWN_MAX:
+            del self._refusals[next(iter(self._refusals))]
+        until_ms = self._clock.monotonic_ms() + BACKOFF_MAX_MS
+        self._refusals[action.uid] = _Refusal(size=action.size, error=error, until_ms=until_ms)
+        self._metrics.action(type(action).__name__, "failed")
+        return error
