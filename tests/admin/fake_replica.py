@@ -11,6 +11,7 @@ from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, Broker
 from muster_coordinator.ports import Loop
 from muster_coordinator.replica.status import GroupStatus
 from muster_coordinator.replica.surface import Leadership
+from muster_coordinator.replica.wal_lane import WalStatus
 
 VOTERS = (BrokerId(0), BrokerId(1), BrokerId(2))
 OFFSETS_PARTITIONS = 4
@@ -131,6 +132,9 @@ class FakeReplica:
 
     def free_bytes(self) -> int:
         return -1
+
+    def wals(self) -> list[WalStatus]:
+        return [WalStatus("wal-topics", used_bytes=60, room_bytes=4, carried_bytes=7, slowed=9)]
 
     def transfer(self, group: GroupNo, target: BrokerId) -> bool:
         if not self.transfer_works or self.leaders[group] != self.broker:

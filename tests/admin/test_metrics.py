@@ -189,6 +189,10 @@ def test_the_page_holds_every_promised_metric() -> None:
     assert values["muster_peer_up", (("peer", "2"),)] == 0
     assert values["muster_loop_longest_turn_seconds", ()] == 0.012
     assert values["muster_storage_job_seconds_count", (("lane", "wal-offsets"),)] == 2
+    assert values["muster_wal_used_bytes", (("lane", "wal-topics"),)] == 60
+    assert values["muster_wal_room_bytes", (("lane", "wal-topics"),)] == 4
+    assert values["muster_wal_carried_bytes_total", (("lane", "wal-topics"),)] == 7
+    assert values["muster_wal_slowed_total", (("lane", "wal-topics"),)] == 9
     assert values["muster_log_records_dropped_total", ()] == 5
     assert values["muster_notices_total", (("what", "a request met an error of this replica"),)] == 3
     assert values["muster_ready", ()] == 1

@@ -11,7 +11,7 @@ from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.records.batch import encode_batch
-from muster_coordinator.replica.hosting import TOPICS_LANE
+from muster_coordinator.replica.hosting import OFFSETS_LANE, TOPICS_LANE
 from muster_coordinator.topics.machine import ProduceResult
 
 from tests.replica.cluster import SimCluster
@@ -99,3 +99,17 @@ def test_live_tails_that_fill_the_wal_are_not_carried_round_and_round() -> None:
     batches = 10_000 // limits.WAL_CARRY_PACE_MS
     assert 0 < lane.wal.carried_bytes <= batches * limits.WAL_CARRY_BATCH_BYTES
     assert writers.longest_silence_ms() <= 2 * SILENCE_MS_MAX, (writers.longest_silence_ms(), writers.refused)
+
+
+def test_who_was_slowed_by_a_nearly_full_wal_is_counted_for_the_metrics() -> None:
+    cluster, groups = one_replica(300)
+    assert [wal.slowed for wal in cluster.nodes[0].wals()] == [0, 0]
+    writers = Writers(cluster, groups, batch_bytes=1_000, per_second=200)
+    writers.run(8)
+    offsets, topics = cluster.nodes[0].wals()
+    assert (offsets.lane, topics.lane) == (OFFSETS_LANE, TOPICS_LANE)
+    assert topics.slowed == writers.refused > 0
+    assert topics.carried_bytes > 0
+    assert topics.used_bytes + topics.room_bytes == limits.MIB
+    assert topics.used_bytes >= limits.MIB // 2
+    assert (offsets.slowed, offsets.carried_bytes) == (0, 0), "the other WAL is told apart"

@@ -65,6 +65,7 @@ class ReplicaCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         yield from self._replica_metrics()
         yield from self._partition_metrics()
+        yield from self._wal_metrics()
         yield from self._group_metrics()
         yield from self._process_metrics()
 
@@ -104,6 +105,22 @@ class ReplicaCollector(Collector):
             troubled,
         )
         yield _gauge("muster_leaderships", "Raft groups led here.", led)
+
+    def _wal_metrics(self) -> Iterator[Metric]:
+        used = GaugeMetricFamily("muster_wal_used_bytes", "Written and not yet deleted.", labels=["lane"])
+        room = GaugeMetricFamily("muster_wal_room_bytes", "Left below the bound.", labels=["lane"])
+        carried = CounterMetricFamily(
+            "muster_wal_carried_bytes", "Written again so that old files could go.", labels=["lane"]
+        )
+        slowed = CounterMetricFamily(
+            "muster_wal_slowed", "Proposals told to try again because the WAL was nearly full.", labels=["lane"]
+        )
+        for wal in self._replica.wals():
+            used.add_metric([wal.lane], wal.used_bytes)
+            room.add_metric([wal.lane], wal.room_bytes)
+            carried.add_metric([wal.lane], wal.carried_bytes)
+            slowed.add_metric([wal.lane], wal.slowed)
+        yield from (used, room, carried, slowed)
 
     def _group_metrics(self) -> Iterator[Metric]:
         meter = self._meter

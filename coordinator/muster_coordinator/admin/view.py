@@ -9,6 +9,7 @@ from typing import Protocol
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.replica.status import GroupStatus
 from muster_coordinator.replica.surface import Surface
+from muster_coordinator.replica.wal_lane import WalStatus
 
 
 class AdminReplica(Surface, Protocol):
@@ -20,6 +21,10 @@ class AdminReplica(Surface, Protocol):
 
     def local_groups(self) -> Sequence[GroupStatus]:
         """Raft groups with a voter here, by number."""
+        ...
+
+    def wals(self) -> Sequence[WalStatus]:
+        """How full each WAL is; empty until there are any."""
         ...
 
     def transfer(self, group: GroupNo, target: BrokerId) -> bool:

@@ -33,6 +33,7 @@ from muster_coordinator.replica.settings import NodeSettings
 from muster_coordinator.replica.status import GroupStatus, group_status
 from muster_coordinator.replica.surface import Leadership, LocalLog, partition_of
 from muster_coordinator.replica.transfer import Transfers
+from muster_coordinator.replica.wal_lane import WalStatus
 
 REGISTER_RETRY_MS = 500
 
@@ -334,6 +335,10 @@ class Node:
     def local_groups(self) -> list[GroupStatus]:
         """Raft groups with a voter here, by number."""
         return [group_status(self.host.groups[number]) for number in sorted(self.host.groups)]
+
+    def wals(self) -> list[WalStatus]:
+        """How full each WAL is; empty until there are any."""
+        return [lane.status() for lane in self.host.lanes]
 
     def transfer(self, group: GroupNo, target: BrokerId) -> bool:
         """Start handing leadership of `group` to `target`. False: not leader here, or the target cannot have it."""

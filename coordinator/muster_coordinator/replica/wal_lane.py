@@ -10,7 +10,7 @@ after window, so it lasts until old files could go. Who is refused tries again, 
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from muster_coordinator import limits
 from muster_coordinator.errors import StorageFailed
@@ -34,6 +34,18 @@ class Batch:
         """The last `persisted` notice of each group in this batch."""
         self.promises: list[tuple[WalGroup, tuple[Message, ...]]] = []
         self.notices: list[Callable[[], None]] = []
+
+
+class WalStatus(NamedTuple):
+    """How full one WAL is, and what was done about it; plain values, taken when asked."""
+
+    lane: str
+    used_bytes: int
+    room_bytes: int
+    carried_bytes: int
+    """Written again since the start, so that old files could go."""
+    slowed: int
+    """Proposals that were told to try again since the start."""
 
 
 class WalGroup(Protocol):
@@ -158,6 +170,11 @@ class WalLane:
     def idle(self) -> bool:
         """Nothing is staged and nothing in flight."""
         return self._in_flight is None and not self._dirty
+
+    def status(self) -> WalStatus:
+        """For metrics."""
+        wal = self.wal
+        return WalStatus(self._name, wal.used_bytes(), wal.room_bytes(), wal.carried_bytes, self.slowed)
 
     def stuck_ms(self, now_ms: int) -> int:
         """How long the job in flight has been running; 0 without one."""
