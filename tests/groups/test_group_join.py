@@ -391,6 +391,19 @@ def test_join_phase_counts_parked_joins_and_kicks_the_late_rejoiner():
     host.check_replicas()
 
 
+def test_kicking_the_last_awaited_member_ends_the_join_phase_without_its_timer():
+    """Kafka waits for the rest of the rebalance timeout; docs/clients.md says that ours does not."""
+    host = small(2)
+    first, second = stable(host)
+    first.join()
+    newcomer = host.send(join())
+    assert newcomer not in host.answers
+    assert first.ticket not in host.answers
+    host.ask(join(member=second.id))
+    assert host.answers[newcomer].generation == 2
+    assert host.answers[first.ticket].generation == 2
+
+
 def test_member_parked_in_a_full_phase_may_ask_again():
     host = small(1)
     first = Member(host).join()

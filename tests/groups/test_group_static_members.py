@@ -69,6 +69,18 @@ def test_dropped_replacement_leaves_the_old_id_in_place():
     host.check_replicas()
 
 
+def test_an_error_of_a_replacement_carries_neither_leader_nor_generation():
+    """Kafka's carries the group's; docs/clients.md says that ours does not."""
+    host = Host()
+    static_group(host)
+    host.hold = True
+    ticket = host.send(join(instance="i1"))
+    host.drop(19)
+    answer = host.answers[ticket]
+    assert (answer.error, answer.member, answer.leader, answer.generation) == (15, "", "", -1)
+    assert (answer.protocol, answer.members) == (None, ())
+
+
 def test_returning_leader_is_told_to_skip_the_assignment():
     host = Host()
     leader, follower = static_group(host)
