@@ -124,7 +124,7 @@ class Cache:
 
     def _take(self, kind: Kind, key: ObjectKey, change: str | None, live: Object) -> set[OwnerKey]:
         old = self._objects.get(key)
-        if old is not None and _is_older(live, old):
+        if old is not None and _is_late(live, old, change):
             return set()
         owner = owner_key(kind, live)
         former = owner_key(kind, old) if old is not None else None
@@ -183,11 +183,20 @@ def _without_status(live: Object) -> dict[str, Any]:
     return {key: value for key, value in live.items() if key not in ("status", "metadata")} | {"metadata": metadata}
 
 
-def _is_older(live: Object, old: Object) -> bool:
-    """Resource versions of one uid are compared as numbers, which Kubernetes guarantees since 1.35 and etcd always
-    did."""
+def _is_late(live: Object, old: Object, change: str | None) -> bool:
+    """An event that tells less than what is known already.
+
+    Resource versions of one kind are compared as numbers, which Kubernetes guarantees since 1.35 and etcd always
+    did. Of another object of the same name only a deletion, or a state of an object that was made before, can be
+    late: after a restore of etcd numbers may begin again, and then what a list says must win.
+    """
     new, known = live["metadata"], old["metadata"]
-    if new.get("uid") != known.get("uid"):
-        return False
-    left, right = str(new.get("resourceVersion", "")), str(known.get("resourceVersion", ""))
-    return left.isdigit() and right.isdigit() and int(left) < int(right)
+    versions = [str(one.get("resourceVersion", "")) for one in (new, known)]
+    comparable = all(one.isdigit() for one in versions)
+    older = comparable and int(versions[0]) < int(versions[1])
+    if new.get("uid") == known.get("uid"):
+        return older
+    if change == DELETED:
+        return older or not comparable or versions[0] == versions[1]
+    made, known_made = (str(one.get("creationTimestamp") or "") for one in (new, known))
+    return older and bool(made) and made < known_made

@@ -52,6 +52,45 @@ def test_an_older_event_never_replaces_a_newer_state() -> None:
     assert cache.pods(C)[0]["metadata"]["uid"] == "another"
 
 
+def test_a_late_deletion_of_the_former_object_does_not_take_the_new_one_away() -> None:
+    """Our own apply, or a list, tells of the new object before the watch tells that the old one went."""
+    cache = Cache()
+    cache.observe(POD, "ADDED", pod("c-0", 3, uid="old"))
+    cache.observe(POD, "MODIFIED", pod("c-0", 9, uid="new"))
+    assert cache.observe(POD, "DELETED", pod("c-0", 8, uid="old")) == set()
+    assert [one["metadata"]["uid"] for one in cache.pods(C)] == ["new"]
+    opaque = pod("c-0", 0, uid="old")
+    opaque["metadata"]["resourceVersion"] = "opaque"
+    assert cache.observe(POD, "DELETED", opaque) == set()
+    assert [one["metadata"]["uid"] for one in cache.pods(C)] == ["new"]
+
+
+def test_a_late_deletion_of_an_owner_leaves_its_successor_and_its_group_id() -> None:
+    cache = Cache()
+    cache.observe(GROUP, "ADDED", thing(G.kind, "g", 3, "old", spec={"groupId": "orders"}))
+    cache.observe(GROUP, None, thing(G.kind, "g", 9, "new", spec={"groupId": "orders"}))
+    assert cache.observe(GROUP, "DELETED", thing(G.kind, "g", 8, "old", spec={"groupId": "orders"})) == set()
+    assert cache.owners() == [G]
+    assert [one["metadata"]["uid"] for one in cache.groups_with_id("orders")] == ["new"]
+
+
+def test_a_deletion_of_a_successor_that_was_never_seen_takes_the_former_away() -> None:
+    cache = Cache()
+    cache.observe(POD, "ADDED", pod("c-0", 3, uid="old"))
+    assert cache.observe(POD, "DELETED", pod("c-0", 8, uid="unseen")) == {C}
+    assert cache.pods(C) == []
+
+
+def test_a_late_state_of_the_former_object_does_not_come_back() -> None:
+    cache = Cache()
+    old, new = pod("c-0", 5, uid="old"), pod("c-0", 9, uid="new")
+    old["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    new["metadata"]["creationTimestamp"] = "2026-01-01T00:00:07Z"
+    cache.observe(POD, "ADDED", new)
+    assert cache.observe(POD, "MODIFIED", old) == set()
+    assert [one["metadata"]["uid"] for one in cache.pods(C)] == ["new"]
+
+
 def test_our_own_status_coming_back_wakes_nobody() -> None:
     cache = Cache()
     assert cache.observe(CLUSTER, None, thing(C.kind, "c", 1, spec={"a": 1})) == {C}
