@@ -42,6 +42,9 @@ METADATA_LEADERLESS_WAIT_MS = 100
 METADATA_NEW_PARTITION_WAIT_MS = 1_000
 """As long as one of them has never had a leader, as far as is known here, the answer waits this long: a topic was just
 made or this replica has just started, and some clients believe "no leader" until their next refresh, minutes later."""
+METADATA_ALL_TOPICS_WAIT_MS = 250
+"""A list of all topics waits so long for the proof that none is missing. It has no place for a doubt, and is also how
+some clients find the brokers while the controller has no leader."""
 AUTO_CREATES_AT_ONCE_MAX = 100
 """Topics in the making here because a client asked for them (`auto.create.topics.enable`); more are made later."""
 PRODUCE_TIMEOUT_MS_MAX = 30_000
@@ -186,6 +189,11 @@ FORWARDED_REQUESTS_MAX = 1_000
 FORWARD_TIMEOUT_MS = 5_000
 CURRENT_IMAGE_WAIT_MS = 1_000
 CURRENT_IMAGE_WAITING_MAX = 1_000
+"""Commits that wait for the proof that a topic is not there."""
+CURRENT_TOPICS_WAITING_MAX = 2_000
+"""All other requests that do; beyond it they are told at once what is told without a proof."""
+CURRENT_TOPICS_PACE_MS = 20
+"""Between two of their questions to the controller's leader, however many clients poll for a mistyped topic."""
 
 # Peer frames.
 PEER_FRAME_BYTES_MAX = 256 * KIB

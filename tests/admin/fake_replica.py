@@ -78,6 +78,9 @@ class FakeReplica:
     def when_image_current(self, call: Callable[[bool], None]) -> None:
         call(True)
 
+    def when_topics_current(self, call: Callable[[bool], None]) -> None:
+        call(True)
+
     def when_leader_known(self, group: GroupNo, wait_ms: int, call: Callable[[], None]) -> None:
         call()
 

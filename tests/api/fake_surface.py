@@ -270,9 +270,12 @@ class FakeSurface:
         self.commands: list[Command] = []
         self.command_deadlines: list[int] = []
         self.on_command: Callable[[Command], CommandResult | None] = lambda _: CommandResult(0)
-        self.image_questions = 0
+        self.image_questions = self.topic_questions = 0
+        """Of commits, and of all others."""
         self.on_image_question: Callable[[], bool] = lambda: True
         """Whether the image is shown to be current; may change it first, as a late replica's does."""
+        self.hold_topic_question: Callable[[Callable[[bool], None]], None] | None = None
+        """Gets what waits for an answer to such a question."""
         self.producer = 4_000
         self.next_group = 1_000
         voters = tuple(self.brokers)
@@ -325,6 +328,13 @@ class FakeSurface:
     def when_image_current(self, call: Callable[[bool], None]) -> None:
         self.image_questions += 1
         call(self.on_image_question())
+
+    def when_topics_current(self, call: Callable[[bool], None]) -> None:
+        self.topic_questions += 1
+        if self.hold_topic_question is not None:
+            self.hold_topic_question(call)
+        else:
+            call(self.on_image_question())
 
     def leadership(self, group: GroupNo) -> Leadership:
         if group != CONTROLLER_GROUP:  # that one is in every Metadata answer, whatever is asked

@@ -8,11 +8,11 @@ from kio.schema.errors import ErrorCode
 from muster_coordinator.api.authorize import Authorize, allow_all
 from muster_coordinator.api.dispatch import Dispatcher
 from muster_coordinator.api.services import ApiSettings
+from muster_coordinator.replica.surface import Surface
 from muster_coordinator.wire.codecs import HOT
 from muster_coordinator.wire.connection import Connection, Exchange, State
 from muster_coordinator.wire.schema import all_fields
 
-from tests.api.fake_surface import FakeSurface
 from tests.wire.frames import frames_of
 from tests.wire.kio_entities import decode_answer, encode_request
 
@@ -46,11 +46,11 @@ def _check_keys(value: Any, known: set[str]) -> None:
 
 
 class KafkaClient:
-    """One connection to a dispatcher over a fake replica."""
+    """One connection to a dispatcher over a replica, mostly a fake one."""
 
     def __init__(
         self,
-        surface: FakeSurface,
+        surface: Surface,
         *,
         settings: ApiSettings | None = None,
         authorize: Authorize = allow_all,

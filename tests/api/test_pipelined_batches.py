@@ -123,7 +123,7 @@ def test_a_topic_that_is_not_known_here_yet_refuses_in_order_too() -> None:
     topic = surface.topics.pop("orders")
     assert line.send(idempotent(0)) == Code.UNKNOWN_TOPIC_OR_PARTITION
     surface.topics["orders"] = topic
-    assert line.send(idempotent(1)) == Code.UNKNOWN_TOPIC_OR_PARTITION
+    assert line.send(idempotent(1)) == Code.NOT_LEADER_OR_FOLLOWER
     assert line.judged() == 0
     assert [line.send(idempotent(0)), line.send(idempotent(1))] == [Code.NONE] * 2
 

@@ -6,7 +6,8 @@ from muster_coordinator.controller.codec import READ_INDEX, decode_command
 from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code, UnsupportedFormat
 from muster_coordinator.ids import CONTROLLER_GROUP, GroupNo
-from muster_coordinator.replica import payloads
+from muster_coordinator.replica import node, payloads
+from muster_coordinator.replica.current_image import Kind
 
 from tests.replica.cluster import SimCluster
 from tests.sim.loop import World
@@ -72,12 +73,12 @@ def test_an_index_that_does_not_come_here_in_time_shows_nothing() -> None:
 
 
 def test_questions_on_their_way_share_the_next_and_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node, "COMMITS", Kind(waiting_max=100, pace_ms=0))
     cluster, _, late = created(4)
     asked = []
     cluster.net.watch = lambda sender, _receiver, _lane, payload: asked.append(
         sender == late[0] and payloads.kind_of(payload) is payloads.Kind.COMMAND
     )
-    monkeypatch.setattr(limits, "CURRENT_IMAGE_WAITING_MAX", 100)
     told: list[tuple[bool, bool]] = []
     for _ in range(101):
         ask(cluster, late[0], told)
@@ -88,6 +89,35 @@ def test_questions_on_their_way_share_the_next_and_are_limited(monkeypatch: pyte
     ask(cluster, late[0], told)
     cluster.world.run_until("an answer", lambda: len(told) == 102, 500)
     assert told[101] == (True, True)
+
+
+def test_requests_for_topics_that_do_not_exist_share_some_questions_a_second() -> None:
+    """However many clients poll for a topic with a mistyped name."""
+    cluster, _, late = created(6)
+    asked = []
+    cluster.net.watch = lambda sender, _receiver, _lane, payload: asked.append(
+        sender == late[0] and payloads.kind_of(payload) is payloads.Kind.COMMAND
+    )
+    told: list[bool] = []
+    for _ in range(1_000):
+        for _ in range(10):
+            cluster.nodes[late[0]].when_topics_current(told.append)
+        cluster.world.run_for(1)
+    cluster.world.run_for(2 * limits.CURRENT_TOPICS_PACE_MS)
+    assert told == [True] * 10_000
+    assert sum(asked) <= 1_000 // limits.CURRENT_TOPICS_PACE_MS + 2
+
+
+def test_requests_for_topics_that_do_not_exist_leave_commits_their_places() -> None:
+    cluster, _, late = created(7)
+    told: list[bool] = []
+    for _ in range(limits.CURRENT_TOPICS_WAITING_MAX + 1):
+        cluster.nodes[late[0]].when_topics_current(told.append)
+    assert told == [False], "the one too many"
+    commits: list[tuple[bool, bool]] = []
+    ask(cluster, late[0], commits)
+    cluster.world.run_until("an answer", lambda: commits, 500)
+    assert commits == [(True, True)]
 
 
 def test_the_question_outlives_a_change_of_the_leader() -> None:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from muster_coordinator import limits
 from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.configs import BROKER, TOPIC, existing_topic
+from muster_coordinator.api.doubt import UNPROVEN, Doubt
 from muster_coordinator.api.gather import Gather
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
@@ -67,6 +68,7 @@ class AlterConfigs:
             ]
             reply({"responses": responses})
 
+        doubt = Doubt(self._services.surface, Code.NOT_CONTROLLER)
         gather: Gather[Altered] = Gather(len(resources), answered)
         for index, resource in enumerate(resources):
             if times[resource.resource_type, resource.resource_name] > 1:
@@ -74,26 +76,32 @@ class AlterConfigs:
             else:
                 make = partial(self._command, context, resource, change)
                 validate_only = request.validate_only
-                self._alter(context, make, validate_only, gather.part(index), limits.CONFIG_RETRIES_MAX)
+                self._alter(context, make, validate_only, doubt, gather.part(index), limits.CONFIG_RETRIES_MAX)
 
     def _alter(
         self,
         context: RequestContext,
         make: Callable[[], AlterTopicConfigs],
         validate_only: bool,
+        doubt: Doubt,
         done: Callable[[Altered], None],
         tries: int,
     ) -> None:
+        again = partial(self._alter, context, make, validate_only, doubt, done, tries)
         try:
             command = make()
         except ApiError as error:
-            done(Altered(error.code, error.message))
+            if not doubt.defers(error.code, again):
+                error = doubt.error(error)
+                done(Altered(error.code, error.message))
             return
         if validate_only:
             done(Altered(Code.NONE))
             return
         if command.configs == command.expected:
-            self._unchanged(command, lambda: self._alter(context, make, validate_only, done, tries - 1), done, tries)
+            self._unchanged(
+                command, lambda: self._alter(context, make, validate_only, doubt, done, tries - 1), done, tries
+            )
             return
 
         def decided(result: CommandResult) -> None:
@@ -104,12 +112,12 @@ class AlterConfigs:
 
             def current(shown: bool) -> None:
                 if shown and self._moved_on(command):
-                    self._alter(context, make, validate_only, done, tries - 1)
+                    self._alter(context, make, validate_only, doubt, done, tries - 1)
                 else:
                     done(answer)
 
             # The change that came first may have been answered by another replica and not be applied here yet.
-            self._services.surface.when_image_current(current)
+            self._services.surface.when_topics_current(current)
 
         self._services.surface.submit(command, deadline_ms=context.deadline_ms, done=decided)
 
@@ -120,13 +128,13 @@ class AlterConfigs:
 
         def current(shown: bool) -> None:
             if not shown:
-                done(Altered(Code.NOT_CONTROLLER, "the controller's leader could not be asked"))
+                done(Altered(Code.NOT_CONTROLLER, UNPROVEN))
             elif tries > 0 and self._moved_on(command):
                 again()
             else:
                 done(Altered(Code.NONE))
 
-        self._services.surface.when_image_current(current)
+        self._services.surface.when_topics_current(current)
 
     def _moved_on(self, command: AlterTopicConfigs) -> bool:
         """Whether the image now shows other overrides than the command was computed from."""

@@ -2,8 +2,9 @@
 
 A commit carries the topic's id from the image (decision 27), so that a later deletion of that very topic, and nothing
 else, expires it. With topics.mode none every name is accepted and carries no id. Parts that are refused here never
-reach the shard; the answer puts both kinds back into the order of the request. A topic that is unknown here is refused
-only after the controller's leader was asked whether this replica is late.
+reach the shard; the answer puts both kinds back into the order of the request. A topic that is unknown here is refused,
+and left out of an OffsetFetch of all topics by id, only after the controller's leader was asked whether this replica is
+late; without its answer it is COORDINATOR_NOT_AVAILABLE, on which clients ask again.
 """
 
 from collections.abc import Callable, Sequence
@@ -166,8 +167,14 @@ class Commits:
             self._fetch_group(context, version, asked, gather.part(index))
 
     def _fetch_group(
-        self, context: RequestContext, version: int, asked: Asked, done: Callable[[GroupOffsets], None]
+        self,
+        context: RequestContext,
+        version: int,
+        asked: Asked,
+        done: Callable[[GroupOffsets], None],
+        current: bool | None = None,
     ) -> None:
+        """`current`: whether the image is known to be; None: nobody has asked so far."""
         services = self._services
         if not services.may_group(context, Operation.DESCRIBE, asked.group):
             done(_fetch_refused(asked, version, Code.GROUP_AUTHORIZATION_FAILED))
@@ -179,11 +186,23 @@ class Commits:
         if services.open and version < _FETCH_IDS_SINCE:
             self._fetch_as_asked(context, version, asked, image, done)
             return
+        if current is False:
+            done(_fetch_refused(asked, version, Code.COORDINATOR_NOT_AVAILABLE))
+            return
+
+        def again() -> None:
+            services.surface.when_image_current(
+                lambda current: self._fetch_group(context, version, asked, done, current)
+            )
+
         names: dict[str, Topic] = {}
         refused: list[tuple[Topic, Sequence[FetchedOffset]]] = []
         wanted: list[tuple[str, tuple[int, ...]]] = []
         for topic, partitions in asked.topics or ():
             name = image.names_by_id.get(topic) if isinstance(topic, bytes) else topic
+            if name is None and current is None:
+                again()
+                return
             if name is None:
                 refused.append((topic, _offsets(partitions, Code.UNKNOWN_TOPIC_ID)))
             elif not services.may_topic(context, Operation.DESCRIBE, name):
@@ -196,6 +215,9 @@ class Commits:
             assert isinstance(answer, OffsetFetchAnswer)
             if answer.error:
                 done(_fetch_refused(asked, version, answer.error))
+                return
+            if current is None and asked.topics is None and self._hides(context, version, answer, image):
+                again()
                 return
             found = [*self._fetched(context, version, asked, answer, names, image), *refused]
             done(GroupOffsets(asked.group, 0, found))
@@ -223,6 +245,13 @@ class Commits:
         topics = cast("tuple[tuple[str, tuple[int, ...]], ...] | None", asked.topics)
         request = OffsetFetch(asked.group, topics, asked.require_stable)
         self._services.surface.group_request(offsets_partition(image, asked.group), request, context, answered)
+
+    def _hides(self, context: RequestContext, version: int, answer: OffsetFetchAnswer, image: ClusterImage) -> bool:
+        """Offsets of a topic that has no id in this image."""
+        may = self._services.may_topic
+        return version >= _FETCH_IDS_SINCE and any(
+            name not in image.topics and may(context, Operation.DESCRIBE, name) for name, _ in answer.topics
+        )
 
     def _fetched(
         self,
@@ -252,6 +281,10 @@ class Commits:
 
     def delete(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
         """OffsetDelete v0."""
+        self._delete(context, request, reply, None)
+
+    def _delete(self, context: RequestContext, request: Value, reply: Exchange, current: bool | None) -> None:
+        """`current`: whether the image is known to be; None: nobody has asked so far."""
         services = self._services
         if not services.may_group(context, Operation.DELETE, request.group_id):
             reply({"error_code": Code.GROUP_AUTHORIZATION_FAILED, "topics": ()})
@@ -271,6 +304,13 @@ class Commits:
             errors.update({(topic.name, p): Code.UNKNOWN_TOPIC_OR_PARTITION for p in partitions if p not in known})
             if known:
                 wanted.append((topic.name, tuple(p for p in partitions if p in known)))
+
+        if not current and Code.UNKNOWN_TOPIC_OR_PARTITION in errors.values():
+            if current is None:
+                services.surface.when_image_current(lambda now: self._delete(context, request, reply, now))
+            else:
+                reply({"error_code": Code.COORDINATOR_NOT_AVAILABLE, "topics": ()})
+            return
 
         def answered(answer: GroupAnswer) -> None:
             assert isinstance(answer, OffsetDeleteAnswer)

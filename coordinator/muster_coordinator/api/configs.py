@@ -2,6 +2,7 @@
 groups have no settings of their own yet. Changes are in `alter_configs`."""
 
 from muster_coordinator.api.authorize import Operation, ResourceType
+from muster_coordinator.api.doubt import Doubt
 from muster_coordinator.api.services import Services
 from muster_coordinator.api.topic_entries import SOURCE_DEFAULT, SOURCE_STATIC, SOURCE_TOPIC, source_and_value
 from muster_coordinator.context import RequestContext
@@ -25,12 +26,18 @@ class Configs:
 
     def describe(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
         """DescribeConfigs v1-4."""
+        self._answer(context, request, Doubt(self._services.surface, Code.REQUEST_TIMED_OUT), reply)
+
+    def _answer(self, context: RequestContext, request: Value, doubt: Doubt, reply: Exchange) -> None:
         results = []
         for resource in request.resources:
             try:
                 entries = self._describe(context, resource, request)
                 code, message = Code.NONE, ""
             except ApiError as error:
+                if doubt.defers(error.code, lambda: self._answer(context, request, doubt, reply)):
+                    return
+                error = doubt.error(error)
                 code, message, entries = error.code, error.message, []
             results.append(
                 {

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from muster_coordinator import limits
 from muster_coordinator.api.assignments import judge_numbers, judge_replicas
 from muster_coordinator.api.authorize import Operation
+from muster_coordinator.api.doubt import PRESENT, Doubt
 from muster_coordinator.api.gather import Gather
 from muster_coordinator.api.leader_wait import Grown, LeaderWait, standing_of_grown
 from muster_coordinator.api.services import Services, TopicsMode
@@ -52,7 +53,6 @@ class CreateTopics:
 
     def handle(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
         """Each topic on its own; good ones of a half-bad request are created."""
-        image = self._services.surface.image()
         times = Counter(topic.name for topic in request.topics)
         wanted = sum(max(0, self._partitions(topic)) for topic in request.topics)
         topics = list({topic.name: topic for topic in request.topics}.values())
@@ -60,6 +60,7 @@ class CreateTopics:
         until_ms = self._services.surface.loop.monotonic_ms() + min(request.timeout_ms, limits.ADMIN_TIMEOUT_MS_MAX)
 
         def answered(created: list[Created]) -> None:
+            image = self._services.surface.image()
             entries = [_entry(topic.name, one, image) for topic, one in zip(topics, created, strict=True)]
             reply({"topics": entries})
 
@@ -70,15 +71,23 @@ class CreateTopics:
                 self._when_led(context, created, until_ms, answered)
 
         gather: Gather[Created] = Gather(len(topics), decided)
-        for index, topic in enumerate(topics):
+        doubt = Doubt(self._services.surface, Code.NOT_CONTROLLER, PRESENT)
+
+        def create(topic: Value, done: Callable[[Created], None]) -> None:
             try:
                 if times[topic.name] > 1:
                     raise ApiError(Code.INVALID_REQUEST, "the topic is named twice")
-                command = self._judge(context, topic, image, wanted)
+                command = self._judge(context, topic, self._services.surface.image(), wanted)
             except ApiError as error:
-                gather.part(index)(Created(error.code, error.message))
-                continue
-            self._create(command, request, until_ms, gather.part(index))
+                # A topic of that name may be deleted, and this replica late.
+                if not doubt.defers(error.code, lambda: create(topic, done)):
+                    error = doubt.error(error)
+                    done(Created(error.code, error.message))
+                return
+            self._create(command, request, until_ms, done)
+
+        for index, topic in enumerate(topics):
+            create(topic, gather.part(index))
 
     def _judge(self, context: RequestContext, topic: Value, image: ClusterImage | None, wanted: int) -> CreateTopic:
         """The command for one topic, or ApiError with the first thing that is wrong."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from muster_coordinator import limits
 from muster_coordinator.api.authorize import Operation
+from muster_coordinator.api.doubt import Doubt
 from muster_coordinator.api.gather import Gather
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
@@ -41,12 +42,19 @@ class DeleteRecords:
                 topics.setdefault(name, []).append(entry)
             reply({"topics": [{"name": name, "partitions": entries} for name, entries in topics.items()]})
 
+        doubt = Doubt(self._services.surface, Code.NOT_LEADER_OR_FOLLOWER)
         gather: Gather[OffsetResult] = Gather(len(once), answered)
         for index, (name, one) in enumerate(once):
-            self._one(context, name, one, deadline_ms, gather.part(index))
+            self._one(context, name, one, deadline_ms, doubt, gather.part(index))
 
     def _one(
-        self, context: RequestContext, name: str, one: Value, deadline_ms: int, done: Callable[[OffsetResult], None]
+        self,
+        context: RequestContext,
+        name: str,
+        one: Value,
+        deadline_ms: int,
+        doubt: Doubt,
+        done: Callable[[OffsetResult], None],
     ) -> None:
         services = self._services
         if not services.may_topic(context, Operation.DELETE, name):
@@ -55,7 +63,9 @@ class DeleteRecords:
         image = services.surface.image()
         topic = None if image is None else image.topics.get(name)
         if topic is None or not 0 <= one.partition_index < len(topic.partitions):
-            done(OffsetResult(Code.UNKNOWN_TOPIC_OR_PARTITION))
+            absent = Code.UNKNOWN_TOPIC_OR_PARTITION
+            if not doubt.defers(absent, lambda: self._one(context, name, one, deadline_ms, doubt, done)):
+                done(OffsetResult(doubt.answer(absent)))
         elif topic.internal:
             done(OffsetResult(Code.INVALID_TOPIC_EXCEPTION))
         elif "delete" not in items(dict(topic.configs), "cleanup.policy"):

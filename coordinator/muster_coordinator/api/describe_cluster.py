@@ -4,6 +4,7 @@
 from muster_coordinator import limits
 from muster_coordinator.api.authorize import CLUSTER, Operation, Resource, ResourceType
 from muster_coordinator.api.cluster_view import ClusterView
+from muster_coordinator.api.doubt import ABSENT, Doubt
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.image import EMPTY_ID, ClusterImage, Partition
@@ -67,6 +68,10 @@ class DescribeCluster:
 
     def topic_partitions(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
         """DescribeTopicPartitions v0: topics by name, cut after a number of partitions, with a cursor to go on from."""
+        self._page(context, request, Doubt(self._services.surface, Code.LEADER_NOT_AVAILABLE), reply)
+
+    def _page(self, context: RequestContext, request: Value, doubt: Doubt, reply: Exchange) -> None:
+        """All topics, too, are told when none can be missing, or else as they are known here."""
         image = self._services.surface.image()
         names = self._names(context, request, image)
         cursor = request.cursor
@@ -89,7 +94,12 @@ class DescribeCluster:
                 break
         if cursor is not None and cursor.topic_name not in {topic["name"] for topic in topics}:
             topics.insert(0, _no_topic(Code.INVALID_REQUEST, cursor.topic_name))
+        absent = next((topic["error_code"] for topic in topics if topic["error_code"] in ABSENT), Code.NONE)
+        absent = absent if request.topics else Code.UNKNOWN_TOPIC_OR_PARTITION
+        if doubt.defers(absent, lambda: self._page(context, request, doubt, reply)):
+            return
         for topic in topics:
+            topic["error_code"] = doubt.answer(topic["error_code"])
             topic.pop("more", None)
         reply({"topics": topics, "next_cursor": next_cursor})
 

@@ -8,6 +8,7 @@ records, is what Raft exists to rule out.
 from collections.abc import Iterator
 
 from muster_coordinator.api.authorize import Operation
+from muster_coordinator.api.doubt import ABSENT, UNPROVEN, Doubt
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.image import ClusterImage, Partition
@@ -18,6 +19,7 @@ from muster_coordinator.wire.schema import Value
 _PREFERRED, _UNCLEAN = 0, 1
 _MESSAGES = {
     Code.UNKNOWN_TOPIC_OR_PARTITION: "no such partition",
+    Code.NOT_CONTROLLER: UNPROVEN,
     Code.ELECTION_NOT_NEEDED: "the partition has the leader it should have",
     Code.PREFERRED_LEADER_NOT_AVAILABLE: (
         "leadership goes back to the preferred broker by itself, when that has been up and caught up for a while"
@@ -34,6 +36,9 @@ class Elections:
 
     def handle(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
         """Of the partitions that are named; of all, only those that lack the leader they should have."""
+        self._answer(context, request, Doubt(self._services.surface, Code.NOT_CONTROLLER), reply)
+
+    def _answer(self, context: RequestContext, request: Value, doubt: Doubt, reply: Exchange) -> None:
         code = self._services.cluster_code(context, Operation.ALTER)
         if code is Code.NONE and request.election_type not in (_PREFERRED, _UNCLEAN):
             code = Code.INVALID_REQUEST
@@ -50,6 +55,10 @@ class Elections:
                 (topic.topic, [(n, self._named(image, topic.topic, n, request)) for n in topic.partitions])
                 for topic in request.topic_partitions
             ]
+            absent = next((said for _, parts in results for _, said in parts if said in ABSENT), Code.NONE)
+            if doubt.defers(absent, lambda: self._answer(context, request, doubt, reply)):
+                return
+            results = [(topic, [(n, doubt.answer(said)) for n, said in parts]) for topic, parts in results]
         reply({"error_code": code, "replica_election_results": [_result(topic, parts) for topic, parts in results]})
 
     def _all(self, image: ClusterImage, election: int) -> Iterator[tuple[str, list[tuple[int, Code]]]]:

@@ -6,7 +6,8 @@ from the start when one of them moves, until there are enough bytes, any error, 
 request on the same connection waits behind it (docs/adr/0007). So an idle consumer costs two reads per max_wait. The
 number of waiters is bounded (`limits.FETCH_WAITERS_MAX`); beyond it nobody waits. While a new leader has not applied
 its term's no-op the request waits, then says 6, never 1 (decision 5). Nor is 1, or a diverging epoch, said by a leader
-that may have been deposed: what one pass did not find is confirmed by a round of its partition, and read again.
+that may have been deposed: what one pass did not find is confirmed by a round of its partition, and read again. Nor is
+a topic or partition called unknown by a replica whose image may be late (`doubt`): then it is 6 again.
 """
 
 import struct
@@ -16,6 +17,7 @@ from typing import NamedTuple
 from muster_coordinator import limits
 from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.cluster_view import ClusterView
+from muster_coordinator.api.doubt import ABSENT, Doubt
 from muster_coordinator.api.gather import Gather
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
@@ -56,6 +58,8 @@ class Reading(NamedTuple):
     logs: list[LocalLog]
     unproven: list[LocalLog]
     """Of these it says that something is not there."""
+    absent: Code
+    """What it says of a topic or partition that is not in the image; NONE: all are."""
 
 
 def _wanted(request: Value, version: int) -> list[Wanted]:
@@ -102,17 +106,27 @@ class Fetch:
         reading: Reading,
         reply: Exchange,
         proven: Mapping[GroupNo, bool] = _NOTHING_PROVEN,
+        doubt: Doubt | None = None,
     ) -> None:
         """Answer; before that, prove what it says is not there, and read again. A proof holds for the whole request."""
+        if reading.absent is not Code.NONE:
+            doubt = doubt or Doubt(self.services.surface, Code.NOT_LEADER_OR_FOLLOWER)
+
+            def look_again() -> None:
+                again = self.read(context, request, wanted, proven)
+                self.finish(context, version, request, wanted, again, reply, proven, doubt)
+
+            if doubt.defers(reading.absent, look_again):
+                return
         unproven = [log for log in reading.unproven if log.group not in proven]
         if not unproven:
-            reply(self.answer(context, version, request, reading))
+            reply(self.answer(context, version, request, reading, doubt))
             return
 
         def confirmed(results: list[bool]) -> None:
             now = {**proven, **{log.group: result for log, result in zip(unproven, results, strict=True)}}
             again = self.read(context, request, wanted, now)
-            self.finish(context, version, request, wanted, again, reply, now)
+            self.finish(context, version, request, wanted, again, reply, now, doubt)
 
         gather: Gather[bool] = Gather(len(unproven), confirmed)
         for index, log in enumerate(unproven):
@@ -132,7 +146,7 @@ class Fetch:
         logs: list[LocalLog] = []
         unproven: list[LocalLog] = []
         left = max(0, min(request.max_bytes, limits.FETCH_BYTES_MAX))
-        got, urgent = 0, False
+        got, urgent, absent = 0, False, Code.NONE
         topics: dict[str | bytes, Topic | Code] = {}
         for one in wanted:
             topic = topics.get(one.key)
@@ -151,12 +165,13 @@ class Fetch:
                         result = result._replace(records=_stable(result.records, result.last_stable_offset))
             else:
                 result = ReadResult(code)
+                absent = code if code in ABSENT else absent
             got += len(result.records)
             left = max(0, left - len(result.records))
             waits = result.code in (Code.NONE, Code.OFFSET_NOT_AVAILABLE)
             urgent = urgent or not waits or result.diverging_epoch >= 0
             results.append((one, result, group))
-        return Reading(results, got, urgent, logs, unproven)
+        return Reading(results, got, urgent, logs, unproven, absent)
 
     def _topic(self, context: RequestContext, key: str | bytes, image: ClusterImage | None) -> Topic | Code:
         """Rows 3 and 4 of data_plane.md 3.1 for a topic."""
@@ -171,7 +186,9 @@ class Fetch:
         topic = None if image is None else image.topics.get(name)
         return Code.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic
 
-    def answer(self, context: RequestContext, version: int, request: Value, reading: Reading) -> Value:
+    def answer(
+        self, context: RequestContext, version: int, request: Value, reading: Reading, doubt: Doubt | None
+    ) -> Value:
         """The response; partitions grouped by topic in request order."""
         topics: dict[str | bytes, list[Value]] = {}
         endpoints: dict[int, Value] = {}
@@ -182,6 +199,8 @@ class Fetch:
                 code is Code.KAFKA_STORAGE_ERROR and version < _STORAGE_ERROR_FROM
             ):
                 code = Code.NOT_LEADER_OR_FOLLOWER
+            elif doubt is not None:
+                code = doubt.answer(code)
             entry: dict[str, Value] = {
                 "partition_index": one.asked.partition,
                 "error_code": code,

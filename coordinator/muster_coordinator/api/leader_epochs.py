@@ -7,6 +7,7 @@ acknowledged, and a client that has read further takes that for truncation.
 from collections.abc import Callable
 
 from muster_coordinator.api.authorize import Operation
+from muster_coordinator.api.doubt import Doubt
 from muster_coordinator.api.gather import Gather
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
@@ -39,14 +40,18 @@ class LeaderEpochs:
                 )
             reply({"topics": topics})
 
+        doubt = Doubt(self._services.surface, Code.NOT_LEADER_OR_FOLLOWER)
         gather: Gather[EpochEnd] = Gather(len(asked), answered)
         for index, (_, name, one) in enumerate(asked):
-            self._one(context, name, one, gather.part(index))
+            self._one(context, name, one, doubt, gather.part(index))
 
-    def _one(self, context: RequestContext, name: str, one: Value, done: Callable[[EpochEnd], None]) -> None:
+    def _one(
+        self, context: RequestContext, name: str, one: Value, doubt: Doubt, done: Callable[[EpochEnd], None]
+    ) -> None:
         log = self._log(context, name, one)
         if isinstance(log, Code):
-            done(EpochEnd(log))
+            if not doubt.defers(log, lambda: self._one(context, name, one, doubt, done)):
+                done(EpochEnd(doubt.answer(log)))
             return
         unproven = EpochEnd(Code.NOT_LEADER_OR_FOLLOWER)
         log.confirm(lambda confirmed: done(log.epoch_end(one.leader_epoch) if confirmed else unproven))

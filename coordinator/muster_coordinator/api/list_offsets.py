@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from muster_coordinator.api.authorize import Operation
+from muster_coordinator.api.doubt import Doubt
 from muster_coordinator.api.gather import Gather
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
@@ -38,16 +39,23 @@ class ListOffsets:
                 topics.setdefault(name, []).append(_partition(one.partition_index, result, version))
             reply({"topics": [{"name": name, "partitions": entries} for name, entries in topics.items()]})
 
+        doubt = Doubt(self._services.surface, Code.NOT_LEADER_OR_FOLLOWER)
         gather: Gather[OffsetResult] = Gather(len(once), answered)
         for index, (name, one) in enumerate(once):
             done = gather.part(index)
             if times[name, one.partition_index] > 1:
                 done(OffsetResult(Code.INVALID_REQUEST))
             else:
-                self._one(context, version, name, one, done)
+                self._one(context, version, name, one, doubt, done)
 
     def _one(
-        self, context: RequestContext, version: int, name: str, one: Value, done: Callable[[OffsetResult], None]
+        self,
+        context: RequestContext,
+        version: int,
+        name: str,
+        one: Value,
+        doubt: Doubt,
+        done: Callable[[OffsetResult], None],
     ) -> None:
         timestamp: int = one.timestamp
         if timestamp < 0 and version < _SINCE.get(timestamp, 1 << 15):
@@ -55,7 +63,8 @@ class ListOffsets:
             return
         log = self._log(context, name, one.partition_index)
         if isinstance(log, Code):
-            done(OffsetResult(log))
+            if not doubt.defers(log, lambda: self._one(context, version, name, one, doubt, done)):
+                done(OffsetResult(doubt.answer(log)))
             return
         code = log.serving(one.current_leader_epoch)
         # The log start is known before the term's first entry is applied; the other answers are not (KIP-207).

@@ -4,15 +4,18 @@ leaderEpoch is the Raft term of the leadership, so it never goes back under one 
 created here unless `auto.create.topics.enable` says so (`auto_create`): a typo must not make one. An answer that names
 a partition without leader waits up to `limits.METADATA_LEADERLESS_WAIT_MS` for one, since aiokafka asks again without
 any pause (about 1,500 times a second), and up to `limits.METADATA_NEW_PARTITION_WAIT_MS` when a partition has never had
-one.
+one. That a topic is not there is said, and all topics are listed, once the image is known not to be late (`doubt`);
+unproven is 5, and a list of all goes out after `limits.METADATA_ALL_TOPICS_WAIT_MS` as it is.
 """
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from muster_coordinator import limits
 from muster_coordinator.api.authorize import CLUSTER, Operation, Resource, ResourceType
 from muster_coordinator.api.auto_create import AutoCreate
 from muster_coordinator.api.cluster_view import ClusterView
+from muster_coordinator.api.doubt import ABSENT, Doubt
 from muster_coordinator.api.leader_wait import LeaderWait, standing_of_group
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
@@ -30,18 +33,41 @@ _IDS = range(10, 12)
 """Versions that have the field but must not use it."""
 
 
+class _Asking(NamedTuple):
+    """One request on its way to an answer."""
+
+    context: RequestContext
+    version: int
+    request: Value
+    created: Mapping[str, Code]
+    """What to say of topics that are not there because they are only being made."""
+    doubt: Doubt
+    reply: Exchange
+
+    @property
+    def everything(self) -> bool:
+        topics = self.request.topics
+        return topics is None or (self.version < _NULL_IS_ALL_SINCE and not topics)
+
+
 class _Answer:
-    """One answer being made; remembers the partitions without leader."""
+    """One answer being made; remembers what it lacks."""
 
-    __slots__ = ("created", "leaderless", "unborn", "value")
+    __slots__ = ("absent", "leaderless", "unborn", "value")
 
-    def __init__(self, created: Mapping[str, Code]) -> None:
-        self.created = created
-        """What to say of topics that are not there because they are only being made."""
+    def __init__(self) -> None:
+        self.absent = Code.NONE
+        """What it says of a topic that is not in the image, or would of one that a list of all lacks."""
         self.leaderless: list[GroupNo] = []
         self.unborn = False
         """One of them has never had a leader."""
         self.value: dict[str, Value] = {}
+
+    def lacks(self, code: Code, doubt: Doubt) -> Code:
+        """Remember what is said of a topic that is not in the image; what is to be said now."""
+        if code in ABSENT:
+            self.absent = code
+        return doubt.answer(code)
 
 
 class Metadata:
@@ -55,12 +81,14 @@ class Metadata:
         """At once when every partition asked for has a leader; else again when one is known, or after the wait."""
         surface = self._services.surface
         created, again = self._create_missing(context, version, request)
+        doubt = Doubt(surface, Code.LEADER_NOT_AVAILABLE)
+        asking = _Asking(context, version, request, created, doubt, reply)
         if again:
             # Who asks without a pause waits until there is something to tell.
             later_ms = surface.loop.monotonic_ms() + limits.METADATA_LEADERLESS_WAIT_MS
-            surface.loop.call_at(later_ms, lambda: self._answer(context, version, request, created, reply))
+            surface.loop.call_at(later_ms, lambda: self._prove(asking))
         else:
-            self._answer(context, version, request, created, reply)
+            self._prove(asking)
 
     def _create_missing(self, context: RequestContext, version: int, request: Value) -> tuple[dict[str, Code], bool]:
         """Answers for topics that are being made, and whether one of them was before."""
@@ -73,25 +101,48 @@ class Metadata:
         before = self._auto.in_the_making(name for name in names if name is not None)
         return self._auto.missing(context, names, image), before
 
-    def _answer(
-        self, context: RequestContext, version: int, request: Value, created: Mapping[str, Code], reply: Exchange
-    ) -> None:
-        surface = self._services.surface
-        answer = self._make(context, version, request, created)
-        if not answer.leaderless:
-            reply(answer.value)
+    def _prove(self, asking: _Asking, *, waited: bool = False) -> None:
+        """Make the answer; when it says that something is not there, first see that the image is not late."""
+        answer = self._make(asking)
+        if asking.doubt.proven is not None or answer.absent is Code.NONE:
+            self._answer(asking, answer, waited=waited)
+        elif asking.everything:
+            self._list_all(asking, waited=waited)
+        else:
+            asking.doubt.defers(answer.absent, lambda: self._prove(asking, waited=waited))
+
+    def _list_all(self, asking: _Asking, *, waited: bool) -> None:
+        """When the image is known not to be late, or after a while."""
+        loop = self._services.surface.loop
+        told = False
+
+        def tell() -> None:
+            nonlocal told
+            if not told:
+                told = True
+                timer.cancel()
+                self._answer(asking, self._make(asking), waited=waited)
+
+        timer = loop.call_at(loop.monotonic_ms() + limits.METADATA_ALL_TOPICS_WAIT_MS, tell)
+        asking.doubt.defers(Code.UNKNOWN_TOPIC_OR_PARTITION, tell)
+
+    def _answer(self, asking: _Asking, answer: _Answer, *, waited: bool) -> None:
+        if waited or not answer.leaderless:
+            asking.reply(answer.value)
             return
+        surface = self._services.surface
         wait_ms = limits.METADATA_NEW_PARTITION_WAIT_MS if answer.unborn else limits.METADATA_LEADERLESS_WAIT_MS
         LeaderWait(
             surface,
             answer.leaderless,
-            standing_of_group(surface, context.listener),
+            standing_of_group(surface, asking.context.listener),
             surface.loop.monotonic_ms() + wait_ms,
-            lambda _: reply(self._make(context, version, request, created).value),
+            lambda _: self._prove(asking, waited=True),
         )
 
-    def _make(self, context: RequestContext, version: int, request: Value, created: Mapping[str, Code]) -> _Answer:
-        answer = _Answer(created)
+    def _make(self, asking: _Asking) -> _Answer:
+        context, version, request = asking.context, asking.version, asking.request
+        answer = _Answer()
         image = self._services.surface.image()
         if image is None:
             answer.leaderless.append(CONTROLLER_GROUP)
@@ -110,26 +161,25 @@ class Metadata:
             "brokers": [{"node_id": n.node_id, "host": n.host, "port": n.port} for n in view.nodes()],
             "cluster_id": image.cluster_id,
             "controller_id": view.controller_id(),
-            "topics": self._topics(context, version, request, view, answer),
+            "topics": self._topics(asking, view, answer),
         }
         if request.include_cluster_authorized_operations:
             answer.value["cluster_authorized_operations"] = self._services.operations(context, CLUSTER)
         return answer
 
-    def _topics(
-        self, context: RequestContext, version: int, request: Value, view: ClusterView, answer: _Answer
-    ) -> list[Value]:
+    def _topics(self, asking: _Asking, view: ClusterView, answer: _Answer) -> list[Value]:
+        context, version, request = asking.context, asking.version, asking.request
         asked = request.topics
-        everything = asked is None or (version < _NULL_IS_ALL_SINCE and not asked)
-        if everything:
+        if asking.everything:
+            answer.absent = Code.UNKNOWN_TOPIC_OR_PARTITION
             seen = [t for name, t in view.image.topics.items() if self._may(context, name)]
             topics = [self._described(version, topic, view, answer) for topic in seen]
         elif version >= _BY_ID_SINCE and any(t.topic_id != EMPTY_ID for t in asked):
             ids = dict.fromkeys(t.topic_id for t in asked if t.topic_id != EMPTY_ID)
-            topics = [self._by_id(context, version, topic_id, view, answer) for topic_id in ids]
+            topics = [self._by_id(asking, topic_id, view, answer) for topic_id in ids]
         else:
             names = dict.fromkeys(t.name for t in asked)
-            topics = [self._by_name(context, version, name, view, answer) for name in names]
+            topics = [self._by_name(asking, name, view, answer) for name in names]
         if request.include_topic_authorized_operations:
             for topic in topics:
                 if topic["error_code"] == Code.NONE:
@@ -140,29 +190,26 @@ class Metadata:
     def _may(self, context: RequestContext, name: str) -> bool:
         return self._services.may_topic(context, Operation.DESCRIBE, name)
 
-    def _by_name(
-        self, context: RequestContext, version: int, name: str | None, view: ClusterView, answer: _Answer
-    ) -> dict[str, Value]:
+    def _by_name(self, asking: _Asking, name: str | None, view: ClusterView, answer: _Answer) -> dict[str, Value]:
         if name is None:
             return _topic(Code.INVALID_REQUEST, None, EMPTY_ID)
-        if not self._may(context, name):
+        if not self._may(asking.context, name):
             return _topic(Code.TOPIC_AUTHORIZATION_FAILED, name, EMPTY_ID)
         topic = view.image.topics.get(name)
         if topic is None:
             invalid = name_error(name) is not None
             code = Code.INVALID_TOPIC_EXCEPTION if invalid else Code.UNKNOWN_TOPIC_OR_PARTITION
-            return _topic(answer.created.get(name, code), name, EMPTY_ID)
-        return self._described(version, topic, view, answer)
+            code = asking.created.get(name, code)
+            return _topic(answer.lacks(code, asking.doubt), name, EMPTY_ID)
+        return self._described(asking.version, topic, view, answer)
 
-    def _by_id(
-        self, context: RequestContext, version: int, topic_id: bytes, view: ClusterView, answer: _Answer
-    ) -> dict[str, Value]:
+    def _by_id(self, asking: _Asking, topic_id: bytes, view: ClusterView, answer: _Answer) -> dict[str, Value]:
         topic = view.topic_by_id(topic_id)
         if topic is None:
-            return _topic(Code.UNKNOWN_TOPIC_ID, None, topic_id)
-        if not self._may(context, topic.name):
+            return _topic(answer.lacks(Code.UNKNOWN_TOPIC_ID, asking.doubt), None, topic_id)
+        if not self._may(asking.context, topic.name):
             return _topic(Code.TOPIC_AUTHORIZATION_FAILED, None, topic_id)
-        return self._described(version, topic, view, answer)
+        return self._described(asking.version, topic, view, answer)
 
     def _described(self, version: int, topic: Topic, view: ClusterView, answer: _Answer) -> dict[str, Value]:
         partitions = [self._partition(version, i, p, view, answer) for i, p in enumerate(topic.partitions)]

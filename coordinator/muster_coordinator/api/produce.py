@@ -3,6 +3,9 @@
 Every error concerns one partition; partitions stand alone. acks=1 is served as acks=all (decision 4), acks=0 gets no
 answer and any error closes the connection. Batches are stored as received: only the frame of the first batch is
 looked at here. What is pipelined behind a batch that has to come again gets its answer (`refused_batches`).
+
+That a topic is not there is said once the image is known not to be late (`doubt`), else 6. It is 6 also when the topic
+is there by then: what was pipelined behind the batch may have been judged meanwhile, and order would be lost.
 """
 
 import struct
@@ -12,6 +15,7 @@ from typing import NamedTuple
 from muster_coordinator import limits
 from muster_coordinator.api.authorize import Operation, Resource, ResourceType
 from muster_coordinator.api.cluster_view import ClusterView, Leader
+from muster_coordinator.api.doubt import ABSENT, Doubt
 from muster_coordinator.api.gather import Gather
 from muster_coordinator.api.refused_batches import RefusedBatches, numbered
 from muster_coordinator.api.services import Services
@@ -108,9 +112,11 @@ class Produce:
                 return
             reply(self._answer(context, parts, results))
 
+        # Without acknowledgement nobody is told more than that the connection ends.
+        doubt = Doubt(self._services.surface, Code.NOT_LEADER_OR_FOLLOWER) if request.acks != 0 else None
         gather: Gather[ProduceResult] = Gather(len(parts), answered)
         for index, part in enumerate(parts):
-            self._in_order(context, part, deadline_ms, gather.part(index))
+            self._in_order(context, part, deadline_ms, doubt, gather.part(index))
 
     def _deadline_ms(self, request: Value) -> int:
         now_ms = self._services.surface.loop.monotonic_ms()
@@ -170,25 +176,53 @@ class Produce:
             code = Code.INVALID_TOPIC_EXCEPTION
         return part if code is Code.NONE else part._replace(code=code)
 
+    def _tell_absent(self, part: Part, doubt: Doubt, done: Callable[[ProduceResult], None]) -> None:
+        """When the image is known not to be late; the batch has to come again if the topic is there then."""
+
+        def told() -> None:
+            gone = self._lacks(part)
+            done(ProduceResult(doubt.answer(part.code) if gone else Code.NOT_LEADER_OR_FOLLOWER))
+
+        if not doubt.defers(part.code, told):
+            told()
+
+    def _lacks(self, part: Part) -> bool:
+        """The image lacks the topic or the partition now, too."""
+        image = self._services.surface.image()
+        if image is None:
+            return True
+        name = image.names_by_id.get(part.key) if isinstance(part.key, bytes) else part.key
+        topic = None if name is None else image.topics.get(name)
+        return topic is None or not 0 <= part.partition < len(topic.partitions)
+
     def _in_order(
-        self, context: RequestContext, part: Part, deadline_ms: int, done: Callable[[ProduceResult], None]
+        self,
+        context: RequestContext,
+        part: Part,
+        deadline_ms: int,
+        doubt: Doubt | None,
+        done: Callable[[ProduceResult], None],
     ) -> None:
         """Offer what does not stand behind a batch that has to come again."""
         batch = part.first.batch
         one = numbered(context.connection_id, part.key, part.partition, batch) if batch else None
-        if one is None:
-            self._offer(part, deadline_ms, done)
-            return
-        before = self._refused.before(one)
+        before = None if one is None else self._refused.before(one)
         if before is not None:
             done(ProduceResult(before, message="a batch before it has to come again first"))
             return
 
         def answered(result: ProduceResult) -> None:
-            self._refused.answered(one, result.code)
+            if one is not None:
+                self._refused.answered(one, result.code)
             done(result)
 
-        self._offer(part, deadline_ms, answered)
+        if doubt is None or part.code not in ABSENT:
+            self._offer(part, deadline_ms, answered)
+            return
+        if one is not None:
+            # Before anything that is pipelined behind it is judged.
+            self._refused.answered(one, Code.NOT_LEADER_OR_FOLLOWER)
+        self._tell_absent(part, doubt, done)
 
     def _offer(self, part: Part, deadline_ms: int, done: Callable[[ProduceResult], None]) -> None:
         if part.code is not Code.NONE:
@@ -237,4 +271,5 @@ class Produce:
         if image is None or part.topic is None:
             return None
         view = ClusterView(self._services.surface, image, context.listener)
-        return view.leader(part.topic.partitions[part.partition].group)
+        partition = view.partition(part.topic, part.partition)
+        return None if partition is None else view.leader(partition.group)

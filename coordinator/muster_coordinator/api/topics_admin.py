@@ -8,6 +8,7 @@ from typing import NamedTuple
 from muster_coordinator import limits
 from muster_coordinator.api.assignments import judge_replicas
 from muster_coordinator.api.authorize import Operation
+from muster_coordinator.api.doubt import Doubt
 from muster_coordinator.api.gather import Gather
 from muster_coordinator.api.leader_wait import Grown, LeaderWait, standing_of_grown
 from muster_coordinator.api.services import Services
@@ -55,23 +56,27 @@ class TopicsAdmin:
             doomed = [Doomed(name, EMPTY_ID) for name in request.topic_names]
         times = Counter(doomed)
         once = list(times)
-        image = self._services.surface.image()
+        doubt = Doubt(self._services.surface, Code.NOT_CONTROLLER)
 
         def answered(outcomes: list[Outcome]) -> None:
             reply({"responses": [_deleted(outcome) for outcome in outcomes]})
 
-        gather: Gather[Outcome] = Gather(len(once), answered)
-        for index, one in enumerate(once):
-            done = gather.part(index)
+        def doom(one: Doomed, done: Callable[[Outcome], None]) -> None:
             try:
                 if times[one] > 1:
                     raise ApiError(Code.INVALID_REQUEST, "the topic is named twice")
-                topic = self._judge_doomed(context, version, one, image)
+                topic = self._judge_doomed(context, version, one, self._services.surface.image())
             except ApiError as error:
-                done(Outcome(error.code, error.message, one.name, one.topic_id))
-                continue
+                if not doubt.defers(error.code, lambda: doom(one, done)):
+                    error = doubt.error(error)
+                    done(Outcome(error.code, error.message, one.name, one.topic_id))
+                return
             outcome = Outcome(Code.NONE, None, topic.name, topic.topic_id)
             self._submit(DeleteTopic(topic_id=topic.topic_id), request.timeout_ms, outcome, done)
+
+        gather: Gather[Outcome] = Gather(len(once), answered)
+        for index, one in enumerate(once):
+            doom(one, gather.part(index))
 
     def _judge_doomed(self, context: RequestContext, version: int, one: Doomed, image: ClusterImage | None) -> Topic:
         if (one.name is None) == (one.topic_id == EMPTY_ID):
@@ -102,8 +107,6 @@ class TopicsAdmin:
         """CreatePartitions v0-3."""
         times = Counter(topic.name for topic in request.topics)
         once = list({topic.name: topic for topic in request.topics}.values())
-        image = self._services.surface.image()
-
         surface = self._services.surface
         until_ms = surface.loop.monotonic_ms() + min(request.timeout_ms, limits.ADMIN_TIMEOUT_MS_MAX)
 
@@ -112,25 +115,35 @@ class TopicsAdmin:
             standing = standing_of_grown(surface, context.listener)
             LeaderWait(surface, grown, standing, until_ms, lambda late: reply(_partitions_created(outcomes, late)))
 
-        gather: Gather[Outcome] = Gather(len(once), decided)
-        for index, one in enumerate(once):
-            done = gather.part(index)
+        doubt = Doubt(surface, Code.NOT_CONTROLLER)
+
+        def grow(one: Value, done: Callable[[Outcome], None]) -> None:
             try:
                 if times[one.name] > 1:
                     raise ApiError(Code.INVALID_REQUEST, "the topic is named twice")
+                image = surface.image()
                 topic = self._existing(context, Operation.ALTER, one.name, image)
                 assert image is not None
                 self._judge_growth(topic, one, image)
             except ApiError as error:
-                done(Outcome(error.code, error.message, one.name))
-                continue
-            outcome = Outcome(Code.NONE, None, one.name)
-            if request.validate_only:
-                done(outcome)
-            else:
-                command = AddPartitions(topic_id=topic.topic_id, total=one.count)
-                grown = tuple(Grown(topic.topic_id, index) for index in range(len(topic.partitions), one.count))
-                self._submit(command, request.timeout_ms, outcome._replace(grown=grown), done)
+                if not doubt.defers(error.code, lambda: grow(one, done)):
+                    error = doubt.error(error)
+                    done(Outcome(error.code, error.message, one.name))
+                return
+            self._grow(topic, one, request, done)
+
+        gather: Gather[Outcome] = Gather(len(once), decided)
+        for index, one in enumerate(once):
+            grow(one, gather.part(index))
+
+    def _grow(self, topic: Topic, one: Value, request: Value, done: Callable[[Outcome], None]) -> None:
+        outcome = Outcome(Code.NONE, None, one.name)
+        if request.validate_only:
+            done(outcome)
+            return
+        command = AddPartitions(topic_id=topic.topic_id, total=one.count)
+        grown = tuple(Grown(topic.topic_id, index) for index in range(len(topic.partitions), one.count))
+        self._submit(command, request.timeout_ms, outcome._replace(grown=grown), done)
 
     @staticmethod
     def _judge_growth(topic: Topic, one: Value, image: ClusterImage) -> None:

@@ -2,13 +2,17 @@
 
 Problem: a topic is created through one replica, and the commit for it reaches another that has not applied the
 creation yet. "Unknown topic" would be a wrong answer, and Java's consumer takes it for final. Mechanism: ask the
-controller's leader for its read index, then wait until this replica has applied so far. Questions that come while one
-is on its way share the next one: what was committed before them may be after its index.
+controller's leader for its read index, then wait until this replica has applied so far. Requests that come while a
+question is on its way share the next one: what was committed before them may be after its index. Between two questions
+of a kind with a pace is a pause, whose requests share one as well, so that any number of clients that poll for a topic
+that does not exist cost the leader some tens of rounds a second. Each kind has its own questions and its own places.
 
-What it does not do: look for the leader or forward (see `controller_client`); decide who needs it (`api.commits`).
+What it does not do: look for the leader or forward (see `controller_client`); decide who needs it (`api.commits`,
+`api.doubt`); remember an answer, which would be old for the next request.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from muster_coordinator import limits
 from muster_coordinator.controller.commands import CommandResult
@@ -20,32 +24,55 @@ from muster_coordinator.replica.controller_group import ControllerGroup
 Call = Callable[[bool], None]
 
 
+class Kind(NamedTuple):
+    """Of requests that wait together."""
+
+    waiting_max: int
+    pace_ms: int
+    """At least so long between two questions."""
+
+
+COMMITS = Kind(limits.CURRENT_IMAGE_WAITING_MAX, 0)
+TOPICS = Kind(limits.CURRENT_TOPICS_WAITING_MAX, limits.CURRENT_TOPICS_PACE_MS)
+
+
 class CurrentImage:
     """See the module. `moved` is to be called whenever the controller's group has applied entries."""
 
-    def __init__(self, loop: Loop, client: ControllerClient, controller: ControllerGroup) -> None:
+    def __init__(self, loop: Loop, client: ControllerClient, controller: ControllerGroup, kind: Kind) -> None:
         self._loop = loop
         self._client = client
         self._controller = controller
+        self._kind = kind
         self._joining: list[Call] = []
         """They share the next question."""
         self._asked = False
+        """A question is on its way, or waits for the pace."""
+        self._next_ms = loop.monotonic_ms()
         self._behind: list[tuple[int, list[Call]]] = []
         """(index, calls): waiting to be applied here, in the order of the questions."""
         self._waiting = 0
 
     def wait(self, call: Call) -> None:
         """See `surface.Surface.when_image_current`."""
-        if self._waiting >= limits.CURRENT_IMAGE_WAITING_MAX:
+        if self._waiting >= self._kind.waiting_max:
             call(False)
             return
         self._waiting += 1
         self._joining.append(call)
-        if not self._asked:
+        self._ask_when_due()
+
+    def _ask_when_due(self) -> None:
+        if self._asked:
+            return
+        self._asked = True
+        if self._loop.monotonic_ms() >= self._next_ms:
             self._ask()
+        else:
+            self._loop.call_at(self._next_ms, self._ask)
 
     def _ask(self) -> None:
-        self._asked = True
+        self._next_ms = self._loop.monotonic_ms() + self._kind.pace_ms
         calls, self._joining = self._joining, []
         deadline_ms = self._loop.monotonic_ms() + limits.CURRENT_IMAGE_WAIT_MS
         self._client.read_index(deadline_ms=deadline_ms, done=lambda result: self._told(calls, deadline_ms, result))
@@ -60,8 +87,8 @@ class CurrentImage:
             row = (result.value, calls)
             self._behind.append(row)
             self._loop.call_at(deadline_ms, lambda: self._give_up(row))
-        if self._joining and not self._asked:
-            self._ask()
+        if self._joining:
+            self._ask_when_due()
 
     def moved(self) -> None:
         """Entries were applied here."""

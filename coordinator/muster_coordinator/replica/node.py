@@ -19,7 +19,7 @@ from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Rand, unnotice
 from muster_coordinator.replica import payloads
 from muster_coordinator.replica.bootstrap import Expectation, Formation, Fresh
 from muster_coordinator.replica.controller_client import ControllerClient
-from muster_coordinator.replica.current_image import CurrentImage
+from muster_coordinator.replica.current_image import COMMITS, TOPICS, CurrentImage
 from muster_coordinator.replica.disk_space import DiskSpace
 from muster_coordinator.replica.founding import Founding
 from muster_coordinator.replica.host import Host, check_trusted
@@ -57,6 +57,7 @@ class Node:
         """Set once the cluster is formed."""
         self._client: ControllerClient | None = None
         self._current: CurrentImage | None = None
+        self._current_topics: CurrentImage | None = None
         self._transfers: Transfers | None = None
         self._space: DiskSpace | None = None
         self.preferred: Preferred | None = None
@@ -116,8 +117,10 @@ class Node:
         )
         self.hosting = hosting
         self._client = ControllerClient(self.loop, self._net, self.broker, self.host.leaders, hosting.controller)
-        self._current = CurrentImage(self.loop, self._client, hosting.controller)
+        self._current = CurrentImage(self.loop, self._client, hosting.controller, COMMITS)
+        self._current_topics = CurrentImage(self.loop, self._client, hosting.controller, TOPICS)
         hosting.controller.watch(self._current.moved)
+        hosting.controller.watch(self._current_topics.moved)
         self._transfers = Transfers(self.loop, self._disk, self._net, self.host, hosting, self._notice)
         self.preferred = Preferred(self.loop, self.host, hosting, self.settings)
         hosting.start()
@@ -235,6 +238,12 @@ class Node:
             call(False)
         else:
             self._current.wait(call)
+
+    def when_topics_current(self, call: Callable[[bool], None]) -> None:
+        if self._current_topics is None:
+            call(False)
+        else:
+            self._current_topics.wait(call)
 
     def leadership(self, group: GroupNo) -> Leadership:
         return self.host.leaders.of(group)

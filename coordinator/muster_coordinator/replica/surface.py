@@ -113,7 +113,12 @@ class Surface(Protocol):
 
     def when_image_current(self, call: Callable[[bool], None]) -> None:
         """`call(True)` once the image here holds every change that was answered before this call; `call(False)` when
-        that cannot be shown within `limits.CURRENT_IMAGE_WAIT_MS`. For what a client may know before this replica."""
+        that cannot be shown within `limits.CURRENT_IMAGE_WAIT_MS`, or twice that when another question is on its way.
+        For commits, whose clients may know a topic before this replica does."""
+
+    def when_topics_current(self, call: Callable[[bool], None]) -> None:
+        """The same for all other requests. Their places and questions are other ones, so that clients that poll for
+        topics which do not exist do not keep commits waiting."""
 
     def leadership(self, group: GroupNo) -> Leadership: ...
     def group_status(self, group: GroupNo) -> GroupStatus | None:
