@@ -43,7 +43,7 @@ class Muster(Cluster):
 
     @override
     def stop(self) -> None:
-        self.cluster.stop()
+        self.cluster.close()
         shutil.rmtree(self.cluster.folder, ignore_errors=True)
 
     @override

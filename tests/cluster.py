@@ -8,7 +8,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,10 +17,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from muster_coordinator.cli.port_block import PortBlock
+
 START_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 30
-PORT_SPAN = 400
-"""Clients on P.., peers +100, probes +200, admin +300."""
 
 
 def wait_until(what: str, check: Callable[[], Any], seconds: float, every: float = 0.05) -> Any:
@@ -36,23 +35,15 @@ def wait_until(what: str, check: Callable[[], Any], seconds: float, every: float
         time.sleep(every)
 
 
+def port_block(replicas: int = 5) -> PortBlock:
+    """Ports for a cluster that no other test, worker or demo on this machine takes until it is closed."""
+    return PortBlock.take(replicas, first=11_000 + (os.getpid() * 7) % 300 * 60)
+
+
 def free_port_base(replicas: int = 5) -> int:
-    """A port P so that P..P+n and the same +100, +200, +300 are free; below the ephemeral range."""
-    start = 11_000 + (os.getpid() * 7) % 300 * 60
-    for base in range(start, 32_000 - PORT_SPAN, 10):
-        wanted = [base + lane + n for lane in (0, 100, 200, 300) for n in range(replicas)]
-        if all(_is_free(port) for port in wanted):
-            return base
-    raise AssertionError("no free port range")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True
+    """A port P so that P..P+n and the same +100, +200, +300 are free now; below the ephemeral range."""
+    with port_block(replicas) as found:
+        return found.base
 
 
 class MusterCluster:
@@ -65,7 +56,8 @@ class MusterCluster:
         self.replicas = replicas
         self.partitions = partitions
         self.settings = settings or {}
-        self.port = free_port_base()
+        self._block = port_block(replicas)
+        self.port = self._block.base
         self.output = folder.with_name(folder.name + ".log")
         self._supervisor: subprocess.Popen[bytes] | None = None
         self._restarted: dict[int, subprocess.Popen[bytes]] = {}
@@ -77,7 +69,14 @@ class MusterCluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
+        self.close()
+
+    def close(self) -> None:
+        """Stopped for good: its ports may be taken by others."""
+        try:
+            self.stop()
+        finally:
+            self._block.close()
 
     def start(self, *, fresh: bool = True) -> None:
         command = [sys.executable, "-m", "muster_coordinator.cli.main", "dev", "--data", str(self.folder)]

@@ -45,6 +45,9 @@ made or this replica has just started, and some clients believe "no leader" unti
 METADATA_ALL_TOPICS_WAIT_MS = 250
 """A list of all topics waits so long for the proof that none is missing. It has no place for a doubt, and is also how
 some clients find the brokers while the controller has no leader."""
+METADATA_NO_BROKER_WAIT_MS = 5_000
+"""An answer that can name no broker, while a cluster forms, waits this long. librdkafka drops such an answer, asks
+twice more, and then not again for minutes (rdkafka_metadata.c, "No brokers or topics in metadata: should retry")."""
 AUTO_CREATES_AT_ONCE_MAX = 100
 """Topics in the making here because a client asked for them (`auto.create.topics.enable`); more are made later."""
 PRODUCE_TIMEOUT_MS_MAX = 30_000

@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 from muster_coordinator import limits
 from muster_coordinator.api.authorize import Operation
+from muster_coordinator.api.leader_wait import LOOK_AGAIN_MS
 from muster_coordinator.wire.versions import Api
 
 from tests.api.fake_surface import CLUSTER_ID, FakeSurface, broker, topic
@@ -166,6 +167,33 @@ def test_the_wait_ends_with_the_election() -> None:
     surface.elect(101, 2, 9)
     (answer,) = client.receive()
     assert answer.topics[0].partitions[1].leader_id == 2
+
+
+@pytest.mark.parametrize("formed", [True, False])
+def test_an_answer_waits_for_a_broker_to_name(formed: bool) -> None:
+    """librdkafka asks three times for an answer that names brokers, and then waits for its next refresh."""
+    surface = FakeSurface()
+    surface.formed = formed
+    surface.dead.update(range(3))
+    client = KafkaClient(surface)
+    client.send(Api.METADATA, 9, topics=[])
+    surface.fake_loop.run(limits.METADATA_NO_BROKER_WAIT_MS - LOOK_AGAIN_MS)
+    assert client.receive() == []
+    surface.formed = True
+    surface.dead.clear()
+    surface.fake_loop.run(LOOK_AGAIN_MS)
+    (answer,) = client.receive()
+    assert (len(answer.brokers), answer.controller_id) == (3, 1)
+
+
+def test_a_replica_that_learns_of_no_broker_says_so_in_the_end() -> None:
+    surface = FakeSurface()
+    surface.dead.update(range(3))
+    client = KafkaClient(surface)
+    client.send(Api.METADATA, 9, topics=[])
+    surface.fake_loop.run(limits.METADATA_NO_BROKER_WAIT_MS)
+    (answer,) = client.receive()
+    assert (list(answer.brokers), answer.controller_id) == ([], -1)
 
 
 def test_one_election_of_two_does_not_end_the_wait() -> None:

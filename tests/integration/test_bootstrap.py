@@ -139,9 +139,7 @@ def test_another_number_of_offsets_partitions_is_refused_naming_both(tmp_path: P
 
 
 def test_a_stopped_cluster_comes_back_with_what_it_knew(tmp_path: Path) -> None:
-    cluster = MusterCluster(tmp_path / "again", partitions=10)
-    try:
-        cluster.start()
+    with MusterCluster(tmp_path / "again", partitions=10) as cluster:
         create_topic(cluster, "kept")
         _, host, port = find_coordinator(cluster.bootstrap, "group")
         with RawClient(host, port) as client:
@@ -153,5 +151,3 @@ def test_a_stopped_cluster_comes_back_with_what_it_knew(tmp_path: Path) -> None:
         _, host, port = find_coordinator(cluster.bootstrap, "group")
         with RawClient(host, port) as client:
             assert fetch(client, "group", "kept", [0]) == {0: (123, "before", NONE)}
-    finally:
-        cluster.stop()

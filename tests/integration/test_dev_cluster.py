@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from muster_coordinator import exits
+from muster_coordinator.cli.demo_cluster import DemoCluster
 
 from tests.cluster import MusterCluster, free_port_base, wait_until
 from tests.raw_client import Disconnected, RawClient
@@ -207,3 +208,11 @@ def test_a_disk_that_fails_ends_the_process_with_its_own_code(tmp_path: Path) ->
                 commit(client, "g", "t", {0: 2})
         reported = f"replica 0 ended with exit code {exits.STORAGE}"
         wait_until("the death is reported", lambda: reported in cluster.output.read_text(), 15)
+
+
+def test_two_demos_that_choose_their_ports_at_once_both_get_a_cluster(tmp_path: Path) -> None:
+    """Both have chosen before either has started a replica: one process, so that they would begin at the same base."""
+    one, other = DemoCluster(tmp_path / "one", 3), DemoCluster(tmp_path / "other", 3)
+    assert one.layout.port != other.layout.port
+    with one, other:
+        assert all(cluster.is_ready(replica) for cluster in (one, other) for replica in range(3))

@@ -142,8 +142,7 @@ def test_sigterm_drains_and_a_restart_leads_again(tmp_path: Path) -> None:
 
 
 def test_a_single_replica_stops_at_once(tmp_path: Path) -> None:
-    cluster = MusterCluster(tmp_path / "one", replicas=1)
-    cluster.start()
-    begun = time.monotonic()
-    assert cluster.stop() == 0
-    assert time.monotonic() - begun < 5
+    with MusterCluster(tmp_path / "one", replicas=1) as cluster:
+        begun = time.monotonic()
+        assert cluster.stop() == 0
+        assert time.monotonic() - begun < 5

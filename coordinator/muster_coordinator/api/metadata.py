@@ -131,7 +131,10 @@ class Metadata:
             asking.reply(answer.value)
             return
         surface = self._services.surface
-        wait_ms = limits.METADATA_NEW_PARTITION_WAIT_MS if answer.unborn else limits.METADATA_LEADERLESS_WAIT_MS
+        if not answer.value["brokers"]:
+            wait_ms = limits.METADATA_NO_BROKER_WAIT_MS
+        else:
+            wait_ms = limits.METADATA_NEW_PARTITION_WAIT_MS if answer.unborn else limits.METADATA_LEADERLESS_WAIT_MS
         LeaderWait(
             surface,
             answer.leaderless,
@@ -151,6 +154,9 @@ class Metadata:
             answer.value = {"error_code": 0, "brokers": (), "topics": codes, "cluster_id": None, "controller_id": -1}
             return answer
         view = ClusterView(self._services.surface, image, context.listener)
+        nodes = view.nodes()
+        if not nodes:
+            answer.leaderless.append(CONTROLLER_GROUP)  # registrations are on their way here
         asked = request.topics
         if asked is not None and version in _IDS and any(t.name is None or t.topic_id != EMPTY_ID for t in asked):
             topics = [_topic(Code.INVALID_REQUEST, t.name or "", t.topic_id) for t in asked]
@@ -158,7 +164,7 @@ class Metadata:
             return answer
         answer.value = {
             "error_code": 0,
-            "brokers": [{"node_id": n.node_id, "host": n.host, "port": n.port} for n in view.nodes()],
+            "brokers": [{"node_id": n.node_id, "host": n.host, "port": n.port} for n in nodes],
             "cluster_id": image.cluster_id,
             "controller_id": view.controller_id(),
             "topics": self._topics(asking, view, answer),

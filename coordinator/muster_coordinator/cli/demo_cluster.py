@@ -7,11 +7,9 @@
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -19,6 +17,7 @@ from typing import NamedTuple, Self
 from muster_coordinator.cli.admin_client import Json, get_json, read_token
 from muster_coordinator.cli.dev_layout import ADMIN_PORTS, HOST, DevLayout
 from muster_coordinator.cli.exits import CliError, Exit
+from muster_coordinator.cli.port_block import FIRST_BASE, STEP, PortBlock
 
 REPLICAS = 3
 START_TIMEOUT_S = 30.0
@@ -39,7 +38,8 @@ class DemoCluster:
     """Use as a context manager: started on entry, ended on exit whatever happened."""
 
     def __init__(self, folder: Path, offsets_partitions: int) -> None:
-        self.layout = DevLayout(folder, REPLICAS, _free_port_base(REPLICAS))
+        self._block = PortBlock.take(REPLICAS, first=FIRST_BASE + os.getpid() % 500 * STEP)
+        self.layout = DevLayout(folder, REPLICAS, self._block.base)
         self._offsets_partitions = offsets_partitions
         self._log = folder / "dev.log"
         self._supervisor: subprocess.Popen[bytes] | None = None
@@ -53,6 +53,14 @@ class DemoCluster:
         return self.layout.bootstrap
 
     def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def _start(self) -> None:
         layout = self.layout
         layout.folder.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", _MODULE, "dev", "--data", str(layout.folder), "--fresh"]
@@ -60,13 +68,8 @@ class DemoCluster:
         command += ["--partitions", str(self._offsets_partitions)]
         with self._log.open("wb") as log:
             self._supervisor = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
-        try:
-            self._wait_until_ready()
-        except BaseException:
-            self._stop()
-            raise
+        self._wait_until_ready()
         self._token = read_token(layout.token_file)
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._stop()
@@ -130,6 +133,12 @@ class DemoCluster:
 
     def _stop(self) -> None:
         """Ctrl-C for the supervisor, which also ends replicas started by hand; SIGKILL for what stays."""
+        try:
+            self._end_processes()
+        finally:
+            self._block.close()
+
+    def _end_processes(self) -> None:
         if self._supervisor is None:
             return
         if self._supervisor.poll() is None:
@@ -142,21 +151,3 @@ class DemoCluster:
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
         self._supervisor = None
-
-
-def _free_port_base(replicas: int) -> int:
-    """A port P with P, P+100, P+200, P+300 and the next ones free; below the range of outgoing connections."""
-    for base in range(19_000 + os.getpid() % 500 * 10, 32_000, 10):
-        if _all_free([port for n in range(replicas) for port in DevLayout(Path(), replicas, base).ports(n)]):
-            return base
-    raise CliError(Exit.REFUSED, "no free ports for the demo's cluster")
-
-
-def _all_free(ports: Sequence[int]) -> bool:
-    for port in ports:
-        with socket.socket() as probe:
-            try:
-                probe.bind((HOST, port))
-            except OSError:
-                return False
-    return True

@@ -24,6 +24,7 @@ TOPICS = {"flights": 6, "weather": 3}
 NAME = "demo"
 RATE_PER_S = 200
 STEP_SECONDS_MAX = 180
+LOG_CHARACTERS_SHOWN = 2_000
 SAMPLE_EVERY_S = 5.0
 SIMPLE = "gr üp:код/.."
 Say = Callable[[str], None]
@@ -202,5 +203,10 @@ def living(folder: Path, seconds: float, say: Say, partitions: int = 8) -> Itera
             life.begin()
             life.live(seconds)
             yield life
+        except BaseException:
+            said = cluster.output.read_text(errors="replace")[-LOG_CHARACTERS_SHOWN:]
+            ready = [cluster.probe(replica, "/readyz") for replica in range(cluster.replicas)]
+            say(f"/readyz: {ready}; the replicas said\n{said}")
+            raise
         finally:
             life.stop()

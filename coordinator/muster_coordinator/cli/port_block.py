@@ -1,0 +1,76 @@
+"""Ports for a local cluster that nobody else takes meanwhile: what the demo does before `muster dev` binds them.
+
+A block is the ports of a `DevLayout` at a base P that is a multiple of ten. Whoever wants it binds the ninth port
+behind each of its four ranges and holds them until the cluster has ended. Blocks that overlap share at least one of
+those, so of two demos that look at once, of whatever users, one goes on to the next base. The ports themselves are
+only looked at: a stranger may still take one before its replica binds it, and then the start fails in words.
+"""
+
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from muster_coordinator.cli.dev_layout import ADMIN_PORTS, HOST, PEER_PORTS, PROBE_PORTS, DevLayout
+from muster_coordinator.cli.exits import CliError, Exit
+
+FIRST_BASE: Final = 19_000
+END_BASE: Final = 32_000
+"""Below the range of outgoing connections."""
+STEP: Final = 10
+CLAIM: Final = STEP - 1
+
+
+class PortBlock:
+    """A block that is held until `close`; `base` is its first client port."""
+
+    def __init__(self, base: int, claims: list[socket.socket]) -> None:
+        self.base = base
+        self._claims = claims
+
+    @classmethod
+    def take(cls, replicas: int, *, first: int = FIRST_BASE) -> Self:
+        """The first block from `first` on that is free and not claimed. Raises CliError when there is none."""
+        assert replicas <= CLAIM
+        assert first % STEP == 0
+        for base in range(first, END_BASE, STEP):
+            claims = _bound(base + lane + CLAIM for lane in (0, PEER_PORTS, PROBE_PORTS, ADMIN_PORTS))
+            if claims is None:
+                continue
+            layout = DevLayout(Path(), replicas, base)
+            ports = _bound(port for replica in range(replicas) for port in layout.ports(replica))
+            if ports is not None:
+                _close(ports)
+                return cls(base, claims)
+            _close(claims)
+        raise CliError(Exit.REFUSED, "no free ports for a local cluster")
+
+    def close(self) -> None:
+        _close(self._claims)
+        self._claims = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+def _bound(ports: Iterable[int]) -> list[socket.socket] | None:
+    """A socket on each port, or None when one cannot be had."""
+    found: list[socket.socket] = []
+    for port in ports:
+        one = socket.socket()
+        found.append(one)
+        try:
+            one.bind((HOST, port))
+        except OSError:
+            _close(found)
+            return None
+    return found
+
+
+def _close(sockets: list[socket.socket]) -> None:
+    for one in sockets:
+        one.close()
