@@ -278,8 +278,8 @@ class FakeSurface:
         """Gets what waits for an answer to such a question."""
         self.producer = 4_000
         self.next_group = 1_000
-        voters = tuple(self.brokers)
-        self.statuses = {0: GroupStatus(CONTROLLER_GROUP, "follower", 2, BrokerId(1), 41, 41, 42, voters, {})}
+        self.voters = tuple(self.brokers)
+        self.statuses = {0: GroupStatus(CONTROLLER_GROUP, "follower", 2, BrokerId(1), 41, 41, 42, self.voters, {})}
         self.elected = True
         self.behind = False
         """Commands are taken and not seen in the image here."""
@@ -314,7 +314,7 @@ class FakeSurface:
         return ClusterImage(
             applied=9,
             cluster_id=CLUSTER_ID,
-            voters=tuple(self.brokers),
+            voters=self.voters,
             brokers=MappingProxyType(self.brokers),
             topics=Watched(self.topics, self.lookups.append),
             names_by_id={t.topic_id: t.name for t in self.topics.values()},

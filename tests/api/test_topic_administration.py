@@ -125,6 +125,15 @@ def test_configs_that_cannot_be_are_40_and_say_why(config: dict[str, Any]) -> No
     assert surface.commands == []
 
 
+def test_a_replication_factor_counts_voters_that_have_not_registered_here_yet() -> None:
+    """A replica that is ready may learn of the others' registrations a moment later."""
+    surface = FakeSurface()
+    del surface.brokers[0], surface.brokers[2]
+    answer = create(surface, wanted("new", replication_factor=3), validate_only=True)
+    assert code(answer.topics[0].error_code) == 0
+    assert refusal(surface, replication_factor=4) == 38
+
+
 @pytest.mark.parametrize(("factor", "expected"), [(0, 38), (-2, 38), (4, 38), (1, 0), (3, 0), (-1, 0)])
 def test_replication_factors(factor: int, expected: int) -> None:
     assert refusal(FakeSurface(), replication_factor=factor) == expected

@@ -8,7 +8,7 @@ from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
 
 from tests.replica.cluster import SimCluster, commit_request, fetch_request, fetched
-from tests.sim.loop import World
+from tests.sim.loop import Latency, World
 
 
 @pytest.mark.parametrize("replicas", [1, 3, 5])
@@ -22,6 +22,27 @@ def test_a_cluster_forms_and_commits(replicas: int) -> None:
     cluster.converge()
     ids = {node.image().cluster_id for node in cluster.nodes.values()}
     assert len(ids) == 1
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_replica_that_is_ready_names_itself(seed: int) -> None:
+    """Its registration may be acknowledged by the leader before it is applied here, on a slow disk for long: Metadata
+    then named no broker, which librdkafka's AdminClient did not get over in a minute."""
+    cluster = SimCluster(World(seed), partitions=1)
+    for broker in cluster.brokers:
+        cluster.start_one(broker)
+        cluster.loops[broker].default_latency = Latency(5_000, 60_000) if broker == seed % 3 else Latency()
+    waiting = set(cluster.brokers)
+
+    def one_more_is_ready() -> bool:
+        for broker in [b for b in waiting if not cluster.nodes[b].not_ready()]:
+            image = cluster.nodes[broker].image()
+            assert image is not None
+            assert broker in image.brokers
+            waiting.remove(broker)
+        return not waiting
+
+    cluster.world.run_until("all are ready", one_more_is_ready)
 
 
 @pytest.mark.parametrize("seed", range(5))

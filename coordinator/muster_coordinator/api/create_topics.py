@@ -100,10 +100,10 @@ class CreateTopics:
         self._judge_name(topic.name, image)
         configs = self._judge_configs(topic, image)
         _judge_assignments(topic, image)
-        if topic.replication_factor != _DEFAULT and not 1 <= topic.replication_factor <= len(image.brokers):
+        if topic.replication_factor != _DEFAULT and not 1 <= topic.replication_factor <= len(image.voters):
             raise ApiError(
                 Code.INVALID_REPLICATION_FACTOR,
-                f"replication factor {topic.replication_factor} with {len(image.brokers)} brokers",
+                f"replication factor {topic.replication_factor} with {len(image.voters)} brokers",
             )
         partitions = self._partitions(topic)
         if partitions < 1:

@@ -325,13 +325,16 @@ class Node:
             reasons.append(self.founding.formation.status)
         if self.host.leaders.of(CONTROLLER_GROUP).leader is None:
             reasons.append("no controller leader is known")
-        if self.image() is None:
+        image = self.image()
+        if image is None:
             reasons.append("the controller log is not applied yet")
         controller = self.host.groups.get(CONTROLLER_GROUP)
         if controller is not None and controller.trouble:
             reasons.append(f"the controller group has no state here: {controller.trouble}")
         if not self._registered:
             reasons.append(self._registration_error or "not registered yet")
+        elif image is not None and self.broker not in image.brokers:
+            reasons.append("its registration is not applied here yet")
         behind = 0 if self._caught_up else self.hosting.not_caught_up()
         if behind == 0:
             self._caught_up = True  # once since the start: a new topic's partitions make nobody unready
