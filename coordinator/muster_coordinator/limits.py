@@ -252,10 +252,16 @@ WAL_CARRY_BATCH_BYTES = 128 * KIB
 WAL_CARRY_PACE_MS = 50
 """Between two batches that take tails along. Where live tails fill nearly all of the WAL, carrying them frees little:
 without a pace it would go round and round, as fast as the disk and the loop can."""
-WAL_CARRY_LOOKS_MAX = 64
-"""Groups looked at for one batch."""
-WAL_ROOM_SPREAD_MS = 2_000
-"""A WAL that is nearly full lets writers have the room that is left over this time: it slows down and never stops."""
+WAL_CARRY_LOOKS_MAX = 256
+"""Groups looked at for one batch, a few microseconds each."""
+WAL_CARRY_GAIN_SHARE = 2
+"""At most this part of what the end of a file frees is written again for it; so much is set aside below the bound."""
+WAL_ROOM_SPREAD_MS = 500
+"""Writers get the room that is left in a WAL in no less than this time."""
+WAL_PARKED_MS_MAX = 1_000
+"""A batch waits so long for room in the WAL: as long as refused clients stay away, so that somebody always waits."""
+WAL_PARKED_BYTES_MAX = 8 * MIB
+"""Of all batches that wait so for one WAL."""
 WAL_READ_AHEAD_BYTES = 256 * KIB
 """One read of older entries: the loop waits for it, and the page cache usually has it."""
 SEGMENT_BYTES = 100 * MIB

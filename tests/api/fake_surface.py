@@ -108,6 +108,9 @@ class FakeLog:
         self.produced: list[tuple[bytes, Mapping[str, str], int]] = []
         self.produce_result: ProduceResult | None = ProduceResult(Code.NONE, 42, -1, 0)
         self.waiting: list[Callable[[ProduceResult], None]] = []
+        self.room: bool | None = True
+        """May batches be produced? None: they wait in `parked`."""
+        self.parked: list[Callable[[bool], None]] = []
         self.asked_offsets: list[int] = []
         self.offset_result = OffsetResult(Code.NONE, 7, -1, 3)
         self.reads = 0
@@ -164,6 +167,12 @@ class FakeLog:
     def watch(self, notify: Callable[[], None]) -> Callable[[], None]:
         self.watchers.append(notify)
         return lambda: self.watchers.remove(notify)
+
+    def when_room(self, size_bytes: int, go: Callable[[bool], None]) -> None:
+        if self.room is None:
+            self.parked.append(go)
+        else:
+            go(self.room)
 
     def produce(
         self, batch: bytes, *, configs: Mapping[str, str], deadline_ms: int, done: Callable[[ProduceResult], None]

@@ -162,3 +162,36 @@ def test_a_producer_that_pipelines_five_and_sends_again_never_leaves_a_gap(first
         done += next((at for at, code in enumerate(answers) if code is not Code.NONE), len(answers))
         sent += 1
         assert sent < 100
+
+
+def test_batches_that_wait_for_room_in_the_wal_are_judged_in_their_order_when_it_is_there() -> None:
+    line = Line()
+    line.log.room = None
+    for sequence in range(3):
+        line.client.send(0, 9, **request(idempotent(sequence)))
+    assert (line.judged(), len(line.log.parked)) == (0, 3)
+    for go in line.log.parked:
+        go(True)
+    assert [codes(answer)[0][2] for answer in line.client.receive()] == [Code.NONE] * 3
+    assert [batch for batch, *_ in line.log.produced] == [idempotent(n) for n in range(3)]
+
+
+def test_what_follows_a_batch_that_got_no_room_is_not_judged_without_it() -> None:
+    line = Line()
+    line.log.room = None
+    for sequence in range(3):
+        line.client.send(0, 9, **request(idempotent(sequence)))
+    first, second, third = line.log.parked
+    first(False)
+    second(True)
+    third(True)
+    assert [codes(answer)[0][2] for answer in line.client.receive()] == [Code.NOT_ENOUGH_REPLICAS] * 3
+    assert line.judged() == 0
+    line.log.room = True
+    assert [line.send(idempotent(n)) for n in range(3)] == [Code.NONE] * 3
+
+
+def test_a_partition_that_is_not_led_here_answers_at_once_however_full_the_wal_is() -> None:
+    line = Line()
+    line.log.room, line.log.code = None, Code.NOT_LEADER_OR_FOLLOWER
+    assert line.send(idempotent(0), Code.NOT_LEADER_OR_FOLLOWER) == Code.NOT_LEADER_OR_FOLLOWER

@@ -13,6 +13,7 @@ from muster_coordinator import limits
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import Command, CommandResult
 from muster_coordinator.controller.image import Endpoint
+from muster_coordinator.errors import Code
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.requests import (
     FetchedOffset,
@@ -29,6 +30,7 @@ from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.ports import Notice
 from muster_coordinator.replica.node import Node
 from muster_coordinator.replica.settings import NodeSettings
+from muster_coordinator.replica.surface import LocalLog
 
 from tests.sim.disk import SimDisk
 from tests.sim.loop import SimLoop, World, unexpected
@@ -202,6 +204,18 @@ class SimCluster:
         self.world.run_until(f"a result of {command}", lambda: results, ms)
         assert len(results) == 1
         return results[0]
+
+
+def produce_when_room(log: LocalLog, batch: bytes, deadline_ms: int, done: Callable[[Code], None]) -> None:
+    """As `api.produce` does."""
+
+    def go(admitted: bool) -> None:
+        if admitted:
+            log.produce(batch, configs={}, deadline_ms=deadline_ms, done=lambda result: done(result.code))
+        else:
+            done(Code.NOT_ENOUGH_REPLICAS)
+
+    log.when_room(len(batch), go)
 
 
 def commit_request(group: str, offset: int, topic: str = "t") -> OffsetCommit:

@@ -12,9 +12,8 @@ from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.records.batch import encode_batch
 from muster_coordinator.replica.hosting import OFFSETS_LANE, TOPICS_LANE
-from muster_coordinator.topics.machine import ProduceResult
 
-from tests.replica.cluster import SimCluster
+from tests.replica.cluster import SimCluster, produce_when_room
 from tests.sim.loop import World
 
 PARTITIONS = 100
@@ -32,6 +31,7 @@ class Writers:
         self.refused = 0
         self.tick_ms = 10
         self.per_tick = max(1, per_second * self.tick_ms // 1_000)
+        self.taken = 0
         self.value = bytes(batch_bytes)
         self.next = 0
         self.until_ms = 0
@@ -54,14 +54,15 @@ class Writers:
             log = self.cluster.nodes[0].local_log(group)
             assert log is not None
             batch = encode_batch([(None, self.value)], timestamp_ms=loop.wall_ms())
-            log.produce(batch, configs={}, deadline_ms=now_ms + 30_000, done=self._done)
+            produce_when_room(log, batch, now_ms + 30_000, self._done)
         loop.call_at(now_ms + self.tick_ms, self._tick)
 
-    def _done(self, result: ProduceResult) -> None:
-        if result.code is Code.NONE:
+    def _done(self, code: Code) -> None:
+        if code is Code.NONE:
             self.good_ms.append(self.cluster.loops[0].monotonic_ms())
+            self.taken += 1
         else:
-            assert result.code is Code.NOT_ENOUGH_REPLICAS
+            assert code is Code.NOT_ENOUGH_REPLICAS
             self.refused += 1
 
     def longest_silence_ms(self) -> int:
@@ -113,3 +114,43 @@ def test_who_was_slowed_by_a_nearly_full_wal_is_counted_for_the_metrics() -> Non
     assert topics.used_bytes + topics.room_bytes == limits.MIB
     assert topics.used_bytes >= limits.MIB // 2
     assert (offsets.slowed, offsets.carried_bytes) == (0, 0), "the other WAL is told apart"
+
+
+def test_at_the_benchmark_row_s_own_ratio_nobody_waits_long_and_what_is_carried_stays_below_the_bound() -> None:
+    """300 partitions, 64 MiB of WAL in files of 4 MiB, 5 MB/s: all sizes an eighth, the time as it is."""
+    wal_bytes = 8 * limits.MIB
+    cluster, groups = one_replica(300, wal_file_bytes=512 * limits.KIB, wal_bytes_max=wal_bytes)
+    writers = Writers(cluster, groups, batch_bytes=6_250, per_second=100)
+    lane = next(lane for lane in cluster.nodes[0].host.lanes if lane._name == TOPICS_LANE)
+    loop, used = cluster.loops[0], []
+
+    def look() -> None:
+        used.append(lane.wal.used_bytes())
+        loop.call_at(loop.monotonic_ms() + 20, look)
+
+    look()
+    writers.run(40)
+    assert lane.wal.deleted_files > 2 * 16, "it went round more than twice"
+    assert max(used) <= wal_bytes
+    assert writers.longest_silence_ms() <= SILENCE_MS_MAX // 2, (writers.longest_silence_ms(), writers.refused)
+    assert writers.taken >= 40 * 100 * 3 // 4, "slowed down no more than it must be"
+
+
+def test_a_wal_of_the_least_legal_size_goes_on_acknowledging() -> None:
+    """64 KiB files, 256 KiB in all, and each file begins with the state of fifty groups."""
+    cluster, groups = one_replica(50, wal_file_bytes=64 * limits.KIB, wal_bytes_max=256 * limits.KIB)
+    writers = Writers(cluster, groups, batch_bytes=1_000, per_second=100)
+    writers.run(20)
+    assert writers.longest_silence_ms() <= SILENCE_MS_MAX, (writers.longest_silence_ms(), writers.refused)
+
+
+def test_one_group_that_writes_everything_beside_one_that_wrote_once_fills_no_wal() -> None:
+    cluster, groups = one_replica(20)
+    once = Writers(cluster, groups[1:2], batch_bytes=1_000, per_second=100)
+    once.run(1)
+    writers = Writers(cluster, groups[:1], batch_bytes=4_000, per_second=100)
+    writers.run(20)
+    lane = next(lane for lane in cluster.nodes[0].host.lanes if lane._name == TOPICS_LANE)
+    assert lane.wal.deleted_files > 2 * 16
+    assert writers.longest_silence_ms() <= SILENCE_MS_MAX, (writers.longest_silence_ms(), writers.refused)
+    assert (writers.refused, writers.taken) == (0, 20 * 100)

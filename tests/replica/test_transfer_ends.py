@@ -17,7 +17,7 @@ from muster_coordinator.raft.progress import ProgressState
 from muster_coordinator.records.batch import encode_batch
 from muster_coordinator.replica import transfer_payload
 
-from tests.replica.cluster import SimCluster
+from tests.replica.cluster import SimCluster, produce_when_room
 from tests.replica.test_recovery import segment_bytes
 from tests.sim.disk import SimDisk
 from tests.sim.loop import World
@@ -56,9 +56,8 @@ class Writer:
             log = self.cluster.nodes[leader].local_log(self.group)
             self.asked += 1
             deadline_ms = clock.monotonic_ms() + 5_000
-            log.produce(
-                self.batch, configs={}, deadline_ms=deadline_ms, done=lambda result: self.codes.append(result.code)
-            )
+            assert log is not None
+            produce_when_room(log, self.batch, deadline_ms, self.codes.append)
 
     def many(self, count: int) -> None:
         """As fast as it goes."""

@@ -10,6 +10,7 @@ from tests.sim.disk import PowerLoss, SimDisk
 from tests.storage.wal_kit import FILE_BYTES, all_entries, commit, entries, open_wal, wal_files, writes
 
 SMALL, LARGE = 9, 8
+CROWDED_FILE_BYTES = 512 << 10
 
 
 def busy(wal, last, turns):
@@ -72,9 +73,11 @@ def test_a_large_tail_is_carried_only_when_no_checkpoint_can_free_it():
 def test_many_small_tails_are_carried_a_few_a_batch():
     disk = SimDisk()
     wal = open_wal(disk, files_max=16, file_bytes=1 << 16)
-    for group in range(100, 400):
-        commit(wal, writes(group, entries(1, 3, size=900)))
     last, most = 0, 0
+    for group in range(100, 400):
+        commit(wal, writes(group, entries(1, 3, size=300)))
+        last = busy(wal, last, 1)
+    assert wal.carried_bytes == 0
     while not gone(disk):
         before = wal.carried_bytes
         commit(wal, writes(1, entries(last + 1, last + 5, size=200), checkpoint=(last, 1) if last else None))
@@ -215,3 +218,109 @@ def test_a_power_loss_at_every_effect_of_carrying_loses_no_tail_and_no_vote():
         assert found.groups()[SMALL].hard_state == HardState(2, 1, 0)
         assert all_entries(found, LARGE) == list(entries(1, 8, size=200)), stop
         assert found.groups()[1].last_index >= done, stop
+
+
+def idle_jobs(wal, most=2_000):
+    """What the WAL does on its own, without anybody writing; how many jobs that were."""
+    done = looks = 0
+    while looks < 4 and done < most:
+        job = wal.take_job()
+        if job is None:
+            looks += 1  # perhaps it is still counting
+            continue
+        job()
+        wal.job_done()
+        done, looks = done + 1, 0
+    return done
+
+
+@pytest.fixture
+def crowded():
+    """300 groups of 200 KB in all files of a WAL of 16 files of 4 MiB, each an eighth of that: pressed."""
+    disk = SimDisk()
+    wal = open_wal(disk, file_bytes=CROWDED_FILE_BYTES, files_max=16, cache_bytes_max=0)
+    for index in range(1, 5):
+        for group in range(100, 400):
+            commit(wal, writes(group, entries(index, index + 1, size=6_250)))
+    assert wal.pressed()
+    return wal
+
+
+def test_tails_that_free_less_than_they_cost_are_not_carried_beyond_the_bound(crowded):
+    before = crowded.used_bytes()
+    assert idle_jobs(crowded) < 2_000, "it comes to an end"
+    assert crowded.used_bytes() <= min(16 * CROWDED_FILE_BYTES, before + CROWDED_FILE_BYTES * 5 // 8)
+
+
+def test_when_checkpoints_have_freed_the_largest_tails_the_rest_is_carried(crowded):
+    idle_jobs(crowded)
+    for group in range(100, 392):
+        commit(crowded, writes(group, checkpoint=(4, 1)))
+        idle_jobs(crowded)
+        assert crowded.used_bytes() <= 16 * CROWDED_FILE_BYTES
+    assert not crowded.pressed()
+    assert crowded.deleted_files > 0
+    for group in range(392, 400):
+        assert all_entries(crowded, group) == list(entries(1, 5, size=6_250))
+
+
+def test_a_tail_that_does_not_read_back_is_told_once_and_left_for_a_checkpoint():
+    disk = SimDisk()
+    wal = open_wal(disk, files_max=6, cache_bytes_max=0)
+    commit(wal, writes(SMALL, entries(1, 4)))
+    disk.damage("wal/offsets/0000000000000001.wal", (wal._logs[SMALL].place_at(2) & 0xFFFFFFFF) + 34, b"\xee")
+    last = busy(wal, 0, 40)
+    assert [(group, "entry 2" in str(error)) for group, error in wal.take_damage()] == [(SMALL, True)]
+    carried = wal.carried_bytes
+    last = busy(wal, last, 10)
+    assert (wal.take_damage(), wal.carried_bytes, gone(disk)) == ([], carried, False)
+    assert wal.pinning() == (SMALL,), "however little it is: nobody else can free it"
+    busy(wal, last, 0)
+    commit(wal, writes(SMALL, checkpoint=(3, 1)))
+    busy(wal, last, 2)
+    assert gone(disk)
+
+
+def test_tails_that_must_be_carried_are_carried_whatever_they_cost():
+    """None of them can have a checkpoint, and together they are more than the file that they keep."""
+    disk = SimDisk()
+    wal = open_wal(disk, files_max=12)
+    tails = {group: entries(1, 7, size=200) for group in range(20, 30)}
+    for group, tail in tails.items():
+        commit(wal, writes(group, tail))
+        wal.carry(group)
+    last = 0
+    while not gone(disk):
+        last = busy(wal, last, 1)
+        assert wal.used_bytes() <= 12 * FILE_BYTES
+    disk.restart()
+    found = open_wal(disk)
+    assert {group: all_entries(found, group) for group in tails} == {group: list(tail) for group, tail in tails.items()}
+
+
+def test_tails_that_must_be_carried_do_not_go_round_and_round_when_they_fill_the_wal():
+    disk = SimDisk()
+    wal = open_wal(disk, files_max=12)
+    for group in range(20, 52):
+        commit(wal, writes(group, entries(1, 7, size=200)))
+        wal.carry(group)
+    assert wal.pressed()
+    assert idle_jobs(wal, 200) == 0
+    assert wal.carried_bytes == 0
+
+
+def test_small_tails_that_one_file_cannot_pay_for_are_left_to_checkpoints():
+    disk = SimDisk()
+    wal = open_wal(disk, files_max=8, file_bytes=64 << 10)
+    for group in range(100, 400):
+        commit(wal, writes(group, entries(1, 2, size=150)))
+    last = busy(wal, 0, 310)
+    assert wal.carried_bytes == 0
+    paid = ((64 << 10) // 2 - 100) // (150 + 40)
+    in_first = sum(wal.files_before(group) == 0 for group in range(100, 400))
+    assert in_first > paid + 50
+    assert len(wal.pinning(128 << 10)) == in_first - paid
+    busy(wal, last, 100)
+    assert wal.carried_bytes == paid * 190
+    assert len(wal.pinning(128 << 10)) == in_first - paid, "what was carried for the file counts"
+    assert not gone(disk)

@@ -2,7 +2,8 @@
 
 Every error concerns one partition; partitions stand alone. acks=1 is served as acks=all (decision 4), acks=0 gets no
 answer and any error closes the connection. Batches are stored as received: only the frame of the first batch is
-looked at here. What is pipelined behind a batch that has to come again gets its answer (`refused_batches`).
+looked at here. What is pipelined behind a batch that has to come again gets its answer (`refused_batches`). While the
+WAL is short of room, batches wait for it before all that depends on their order.
 
 That a topic is not there is said once the image is known not to be late (`doubt`), else 6. It is 6 also when the topic
 is there by then: what was pipelined behind the batch may have been judged meanwhile, and order would be lost.
@@ -22,6 +23,7 @@ from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.image import ClusterImage, Topic
 from muster_coordinator.errors import Code
+from muster_coordinator.replica.surface import LocalLog
 from muster_coordinator.topics.machine import ProduceResult
 from muster_coordinator.wire.connection import CLOSE, NO_ANSWER, Exchange
 from muster_coordinator.wire.schema import Value
@@ -116,7 +118,7 @@ class Produce:
         doubt = Doubt(self._services.surface, Code.NOT_LEADER_OR_FOLLOWER) if request.acks != 0 else None
         gather: Gather[ProduceResult] = Gather(len(parts), answered)
         for index, part in enumerate(parts):
-            self._in_order(context, part, deadline_ms, doubt, gather.part(index))
+            self._when_room(context, part, deadline_ms, doubt, gather.part(index))
 
     def _deadline_ms(self, request: Value) -> int:
         now_ms = self._services.surface.loop.monotonic_ms()
@@ -195,6 +197,30 @@ class Produce:
         topic = None if name is None else image.topics.get(name)
         return topic is None or not 0 <= part.partition < len(topic.partitions)
 
+    def _when_room(
+        self,
+        context: RequestContext,
+        part: Part,
+        deadline_ms: int,
+        doubt: Doubt | None,
+        done: Callable[[ProduceResult], None],
+    ) -> None:
+        """Go on as soon as the WAL has room, behind those that wait for that; without any: certainly not appended."""
+
+        def go(admitted: bool) -> None:
+            present = part if admitted else part._replace(code=Code.NOT_ENOUGH_REPLICAS)
+            self._in_order(context, present, deadline_ms, doubt, done)
+
+        log = self._log(part) if part.code is Code.NONE and part.first.batch else None
+        if log is None or log.serving(-1) is not Code.NONE:
+            go(True)
+        else:
+            log.when_room(len(part.first.batch), go)
+
+    def _log(self, part: Part) -> LocalLog | None:
+        assert part.topic is not None
+        return self._services.surface.local_log(part.topic.partitions[part.partition].group)
+
     def _in_order(
         self,
         context: RequestContext,
@@ -232,7 +258,7 @@ class Produce:
             done(ProduceResult(part.first.code, message=part.first.message))
             return
         assert part.topic is not None
-        log = self._services.surface.local_log(part.topic.partitions[part.partition].group)
+        log = self._log(part)
         if log is None:
             done(ProduceResult(Code.NOT_LEADER_OR_FOLLOWER))
             return

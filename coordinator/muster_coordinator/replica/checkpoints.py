@@ -15,6 +15,7 @@ anywhere leaves the older checkpoint in force. Groups in which nothing was appli
 
 from collections import deque
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Protocol
 
 from muster_coordinator import limits
@@ -189,23 +190,28 @@ class Checkpoints:
         self._pump_later()
 
     def _find_pinned(self, now_ms: int) -> list[_Tracked]:
-        """Groups that keep old WAL files, those first whose checkpoint frees most. What no checkpoint can free is
-        carried by the WAL."""
-        pinned = []
+        """Groups that keep old WAL files: those of the oldest first, since only all of its keepers together free it,
+        and of these the largest, since the WAL carries the rest. So it does with what no checkpoint can free."""
+        pinned: list[tuple[int, float, _Tracked]] = []
         for lane, rate in zip(self._host.lanes, self._rates, strict=True):
             round_ms = limits.CHECKPOINT_PACE_MS * len(self._active)
+            keepers = 0
             for number in lane.wal.pinning(rate.grown(now_ms, lane.wal.written_bytes, round_ms)):
+                before = lane.wal.files_before(number)
+                keepers += not before
                 tracked = self._tracked.get(number)
                 if tracked is None or tracked.group.applied <= tracked.group.core.log.checkpoint[0]:
                     lane.wal.carry(number)
                 elif not tracked.busy:
                     self._active[number] = tracked
-                    pinned.append(tracked)
+                    pinned.append((before, -_freed_bytes(tracked), tracked))
+            lane.admission.expect(keepers * limits.CHECKPOINT_PACE_MS)
             if lane.wal.pressed():
                 self._host.want_turn()  # it carries, and lets go of files, also when nobody may write
-        pinned.sort(key=_freed_bytes, reverse=True)
-        self._pinned = {tracked.group.number for tracked in pinned}
-        return pinned
+        pinned.sort(key=itemgetter(0, 1))
+        ordered = [tracked for *_, tracked in pinned]
+        self._pinned = {tracked.group.number for tracked in ordered}
+        return ordered
 
     def _pump_later(self) -> None:
         """The next one that waits begins when it may."""

@@ -9,7 +9,7 @@ Promises leave when their batch is durable. Nothing here knows what an entry mea
 from collections.abc import Callable, Sequence
 
 from muster_coordinator import limits
-from muster_coordinator.errors import WireError
+from muster_coordinator.errors import Corruption, WireError
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.links import lanes
 from muster_coordinator.ports import Loop, PeerNet
@@ -72,6 +72,8 @@ class Host:
         """Told in which group something was applied (for checkpoints)."""
         self.stopped: Callable[[RaftGroup, Entry, Exception], None] = _fail
         """Told which entry of which group cannot be applied."""
+        self.unreadable: Callable[[GroupNo, Corruption], None] = _pass_over
+        """Told once of each group of which the WAL cannot write an entry again, because it does not read back."""
         self.turns = 0
         self.longest_turn_ms = 0
         self.refused_busy = 0
@@ -84,10 +86,14 @@ class Host:
             release=self._release,
             turn_wanted=self.want_turn,
             shortened=self._shortened,
+            unreadable=self._unreadable,
             fatal=self.fatal,
         )
         self.lanes.append(lane)
         return lane
+
+    def _unreadable(self, group: GroupNo, error: Corruption) -> None:
+        self.unreadable(group, error)
 
     def _shortened(self, lane: WalLane) -> None:
         """A WAL file is gone, which happens once in tens of megabytes: cores forget what it held. O(groups)."""
@@ -339,6 +345,10 @@ def check_trusted(trusted: bool, peer: BrokerId) -> None:
 
 def _ignore(group: RaftGroup) -> None:
     """Until checkpoints are set up."""
+
+
+def _pass_over(group: GroupNo, error: Corruption) -> None:
+    """Whoever needs the entry meets the damage too."""
 
 
 def _fail(group: RaftGroup, entry: Entry, error: Exception) -> None:

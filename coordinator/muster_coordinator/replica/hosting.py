@@ -49,6 +49,7 @@ BORN_FILE = "born"
 _BORN_MAGIC = 0x4D55_424E
 """Written once both WALs exist: from then on a missing WAL is a loss, and no beginning."""
 CANNOT_APPLY = "a Raft group stopped at an entry that it cannot apply"
+WAL_UNREADABLE = "an entry in an old WAL file does not read back: the file stays until a checkpoint covers the entry"
 LOGGED_ENTRY_BYTES_MAX = 512
 WITHOUT_STATE = (
     "a group has no state here: it votes, but cannot lead until another replica has given it one; if none can, restore "
@@ -140,6 +141,7 @@ class Hosting:
             store_file(self._disk, BORN_FILE, _BORN_MAGIC, b"")
         self._offsets_lane, self._topics_lane = lanes
         self._host.stopped = self._stopped
+        self._host.unreadable = self._unreadable
         self.checkpoints = Checkpoints(self._loop, self._disk, self._host, self._settings)
         self._maker = GroupMaker(self._disk, self._rand, self._host, self._settings)
         self.making = TopicMaking(
@@ -438,6 +440,10 @@ class Hosting:
             self._notice(STATE_AGAIN, {"group": group.number}, None)
         group.installed(meta.index, meta.term)
         self.troubled.pop(group.number, None)
+
+    def _unreadable(self, number: GroupNo, error: Corruption) -> None:
+        """A checkpoint of the group frees the entry, unless it is not applied yet."""
+        self._notice(WAL_UNREADABLE, {"group": number, "damage": str(error)}, None)
 
     def _stopped(self, group: RaftGroup, entry: Entry, error: Exception) -> None:
         """An entry of this group cannot be applied here: its state may hold half of it."""

@@ -263,7 +263,7 @@ class RaftGroup:
     def propose(self, kind: EntryKind, data: bytes, token: object) -> Refused | None:
         """Append one entry in the present term. None: exactly one of `Machine.proposal_applied`/`_lost` follows."""
         size = len(data) + limits.RAFT_ENTRY_OVERHEAD_BYTES
-        if not self.lane.admits(size) or not self._host.admits(size, makes_room=kind == EntryKind.COMMAND):
+        if not self.lane.admission.admits(size) or not self._host.admits(size, makes_room=kind == EntryKind.COMMAND):
             return Refused.BUSY
         index = self.core.propose(self._host.now_ms(), ((kind, data),), self.ready_term)
         if isinstance(index, Refused):

@@ -5,22 +5,19 @@ While a job runs the next turns' writes accumulate, so the batch size follows th
 batch that the same group is in, because they may rest on it. An error of the job is fatal to the process: dirty pages
 may be gone (raft.md rule 30).
 
-Writers are slowed down before they have to stop: of a nearly full WAL they get a share of the room that is left, window
-after window, so it lasts until old files could go. Who is refused tries again, as after any "busy".
+Who may write into it, and when, is `wal_admission`'s business.
 """
 
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from muster_coordinator import limits
-from muster_coordinator.errors import StorageFailed
+from muster_coordinator.errors import Corruption, StorageFailed
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.ports import Loop
 from muster_coordinator.raft.messages import Message, Ready
+from muster_coordinator.replica.wal_admission import Admission
 from muster_coordinator.storage.contract import GroupWrites, WalStore
-
-WINDOW_MS = 50
-"""Whoever waits for the room of a pressed WAL waits for the next window: no longer pause, while there is any room."""
 
 
 class Batch:
@@ -72,6 +69,7 @@ class WalLane:
         release: Callable[[WalGroup, tuple[Message, ...]], None],
         turn_wanted: Callable[[], None],
         shortened: Callable[["WalLane"], None],
+        unreadable: Callable[[GroupNo, Corruption], None],
         fatal: Callable[[BaseException], None],
     ) -> None:
         self._loop = loop
@@ -80,6 +78,7 @@ class WalLane:
         self._release = release
         self._turn_wanted = turn_wanted
         self._shortened = shortened
+        self._unreadable = unreadable
         self._fatal = fatal
         self._deleted_seen = wal.deleted_files
         self._staging = Batch()
@@ -87,10 +86,7 @@ class WalLane:
         self._in_flight: Batch | None = None
         self._began_ms = 0
         self._carried_ms = 0
-        self._window_ms = 0
-        self._window_bytes = 0
-        self.slowed = 0
-        """Proposals that were told to try again because the WAL was nearly full."""
+        self.admission = Admission(loop, wal)
         self.batches = 0
         self.busy_ms = 0
         self.longest_ms = 0
@@ -130,35 +126,19 @@ class WalLane:
         else:
             done()
 
-    def admits(self, size_bytes: int) -> bool:
-        """May a proposal of so many bytes be made now? The first of a window always, while the WAL is not full."""
-        wal = self.wal
-        if not wal.pressed():
-            return True
-        admitted = False
-        if not wal.full():
-            now_ms = self._loop.monotonic_ms()
-            first = now_ms - self._window_ms >= WINDOW_MS
-            if first:
-                self._window_ms = now_ms
-                self._window_bytes = wal.room_bytes() * WINDOW_MS // limits.WAL_ROOM_SPREAD_MS
-            admitted = first or size_bytes <= self._window_bytes
-        if admitted:
-            self._window_bytes -= size_bytes
-        else:
-            self.slowed += 1
-        return admitted
-
     def start(self) -> None:
         """Hand what is staged, or is to be carried, to the WAL thread, unless it is at work."""
         if self._in_flight is not None or not (self._dirty or self.wal.pressed()):
             return
-        now_ms, carried_bytes = self._loop.monotonic_ms(), self.wal.carried_bytes
-        job = self.wal.take_job(carry=now_ms - self._carried_ms >= limits.WAL_CARRY_PACE_MS)
+        now_ms = self._loop.monotonic_ms()
+        carry = now_ms - self._carried_ms >= limits.WAL_CARRY_PACE_MS
+        if carry:
+            self._carried_ms = now_ms
+        job = self.wal.take_job(carry=carry)
+        for group, error in self.wal.take_damage():
+            self._unreadable(group, error)
         if job is None:
             return
-        if self.wal.carried_bytes != carried_bytes:
-            self._carried_ms = now_ms
         if self.wal.deleted_files != self._deleted_seen:
             self._deleted_seen = self.wal.deleted_files
             self._shortened(self)
@@ -174,7 +154,7 @@ class WalLane:
     def status(self) -> WalStatus:
         """For metrics."""
         wal = self.wal
-        return WalStatus(self._name, wal.used_bytes(), wal.room_bytes(), wal.carried_bytes, self.slowed)
+        return WalStatus(self._name, wal.used_bytes(), wal.room_bytes(), wal.carried_bytes, self.admission.slowed)
 
     def stuck_ms(self, now_ms: int) -> int:
         """How long the job in flight has been running; 0 without one."""

@@ -12,6 +12,7 @@ Who calls what: `append`/`read` style calls run on the loop against the page cac
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from muster_coordinator.errors import Corruption
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.raft.messages import Entry, HardState
 
@@ -108,13 +109,30 @@ class WalStore(Protocol):
         checkpoint them."""
         ...
 
+    def files_before(self, group: GroupNo) -> int:
+        """How many files could go without the group's checkpoint: 0 says that it keeps the oldest one."""
+        ...
+
+    def take_damage(self) -> list[tuple[GroupNo, Corruption]]:
+        """Tails that cannot be written again because an entry does not read back; each is told once."""
+        ...
+
     def carry(self, group: GroupNo) -> None:
         """No checkpoint can free more of the group: write its live entries again."""
 
+    def crowded(self) -> bool:
+        """Half full or more: how much may be written depends on when files can go."""
+        ...
+
+    @property
+    def reserve_bytes(self) -> int:
+        """Of the room: set aside for carrying what keeps the oldest file."""
+        ...
+
     def pressed(self) -> bool:
-        """Nearly at the bound: writers are slowed down."""
+        """Nearly at the bound: tails are carried without waiting for other writes."""
         ...
 
     def full(self) -> bool:
-        """At the bound: proposals are Dropped(busy) until files could be deleted."""
+        """At the bound."""
         ...

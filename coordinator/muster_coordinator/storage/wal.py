@@ -17,6 +17,7 @@ from muster_coordinator.ids import GroupNo
 from muster_coordinator.limits import (
     LOG_CACHE_BYTES_MAX,
     WAL_BYTES_MAX,
+    WAL_CARRY_GAIN_SHARE,
     WAL_FILE_BYTES,
     WAL_READ_AHEAD_BYTES,
     WAL_TRAILING_FILES,
@@ -72,7 +73,7 @@ class Wal:
         self._file_bytes, self._bytes_max, cache_bytes_max = sizes
         self._spare = spare
         self._cache = EntryCache(cache_bytes_max)
-        self._carrier = Carrier(self._file_bytes)
+        self._carrier = Carrier(self._file_bytes, self._bytes_max)
         self._logs: dict[GroupNo, GroupLog] = {}
         self._recovered: dict[GroupNo, RecoveredGroup] = {}
         self._files: list[LiveFile] = []
@@ -91,9 +92,10 @@ class Wal:
         self._deletable_seen = True
         """False after a checkpoint or a new file: old files may have become deletable."""
         self._pinned: tuple[GroupNo, ...] = ()
-        self._pinned_at = (-1, -1)
+        self._pinned_at = (-1, -1, -1)
         self._checkpoints = 0
         self._deleted_files = 0
+        self._damage: list[tuple[GroupNo, Corruption]] = []
 
     @classmethod
     def open(
@@ -298,15 +300,24 @@ class Wal:
         return self._carrier.carried_bytes
 
     def pressed(self) -> bool:
-        """Nearly at the bound: writers are slowed down, and tails are carried without waiting for other writes."""
-        return self.used_bytes() >= self._bytes_max * 7 // 8
+        """Nearly at the bound: tails are carried without waiting for other writes."""
+        return self.used_bytes() >= self._bytes_max - max(self._bytes_max // 8, self._file_bytes)
+
+    def crowded(self) -> bool:
+        """Half full or more: how much may be written depends on when files can go."""
+        return self.used_bytes() >= self._bytes_max // 2
 
     def room_bytes(self) -> int:
         """Left below the bound."""
         return max(0, self._bytes_max - self.used_bytes())
 
+    @property
+    def reserve_bytes(self) -> int:
+        """Of the room: set aside for carrying what keeps the oldest file."""
+        return self._file_bytes // WAL_CARRY_GAIN_SHARE
+
     def full(self) -> bool:
-        """At the bound: proposals are Dropped(busy) until files could be deleted."""
+        """At the bound."""
         return self.used_bytes() >= self._bytes_max
 
     def pinning(self, lead_bytes: int = 0) -> tuple[GroupNo, ...]:
@@ -316,15 +327,30 @@ class Wal:
         if horizon <= self._bases[self._files[0].sequence]:
             return ()
         # Looking at every group is worth it only when something moved.
-        state = (horizon * 16 // self._file_bytes, self._checkpoints)
+        state = (horizon * 16 // self._file_bytes, self._checkpoints, self._carrier.spent_bytes)
         if state != self._pinned_at:
             self._pinned_at = state
-            self._pinned = tuple(
-                log.group
+            keepers = {
+                log: log.place_at(log.live_from) >> 32
                 for log in self._logs.values()
-                if self._needed_from(log) < horizon and not self._carrier.negligible(log)
-            )
+                if self._needed_from(log) < horizon
+            }
+            carried = self._carrier.negligible(keepers, self._bytes_of)
+            self._pinned = tuple(log.group for log in keepers if log.group not in carried)
         return self._pinned
+
+    def files_before(self, group: GroupNo) -> int:
+        """How many files could go without the group's checkpoint: 0 says that it keeps the oldest one."""
+        log = self._logs.get(group)
+        if log is None or log.live_from > log.last or log.place_at(log.live_from) == UNPLACED:
+            return len(self._files)
+        return (log.place_at(log.live_from) >> 32) - self._files[0].sequence
+
+    def take_damage(self) -> list[tuple[GroupNo, Corruption]]:
+        """Tails that could not be carried because an entry does not read back; each is told once. They stay where they
+        are, until a checkpoint frees them."""
+        taken, self._damage = self._damage, []
+        return taken
 
     def carry(self, group: GroupNo) -> None:
         """No checkpoint can free more of the group (nothing of it commits): carry what is live of it, up to half a
@@ -336,6 +362,10 @@ class Wal:
     def _end(self) -> int:
         sequence = self._files[-1].sequence if self._job_file is None else self._job_file.sequence
         return self._bases[sequence] + self._position
+
+    def _bytes_of(self, sequence: int) -> int:
+        """Of one file."""
+        return self._bases.get(sequence + 1, self._end()) - self._bases[sequence]
 
     def _needed_from(self, log: GroupLog) -> int:
         """Bytes over all time at which the group's oldest entry without checkpoint lies."""
@@ -379,7 +409,13 @@ class Wal:
         """What is carried by the next batch: nothing before three quarters of the bound are used."""
         if self.used_bytes() < self._bytes_max * 3 // 4 or len(self._files) <= 1 + WAL_TRAILING_FILES:
             return []
-        chosen = self._carrier.choose(self._logs, self._files[0].sequence)
+        oldest = self._files[0].sequence
+        chosen = self._carrier.choose(
+            self._logs,
+            oldest,
+            gain_bytes=self._bytes_of(oldest),
+            room_bytes=self._bytes_max - self.used_bytes(),
+        )
         if not chosen:
             return []
         begins: dict[GroupNo, int] = {}
@@ -392,8 +428,9 @@ class Wal:
                 continue  # entries of this batch follow ones that it supersedes as well: behind the copy, a gap
             try:
                 tails.append((tail, self._read_all(tail)))
-            except Corruption:
-                continue  # it stays where it is, and is told of by whoever needs it
+            except Corruption as error:
+                if self._carrier.unreadable(tail.log.group):
+                    self._damage.append((tail.log.group, error))
         return tails
 
     def _read_all(self, tail: Tail) -> list[Entry]:
@@ -410,7 +447,7 @@ class Wal:
             for term, index, kind, data in entries:
                 places.append(place_of(sequence, writer.add(ENTRY, log.group, index, term, data, kind)))
             self._job_moves.append((log, tail.first, log.places[at : at + len(entries)], places))
-            self._carrier.carried_bytes += tail.size
+            self._carrier.carried(tail)
 
     def _write_staged(
         self, writer: BatchWriter, staged: list[_Staged], sequence: int
