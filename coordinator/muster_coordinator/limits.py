@@ -137,6 +137,8 @@ PAUSE_SUSPECTED_MS = 1_000
 """A session that is found over this late was probably not heard: its member gets a new one (reliability.md G14)."""
 CLOCK_JUMP_SUSPECTED_MS = 60_000
 """Wall against monotonic clock between two expiry sweeps; beyond it the sweep is left out (reliability.md O11)."""
+OFFSET_FETCH_IMAGES_MAX = 4
+"""Tries of one OffsetFetch while topics come and go under it, each by a younger image."""
 UNPACKED_OFFSETS_MAX = 5_000
 """Of one shard: above it, groups that nobody touches are packed again (decision 20)."""
 OFFSETS_PRODUCERS_MAX = 10_000

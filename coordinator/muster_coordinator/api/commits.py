@@ -1,39 +1,33 @@
-"""OffsetCommit, OffsetFetch, OffsetDelete: topics are checked here, groups and offsets by the shard (protocol.md 4.1).
+"""OffsetCommit, OffsetDelete: topics are checked here, groups and offsets by the shard (protocol.md 4.1).
 
 A commit carries the topic's id from the image (decision 27), so that a later deletion of that very topic, and nothing
 else, expires it. With topics.mode none every name is accepted and carries no id. Parts that are refused here never
-reach the shard; the answer puts both kinds back into the order of the request. A topic that is unknown here is refused,
-and left out of an OffsetFetch of all topics by id, only after the controller's leader was asked whether this replica is
-late; without its answer it is COORDINATOR_NOT_AVAILABLE, on which clients ask again.
+reach the shard; the answer puts both kinds back into the order of the request. A topic that is unknown here is refused
+only after the controller's leader was asked whether this replica is late; without its answer it is
+COORDINATOR_NOT_AVAILABLE, on which clients ask again.
 """
 
-from collections.abc import Callable, Sequence
-from typing import cast
+from collections.abc import Sequence
 
 from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.cluster_view import offsets_partition
-from muster_coordinator.api.gather import Gather
 from muster_coordinator.api.services import Services, TopicsMode
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.image import EMPTY_ID, ClusterImage
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import (
-    FetchedOffset,
     GroupAnswer,
     OffsetCommit,
     OffsetCommitAnswer,
     OffsetDelete,
     OffsetDeleteAnswer,
-    OffsetFetch,
-    OffsetFetchAnswer,
     PartitionCommit,
     TopicCommit,
 )
 from muster_coordinator.wire.connection import Exchange
-from muster_coordinator.wire.hot.offset_fetch import Asked, GroupOffsets, Topic
 from muster_coordinator.wire.schema import Value
 
-_COMMIT_IDS_SINCE, _FETCH_IDS_SINCE, _FETCH_GROUP_ERROR_SINCE = 10, 10, 2
+_COMMIT_IDS_SINCE = 10
 _UNKNOWN = frozenset((Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID))
 
 Errors = dict[tuple[str | bytes, int], int]
@@ -155,128 +149,6 @@ class Commits:
             known = tuple(p for p in topic.partitions if 0 <= p.partition < count)
         return TopicCommit(name, described.topic_id, known), unknown
 
-    # -- OffsetFetch
-
-    def fetch(self, context: RequestContext, version: int, request: tuple[Asked, ...], reply: Exchange) -> None:
-        """OffsetFetch v1-10: several groups since v8, each answered on its own."""
-        if len(request) == 1:
-            self._fetch_group(context, version, request[0], lambda offsets: reply((offsets,)))
-            return
-        gather: Gather[GroupOffsets] = Gather(len(request), reply)
-        for index, asked in enumerate(request):
-            self._fetch_group(context, version, asked, gather.part(index))
-
-    def _fetch_group(
-        self,
-        context: RequestContext,
-        version: int,
-        asked: Asked,
-        done: Callable[[GroupOffsets], None],
-        current: bool | None = None,
-    ) -> None:
-        """`current`: whether the image is known to be; None: nobody has asked so far."""
-        services = self._services
-        if not services.may_group(context, Operation.DESCRIBE, asked.group):
-            done(_fetch_refused(asked, version, Code.GROUP_AUTHORIZATION_FAILED))
-            return
-        image = services.surface.image()
-        if image is None:
-            done(_fetch_refused(asked, version, Code.COORDINATOR_NOT_AVAILABLE))
-            return
-        if services.open and version < _FETCH_IDS_SINCE:
-            self._fetch_as_asked(context, version, asked, image, done)
-            return
-        if current is False:
-            done(_fetch_refused(asked, version, Code.COORDINATOR_NOT_AVAILABLE))
-            return
-
-        def again() -> None:
-            services.surface.when_image_current(
-                lambda current: self._fetch_group(context, version, asked, done, current)
-            )
-
-        names: dict[str, Topic] = {}
-        refused: list[tuple[Topic, Sequence[FetchedOffset]]] = []
-        wanted: list[tuple[str, tuple[int, ...]]] = []
-        for topic, partitions in asked.topics or ():
-            name = image.names_by_id.get(topic) if isinstance(topic, bytes) else topic
-            if name is None and current is None:
-                again()
-                return
-            if name is None:
-                refused.append((topic, _offsets(partitions, Code.UNKNOWN_TOPIC_ID)))
-            elif not services.may_topic(context, Operation.DESCRIBE, name):
-                refused.append((topic, _offsets(partitions, Code.TOPIC_AUTHORIZATION_FAILED)))
-            else:
-                names[name] = topic
-                wanted.append((name, partitions))
-
-        def answered(answer: GroupAnswer) -> None:
-            assert isinstance(answer, OffsetFetchAnswer)
-            if answer.error:
-                done(_fetch_refused(asked, version, answer.error))
-                return
-            if current is None and asked.topics is None and self._hides(context, version, answer, image):
-                again()
-                return
-            found = [*self._fetched(context, version, asked, answer, names, image), *refused]
-            done(GroupOffsets(asked.group, 0, found))
-
-        request = OffsetFetch(asked.group, None if asked.topics is None else tuple(wanted), asked.require_stable)
-        services.surface.group_request(offsets_partition(image, asked.group), request, context, answered)
-
-    def _fetch_as_asked(
-        self,
-        context: RequestContext,
-        version: int,
-        asked: Asked,
-        image: ClusterImage,
-        done: Callable[[GroupOffsets], None],
-    ) -> None:
-        """Nothing to hide and no ids to translate: the shard's topics are the request's."""
-
-        def answered(answer: GroupAnswer) -> None:
-            assert isinstance(answer, OffsetFetchAnswer)
-            if answer.error:
-                done(_fetch_refused(asked, version, answer.error))
-            else:
-                done(GroupOffsets(asked.group, 0, answer.topics))
-
-        topics = cast("tuple[tuple[str, tuple[int, ...]], ...] | None", asked.topics)
-        request = OffsetFetch(asked.group, topics, asked.require_stable)
-        self._services.surface.group_request(offsets_partition(image, asked.group), request, context, answered)
-
-    def _hides(self, context: RequestContext, version: int, answer: OffsetFetchAnswer, image: ClusterImage) -> bool:
-        """Offsets of a topic that has no id in this image."""
-        may = self._services.may_topic
-        return version >= _FETCH_IDS_SINCE and any(
-            name not in image.topics and may(context, Operation.DESCRIBE, name) for name, _ in answer.topics
-        )
-
-    def _fetched(
-        self,
-        context: RequestContext,
-        version: int,
-        asked: Asked,
-        answer: OffsetFetchAnswer,
-        names: dict[str, Topic],
-        image: ClusterImage,
-    ) -> list[tuple[Topic, Sequence[FetchedOffset]]]:
-        """The shard's topics as the request names them. Asked for all: only those the caller may see, and by id only
-        those that exist."""
-        if asked.topics is not None:
-            return [(names[name], offsets) for name, offsets in answer.topics]
-        found: list[tuple[Topic, Sequence[FetchedOffset]]] = []
-        for name, offsets in answer.topics:
-            if not self._services.may_topic(context, Operation.DESCRIBE, name):
-                continue
-            topic = image.topics.get(name)
-            if version < _FETCH_IDS_SINCE:
-                found.append((name, offsets))
-            elif topic is not None:
-                found.append((topic.topic_id, offsets))
-        return found
-
     # -- OffsetDelete
 
     def delete(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
@@ -350,17 +222,6 @@ def _in_request_order(request: OffsetCommit, version: int, errors: Errors) -> Va
         key = topic.topic_id if by_id else topic.topic
         answer.append((key, [(p.partition, int(errors[key, p.partition])) for p in topic.partitions]))
     return answer
-
-
-def _offsets(partitions: tuple[int, ...], code: int) -> tuple[FetchedOffset, ...]:
-    return tuple(FetchedOffset(p, -1, -1, "", code) for p in partitions)
-
-
-def _fetch_refused(asked: Asked, version: int, code: int) -> GroupOffsets:
-    """v1 has no field for the group's error: it goes to every partition (KAFKA-19246)."""
-    if version >= _FETCH_GROUP_ERROR_SINCE:
-        return GroupOffsets(asked.group, code, ())
-    return GroupOffsets(asked.group, code, [(t, _offsets(partitions, code)) for t, partitions in asked.topics or ()])
 
 
 def _deleted(request: Value, errors: Errors) -> Value:

@@ -30,6 +30,7 @@ from muster_coordinator.api.leader_epochs import LeaderEpochs
 from muster_coordinator.api.list_offsets import ListOffsets
 from muster_coordinator.api.log_dirs import LogDirs
 from muster_coordinator.api.metadata import Metadata
+from muster_coordinator.api.offset_fetch import OffsetFetches
 from muster_coordinator.api.produce import Produce
 from muster_coordinator.api.producer_ids import ProducerIds
 from muster_coordinator.api.quorum import Quorum
@@ -89,7 +90,7 @@ def _table(services: Services, fetch: Fetch, heartbeat_leave: HeartbeatLeave) ->
         Api.LIST_OFFSETS: ListOffsets(services).handle,
         Api.METADATA: Metadata(services).handle,
         Api.OFFSET_COMMIT: commits.commit,
-        Api.OFFSET_FETCH: commits.fetch,
+        Api.OFFSET_FETCH: OffsetFetches(services).handle,
         Api.FIND_COORDINATOR: FindCoordinator(services).handle,
         Api.JOIN_GROUP: join_sync.join,
         Api.HEARTBEAT: heartbeat_leave.heartbeat,

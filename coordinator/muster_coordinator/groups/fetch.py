@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.core import Core
 from muster_coordinator.groups.effects import Now
-from muster_coordinator.groups.offset_row import FETCHED, METADATA_AT
-from muster_coordinator.groups.requests import FetchedOffset, OffsetFetch, OffsetFetchAnswer
+from muster_coordinator.groups.offset_row import FETCHED, METADATA_AT, NO_TOPIC_ID, topic_id_of
+from muster_coordinator.groups.requests import FetchedOffset, OffsetFetch, OffsetFetchAnswer, TopicIds
 
 _NONE = int(Code.NONE)
 _NEW: Callable[..., FetchedOffset] = tuple.__new__
@@ -31,14 +31,39 @@ def fetched(core: Core, request: OffsetFetch) -> OffsetFetchAnswer:
     pending = core.state.pending
     unstable = request.require_stable and request.group in pending
     topics = []
+    unknown_id = False
     for topic, partitions in asked:
-        found = _found({} if table is None else table.topics.get(topic, {}), partitions)
+        rows = {} if table is None else table.topics.get(topic, {})
+        found = _found(rows, partitions)
+        if request.ids is not None and rows:
+            unknown_id |= _leave_out(found, rows, topic, request.ids)
         if unstable:
             for at, partition in enumerate(partitions):
                 if pending.waits(request.group, topic, partition):
                     found[at] = FetchedOffset(partition, -1, -1, "", Code.UNSTABLE_OFFSET_COMMIT)
+        if request.topics is None:
+            found = [offset for offset in found if offset.offset >= 0 or offset.error]
+            if not found:
+                continue
         topics.append((topic, tuple(found)))
-    return OffsetFetchAnswer(Code.NONE, tuple(topics))
+    return OffsetFetchAnswer(Code.NONE, tuple(topics), unknown_id)
+
+
+def _leave_out(found: list[FetchedOffset], rows: Mapping[int, bytes], topic: str, ids: TopicIds) -> bool:
+    """Put -1 where the offset was committed for another topic of this name; was one of their ids unknown? Rows without
+    an id, of commits that named their own expiry or of topics that are not ours, are anybody's."""
+    unknown = False
+    names = ids.names
+    for at, offset in enumerate(found):
+        row = rows.get(offset.partition)
+        if row is None:
+            continue
+        topic_id = topic_id_of(row)
+        if topic_id == NO_TOPIC_ID or names.get(topic_id) == topic:
+            continue
+        found[at] = FetchedOffset(offset.partition, -1, -1, "", _NONE)
+        unknown |= topic_id not in ids.deleted
+    return unknown
 
 
 def _found(rows: Mapping[int, bytes], partitions: Sequence[int]) -> list[FetchedOffset]:

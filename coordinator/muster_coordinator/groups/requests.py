@@ -5,6 +5,7 @@ Immutable; lists are tuples. What passes tens of thousands of times a second is 
 time that a frozen dataclass takes. Errors are `errors.Code` numbers. Nothing here is validated: the shard does that.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -139,11 +140,22 @@ class OffsetCommitAnswer(NamedTuple):
     """(topic, ((partition, error), ...)) for every partition asked."""
 
 
+class TopicIds(NamedTuple):
+    """Which topics there are, by the image here: what tells a topic from its predecessors of the same name."""
+
+    names: Mapping[bytes, str]
+    """id -> name of every topic"""
+    deleted: frozenset[bytes]
+    """Ids that are certainly no topic's any more."""
+
+
 class OffsetFetch(NamedTuple):
     group: str
     topics: tuple[tuple[str, tuple[int, ...]], ...] | None
     """None: all topics that have a committed offset."""
     require_stable: bool
+    ids: TopicIds | None = None
+    """None: offsets are answered whatever topic they were committed for."""
 
 
 class FetchedOffset(NamedTuple):
@@ -157,6 +169,8 @@ class FetchedOffset(NamedTuple):
 class OffsetFetchAnswer(NamedTuple):
     error: int
     topics: tuple[tuple[str, tuple[FetchedOffset, ...]], ...]
+    unknown_id: bool = False
+    """An offset was left out whose topic id the image does not know at all: it may be late."""
 
 
 @dataclass(frozen=True, slots=True)

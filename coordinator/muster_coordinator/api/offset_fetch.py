@@ -1,0 +1,174 @@
+"""OffsetFetch: topics are checked here, groups and offsets by the shard (protocol.md 4.3).
+
+An offset belongs to the topic it was committed for. One whose topic was deleted is no answer for a topic that was
+created again under that name, also before, or without, its tombstone: the shard compares the id that came with the
+commit with the ids that the image here knows. What the image has never heard of may be newer than the image: before
+an id is called unknown, or an offset is left out for its id, or a topic for having none, the controller's leader is
+asked whether this replica is late; without an answer to that the client is told to ask again.
+
+What it does not do: ask that for every fetch. An image that still has the topic before takes its offset for valid; it
+is behind the answer to CreateTopics by as much as this replica is behind in applying the controller's log.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from muster_coordinator.api.authorize import Operation
+from muster_coordinator.api.cluster_view import offsets_partition
+from muster_coordinator.api.gather import Gather
+from muster_coordinator.api.services import Services
+from muster_coordinator.context import RequestContext
+from muster_coordinator.controller.image import ClusterImage
+from muster_coordinator.errors import Code
+from muster_coordinator.groups.requests import FetchedOffset, GroupAnswer, OffsetFetch, OffsetFetchAnswer, TopicIds
+from muster_coordinator.limits import OFFSET_FETCH_IMAGES_MAX
+from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.hot.offset_fetch import Asked, GroupOffsets, Topic
+
+_IDS_SINCE, _GROUP_ERROR_SINCE = 10, 2
+Done = Callable[[GroupOffsets], None]
+Found = list[tuple[Topic, Sequence[FetchedOffset]]]
+
+
+class OffsetFetches:
+    """Handler of OffsetFetch."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def handle(self, context: RequestContext, version: int, request: tuple[Asked, ...], reply: Exchange) -> None:
+        """OffsetFetch v1-10: several groups since v8, each answered on its own."""
+        if len(request) == 1:
+            self._group(context, version, request[0], lambda offsets: reply((offsets,)))
+            return
+        gather: Gather[GroupOffsets] = Gather(len(request), reply)
+        for index, asked in enumerate(request):
+            self._group(context, version, asked, gather.part(index))
+
+    def _group(self, context: RequestContext, version: int, asked: Asked, done: Done) -> None:
+        if self._services.may_group(context, Operation.DESCRIBE, asked.group):
+            self._ask(context, version, asked, 0, done)
+        else:
+            done(_refused(asked, version, Code.GROUP_AUTHORIZATION_FAILED))
+
+    def _ask(
+        self, context: RequestContext, version: int, asked: Asked, tried: int, done: Done, *, current: bool = False
+    ) -> None:
+        """By the image as it is now; `current`: it is no older than the request."""
+        surface = self._services.surface
+        image = surface.image()
+        if image is None or tried == OFFSET_FETCH_IMAGES_MAX:
+            done(_refused(asked, version, Code.COORDINATOR_NOT_AVAILABLE))
+            return
+        again = partial(self._ask, context, version, asked, tried + 1, done, current=True)
+        names, refused, wanted = self._known(context, version, asked, image)
+        if not current and any(offset.error == Code.UNKNOWN_TOPIC_ID for _, offsets in refused for offset in offsets):
+            late = _refused(asked, version, Code.COORDINATOR_NOT_AVAILABLE)
+            surface.when_image_current(lambda is_current: again() if is_current else done(late))
+            return
+
+        def answered(answer: GroupAnswer) -> None:
+            assert isinstance(answer, OffsetFetchAnswer)
+            if answer.error:
+                done(_refused(asked, version, answer.error))
+                return
+
+            def made() -> GroupOffsets:
+                if names is None:
+                    return GroupOffsets(asked.group, 0, answer.topics)
+                found = self._named(context, version, asked, answer, names, image)
+                return GroupOffsets(asked.group, 0, [*found, *refused])
+
+            if answer.unknown_id or (asked.topics is None and self._hides(context, version, answer, image)):
+                surface.when_image_current(
+                    lambda is_current: self._judge(is_current, image, made, again, asked, version, done)
+                )
+            else:
+                done(made())
+
+        ids = TopicIds(image.names_by_id, image.deleted_topic_ids)
+        request = OffsetFetch(asked.group, wanted, asked.require_stable, ids)
+        surface.group_request(offsets_partition(image, asked.group), request, context, answered)
+
+    def _judge(
+        self,
+        current: bool,
+        judged_by: ClusterImage,
+        made: Callable[[], GroupOffsets],
+        again: Callable[[], None],
+        asked: Asked,
+        version: int,
+        done: Done,
+    ) -> None:
+        """What was left out belongs to a deleted topic, if an image younger than the answer has the same topics."""
+        image = self._services.surface.image()
+        if not current or image is None:
+            done(_refused(asked, version, Code.COORDINATOR_NOT_AVAILABLE))
+        elif image.names_by_id is judged_by.names_by_id or image.names_by_id == judged_by.names_by_id:
+            done(made())
+        else:
+            again()
+
+    def _known(
+        self, context: RequestContext, version: int, asked: Asked, image: ClusterImage
+    ) -> tuple[dict[str, Topic] | None, Found, tuple[tuple[str, tuple[int, ...]], ...] | None]:
+        """(name -> topic as the request has it, or None where they are the same and nothing is hidden; topics that do
+        not go to the shard; topics that do)."""
+        services = self._services
+        if services.open and version < _IDS_SINCE:
+            return None, [], asked.topics  # type: ignore[return-value]  # names, before v10
+        names: dict[str, Topic] = {}
+        refused: Found = []
+        wanted: list[tuple[str, tuple[int, ...]]] = []
+        for topic, partitions in asked.topics or ():
+            name = image.names_by_id.get(topic) if isinstance(topic, bytes) else topic
+            if name is None:
+                refused.append((topic, _offsets(partitions, Code.UNKNOWN_TOPIC_ID)))
+            elif not services.may_topic(context, Operation.DESCRIBE, name):
+                refused.append((topic, _offsets(partitions, Code.TOPIC_AUTHORIZATION_FAILED)))
+            else:
+                names[name] = topic
+                wanted.append((name, partitions))
+        return names, refused, None if asked.topics is None else tuple(wanted)
+
+    def _hides(self, context: RequestContext, version: int, answer: OffsetFetchAnswer, image: ClusterImage) -> bool:
+        """Offsets of a topic that has no id in this image."""
+        may = self._services.may_topic
+        return version >= _IDS_SINCE and any(
+            name not in image.topics and may(context, Operation.DESCRIBE, name) for name, _ in answer.topics
+        )
+
+    def _named(
+        self,
+        context: RequestContext,
+        version: int,
+        asked: Asked,
+        answer: OffsetFetchAnswer,
+        names: dict[str, Topic],
+        image: ClusterImage,
+    ) -> Found:
+        """The shard's topics as the request names them. Asked for all: only those the caller may see, and by id only
+        those that exist."""
+        if asked.topics is not None:
+            return [(names[name], offsets) for name, offsets in answer.topics]
+        found: Found = []
+        for name, offsets in answer.topics:
+            if not self._services.may_topic(context, Operation.DESCRIBE, name):
+                continue
+            topic = image.topics.get(name)
+            if version < _IDS_SINCE:
+                found.append((name, offsets))
+            elif topic is not None:
+                found.append((topic.topic_id, offsets))
+        return found
+
+
+def _offsets(partitions: tuple[int, ...], code: int) -> tuple[FetchedOffset, ...]:
+    return tuple(FetchedOffset(p, -1, -1, "", code) for p in partitions)
+
+
+def _refused(asked: Asked, version: int, code: int) -> GroupOffsets:
+    """v1 has no field for the group's error: it goes to every partition (KAFKA-19246)."""
+    if version >= _GROUP_ERROR_SINCE:
+        return GroupOffsets(asked.group, code, ())
+    return GroupOffsets(asked.group, code, [(t, _offsets(partitions, code)) for t, partitions in asked.topics or ()])
