@@ -241,12 +241,18 @@ TRANSFER_CHECK_BYTES = MIB
 # Storage (decisions 2, 3).
 WAL_FILE_BYTES = 64 * MIB
 WAL_BYTES_MAX = GIB
+WAL_FILES_MIN = 4
+"""The bound is at least so many files."""
+WAL_OPENING_SHARE = 8
+"""What a file begins with, the state of every group, is at most this part of it: with many groups files are larger."""
 WAL_TRAILING_FILES = 1
 """Full WAL files kept although checkpoints cover them: a slow follower needs no transfer; recovery reads them."""
 WAL_CARRY_BYTES_MAX = MIB
 """Live entries of one group that are written again rather than checkpointed (`storage.wal_carry`)."""
 WAL_CARRY_SHARE = 16
 """At most this part of a file is one such tail."""
+WAL_CARRY_MUST_BYTES_MAX = 2 * GROUP_UNCOMMITTED_BYTES_MAX
+"""The same of a group that no checkpoint can free, because nothing of it commits."""
 WAL_CARRY_ENTRIES_MAX = 1_000
 """Each costs the loop some 10 us."""
 WAL_CARRY_BATCH_BYTES = 128 * KIB
@@ -350,7 +356,7 @@ assert LINK_DIAL_TIMEOUT_MS < LINK_REDIAL_GRACE_MS < ELECTION_TIMEOUT_MIN_MS
 assert LINK_SECOND_DIAL_MS < LINK_REDIAL_GRACE_MS
 assert LINK_DIAL_TIMEOUT_MS < LINK_DIAL_TIMEOUT_SLOW_MS < LINK_CROSSING_MS
 assert TRANSFER_CHUNK_BYTES < LINK_BULK_UNSENT_BYTES_MAX
-assert WAL_FILE_BYTES * 4 <= WAL_BYTES_MAX
+assert WAL_FILE_BYTES * WAL_FILES_MIN <= WAL_BYTES_MAX
 assert WAL_CARRY_BATCH_BYTES < WAL_CARRY_BYTES_MAX <= WAL_FILE_BYTES // WAL_CARRY_SHARE
 assert CHECKPOINT_BYTES_MIN < CHECKPOINT_BYTES
 assert WAL_FILE_BYTES * 2 < DISK_FREE_BYTES_MIN

@@ -442,7 +442,7 @@ def _check_relations(settings: Settings) -> None:
         raise ConfigError("muster.raft.election.timeout.min.ms is not below muster.raft.election.timeout.max.ms")
     if settings.heartbeat_ms * 3 > settings.election_timeout_min_ms:
         raise ConfigError("muster.raft.heartbeat.ms is above a third of muster.raft.election.timeout.min.ms")
-    if settings.wal_file_bytes * 4 > settings.wal_bytes_max:
+    if settings.wal_file_bytes * limits.WAL_FILES_MIN > settings.wal_bytes_max:
         raise ConfigError("muster.wal.max.bytes is below four times muster.wal.file.bytes")
 
 

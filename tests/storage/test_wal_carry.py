@@ -324,3 +324,17 @@ def test_small_tails_that_one_file_cannot_pay_for_are_left_to_checkpoints():
     assert wal.carried_bytes == paid * 190
     assert len(wal.pinning(128 << 10)) == in_first - paid, "what was carried for the file counts"
     assert not gone(disk)
+
+
+def test_who_is_not_carried_for_want_of_room_is_left_to_checkpoints():
+    """Else it would be neither carried nor checkpointed, and nobody could write again."""
+    disk = SimDisk()
+    wal = open_wal(disk, files_max=8)
+    commit(wal, writes(SMALL, entries(1, 2)))
+    tail = entries(1, 120, size=300)
+    for at in range(0, len(tail), 10):
+        wal.stage(writes(1, tail[at : at + 10]))
+        wal.take_job(carry=False)()
+        wal.job_done()
+    assert wal.room_bytes() == 0
+    assert set(wal.pinning()) == {1, SMALL}

@@ -19,6 +19,8 @@ from muster_coordinator.limits import (
     WAL_BYTES_MAX,
     WAL_CARRY_GAIN_SHARE,
     WAL_FILE_BYTES,
+    WAL_FILES_MIN,
+    WAL_OPENING_SHARE,
     WAL_READ_AHEAD_BYTES,
     WAL_TRAILING_FILES,
 )
@@ -70,7 +72,7 @@ class Wal:
         self._disk = disk
         self._folder = folder
         self._node_uuid, self._cluster_uuid = identity
-        self._file_bytes, self._bytes_max, cache_bytes_max = sizes
+        self._file_bytes, self._bytes_max, cache_bytes_max = self._sizes = sizes
         self._spare = spare
         self._cache = EntryCache(cache_bytes_max)
         self._carrier = Carrier(self._file_bytes, self._bytes_max)
@@ -92,7 +94,7 @@ class Wal:
         self._deletable_seen = True
         """False after a checkpoint or a new file: old files may have become deletable."""
         self._pinned: tuple[GroupNo, ...] = ()
-        self._pinned_at = (-1, -1, -1)
+        self._pinned_at = (-1, -1, -1, -1)
         self._checkpoints = 0
         self._deleted_files = 0
         self._damage: list[tuple[GroupNo, Corruption]] = []
@@ -111,7 +113,7 @@ class Wal:
     ) -> "Wal":
         """Recover what is in `folder`, or begin. Corruption: refuse to start. StorageFailed: the disk did. Blocking."""
         assert len(node_uuid) == len(cluster_uuid) == 16
-        assert file_bytes * 4 <= bytes_max
+        assert file_bytes * WAL_FILES_MIN <= bytes_max
         spare = Spare(disk, folder, file_bytes)
         wal = cls(disk, folder, (node_uuid, cluster_uuid), (file_bytes, bytes_max, cache_bytes_max), spare)
         try:
@@ -200,6 +202,7 @@ class Wal:
             seal = self._seal(active, header)
             writer = BatchWriter(header.seed, FILE_HEADER_BYTES)
             self._write_opening(writer)
+            self._fit(writer.position)
         sequence = active.sequence if header is None else header.sequence
         self._write_carried(writer, carried, sequence)
         self._job_ranges = self._write_staged(writer, staged, sequence)
@@ -327,7 +330,9 @@ class Wal:
         if horizon <= self._bases[self._files[0].sequence]:
             return ()
         # Looking at every group is worth it only when something moved.
-        state = (horizon * 16 // self._file_bytes, self._checkpoints, self._carrier.spent_bytes)
+        oldest, room_bytes = self._files[0].sequence, self._bytes_max - self.used_bytes()
+        moved = (horizon * 16 // self._file_bytes, room_bytes * 16 // self._file_bytes)
+        state = (*moved, self._checkpoints, self._carrier.spent_bytes)
         if state != self._pinned_at:
             self._pinned_at = state
             keepers = {
@@ -335,7 +340,7 @@ class Wal:
                 for log in self._logs.values()
                 if self._needed_from(log) < horizon
             }
-            carried = self._carrier.negligible(keepers, self._bytes_of)
+            carried = self._carrier.negligible(keepers, oldest, self._bytes_of, room_bytes)
             self._pinned = tuple(log.group for log in keepers if log.group not in carried)
         return self._pinned
 
@@ -353,8 +358,7 @@ class Wal:
         return taken
 
     def carry(self, group: GroupNo) -> None:
-        """No checkpoint can free more of the group (nothing of it commits): carry what is live of it, up to half a
-        file."""
+        """No checkpoint can free more of the group (nothing of it commits): carry what is live of it."""
         self._carrier.must(group)
 
     # Within.
@@ -404,6 +408,13 @@ class Wal:
                 writer.add(CHECKPOINT, group, *written.checkpoint)
             if written.mark != NO_MARK:
                 writer.add_mark(group, written.mark)
+
+    def _fit(self, opening_bytes: int) -> None:
+        """What every file begins with shall be a small part of it. Else, with many groups in small files, each
+        checkpoint's record could begin a file that is larger than the one it frees."""
+        file_bytes, bytes_max, _ = self._sizes
+        self._file_bytes = max(file_bytes, opening_bytes * WAL_OPENING_SHARE)
+        self._bytes_max = max(bytes_max, self._file_bytes * WAL_FILES_MIN)
 
     def _tails(self) -> list[tuple[Tail, list[Entry]]]:
         """What is carried by the next batch: nothing before three quarters of the bound are used."""
@@ -553,6 +564,9 @@ class Wal:
             self._bases[live.sequence] = base
             base += live.end
         self._position = found.files[-1].end
+        opening = BatchWriter(0, 0)
+        self._write_opening(opening)
+        self._fit(opening.position)
         self._deletable_seen = False
         for group, log in found.groups.items():
             written = log.written

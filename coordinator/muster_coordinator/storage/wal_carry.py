@@ -25,13 +25,15 @@ from muster_coordinator.limits import (
     WAL_CARRY_ENTRIES_MAX,
     WAL_CARRY_GAIN_SHARE,
     WAL_CARRY_LOOKS_MAX,
+    WAL_CARRY_MUST_BYTES_MAX,
     WAL_CARRY_SHARE,
+    WAL_FILES_MIN,
 )
 from muster_coordinator.storage.wal_format import RECORD_HEADER_BYTES
 from muster_coordinator.storage.wal_index import UNPLACED, GroupLog
 
 _MUST_SHARE = 2
-"""A tail that no checkpoint can shorten is carried up to half a file, and all of them up to half of the WAL."""
+"""Tails that no checkpoint can shorten are carried as long as all of them are no more than half of the WAL."""
 _NEGLIGIBLE_SHARE = 16
 """A tail below this share of what is carried at all is not worth a checkpoint."""
 
@@ -51,7 +53,7 @@ class Carrier:
 
     def __init__(self, file_bytes: int, bytes_max: int) -> None:
         self._small_bytes = min(WAL_CARRY_BYTES_MAX, file_bytes // WAL_CARRY_SHARE)
-        self._must_bytes = file_bytes // _MUST_SHARE
+        self._must_bytes = min(WAL_CARRY_MUST_BYTES_MAX, bytes_max // WAL_FILES_MIN)
         self._musts_bytes_max = bytes_max // _MUST_SHARE
         self._must: set[GroupNo] = set()
         self._unreadable: set[GroupNo] = set()
@@ -78,9 +80,12 @@ class Carrier:
         self._unreadable.add(group)
         return first
 
-    def negligible(self, keepers: Mapping[GroupLog, int], bytes_of: Callable[[int], int]) -> set[GroupNo]:
+    def negligible(
+        self, keepers: Mapping[GroupLog, int], oldest: int, bytes_of: Callable[[int], int], room_bytes: int
+    ) -> set[GroupNo]:
         """Of the groups that keep a file (its number is the value): those of which so little is live that it is
-        carried, and never checkpointed for the WAL's sake. As many a file as its budget pays for, smallest first."""
+        carried, and never checkpointed for the WAL's sake. As many a file as `choose` would take: whom both pass over
+        keeps the file for ever."""
         small = sorted(
             (sequence, size, log.group)
             for log, sequence in keepers.items()
@@ -92,8 +97,11 @@ class Carrier:
         present, left = 0, 0
         for sequence, size, group in small:
             if sequence != present:
-                spent_bytes = self.spent_bytes if sequence == self._sequence else 0
-                present, left = sequence, bytes_of(sequence) // WAL_CARRY_GAIN_SHARE - spent_bytes
+                present, left = sequence, bytes_of(sequence) // WAL_CARRY_GAIN_SHARE
+                if sequence == self._sequence:
+                    left -= self.spent_bytes
+                if sequence == oldest:
+                    left = min(left, room_bytes)
             left -= size
             if left >= 0:
                 found.add(group)
