@@ -1,6 +1,6 @@
 """A replica as the admin room sees it, without a cluster behind it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import Command, CommandResult, SetDraining
@@ -114,9 +114,9 @@ class FakeReplica:
     def not_ready(self) -> tuple[str, ...]:
         return self.reasons
 
-    def local_groups(self) -> list[GroupStatus]:
-        return [
-            GroupStatus(
+    def local_groups(self) -> Iterator[GroupStatus]:
+        for group, leader in sorted(self.leaders.items()):
+            yield GroupStatus(
                 group=group,
                 role="leader" if leader == self.broker else "follower",
                 term=3,
@@ -127,8 +127,9 @@ class FakeReplica:
                 voters=VOTERS,
                 match=self.match.get(group, {BrokerId(1): 10, BrokerId(2): 9}) if leader == self.broker else {},
             )
-            for group, leader in sorted(self.leaders.items())
-        ]
+
+    def leaderships(self) -> int:
+        return sum(1 for leader in self.leaders.values() if leader == self.broker)
 
     def group_status(self, group: GroupNo) -> GroupStatus | None:
         return next((status for status in self.local_groups() if status.group == group), None)

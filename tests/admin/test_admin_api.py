@@ -109,6 +109,17 @@ def test_status_answers_before_the_cluster_is_formed(tmp_path: Path) -> None:
     run(tmp_path, body)
 
 
+def test_thousands_of_partitions_are_one_document(tmp_path: Path) -> None:
+    async def body(h: Harness) -> None:
+        h.replica.leaders = {GroupNo(number): BrokerId(number % 3) for number in range(2_050)}
+        _, document = await h.ask("GET", "/v1/partitions")
+        assert [(row["group"], row["leader"]) for row in document["partitions"]] == [
+            (number, number % 3) for number in range(2_050)
+        ]
+
+    run(tmp_path, body)
+
+
 def test_partitions_name_topics_and_the_leaders_view_of_each_voter(tmp_path: Path) -> None:
     async def body(h: Harness) -> None:
         h.replica.leaders[GroupNo(2)] = BrokerId(1)

@@ -1,20 +1,21 @@
 """Metrics: bounded series, sweeps in slices, and a page that a Prometheus parser reads."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from random import Random
 
 import pytest
+from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from muster_coordinator import limits
 from muster_coordinator.admin.commit_timer import timed_commits
 from muster_coordinator.admin.group_meter import PAUSE_RATIO, SLICE_STEPS, SWEEP_MS, GroupMeter, GroupSample
-from muster_coordinator.admin.metrics import ReplicaCollector
+from muster_coordinator.admin.metrics import PIECE, ReplicaCollector
 from muster_coordinator.admin.probes import Probes
 from muster_coordinator.groups.requests import Heartbeat, HeartbeatAnswer, OffsetCommit, OffsetCommitAnswer
 from muster_coordinator.histogram import Histogram
-from muster_coordinator.ids import BrokerId
+from muster_coordinator.ids import BrokerId, GroupNo
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.parser import text_string_to_metric_families
@@ -231,6 +232,52 @@ def test_the_loop_goes_on_between_the_families_of_a_page_and_pages_wait_for_one_
         assert seen == once + once
 
     asyncio.run(main())
+
+
+def many_groups(count: int) -> FakeReplica:
+    replica = FakeReplica(SimLoop(World()))
+    replica.leaders = {GroupNo(number): BrokerId(number % 3) for number in range(count)}
+    return replica
+
+
+def turns_of(path: str, app: Callable[[], web.Application]) -> tuple[str, int]:
+    """The answer, and how often the loop went round while it was made."""
+
+    async def main() -> tuple[str, int]:
+        loop, turns = asyncio.get_running_loop(), 0
+
+        def turn() -> None:
+            nonlocal turns
+            turns += 1
+            loop.call_soon(turn)
+
+        async with TestClient(TestServer(app())) as client:
+            turn()
+            async with client.get(path) as answer:
+                assert answer.status == 200
+                return await answer.text(), turns
+
+    return asyncio.run(main())
+
+
+def test_the_loop_goes_on_between_the_pieces_of_a_long_family_and_each_stands_whole_on_the_page() -> None:
+    groups = 1_050
+
+    def app() -> web.Application:
+        replica, meter = many_groups(groups), swept({0: samples(1_000)})[2]
+        registry = CollectorRegistry()
+        registry.register(ReplicaCollector(replica, Process(), meter, Histogram()))
+        return Probes(replica, registry, stopping=lambda: False).application()
+
+    page, turns = turns_of("/metrics", app)
+    assert turns >= 4 * groups / PIECE + 3 * 1_000 / PIECE
+    lines = page.splitlines()
+    for name in ("muster_partition_leader", "muster_partition_applied_index", "muster_consumer_group_members"):
+        places = [at for at, line in enumerate(lines) if line.startswith(name + "{")]
+        assert len(places) == (1_000 if "consumer" in name else groups)
+        assert places == list(range(places[0], places[0] + len(places)))
+        assert sum(line.startswith(f"# TYPE {name} ") for line in lines) == 1
+    assert "muster_leaderships 350.0" in lines
 
 
 def test_every_documented_metric_is_on_the_page() -> None:

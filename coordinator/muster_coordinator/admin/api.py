@@ -12,13 +12,13 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from muster_coordinator.admin.auth import TokenFile
-from muster_coordinator.admin.calls import CALL_MS_MAX, admin_context, answer_of, until
+from muster_coordinator.admin.calls import CALL_MS_MAX, admin_context, answer_of, next_turn, until
 from muster_coordinator.admin.drain import Drain
 from muster_coordinator.admin.status import (
     Json,
     group_document,
     names_of_groups,
-    partition_documents,
+    partition_document,
     status_document,
 )
 from muster_coordinator.admin.view import AdminReplica
@@ -39,6 +39,8 @@ from muster_coordinator.replica.surface import partition_of
 BODY_BYTES_MAX = 64 * 1024
 TRANSFER_MS_MAX = 5_000
 TRANSFER_LOOK_MS = 10
+PIECE = 100
+"""Raft groups of a document that are written at a stretch, a millisecond or two."""
 _DESCRIBE_GROUPS_KEY, _OFFSET_FETCH_KEY = 15, 9
 
 _log = logging.getLogger(__name__)
@@ -89,8 +91,14 @@ class AdminApi:
 
     async def partitions(self, request: web.Request) -> web.StreamResponse:
         """All Raft groups with a replica here, by number."""
-        documents = partition_documents(self._replica.local_groups(), names_of_groups(self._replica.image()))
-        return web.json_response({"broker": self._replica.broker, "partitions": documents})
+        names = names_of_groups(self._replica.image())
+        parts: list[str] = []
+        for group in self._replica.local_groups():
+            parts.append(json.dumps(partition_document(group, *names.get(group.group, (None, None)))))
+            if len(parts) % PIECE == 0:
+                await next_turn()
+        text = f'{{"broker": {self._replica.broker}, "partitions": [{", ".join(parts)}]}}'
+        return web.Response(text=text, content_type="application/json")
 
     async def group(self, request: web.Request) -> web.StreamResponse:
         name = request.match_info["group"]
@@ -134,8 +142,7 @@ class AdminApi:
             group_no, target = self._transfer_of(body)
         except (ValueError, RecursionError) as error:
             return _error(400, "bad_request", str(error))
-        groups = {group.group: group for group in self._replica.local_groups()}
-        group = groups.get(group_no)
+        group = self._replica.group_status(group_no)
         if group is None:
             return _error(404, "no_such_partition", f"no Raft group {group_no} here")
         image = self._replica.image()

@@ -88,7 +88,7 @@ class Drain:
 
     def left(self) -> int:
         """Raft groups still led here."""
-        return sum(1 for group in self._replica.local_groups() if group.role == "leader")
+        return self._replica.leaderships()
 
     def _mark(self, this_round: int, until_ms: int) -> None:
         """Propose the mark, again while the controller group has no leader, until `until_ms`."""

@@ -2,7 +2,9 @@
 
 One collector for everything: values live where they arise and are only looked at here, so nothing is counted twice and
 the request path pays for nothing but its histogram. Series per group come from `GroupMeter`, which bounds them
-(decision 39). A scrape walks the Raft groups once (at most 2,000) and the metered groups (at most 1,000).
+(decision 39). A scrape walks the Raft groups once (at most 2,000) and the metered groups (at most 1,000), and gives
+their families in pieces of `PIECE` rows, one family's name several times: whoever writes the page rests in between and
+puts the pieces of a family together (`probes`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,6 +24,9 @@ from muster_coordinator.admin.group_meter import OTHER_GROUPS, GroupMeter
 from muster_coordinator.admin.status import names_of_groups
 from muster_coordinator.admin.view import AdminReplica
 from muster_coordinator.histogram import Histogram
+
+PIECE = 100
+"""Rows of one family at a stretch; to gather and to write them takes a millisecond each."""
 
 
 class ProcessView(Protocol):
@@ -88,6 +93,7 @@ class ReplicaCollector(Collector):
         commit = GaugeMetricFamily("muster_partition_commit_index", "Raft commit index known here.", labels=labels)
         applied = GaugeMetricFamily("muster_partition_applied_index", "Raft index applied here.", labels=labels)
         names = names_of_groups(self._replica.image())
+        families = (leader, term, commit, applied)
         led = troubled = 0
         for group in self._replica.local_groups():
             topic, partition = names.get(group.group, ("(controller)", group.group))
@@ -98,7 +104,9 @@ class ReplicaCollector(Collector):
             applied.add_metric(values, group.applied)
             led += group.role == "leader"
             troubled += group.trouble != ""
-        yield from (leader, term, commit, applied)
+            if len(leader.samples) >= PIECE:
+                yield from _pieces(families)
+        yield from families
         yield _gauge(
             "muster_groups_without_state",
             "Raft groups that are out of service here: damaged files, or an entry that cannot be applied.",
@@ -132,6 +140,8 @@ class ReplicaCollector(Collector):
             rebalances.add_metric([sample.group], sample.generation)
             if sample.lag is not None:
                 lag.add_metric([sample.group], sample.lag)
+            if len(members.samples) >= PIECE:
+                yield from _pieces((members, lag, rebalances))
         rest = meter.rest()
         if rest is not None:
             members.add_metric([OTHER_GROUPS, ""], rest.members)
@@ -183,6 +193,13 @@ class ReplicaCollector(Collector):
         for api, count in process.requests().items():
             requests.add_metric([api], count)
         yield requests
+
+
+def _pieces(families: Iterable[Metric]) -> Iterator[Metric]:
+    """What was added so far, to be used at once; then the families begin anew."""
+    for family in families:
+        yield family
+        family.samples = []
 
 
 def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:

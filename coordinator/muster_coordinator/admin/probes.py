@@ -3,8 +3,9 @@
 Live: the loop answers at all. Ready (decision 30): joined, a controller leader known, every local replica caught up
 once since the start, and not draining; a partition without quorum takes no replica out of a Service.
 
-A page of metrics takes a tenth of a second with a thousand groups, so the loop goes on after each of its families; they
-are not of one moment. One page is made at a time.
+A page of metrics takes a tenth of a second with a thousand groups, so it is made in pieces with the loop going on in
+between; its lines are not of one moment. A family may come in several pieces, which stand together on the page. One
+page is made at a time.
 """
 
 import asyncio
@@ -49,12 +50,15 @@ class Probes:
         return web.Response(text="ok\n")
 
     async def metrics(self, request: web.Request) -> web.StreamResponse:
-        parts = []
+        families: dict[str, list[bytes]] = {}
         async with self._page:
-            for family in self._registry.collect():
-                parts.append(_written(family))
+            for piece in self._registry.collect():
+                parts = families.setdefault(piece.name, [])
+                text = _written(piece)
+                parts.append(_without_head(text) if parts else text)
                 await next_turn()
-        return web.Response(body=b"".join(parts), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        body = b"".join(part for parts in families.values() for part in parts)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
 class _Family(Collector):
@@ -72,3 +76,10 @@ def _written(family: Metric) -> bytes:
     registry = CollectorRegistry()
     registry.register(_Family(family))
     return generate_latest(registry)
+
+
+def _without_head(text: bytes) -> bytes:
+    """The lines of a family without its help and type."""
+    while text.startswith(b"#"):
+        text = text.partition(b"\n")[2]
+    return text

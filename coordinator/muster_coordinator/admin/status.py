@@ -4,7 +4,6 @@ Plain functions from values to dictionaries, so that the schema test needs no se
 """
 
 import base64
-from collections.abc import Sequence
 from typing import Any
 
 from muster_coordinator.admin.drain import Drain
@@ -67,12 +66,8 @@ def names_of_groups(image: ClusterImage | None) -> dict[GroupNo, tuple[str, int]
     }
 
 
-def partition_documents(groups: Sequence[GroupStatus], names: dict[GroupNo, tuple[str, int]]) -> list[Json]:
-    """Raft groups with a replica here; topic and partition are null for the controller group."""
-    return [_partition_document(group, *names.get(group.group, (None, None))) for group in groups]
-
-
-def _partition_document(group: GroupStatus, topic: str | None, partition: int | None) -> Json:
+def partition_document(group: GroupStatus, topic: str | None, partition: int | None) -> Json:
+    """A Raft group with a replica here; topic and partition are null for the controller group."""
     return {
         "group": group.group,
         "topic": topic,

@@ -3,7 +3,7 @@
 Implemented by `replica.node.Node`; tests give a fake.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from muster_coordinator.ids import BrokerId, GroupNo
@@ -19,8 +19,13 @@ class AdminReplica(Surface, Protocol):
         """Reasons against readiness (decision 30); empty when ready."""
         ...
 
-    def local_groups(self) -> Sequence[GroupStatus]:
-        """Raft groups with a voter here, by number."""
+    def local_groups(self) -> Iterator[GroupStatus]:
+        """Raft groups with a voter here, by number; each as it is when it is asked for. There may be thousands: who
+        answers with all of them lets the loop go on meanwhile."""
+        ...
+
+    def leaderships(self) -> int:
+        """Raft groups led here."""
         ...
 
     def wals(self) -> Sequence[WalStatus]:

@@ -6,7 +6,7 @@ replica registers itself; topics' groups follow the controller's image. Everythi
 `hosting`, `host`, `shards`, `topic_logs`, `controller_client`, `current_image`, `preferred`, `checkpoints`, `transfer`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from muster_coordinator import limits
 from muster_coordinator.context import RequestContext
@@ -344,9 +344,16 @@ class Node:
             reasons += self.founding.refused()
         return tuple(reasons)
 
-    def local_groups(self) -> list[GroupStatus]:
-        """Raft groups with a voter here, by number."""
-        return [group_status(self.host.groups[number]) for number in sorted(self.host.groups)]
+    def local_groups(self) -> Iterator[GroupStatus]:
+        """Raft groups with a voter here, by number; each as it is when it is asked for."""
+        for number in sorted(self.host.groups):
+            group = self.host.groups.get(number)
+            if group is not None:
+                yield group_status(group)
+
+    def leaderships(self) -> int:
+        """Raft groups led here."""
+        return sum(1 for group in self.host.groups.values() if group.leads)
 
     def wals(self) -> list[WalStatus]:
         """How full each WAL is; empty until there are any."""
