@@ -7,12 +7,15 @@ import pytest
 from muster_coordinator.controller.commands import CreateTopic, DeleteTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
-from muster_coordinator.replica.folders import SEGMENTS
+from muster_coordinator.replica.folders import CHECKPOINTS, SEGMENTS
+from muster_coordinator.replica.raft_group import RaftGroup
 from muster_coordinator.replica.topic_logs import TopicLog
-from muster_coordinator.replica.topic_making import OPENED_A_TURN, WHAT
+from muster_coordinator.replica.topic_making import OPENED_A_TURN, TAKEN_A_TURN, WHAT, make_folders
+from muster_coordinator.storage.partition_log import PartitionLog
 
 from tests.replica.cluster import SimCluster
 from tests.replica.test_deleted_topics import created, stopped, written
+from tests.sim.disk import SimDisk
 from tests.sim.loop import Latency, World
 
 SECOND_US = 1_000_000
@@ -213,6 +216,60 @@ def test_many_known_partitions_are_opened_few_a_turn_by_a_start_that_replays_the
     made_everywhere(cluster, "many")
     assert sum(opened.values()) >= PARTITIONS
     assert max(opened.values()) <= 4 * OPENED_A_TURN
+
+
+def test_few_new_groups_are_taken_into_one_turn() -> None:
+    cluster = SimCluster(World(8))
+    cluster.start()
+    taken: Counter[int] = Counter()
+    add = cluster.nodes[1].host.add
+
+    def counted(group: RaftGroup) -> None:
+        taken[cluster.world.steps] += 1
+        add(group)
+
+    cluster.nodes[1].host.add = counted  # type: ignore[method-assign]
+    create(cluster, "many", PARTITIONS)
+    made_everywhere(cluster, "many")
+    assert sum(taken.values()) == PARTITIONS
+    assert max(taken.values()) <= TAKEN_A_TURN
+
+
+class Counting:
+    """Counts the calls of a disk."""
+
+    def __init__(self, disk: SimDisk) -> None:
+        self._disk = disk
+        self.calls: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> object:
+        self.calls[name] += 1
+        return getattr(self._disk, name)
+
+
+def test_a_partition_costs_few_calls_of_the_disk() -> None:
+    """Each is a moment in which the loop may lose the interpreter, and then its processor."""
+    disk = SimDisk()
+    counting = Counting(disk)
+    wanted = [(GroupNo(number), f"{SEGMENTS}/{number}/many-{number}") for number in range(16)]
+    made = make_folders(counting, wanted)  # type: ignore[arg-type]
+    assert all(isinstance(log, PartitionLog) for _, log in made)
+    assert counting.calls == {"exists": 2 * 16 + 1, "mkdir": 16, "open": 16, "sync_dir": 1}
+    assert disk.files() == sorted(f"{folder}/{0:020}.log" for _, folder in wanted)
+
+
+def test_what_lies_in_the_folders_of_a_group_that_begins_is_dropped() -> None:
+    """A crash came before anything of it was promised."""
+    disk = SimDisk()
+    disk.mkdir(f"{SEGMENTS}/7/many-7")
+    disk.open(f"{SEGMENTS}/7/many-7/{0:020}.log", create=True).pwrite(0, (b"half a batch",))
+    disk.mkdir(f"{CHECKPOINTS}/7")
+    disk.open(f"{CHECKPOINTS}/7/old", create=True).close()
+    ((_, log),) = make_folders(disk, [(GroupNo(7), f"{SEGMENTS}/7/many-7")])
+    assert isinstance(log, PartitionLog)
+    assert log.next_offset == 0
+    assert disk.files() == [f"{SEGMENTS}/7/many-7/{0:020}.log"]
+    assert disk.content(f"{SEGMENTS}/7/many-7/{0:020}.log") == b""
 
 
 def test_created_topics_still_have_one_group_each() -> None:

@@ -2,18 +2,19 @@
 
 Problem: a request may make thousands of partitions, each with folders and a file; made in the turn that applies it,
 they keep every group of the replica from its beats until followers elect others. Mechanism: what is wanted waits in a
-queue. A batch of `MADE_AT_ONCE` is made by one job with one folder sync, and taken into the turns when it is there;
-then the next. A group that is not there yet is like one of a replica that is down: it leads nothing, is asked nothing,
-and Raft messages for it are lost, which Raft bears. Names within a group's folder become durable with its first flush,
-before the mark that rests on them; a crash before that finds the group in the image and makes it again. Removal goes
-the same way, two folder syncs a batch. A folder that cannot be made or removed is tried again after `RETRY_MS`,
-twice that, ... at most `RETRY_MS_MAX`; meanwhile the other groups go on. Groups that the WAL knows already are opened
-without a job, `OPENED_A_TURN` a turn. It does not decide what is wanted: `hosting` does, by the image.
+queue. A batch of `MADE_AT_ONCE` is made by one job with one folder sync, and taken into the turns when it is there,
+`TAKEN_A_TURN` a turn; then the next. A group that is not there yet is like one of a replica that is down: it leads
+nothing, is asked nothing, and Raft messages for it are lost, which Raft bears. Names within a group's folder become
+durable with its first flush, before the mark that rests on them; a crash before that finds the group in the image and
+makes it again. Removal goes the same way, two folder syncs a batch. A folder that cannot be made or removed is tried
+again after `RETRY_MS`, twice that, ... at most `RETRY_MS_MAX`; meanwhile the other groups go on. Groups that the WAL
+knows already are opened without a job, `OPENED_A_TURN` a turn. What it does not do: decide what is wanted (`hosting`
+does, by the image).
 """
 
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from muster_coordinator.errors import StorageFailed
 from muster_coordinator.ids import GroupNo
@@ -22,10 +23,13 @@ from muster_coordinator.replica.folders import CHECKPOINTS, SEGMENTS, checkpoint
 from muster_coordinator.storage.contract import NO_MARK
 from muster_coordinator.storage.partition_log import PartitionLog
 
+T = TypeVar("T")
 LANE = "folders"
 WHAT = "a partition's folder could not be made or removed"
 MADE_AT_ONCE = 16
-"""Partitions a job; taking as many into the turns costs the loop a few milliseconds."""
+"""Partitions a job."""
+TAKEN_A_TURN = 4
+"""Each takes the loop 0.2 ms, and as much again in the same turn for its election."""
 REMOVED_AT_ONCE = 16
 OPENED_A_TURN = 4
 RETRY_MS = 100
@@ -67,6 +71,8 @@ class TopicMaking:
         self._known: deque[GroupNo] = deque()
         self._unwanted: deque[GroupNo] = deque()
         """Groups whose folders are to go."""
+        self._ready: deque[tuple[GroupNo, PartitionLog]] = deque()
+        """Made, and not taken into the turns yet."""
         self._tries: dict[GroupNo, int] = {}
         self._errors: dict[GroupNo, str] = {}
         self._making = self._removing = self._opening = False
@@ -128,7 +134,7 @@ class TopicMaking:
             self._loop.submit(LANE, lambda: remove_folders(self._disk, gone), self._batch_removed)
 
     @staticmethod
-    def _next(queue: deque[GroupNo], most: int) -> list[GroupNo]:
+    def _next(queue: deque[T], most: int) -> list[T]:
         return [queue.popleft() for _ in range(min(most, len(queue)))]
 
     def _open_some(self) -> None:
@@ -142,18 +148,26 @@ class TopicMaking:
         if isinstance(result, BaseException):
             self._fatal(result)
             return
-        self._making = False
         for number, made in result:
-            if number not in self._wanted:
-                if isinstance(made, PartitionLog):
-                    made.close()  # deleted meanwhile: the removal of its folders comes after this job
-            elif isinstance(made, OSError):
+            if isinstance(made, PartitionLog):
+                self._ready.append((number, made))
+            elif number in self._wanted:
                 self._again(number, made, self._queue)
-            else:
-                del self._wanted[number]
-                self._done(number)
-                self._made(number, made)
-        self._begin()
+        self._take_some()
+
+    def _take_some(self) -> None:
+        for number, log in self._next(self._ready, TAKEN_A_TURN):
+            if number not in self._wanted:
+                log.close()  # deleted meanwhile: the removal of its folders came after the job that made them
+                continue
+            del self._wanted[number]
+            self._done(number)
+            self._made(number, log)
+        if self._ready:
+            self._loop.call_soon(self._take_some)
+        else:
+            self._making = False
+            self._begin()
 
     def _batch_removed(self, result: list[tuple[GroupNo, OSError]] | BaseException) -> None:
         if isinstance(result, BaseException):
@@ -191,9 +205,7 @@ def make_folders(disk: Disk, wanted: list[tuple[GroupNo, str]]) -> Made:
     made: Made = []
     for number, folder in wanted:
         try:
-            disk.mkdir(folder, durable=False)
-            disk.rmtree(checkpoint_folder(number))
-            made.append((number, PartitionLog.open(disk, folder, NO_MARK, 0)))
+            made.append((number, _begin(disk, number, folder)))
         except OSError as error:
             made.append((number, error))
         except StorageFailed as error:
@@ -204,6 +216,17 @@ def make_folders(disk: Disk, wanted: list[tuple[GroupNo, str]]) -> Made:
     if made:
         _sync(disk, SEGMENTS)
     return made
+
+
+def _begin(disk: Disk, number: GroupNo, folder: str) -> PartitionLog:
+    """By few calls of the system. Between two of them the thread gives up the interpreter and takes it back, each time
+    from the loop, which then waits for a processor again where all are busy."""
+    left_over = disk.exists(segments_folder(number)) or disk.exists(checkpoint_folder(number))
+    disk.mkdir(folder, durable=False)
+    if not left_over:
+        return PartitionLog.begin(disk, folder)
+    disk.rmtree(checkpoint_folder(number))
+    return PartitionLog.open(disk, folder, NO_MARK, 0)
 
 
 def remove_folders(disk: Disk, numbers: list[GroupNo]) -> list[tuple[GroupNo, OSError]]:

@@ -18,7 +18,10 @@ IDLE_COLLECT_MS = 60_000
 GROWTH_RATIO = 1.25
 GROWTH_BYTES_MIN = 64 * 1024 * 1024
 YOUNG_THRESHOLD = 10_000
-MIDDLE_THRESHOLD = 20
+MIDDLE_THRESHOLD = 1
+"""A collection of the middle generation walks what young ones left: 200,000 objects took 40 ms of processor time while
+partitions were created, which leaves nearly all of what it allocates. Each object is walked once on its way to the
+oldest generation, whatever this is."""
 _NEVER = 1_000_000_000
 _PAGE_BYTES = resource.getpagesize()
 

@@ -31,7 +31,7 @@ _SEGMENT_OFFSETS_MAX = 2**31 - 1
 
 
 class PartitionLog:
-    """The batches [log_start_offset, next_offset) of one partition. Made by `open`."""
+    """The batches [log_start_offset, next_offset) of one partition. Made by `open` or `begin`."""
 
     def __init__(
         self, disk: Disk, folder: str, segments: list[Segment], *, log_start_offset: int, roll: tuple[int, int]
@@ -93,6 +93,19 @@ class PartitionLog:
             raise Corruption(f"log {folder}: leader epochs fall along it: {epochs[:20]}")
         log = cls(disk, folder, segments, log_start_offset=log_start_offset, roll=(segment_bytes, segment_ms))
         log._new_folder = mark == NO_MARK
+        return log
+
+    @classmethod
+    def begin(cls, disk: Disk, folder: str) -> "PartitionLog":
+        """What `open` with NO_MARK gives in a folder that was made just now: there is nothing to look for."""
+        segment = Segment(disk, folder, SegmentSummary(0, 0, 0, NO_TIMESTAMP), SegmentIndex(0))
+        try:
+            segment.create()
+            segment.close()
+        except OSError as error:
+            raise StorageFailed(f"log {folder}: {error}") from error
+        log = cls(disk, folder, [segment], log_start_offset=0, roll=(SEGMENT_BYTES, SEGMENT_MS))
+        log._new_folder = True
         return log
 
     @classmethod
