@@ -33,6 +33,8 @@ from muster_coordinator.storage.checkpoint import CheckpointMeta, write_checkpoi
 from muster_coordinator.storage.contract import GroupWrites, Mark
 
 LOOK_MS = 100
+LOOKED_AT_A_TURN = 200
+"""Groups, about a millisecond."""
 CHECKPOINTS_AT_ONCE = 2
 """Pictures that are held at once; each pins one shard's dictionaries."""
 REST_MS = 5_000
@@ -180,13 +182,25 @@ class Checkpoints:
 
     def _look(self) -> None:
         now_ms = self._loop.monotonic_ms()
-        self._loop.call_at(now_ms + LOOK_MS, self._look)
         pinned = self._find_pinned(now_ms)
         self._waiting.clear()
-        for tracked in (*pinned, *(one for one in list(self._active.values()) if one.group.number not in self._pinned)):
+        others = (one for one in self._active.values() if one.group.number not in self._pinned)
+        self._look_at(deque((*pinned, *others)), now_ms + LOOK_MS)
+
+    def _look_at(self, left: deque[_Tracked], next_look_ms: int) -> None:
+        """Some of the groups, in this turn; the next look begins after all of them."""
+        now_ms = self._loop.monotonic_ms()
+        for _ in range(min(LOOKED_AT_A_TURN, len(left))):
+            tracked = left.popleft()
+            if self._tracked.get(tracked.group.number) is not tracked:
+                continue
             self._maybe(tracked, now_ms)
             if not tracked.busy and self._due(tracked, now_ms):
                 self._waiting.append(tracked)
+        if left:
+            self._loop.call_soon(lambda: self._look_at(left, next_look_ms))
+        else:
+            self._loop.call_at(next_look_ms, self._look)
         self._pump_later()
 
     def _find_pinned(self, now_ms: int) -> list[_Tracked]:

@@ -15,6 +15,8 @@ from muster_coordinator.ports import Loop, Timer
 STALL_MS = limits.HEARTBEAT_MS
 FIRED_PER_TURN_MAX = 256
 """Deadlines fired in one turn; the rest run in the next."""
+LOOKED_AT_PER_TURN_MAX = 1_024
+"""Also those that were moved meanwhile, 2 us each."""
 
 
 class Due:
@@ -72,8 +74,9 @@ class Deadlines:
         self._waited = False
         self._timer = None
         heap = self._heap
-        fired = 0
-        while heap and heap[0][0] <= now_ms and fired < FIRED_PER_TURN_MAX:
+        fired = looked_at = 0
+        while heap and heap[0][0] <= now_ms and fired < FIRED_PER_TURN_MAX and looked_at < LOOKED_AT_PER_TURN_MAX:
+            looked_at += 1
             when_ms, _, due = heapq.heappop(heap)
             if due.queued_ms != when_ms:
                 continue
