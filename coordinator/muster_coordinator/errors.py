@@ -7,6 +7,7 @@ MusterError
 ├── EnvironmentFault       disk, peers, time-outs: retried with a bound, or shown as a condition
 │   ├── UnsupportedFormat  our own bytes of a version or kind that this binary does not know: refuse, never guess
 │   ├── Corruption         bytes on disk that were once good and are not any more: refuse to start
+│   │   └── SegmentDamaged  … of a segment: told, answered with an error, fetched again from a peer
 │   └── StorageFailed      write or fsync failed: the process ends (raft.md rule 30)
 └── (our own bugs are assertions: met by a client's request before anything is proposed, they end that request; met
      anywhere else, the process)
@@ -130,6 +131,15 @@ class UnsupportedFormat(EnvironmentFault):
 
 class Corruption(EnvironmentFault):
     """Stored bytes that fail their check where a torn write cannot be the reason. The replica refuses to start."""
+
+
+class SegmentDamaged(Corruption):
+    """Stored batches are not what was written. No start is refused for it: see `replica.damage`."""
+
+    def __init__(self, base: int, message: str) -> None:
+        super().__init__(message)
+        self.base = base
+        """Of the segment's file."""
 
 
 class StorageFailed(EnvironmentFault):

@@ -333,9 +333,36 @@ SHUTDOWN_GRACE_MS = 60_000
 # Metrics.
 METRIC_GROUPS_MAX = 1_000
 
+SCRUB_BYTES_PER_SECOND = 2 * MIB
+"""Sealed segments read and checked in the background: 0.5 % of a processor with batches of 1 kB, 5 % with 90 B."""
+SCRUB_TICK_MS = 100
+SCRUB_FIRST_MS = 60_000
+"""After a start; whoever starts has more to do."""
+SCRUB_PASS_MS = 24 * 3_600_000
+"""From the beginning of one pass over all sealed segments to the next, or longer if a pass takes longer."""
+SEGMENT_CHECK_STEP_BYTES = 64 * KIB
+"""Checked in one go, 1.6 ms with batches of 90 bytes; then the loop can have the interpreter."""
+DAMAGED_SEGMENTS_MAX = 1_000
+"""Remembered by one replica; those beyond are found again by the next pass, or reader."""
+REPAIR_LOOK_MS = 1_000
+REPAIR_RETRY_MS = 60_000
+"""A segment of which no peer had a whole copy, or that the disk refused, is asked for again after this time."""
+REPAIR_SILENCE_MS = 60_000
+"""A peer reads a segment from end to end before it offers it."""
+REPAIR_CHUNKS_IN_FLIGHT_MAX = 4
 UNCHECKED_READ_BYTES = 256 * KIB
 """What one read checks at most on the loop, but for a single larger batch: 2,600 batches of 100 bytes take 3 ms."""
-IO_LANES = ("wal-offsets", "wal-topics", "flush", "checkpoint", "lookup", "transfer", "transfer-source", "folders")
+IO_LANES = (
+    "wal-offsets",
+    "wal-topics",
+    "flush",
+    "checkpoint",
+    "lookup",
+    "transfer",
+    "transfer-source",
+    "folders",
+    "scrub",
+)
 """One worker thread each. The two WAL lanes carry one fdatasync per turn; nothing slow may share them."""
 
 assert CONNECTION_TURN_MS_MAX <= CLIENTS_TURN_MS_MAX

@@ -9,7 +9,7 @@ gone too.
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from muster_coordinator.errors import Corruption
+from muster_coordinator.errors import Corruption, SegmentDamaged
 from muster_coordinator.limits import MIB
 from muster_coordinator.ports import Disk, File
 from muster_coordinator.records.batch import (
@@ -82,6 +82,13 @@ def max_timestamp_job(disk: Disk, sources: tuple[SegmentSource, ...]) -> Callabl
 def _first_at_or_after(
     disk: Disk, source: SegmentSource, log_start_offset: int, timestamp_ms: int
 ) -> TimedOffset | None:
+    try:
+        return _look_through(disk, source, log_start_offset, timestamp_ms)
+    except Corruption as error:
+        raise SegmentDamaged(source.summary.base, str(error)) from error
+
+
+def _look_through(disk: Disk, source: SegmentSource, log_start_offset: int, timestamp_ms: int) -> TimedOffset | None:
     folder = source.path.rpartition("/")[0]
     try:
         index = source.known or load_index(disk, folder, source.summary)

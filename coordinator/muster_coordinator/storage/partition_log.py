@@ -13,7 +13,7 @@ import struct
 from bisect import bisect_right
 from collections.abc import Callable
 
-from muster_coordinator.errors import Corruption, StorageFailed
+from muster_coordinator.errors import Corruption, SegmentDamaged, StorageFailed
 from muster_coordinator.limits import SEGMENT_BYTES, SEGMENT_MS, SEGMENTS_LOADED_MAX
 from muster_coordinator.ports import Disk
 from muster_coordinator.storage.contract import NO_MARK, Mark
@@ -181,8 +181,8 @@ class PartitionLog:
             self.write_out()
         try:
             data = segment.read(offset, max_bytes, whole_first_batch=whole_first_batch)
-        except OSError as error:
-            raise Corruption(f"log {self._folder}: {error}") from error
+        except (OSError, Corruption) as error:
+            raise SegmentDamaged(segment.base, f"log {self._folder}: {error}") from error
         if segment is not self._segments[-1]:
             self._touch(segment)
         return data
@@ -217,6 +217,32 @@ class PartitionLog:
             RetentionView(s.base, s.next_offset, s.size, s.max_timestamp_ms)
             for s in (segment.summary for segment in self._segments[:-1])
         )
+
+    def sealed(self) -> tuple[SegmentSummary, ...]:
+        """Segments that do not change any more and whose bytes a flush has made durable, oldest first."""
+        return tuple(segment.summary for segment in self._segments[:-1] if segment not in self._dirty)
+
+    def sealed_at(self, base: int) -> SegmentSummary | None:
+        """The one of `sealed` that begins there."""
+        segment = self._segment(base)
+        if segment is None or segment is self._segments[-1] or segment in self._dirty:
+            return None
+        return segment.summary
+
+    def holds(self, base: int) -> bool:
+        """Is there a segment that begins there, sealed or not?"""
+        return self._segment(base) is not None
+
+    def replaced(self, base: int) -> None:
+        """The file of a sealed segment was replaced by a copy; readers check it anew."""
+        segment = self._segment(base)
+        assert segment is not None
+        assert segment is not self._segments[-1]
+        segment.replaced()
+
+    def _segment(self, base: int) -> Segment | None:
+        at = bisect_right(self._bases, base) - 1
+        return self._segments[at] if at >= 0 and self._bases[at] == base else None
 
     def size_bytes(self) -> int:
         """Bytes of all segments."""

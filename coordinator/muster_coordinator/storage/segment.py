@@ -138,6 +138,11 @@ class Segment:
         self._soundness.check(data, start, base, index, self.path)
         return data
 
+    def replaced(self) -> None:
+        """The file of this sealed segment is another one: nothing is known of it any more."""
+        self.unload()
+        self._soundness = Soundness(self.summary.size)
+
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
