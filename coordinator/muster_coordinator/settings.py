@@ -364,6 +364,12 @@ class Settings:
         str(limits.TRANSFER_BYTES_PER_SECOND),
         "Sent at most to followers that need a whole state, all together.",
     )
+    scrub_rate: int = _key(
+        "muster.scrub.bytes.per.second",
+        _integer(0),
+        str(limits.SCRUB_BYTES_PER_SECOND),
+        "Sealed segments read and checked in the background, at most; 0: not at all.",
+    )
     trailing_entries: int = _key(
         "muster.raft.trailing.entries", _integer(0), str(limits.TRAILING_ENTRIES), "Kept behind a checkpoint."
     )

@@ -9,7 +9,7 @@ from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartbeat
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo
 from muster_coordinator.ports import Loop
-from muster_coordinator.replica.status import GroupStatus
+from muster_coordinator.replica.status import DamagedFile, GroupStatus, ScrubStatus
 from muster_coordinator.replica.surface import Leadership
 from muster_coordinator.replica.wal_lane import WalStatus
 
@@ -56,6 +56,7 @@ class FakeReplica:
         self.broker = BrokerId(0)
         self.known_image: ClusterImage | None = image()
         self.leaders: dict[GroupNo, BrokerId | None] = {GroupNo(n): BrokerId(0) for n in range(5)}
+        self.damaged: dict[GroupNo, tuple[DamagedFile, ...]] = {}
         self.match: dict[GroupNo, Mapping[BrokerId, int]] = {}
         self.down: set[BrokerId] = set()
         self.reasons: tuple[str, ...] = ()
@@ -126,6 +127,7 @@ class FakeReplica:
                 last_index=10,
                 voters=VOTERS,
                 match=self.match.get(group, {BrokerId(1): 10, BrokerId(2): 9}) if leader == self.broker else {},
+                damaged=self.damaged.get(group, ()),
             )
 
     def leaderships(self) -> int:
@@ -139,6 +141,9 @@ class FakeReplica:
 
     def wals(self) -> list[WalStatus]:
         return [WalStatus("wal-topics", used_bytes=60, room_bytes=4, carried_bytes=7, slowed=9)]
+
+    def scrub_status(self) -> ScrubStatus:
+        return ScrubStatus(checked_bytes=70, passes=2, damaged=1, repaired=3, repair_failures=4)
 
     def transfer(self, group: GroupNo, target: BrokerId) -> bool:
         if not self.transfer_works or self.leaders[group] != self.broker:

@@ -23,6 +23,7 @@ from muster_coordinator.groups.requests import (
     OffsetFetchAnswer,
 )
 from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.replica.status import DamagedFile
 from muster_coordinator.replica.surface import partition_of
 from muster_coordinator.runtime.loop import AsyncLoop
 from yarl import URL
@@ -123,11 +124,16 @@ def test_thousands_of_partitions_are_one_document(tmp_path: Path) -> None:
 def test_partitions_name_topics_and_the_leaders_view_of_each_voter(tmp_path: Path) -> None:
     async def body(h: Harness) -> None:
         h.replica.leaders[GroupNo(2)] = BrokerId(1)
+        h.replica.damaged[GroupNo(1)] = (DamagedFile("00000000000000000040.log", "its CRC", "is being fetched"),)
         _, document = await h.ask("GET", "/v1/partitions")
         by_group = {row["group"]: row for row in document["partitions"]}
         assert (by_group[0]["topic"], by_group[0]["partition"]) == (None, None)
         assert (by_group[1]["topic"], by_group[1]["partition"]) == ("__consumer_offsets", 0)
         assert by_group[1]["match"] == {"1": 10, "2": 9}
+        assert by_group[1]["damaged"] == [
+            {"file": "00000000000000000040.log", "damage": "its CRC", "repair": "is being fetched"}
+        ]
+        assert by_group[2]["damaged"] == []
         assert (by_group[2]["role"], by_group[2]["match"]) == ("follower", {})
 
     run(tmp_path, body)

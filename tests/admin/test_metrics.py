@@ -193,6 +193,11 @@ def test_the_page_holds_every_promised_metric() -> None:
     assert values["muster_wal_used_bytes", (("lane", "wal-topics"),)] == 60
     assert values["muster_wal_room_bytes", (("lane", "wal-topics"),)] == 4
     assert values["muster_wal_carried_bytes_total", (("lane", "wal-topics"),)] == 7
+    assert values["muster_scrub_bytes_total", ()] == 70
+    assert values["muster_scrub_passes_total", ()] == 2
+    assert values["muster_damaged_segments", ()] == 1
+    assert values["muster_repaired_segments_total", ()] == 3
+    assert values["muster_segment_repair_failures_total", ()] == 4
     assert values["muster_wal_slowed_total", (("lane", "wal-topics"),)] == 9
     assert values["muster_log_records_dropped_total", ()] == 5
     assert values["muster_notices_total", (("what", "a request met an error of this replica"),)] == 3

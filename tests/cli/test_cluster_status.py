@@ -130,6 +130,14 @@ def test_all_replicas_are_asked_and_shown(muster, replicas, token):
     assert "__consumer_offsets          0       1     7      20       20  0:5" in ran.out
 
 
+def test_damaged_segments_are_remarked_and_a_release_that_does_not_tell_them_is_none_the_worse(muster, replicas, token):
+    file = {"file": "00000000000000000040.log", "damage": "its CRC", "repair": "is being fetched"}
+    replicas[1].answers["/v1/partitions"]["partitions"][1]["damaged"] = [file]
+    ran = muster("cluster", "status", "--admin", replicas[0].address, "--token-file", token, "-o", "json")
+    rows = {row["broker"]: row["remarks"] for row in json.loads(ran.out)["replicas"]}
+    assert rows == {0: ["catching up"], 1: ["1 damaged segments: __consumer_offsets-0/00000000000000000040.log"]}
+
+
 def test_problems_only(muster, replicas, token):
     command = ["cluster", "status", "--admin", replicas[0].address, "--token-file", token, "-o", "json", "--problems"]
     ran = muster(*command)

@@ -71,6 +71,7 @@ class ReplicaCollector(Collector):
         yield from self._replica_metrics()
         yield from self._partition_metrics()
         yield from self._wal_metrics()
+        yield from self._scrub_metrics()
         yield from self._group_metrics()
         yield from self._process_metrics()
 
@@ -129,6 +130,20 @@ class ReplicaCollector(Collector):
             carried.add_metric([wal.lane], wal.carried_bytes)
             slowed.add_metric([wal.lane], wal.slowed)
         yield from (used, room, carried, slowed)
+
+    def _scrub_metrics(self) -> Iterator[Metric]:
+        scrub = self._replica.scrub_status()
+        yield CounterMetricFamily(
+            "muster_scrub_bytes", "Of sealed segments, checked in the background.", value=scrub.checked_bytes
+        )
+        yield CounterMetricFamily("muster_scrub_passes", "Over all sealed segments.", value=scrub.passes)
+        yield _gauge("muster_damaged_segments", "Segments that are not as they were written.", scrub.damaged)
+        yield CounterMetricFamily(
+            "muster_repaired_segments", "Damaged segments fetched again from a peer.", value=scrub.repaired
+        )
+        yield CounterMetricFamily(
+            "muster_segment_repair_failures", "Attempts without a whole copy or room.", value=scrub.repair_failures
+        )
 
     def _group_metrics(self) -> Iterator[Metric]:
         meter = self._meter

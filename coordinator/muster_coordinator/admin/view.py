@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from muster_coordinator.ids import BrokerId, GroupNo
-from muster_coordinator.replica.status import GroupStatus
+from muster_coordinator.replica.status import GroupStatus, ScrubStatus
 from muster_coordinator.replica.surface import Surface
 from muster_coordinator.replica.wal_lane import WalStatus
 
@@ -30,6 +30,10 @@ class AdminReplica(Surface, Protocol):
 
     def wals(self) -> Sequence[WalStatus]:
         """How full each WAL is; empty until there are any."""
+        ...
+
+    def scrub_status(self) -> ScrubStatus:
+        """How far stored segments were checked, and what came of it."""
         ...
 
     def transfer(self, group: GroupNo, target: BrokerId) -> bool:

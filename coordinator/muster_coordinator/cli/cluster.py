@@ -167,8 +167,16 @@ def _replica_row(broker: Json, view: Json | None) -> Json:
         "state": "draining" if view["draining"] else state,
         "leaderships": view["leaderships"],
         "version": view["version"],
-        "remarks": view["not_ready"],
+        "remarks": [*view["not_ready"], *_damage(view["partitions"])],
     }
+
+
+def _damage(partitions: Sequence[Json]) -> list[str]:
+    """Segments of a replica that are not as they were written; those of the release before do not say."""
+    files = [
+        f"{one['topic']}-{one['partition']}/{file['file']}" for one in partitions for file in one.get("damaged", ())
+    ]
+    return [f"{len(files)} damaged segments: {', '.join(files[:3])}"] if files else []
 
 
 def _print_tables(document: Mapping[str, Any]) -> None:

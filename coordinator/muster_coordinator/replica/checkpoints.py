@@ -165,6 +165,19 @@ class Checkpoints:
 
         return release
 
+    def pause(self, number: GroupNo) -> Callable[[], None] | None:
+        """Keep flushes and checkpoints off a group of which one file is replaced by its equal, until the call that is
+        returned. None: one is under way, or the group is not there any more."""
+        tracked = self._tracked.get(number)
+        if tracked is None or tracked.busy:
+            return None
+        tracked.busy = True
+
+        def release() -> None:
+            self._rest(tracked)
+
+        return release
+
     # -- when ------------------------------------------------------------------------------------------------------
 
     def _applied(self, group: RaftGroup) -> None:

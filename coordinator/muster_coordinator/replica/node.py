@@ -29,8 +29,9 @@ from muster_coordinator.replica.payloads import Kind
 from muster_coordinator.replica.preferred import Preferred
 from muster_coordinator.replica.raft_group import RaftGroup
 from muster_coordinator.replica.retention import Retention
+from muster_coordinator.replica.scrub import Scrub
 from muster_coordinator.replica.settings import NodeSettings
-from muster_coordinator.replica.status import GroupStatus, group_status
+from muster_coordinator.replica.status import GroupStatus, ScrubStatus, group_status
 from muster_coordinator.replica.surface import Leadership, LocalLog, partition_of
 from muster_coordinator.replica.transfer import Transfers
 from muster_coordinator.replica.wal_lane import WalStatus
@@ -59,6 +60,7 @@ class Node:
         self._current: CurrentImage | None = None
         self._current_topics: CurrentImage | None = None
         self._transfers: Transfers | None = None
+        self._scrub: Scrub | None = None
         self._space: DiskSpace | None = None
         self.preferred: Preferred | None = None
         self._caught_up = False
@@ -128,6 +130,8 @@ class Node:
         self.host.beats.start()
         self.preferred.start()
         Retention(self.loop, self.host, hosting, self.settings).start()
+        self._scrub = Scrub(self.loop, self._disk, hosting, self.settings.scrub_rate)
+        self._scrub.start()
         self._space = DiskSpace(self.loop, self._disk, self.host)
         self._space.start()
         self._gossip()
@@ -250,7 +254,9 @@ class Node:
 
     def group_status(self, group: GroupNo) -> GroupStatus | None:
         held = self.host.groups.get(group)
-        return None if held is None else group_status(held)
+        if held is None or self.hosting is None:
+            return None
+        return group_status(held, self.hosting.damage.files().get(group, ()))
 
     def free_bytes(self) -> int:
         return -1 if self._space is None else self._space.free_bytes
@@ -346,10 +352,11 @@ class Node:
 
     def local_groups(self) -> Iterator[GroupStatus]:
         """Raft groups with a voter here, by number; each as it is when it is asked for."""
+        damaged = {} if self.hosting is None else self.hosting.damage.files()
         for number in sorted(self.host.groups):
             group = self.host.groups.get(number)
             if group is not None:
-                yield group_status(group)
+                yield group_status(group, damaged.get(number, ()))
 
     def leaderships(self) -> int:
         """Raft groups led here."""
@@ -358,6 +365,19 @@ class Node:
     def wals(self) -> list[WalStatus]:
         """How full each WAL is; empty until there are any."""
         return [lane.status() for lane in self.host.lanes]
+
+    def scrub_status(self) -> ScrubStatus:
+        """How far stored segments were checked, and what came of it."""
+        if self._scrub is None or self._transfers is None or self.hosting is None:
+            return ScrubStatus()
+        repairs = self._transfers.repairs
+        return ScrubStatus(
+            self._scrub.bytes_checked,
+            self._scrub.passes,
+            len(self.hosting.damage.found),
+            repairs.repaired,
+            repairs.failures,
+        )
 
     def transfer(self, group: GroupNo, target: BrokerId) -> bool:
         """Start handing leadership of `group` to `target`. False: not leader here, or the target cannot have it."""

@@ -42,6 +42,8 @@ class NodeSettings:
     trailing_entries: int = limits.TRAILING_ENTRIES
     transfer_rate: int = limits.TRANSFER_BYTES_PER_SECOND
     """Bytes a second that leave for followers in transfer, all together."""
+    scrub_rate: int = limits.SCRUB_BYTES_PER_SECOND
+    """Bytes a second of sealed segments checked in the background; 0: none."""
     segment_flush_ms: int = limits.SEGMENT_FLUSH_MS
     segment_flush_bytes: int = limits.SEGMENT_FLUSH_BYTES
     takeback_ms: int = limits.LEADERSHIP_TAKEBACK_MS

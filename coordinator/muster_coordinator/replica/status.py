@@ -1,6 +1,6 @@
 """Plain values about Raft groups for status pages and metrics; copies, taken when asked."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from muster_coordinator.ids import BrokerId, GroupNo
@@ -13,6 +13,27 @@ ROLE_NAMES = {
     Role.CANDIDATE: "candidate",
     Role.LEADER: "leader",
 }
+
+
+class DamagedFile(NamedTuple):
+    """A segment that is not as it was written."""
+
+    file: str
+    damage: str
+    """What was found, where."""
+    repair: str
+    """How far its repair is, in words."""
+
+
+class ScrubStatus(NamedTuple):
+    """Of the background check of stored segments, and of repairs; since the start."""
+
+    checked_bytes: int = 0
+    passes: int = 0
+    damaged: int = 0
+    """Segments that are damaged now."""
+    repaired: int = 0
+    repair_failures: int = 0
 
 
 class GroupStatus(NamedTuple):
@@ -31,9 +52,10 @@ class GroupStatus(NamedTuple):
     """Highest index known to be stored at each voter; empty unless leader."""
     trouble: str = ""
     """Why this replica holds no state of the group; "" when it does."""
+    damaged: tuple[DamagedFile, ...] = ()
 
 
-def group_status(group: RaftGroup) -> GroupStatus:
+def group_status(group: RaftGroup, damaged: Sequence[DamagedFile] = ()) -> GroupStatus:
     core = group.core
     match: dict[BrokerId, int] = {}
     if core.role is Role.LEADER:
@@ -50,4 +72,5 @@ def group_status(group: RaftGroup) -> GroupStatus:
         voters=group.voters,
         match=match,
         trouble=group.trouble,
+        damaged=tuple(damaged),
     )

@@ -29,6 +29,7 @@ from muster_coordinator.replica.host import Host
 from muster_coordinator.replica.hosting import Hosting
 from muster_coordinator.replica.payloads import Kind
 from muster_coordinator.replica.raft_group import RaftGroup
+from muster_coordinator.replica.repair import Repairs
 from muster_coordinator.replica.staging import Staged
 from muster_coordinator.replica.transfer_payload import Check, Chunk, FileKind, Offer
 from muster_coordinator.replica.transfer_reuse import Reuse
@@ -79,6 +80,7 @@ class Transfers:
         self._host = host
         self._hosting = hosting
         self.source = TransferSource(loop, disk, net, host, hosting, hosting.transfer_rate)
+        self.repairs = Repairs(loop, disk, net, host, hosting, notice)
         self._pulls: dict[int, _Pull] = {}
         self._installing: set[GroupNo] = set()
         self._have: dict[GroupNo, dict[str, int]] = {}
@@ -104,7 +106,8 @@ class Transfers:
         self._pull_from(group, BrokerId(offer[0]), offer[1])
 
     def start(self) -> None:
-        """Heal groups without a state from now on."""
+        """Heal groups without a state, and damaged segments, from now on."""
+        self.repairs.start()
         self._loop.call_at(self._loop.monotonic_ms() + HEAL_MS, self._heal)
 
     def _heal(self) -> None:
@@ -152,6 +155,7 @@ class Transfers:
 
     def peer_down(self, peer: BrokerId) -> None:
         self.source.peer_down(peer)
+        self.repairs.peer_down(peer)
         for pull in [pull for pull in self._pulls.values() if pull.leader == peer]:
             self._drop(pull)
 
@@ -167,13 +171,19 @@ class Transfers:
             case Kind.CHECK_ASK:
                 self.source.check_ask(peer, payload)
             case Kind.CHECK:
-                self._checked(peer, wire.decode_check(payload))
+                check = wire.decode_check(payload)
+                if not self.repairs.offered(peer, check):
+                    self._checked(peer, check)
             case Kind.TRANSFER_OFFER:
                 self._offer(peer, wire.decode_offer(payload))
             case Kind.CHUNK:
-                self._chunk(peer, wire.decode_chunk(payload))
+                chunk = wire.decode_chunk(payload)
+                if not self.repairs.chunk(peer, chunk):
+                    self._chunk(peer, chunk)
             case Kind.TRANSFER_REFUSAL:
-                pull = self._pulls.get(wire.decode_refusal(payload)[0])
+                transfer, why = wire.decode_refusal(payload)
+                self.repairs.refused(peer, transfer, why)
+                pull = self._pulls.get(transfer)
                 if pull is not None and pull.leader == peer:
                     self._drop(pull)
             case _:

@@ -21,6 +21,8 @@ _REFUSAL = struct.Struct(">Q")
 _CHUNK_ASK = struct.Struct(">QIQI")
 _CHECK = struct.Struct(">QIQII")
 _CHUNK = struct.Struct(">QIQI")
+SEGMENT_ASKED = 1 << 63
+"""In the index of an ask: the rest of it is the base offset of a segment."""
 FILES_MAX = 4_000
 """A 1 TiB partition in 256 MiB segments; an offer stays below one peer frame."""
 _NAMES = re.compile(r"[0-9]{20}(-[0-9]{10}\.ckpt|\.log)")
@@ -85,6 +87,12 @@ def decode_ask(payload: bytes) -> tuple[int, int, int]:
         raise WireError("malformed transfer ask")
     transfer, group, index = _ASK.unpack_from(payload, HEAD_BYTES)
     return transfer, group, index
+
+
+def encode_segment_ask(transfer: int, group: int, base: int) -> bytes:
+    """For one sealed segment, of any voter. An index that nobody reaches: releases before this one refuse it in words.
+    The answer is a CHECK of the whole file as file 0, then its chunks may be asked for; or a refusal."""
+    return encode_ask(transfer, group, base | SEGMENT_ASKED)
 
 
 def encode_offer(offer: Offer) -> bytes:

@@ -2,7 +2,8 @@
 
 An offer names byte ranges that never change: a published checkpoint, sealed segments, and the active one up to the mark
 taken with the checkpoint. Files may be removed meanwhile (a newer checkpoint, retention): then the transfer is refused,
-and the follower begins again with a newer offer; what it holds of equal names stays of use. While a follower fetches,
+and the follower begins again with a newer offer; what it holds of equal names stays of use. One sealed segment is
+given to any voter that asks for it, by a follower too, after it was checked from end to end. While a follower fetches,
 the core keeps the entries after what was offered (`RaftGroup.hold_from`), so that it can go on from there. Reading has
 a thread of its own, and all that is sent together keeps to `transfer_rate`.
 """
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from crc32c import crc32c
 
 from muster_coordinator import limits
+from muster_coordinator.errors import Corruption, SegmentDamaged
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.links import lanes
 from muster_coordinator.ports import Disk, File, Loop, PeerNet
@@ -19,9 +21,12 @@ from muster_coordinator.replica import transfer_payload as wire
 from muster_coordinator.replica.folders import checkpoint_folder
 from muster_coordinator.replica.host import Host
 from muster_coordinator.replica.hosting import Hosting
+from muster_coordinator.replica.raft_group import RaftGroup
 from muster_coordinator.replica.transfer_payload import Check, Chunk, FileKind, Offer, OfferedFile
 from muster_coordinator.storage.checkpoint import CheckpointMeta, checkpoint_name
 from muster_coordinator.storage.contract import Mark
+from muster_coordinator.storage.segment_check import CheckedSegment, check_segment, unpaced
+from muster_coordinator.storage.segment_index import segment_name
 
 SEND_RETRY_MS = 20
 SEND_TRIES_MAX = 250
@@ -38,16 +43,16 @@ class _Session:
         peer: BrokerId,
         transfer: int,
         group: GroupNo,
-        index: int,
+        index: int | None,
         checkpoint: File,
         paths: list[str],
         sizes: list[int],
     ) -> None:
         self.checkpoint = checkpoint
-        """Open, so that newer ones may displace it; `paths` begins with it."""
+        """Open, so that newer ones may displace it; `paths` begins with it. Or the one segment, likewise."""
         self.group = group
         self.index = index
-        """Of the checkpoint."""
+        """Of the checkpoint; None where one segment is given away."""
         self.peer = peer
         self.transfer = transfer
         self.paths = paths
@@ -70,6 +75,8 @@ class TransferSource:
         self._hosting = hosting
         self._sessions: dict[tuple[BrokerId, int], _Session] = {}
         self.bytes_sent = 0
+        self._checking = False
+        """A segment is checked for a peer."""
 
     def peer_down(self, peer: BrokerId) -> None:
         for key in [key for key in self._sessions if key[0] == peer]:
@@ -79,6 +86,9 @@ class TransferSource:
         """A follower wants a checkpoint of at least some index."""
         transfer, number, index = wire.decode_ask(payload)
         group = self._host.groups.get(GroupNo(number))
+        if index & wire.SEGMENT_ASKED:
+            self._segment_ask(peer, transfer, group, index ^ wire.SEGMENT_ASKED)
+            return
         if group is None or not group.leads or peer not in group.voters:
             self._refuse(peer, transfer, "not led here")
             return
@@ -89,6 +99,45 @@ class TransferSource:
             self._hosting.checkpoints.want(group.number, lambda: self._offer(peer, transfer, group.number, index))
             return
         self._offer(peer, transfer, group.number, index)
+
+    def _segment_ask(self, peer: BrokerId, transfer: int, group: RaftGroup | None, base: int) -> None:
+        """A voter's segment is damaged. Only what is proven to be whole is given; damage is found by that, too."""
+        state = None if group is None else self._hosting.states.get(group.number)
+        if group is None or state is None or state.closed or peer not in group.voters:
+            self._refuse(peer, transfer, "not held here")
+            return
+        log, folder, number = state.log, state.folder, group.number
+        summary = log.sealed_at(base)
+        if summary is None or self._checking or len(self._sessions) >= limits.TRANSFERS_MAX:
+            self._refuse(peer, transfer, "no such segment" if summary is None else "others are being served")
+            return
+        path = f"{folder}/{segment_name(base)}"
+        self._checking = True
+
+        def checked(result: CheckedSegment | BaseException) -> None:
+            self._checking = False
+            if not isinstance(result, BaseException):
+                self._give(peer, transfer, number, path, summary.size, result.checksum)
+                return
+            self._refuse(peer, transfer, f"not whole here: {result}")
+            if not isinstance(result, Corruption | OSError):
+                raise result
+            if isinstance(result, Corruption) and state.log is log and log.holds(base):
+                self._hosting.damage.report(number, SegmentDamaged(base, str(result)))
+
+        self._loop.submit_paced("scrub", unpaced(check_segment(self._disk, path, folder, summary)), checked)
+
+    def _give(self, peer: BrokerId, transfer: int, number: GroupNo, path: str, size: int, checksum: int) -> None:
+        if len(self._sessions) >= limits.TRANSFERS_MAX:
+            self._refuse(peer, transfer, "others are being served")
+            return
+        try:
+            file = self._disk.open(path)
+        except OSError as error:
+            self._refuse(peer, transfer, str(error))
+            return
+        self._admit(_Session(peer, transfer, number, None, file, [path], [size]))
+        self._net.send(peer, lanes.BULK, wire.encode_check(Check(transfer, 0, 0, size, checksum)))
 
     def _usable(self, number: GroupNo, index: int) -> tuple[CheckpointMeta, Mark | None] | None:
         """The newest checkpoint, if it reaches `index` and the log start has not passed its mark: a follower could
@@ -164,7 +213,7 @@ class TransferSource:
         """The follower is at it."""
         session.used_ms = self._loop.monotonic_ms()
         group = self._host.groups.get(session.group)
-        if group is not None:
+        if group is not None and session.index is not None:
             group.hold_from(session.index, session.used_ms + limits.TRANSFER_HOLD_MS)
 
     def _end(self, peer: BrokerId, transfer: int) -> None:
