@@ -1,63 +1,27 @@
 """Three Go libraries that tools are made of: sarama, kafka-go, franz-go's kadm. Each does an administrator's round.
 
-The program in `go_tools` is built once per version of its source; the binary lies in `.cache/go-tools/`. Without Go, or
-without its modules, the tests are skipped and named (`MUSTER_REQUIRE`).
+The program in `go_tools` is built by `tests.go_tools`.
 """
 
-import fcntl
-import hashlib
 import json
-import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests import go_tools as program
 from tests.clients.server import Server
-from tests.java_tools import CACHE, give_up
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(420)]
 
-SOURCE = Path(__file__).with_name("go_tools")
-BUILD_TIMEOUT_S = 300
 RUN_TIMEOUT_S = 60
 DEFAULT_RETENTION_MS = "604800000"
 
 
 @pytest.fixture(scope="session")
 def go_tools() -> Path:
-    """The built program."""
-    go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
-    if go is None:
-        give_up("go", "no go on PATH")
-    assert go is not None
-    digest = hashlib.sha256()
-    for source in sorted(SOURCE.iterdir()):
-        digest.update(source.name.encode() + b"\0" + source.read_bytes())
-    path = CACHE / "go-tools" / digest.hexdigest()[:16]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    caches = {"GOCACHE": str(CACHE / "go" / "build"), "GOMODCACHE": str(CACHE / "go" / "mod")}
-    environment = {**caches, **os.environ, "GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local"}
-    with path.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not path.exists():
-            partial = path.with_suffix(".partial")
-            command = [go, "build", "-o", str(partial), "."]
-            built = subprocess.run(
-                command,
-                cwd=SOURCE,
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=BUILD_TIMEOUT_S,
-                check=False,
-            )
-            if built.returncode:
-                give_up("go", f"the program does not build: {built.stderr[-500:]}")
-            partial.rename(path)
-    return path
+    return program.built()
 
 
 def told(go_tools: Path, server: Server, library: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 // One administrator's round in each of three Go libraries: what they tell is printed as a line of JSON.
 //
-// Usage: go_tools sarama|kafka-go|kadm BOOTSTRAP TOPIC
+// Usage: go_tools sarama|kafka-go|kadm BOOTSTRAP TOPIC; for `produce` see produce.go.
 package main
 
 import (
@@ -207,6 +207,10 @@ func viaKadm(bootstrap, topic string) told {
 }
 
 func main() {
+	if os.Args[1] == "produce" {
+		produce(os.Args[2:])
+		return
+	}
 	library, bootstrap, topic := os.Args[1], os.Args[2], os.Args[3]
 	result := map[string]func(string, string) told{"sarama": viaSarama, "kafka-go": viaKafkaGo, "kadm": viaKadm}[library](bootstrap, topic)
 	must("json", json.NewEncoder(os.Stdout).Encode(result))

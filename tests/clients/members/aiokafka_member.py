@@ -33,7 +33,8 @@ class Listener(ConsumerRebalanceListener):
         tell("revoked", tps=pairs(revoked))
 
     async def on_partitions_assigned(self, assigned: Any) -> None:
-        tell("assigned", tps=pairs(assigned))
+        coordinator = self.program.consumer._coordinator  # no public way to ask
+        tell("assigned", tps=pairs(assigned), generation=coordinator.generation, member=coordinator.member_id)
 
 
 class Program:

@@ -1,6 +1,7 @@
 """A group member on confluent-kafka (librdkafka)."""
 
 import queue
+import sys
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -10,6 +11,13 @@ from tests.clients.members.protocol import commands, settings, tell, text
 
 def pairs(partitions: list[TopicPartition]) -> list[list[Any]]:
     return sorted([p.topic, p.partition] for p in partitions)
+
+
+def identity(metadata: bytes) -> tuple[int, str]:
+    """Generation and member id; librdkafka gives them as bytes of its own: a mark, the generation, three texts."""
+    head, mark, rest = metadata.partition(b":")
+    assert (head, mark) == (b"CGMDv2", b":"), metadata
+    return int.from_bytes(rest[:4], sys.byteorder, signed=True), rest[4:].split(b"\0")[1].decode()
 
 
 class Program:
@@ -47,8 +55,9 @@ class Program:
     def subscribe(self, topics: list[str]) -> None:
         self.consumer.subscribe(topics, on_assign=self.on_assign, on_revoke=self.on_revoke, on_lost=self.on_lost)
 
-    def on_assign(self, _: Consumer, partitions: list[TopicPartition]) -> None:
-        tell("assigned", tps=pairs(partitions))
+    def on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        generation, member = identity(bytes(consumer.consumer_group_metadata()))
+        tell("assigned", tps=pairs(partitions), generation=generation, member=member)
 
     def on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if self.config.get("commit_on_revoke"):

@@ -5,7 +5,8 @@ commands on standard input. `tests.clients.member.Member` is the other side.
 
 settings  bootstrap group topics|pattern assignors[] instance session_ms heartbeat_ms poll_ms auto_commit_ms (0 = off)
           reset (earliest|latest|none) commit_on_revoke client_id assign [[topic, partition]...] (simple consumer)
-events    {"e": "assigned"|"revoked"|"lost", "tps": [[t, p]...]}
+events    {"e": "assigned"|"revoked"|"lost", "tps": [[t, p]...]}; assigned also has "generation" and "member"
+          where the client tells them (not kafka-python)
           {"e": "records", "rs": [[t, p, offset, key, value]...]}
           {"e": "committed"|"commit_failed", "error": ...}
           {"e": "fetched", "offsets": [[t, p, offset|null, metadata]...]}

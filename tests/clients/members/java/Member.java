@@ -92,8 +92,7 @@ public final class Member implements ConsumerRebalanceListener {
         return JSON.createObjectNode().put("e", name);
     }
 
-    private static void tellPartitions(String name, Collection<TopicPartition> partitions) {
-        ObjectNode event = event(name);
+    private static void tellPartitions(ObjectNode event, Collection<TopicPartition> partitions) {
         ArrayNode all = event.putArray("tps");
         partitions.stream()
             .sorted((a, b) -> a.topic().equals(b.topic()) ? a.partition() - b.partition() : a.topic().compareTo(b.topic()))
@@ -102,16 +101,17 @@ public final class Member implements ConsumerRebalanceListener {
     }
 
     @Override public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
-        tellPartitions("assigned", partitions);
+        var of = consumer.groupMetadata();
+        tellPartitions(event("assigned").put("generation", of.generationId()).put("member", of.memberId()), partitions);
     }
 
     @Override public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
         if (config.path("commit_on_revoke").asBoolean(false) && !partitions.isEmpty()) commit(null);
-        tellPartitions("revoked", partitions);
+        tellPartitions(event("revoked"), partitions);
     }
 
     @Override public void onPartitionsLost(Collection<TopicPartition> partitions) {
-        tellPartitions("lost", partitions);
+        tellPartitions(event("lost"), partitions);
     }
 
     private void commit(Map<TopicPartition, OffsetAndMetadata> offsets) {
