@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest
 # Hundreds of replicas and clients are started here: each would compile our modules anew, as no installed one does.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test test-fast test-unit test-fuzz fuzz test-sim test-clients test-integration check fmt bench operator-bench sim clean \
+.PHONY: help setup run test test-fast test-unit test-fuzz fuzz faults soak test-sim test-clients test-integration check fmt bench operator-bench sim clean \
   test-compiled wheel test-pipeline pipeline-demo bench-pipeline k8s promtool image images e2e e2e-first e2e-api e2e-up e2e-in e2e-down \
   e2e-kind kind-up kind-in kind-down
 
@@ -22,6 +22,8 @@ help:
 	@echo "make check      ruff, mypy --strict, import contracts"
 	@echo "make sim SEEDS=1000   more simulated clusters"
 	@echo "make fuzz MINUTES=45  as many hostile requests to a replica as the time gives"
+	@echo "make faults FAULTS=60 processes killed and frozen under real clients, what those saw judged; AGAINST=kafka prints Kafka's"
+	@echo "make soak       200,000 connections, and what is left of them in memory"
 	@echo "make e2e        a real Kubernetes node in a box, tests, gone again (root; builds Kubernetes once, 6 to 10 minutes)"
 	@echo "make e2e-first  of it what every change must pass: from nothing to a healthy group as the README says it"
 	@echo "make e2e-up, make e2e-in CMD='…', make e2e-down   keep such a node while you work (e2e/README.md)"
@@ -59,6 +61,16 @@ MINUTES ?= 45
 
 fuzz: setup
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
+
+FAULTS ?= 60
+AGAINST ?= muster
+
+# Process faults under real clients, of today's plan (SEED=n: of another); AGAINST=kafka prints a real Kafka's figures.
+faults: setup
+	$(BIN)/python -m tests.faults --faults $(FAULTS) --against $(AGAINST) $(if $(SEED),--seed $(SEED))
+
+soak: setup
+	MUSTER_SOAK_CONNECTIONS=200000 $(PYTEST) tests/faults/test_connection_soak.py -s
 
 test-sim: setup
 	MUSTER_SIM_SEEDS=$(SEEDS) $(PYTEST) tests -m "sim"

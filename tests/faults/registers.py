@@ -17,11 +17,11 @@ from tests.sim.frames import Dialect, Fetched, Found, Request
 from tests.sim.history import CommitAsk, FetchAsk, History
 
 CLIENTS_PER_GROUP = 3
-GROUPS = 4
+GROUPS = 8
 PARTITIONS = 2
 """Keys of each group."""
 ASK_TIMEOUT_S = 2.5
-PAUSE_S = 0.004
+PAUSE_S = 0.002
 RETRY_S = 0.05
 TOPIC = "registers"
 

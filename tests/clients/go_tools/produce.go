@@ -30,7 +30,7 @@ func produce(arguments []string) {
 	}
 	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(bootstrap, ",")...), kgo.ClientID(name),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(2*time.Millisecond),
-		kgo.ProducerBatchMaxBytes(512), kgo.ProduceRequestTimeout(time.Duration(patience)*time.Millisecond),
+		kgo.ProducerBatchMaxBytes(512), kgo.MaxBufferedRecords(1000), kgo.ProduceRequestTimeout(time.Duration(patience)*time.Millisecond),
 		kgo.RequestTimeoutOverhead(500*time.Millisecond))
 	must("client", err)
 	ended := make(chan struct{})
@@ -58,7 +58,7 @@ func produce(arguments []string) {
 		select {
 		case <-ended:
 			running = false
-		case <-time.After(4 * time.Millisecond):
+		case <-time.After(8 * time.Millisecond):
 		}
 	}
 	must("flush", client.Flush(context.Background()))

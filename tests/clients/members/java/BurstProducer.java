@@ -23,7 +23,9 @@ public final class BurstProducer {
         p.put("bootstrap.servers", args[0]);
         p.put("client.id", args[3]);
         p.put("linger.ms", 2);
-        p.put("batch.size", 256);
+        p.put("batch.size", 512);
+        p.put("buffer.memory", 1 << 19); // about a thousand batches may wait: then send does
+        p.put("max.block.ms", 120_000);
         p.put("request.timeout.ms", Integer.parseInt(args[4]));
         p.put("key.serializer", StringSerializer.class.getName());
         p.put("value.serializer", StringSerializer.class.getName());
@@ -48,7 +50,7 @@ public final class BurstProducer {
                         if (e != null) failed.get(partition).add(number);
                     });
                 }
-                Thread.sleep(4);
+                Thread.sleep(8);
             }
             producer.flush();
         }
