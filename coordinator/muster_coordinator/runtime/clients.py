@@ -258,6 +258,13 @@ class _Client(asyncio.Protocol):
             return
         listener = self._listener
         listener.stats.bytes_in += len(data)
+        if self._delayed:
+            # uvloop begins to read after `connection_made`, whatever was said in it: once; here it is heard.
+            connection.hold(data)
+            self._account()
+            if self._transport is not None:
+                self._transport.pause_reading()
+            return
         if not self._postponed and listener.turns.may_work():
             if not self._marked and not self._write_paused:
                 answers = connection.answer_at_once(data)
@@ -386,6 +393,13 @@ class _Client(asyncio.Protocol):
     def _delay_over(self) -> None:
         self._delay_timer = None
         self._delayed = False
+        connection = self.connection
+        if connection is not None and connection.buffered_bytes:
+            if self._listener.turns.may_work():
+                connection.resume()
+                self._account()
+            else:
+                self._postpone(connection)
         self._set_reading()
 
     def _set_reading(self) -> None:
