@@ -23,7 +23,7 @@ PARTITIONS = 6
 PACE_S = 0.008
 PATIENCE_MS = 2_500
 WAITING_MAX = 1_000
-"""Records of a producer without an outcome: through a long fault it waits, and its end is not an hour of catching up."""
+"""Records of a producer without an outcome: through a long fault it waits, and does not catch up for an hour."""
 END_TIMEOUT_S = 90
 READ_TIMEOUT_S = 90
 

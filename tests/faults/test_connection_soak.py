@@ -1,4 +1,4 @@
-"""Connections that end leave nothing in memory: 25,000 of them here, 200,000 in the nightly (MUSTER_SOAK_CONNECTIONS)."""
+"""Connections that end leave nothing in memory: 25,000 here, 200,000 in the nightly (MUSTER_SOAK_CONNECTIONS)."""
 
 import os
 from pathlib import Path
