@@ -14,10 +14,12 @@ from muster_coordinator.replica import repair_files, transfer_payload
 from muster_coordinator.replica.damage import WHAT
 from muster_coordinator.replica.payloads import Kind, kind_of
 from muster_coordinator.replica.repair import FAILED, REPAIRED, SOUND
+from muster_coordinator.replica.transfer import NOT_AS_WRITTEN
 
 from tests.replica.cluster import SimCluster
 from tests.replica.test_damaged_segments import Told, damaged_leader, read
 from tests.replica.test_replicated_rolls import TOPIC_ID, Writer
+from tests.replica.test_transfer_ends import far_behind, same_segments
 from tests.sim.loop import World
 
 
@@ -376,3 +378,27 @@ def test_a_disk_that_reads_again_needs_no_peer() -> None:
     rotten.run_until("sound", lambda: rotten.told_of(SOUND))
     assert not rotten.told_of(REPAIRED)
     rotten.whole()
+
+
+def test_a_leader_that_sends_a_damaged_segment_is_told_and_the_follower_in_transfer_comes_level(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else every transfer ends at the check of what arrived, for ever, and only the follower knows."""
+    monkeypatch.setattr(limits, "SCRUB_FIRST_MS", 10**7)
+    cluster, writer, leader, late = far_behind(0, 800)
+    told: dict[int, list[str]] = {broker: [] for broker in cluster.nodes}
+    for broker, node in cluster.nodes.items():
+        for part in (node.hosting, node.hosting.damage, node._transfers, node._transfers.repairs):
+            part._notice = lambda what, details, error, broker=broker: told[broker].append(what)
+    state = cluster.nodes[leader].hosting.states[writer.group]
+    name = state.log.files()[-3][0]
+    sound = cluster.disks[leader].content(name)
+    cluster.disks[leader].damage(name, 5_000, bytes([sound[5_000] ^ 0x10]))
+    cluster.world.run_until("the leader heard of it", lambda: WHAT in told[leader], 30_000)
+    assert NOT_AS_WRITTEN in told[late]
+    cluster.world.run_until("healed", lambda: REPAIRED in told[leader], 10_000)
+    assert cluster.disks[leader].content(name) == sound
+    writer.stopped = True
+    cluster.world.run_for(1_000)
+    cluster.converge([writer.group], 60_000)
+    same_segments(cluster, writer)

@@ -17,7 +17,7 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import NamedTuple
 
 from muster_coordinator import limits
-from muster_coordinator.errors import Corruption, WireError
+from muster_coordinator.errors import Corruption, SegmentDamaged, WireError
 from muster_coordinator.groups.effects import CheckpointBody
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.ports import Disk
@@ -165,15 +165,15 @@ def _verify_segment(disk: Disk, path: str, base: int) -> Generator[None, None, i
             place = file.pread(position, _PLACE_BYTES)
             length = int.from_bytes(place[8:12], "big") + _PLACE_BYTES
             if length > size - position:
-                raise Corruption(f"{path}: a batch of {length} bytes at {position} of {size}")
+                raise SegmentDamaged(base, f"{path}: a batch of {length} bytes at {position} of {size}")
             header = check(file.pread(position, length))
             if header.base_offset != offset:
-                raise Corruption(f"{path}: a batch at offset {header.base_offset}, expected {offset}")
+                raise SegmentDamaged(base, f"{path}: a batch at offset {header.base_offset}, expected {offset}")
             offset = header.next_offset
             position += length
         return offset
     except MalformedError as error:
-        raise Corruption(f"{path}: {error}") from error
+        raise SegmentDamaged(base, f"{path}: {error}") from error
     finally:
         file.close()
 

@@ -18,7 +18,7 @@ from functools import partial
 from crc32c import crc32c
 
 from muster_coordinator import limits
-from muster_coordinator.errors import Corruption, StorageFailed
+from muster_coordinator.errors import Corruption, SegmentDamaged, StorageFailed
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.links import lanes
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Timer, unnoticed
@@ -41,6 +41,7 @@ CHUNKS_IN_FLIGHT_MAX = 4
 SILENCE_MS = 5_000
 """A transfer that brought nothing for so long is given up; the leader offers again."""
 HOLD_RETRY_MS = 50
+NOT_AS_WRITTEN = "a transfer brought other bytes than were written"
 GIVEN_UP = "a transfer is given up for now"
 SWAP_RETRY_MS = 1_000
 HEAL_MS = 500
@@ -337,6 +338,8 @@ class Transfers:
         number = GroupNo(offer.group)
         if isinstance(result, Corruption) or self._failed(number, None, result):
             self._installing.discard(number)  # the leader offers again, and everything is fetched anew
+            if isinstance(result, Corruption):
+                self._not_as_written(number, result)
             return
         group = self._host.groups.get(number)
         if group is None or not self._of_use(group, offer):
@@ -349,6 +352,14 @@ class Transfers:
             return
         group.installing = True
         self._swap(group, self._hosting.swap_job(offer), release)
+
+    def _not_as_written(self, number: GroupNo, error: Corruption) -> None:
+        """What the leader reads may be damaged there: chunks bear a CRC of what was read. Asked for that one segment it
+        checks its own, hands leadership away if it is so, and repairs it; otherwise no transfer would ever end."""
+        self._notice(NOT_AS_WRITTEN, {"group": number, "why": str(error)}, None)
+        group = self._host.groups.get(number)
+        if group is not None and group.core.leader >= 0 and isinstance(error, SegmentDamaged):
+            self._net.send(BrokerId(group.core.leader), lanes.BULK, wire.encode_segment_ask(0, number, error.base))
 
     def _swap(self, group: RaftGroup, job: Callable[[], Swapped], release: Callable[[], None]) -> None:
         self._loop.submit("transfer", job, partial(self._swapped, group, job, release))
