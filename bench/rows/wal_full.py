@@ -8,6 +8,7 @@ slowed down, and their client tries again.
 
 import threading
 import time
+from typing import NamedTuple
 
 from confluent_kafka import KafkaError, Message, Producer
 from typing_extensions import override
@@ -18,22 +19,35 @@ from bench.lab import Lab
 from bench.row import Measured, Own, Row
 from bench.sides import Side
 
-TOPIC, PARTITIONS = "full", 300
-BYTES_PER_S = 5_000_000
+TOPIC = "full"
 VALUE_BYTES = 4_000
-WINDOW_S = 60
-"""Five rounds of the WAL."""
 TICK_S = 0.01
 DRAIN_S = 30
 MIB = 1024 * 1024
-WAL_BYTES, WAL_FILE_BYTES = 64 * MIB, 4 * MIB
+
+
+class Load(NamedTuple):
+    """What is written, and into which WAL."""
+
+    partitions: int
+    bytes_per_s: int
+    window_s: int
+    wal_bytes: int
+    wal_file_bytes: int
+
+
+SMALL = Load(300, 5_000_000, 60, 64 * MIB, 4 * MIB)
+"""Five rounds of the WAL."""
+LARGE = Load(1_900, 10_000_000, 240, 1024 * MIB, 64 * MIB)
+"""Two rounds of a WAL as it is by default, with as many partitions as a replica takes."""
 
 
 class Writer(threading.Thread):
     """Sends at a fixed rate, partition after partition; notes when the last acknowledgement of each tick came."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, load: Load) -> None:
         super().__init__(name="writer", daemon=True)
+        self.load = load
         self.producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
@@ -62,10 +76,12 @@ class Writer(threading.Thread):
         value = bytes(VALUE_BYTES)
         sent = 0
         began_s = self.last_s = time.monotonic()
-        while (elapsed_s := time.monotonic() - began_s) < WINDOW_S:
-            while sent * VALUE_BYTES < elapsed_s * BYTES_PER_S:
+        while (elapsed_s := time.monotonic() - began_s) < self.load.window_s:
+            while sent * VALUE_BYTES < elapsed_s * self.load.bytes_per_s:
                 try:
-                    self.producer.produce(TOPIC, value, partition=sent % PARTITIONS, on_delivery=self.delivered)
+                    self.producer.produce(
+                        TOPIC, value, partition=sent % self.load.partitions, on_delivery=self.delivered
+                    )
                 except BufferError:
                     break  # half a gigabyte waits: the servers are far behind, and the silence is seen anyway
                 sent += 1
@@ -75,32 +91,39 @@ class Writer(threading.Thread):
         self.producer.flush(DRAIN_S)
 
 
-def measure(side: Side, lab: Lab) -> Measured:
-    writer = Writer(side.bootstrap)
-    writer.start()
-    writer.join(WINDOW_S + DRAIN_S + 30)
-    if writer.is_alive() or not writer.good:
-        raise RunFailed("the producer did not come to its end")
-    return {"longest silence": [writer.longest_s], "taken": [writer.taken / 1e6]}
+def row(name: str, title: str, load: Load) -> Row:
+    def measure(side: Side, lab: Lab) -> Measured:
+        writer = Writer(side.bootstrap, load)
+        writer.start()
+        writer.join(load.window_s + DRAIN_S + 30)
+        if writer.is_alive() or not writer.good:
+            raise RunFailed("the producer did not come to its end")
+        return {"longest silence": [writer.longest_s], "taken": [writer.taken / 1e6]}
 
-
-ROWS = (
-    Row(
-        name="wal_full",
-        title="A full WAL",
-        how=f"One replica, {PARTITIONS} partitions, a WAL of {WAL_BYTES // MIB} MiB in files of "
-        f"{WAL_FILE_BYTES // MIB} MiB; librdkafka sends {BYTES_PER_S / 1e6:.0f} MB/s to all of them for {WINDOW_S} s. "
-        "The longest time without any acknowledgement, and what was acknowledged.",
+    return Row(
+        name=name,
+        title=title,
+        how=f"One replica, {load.partitions:,} partitions, a WAL of {load.wal_bytes // MIB} MiB in files of "
+        f"{load.wal_file_bytes // MIB} MiB; librdkafka sends {load.bytes_per_s / 1e6:.0f} MB/s to all of them for "
+        f"{load.window_s} s. The longest time without any acknowledgement, and what was acknowledged.",
         units={"longest silence": "s", "taken": "MB/s"},
         measure=measure,
         sides=(MUSTER,),
         targets=(Target(figure="longest silence", at_most=0.5, worst=True),),
         runs=1,
         own=Own(
-            settings={"muster.wal.max.bytes": str(WAL_BYTES), "muster.wal.file.bytes": str(WAL_FILE_BYTES)},
+            settings={
+                "muster.wal.max.bytes": str(load.wal_bytes),
+                "muster.wal.file.bytes": str(load.wal_file_bytes),
+            },
             replicas=1,
-            topics={TOPIC: PARTITIONS},
+            topics={TOPIC: load.partitions},
             warm=False,
         ),
-    ),
+    )
+
+
+ROWS = (
+    row("wal_full", "A full WAL", SMALL),
+    row("wal_large", "A full WAL of 1,900 partitions", LARGE),
 )

@@ -343,9 +343,17 @@ class Settings:
     election_timeout_max_ms: int = _key(
         "muster.raft.election.timeout.max.ms", _integer(100, 120_000), str(limits.ELECTION_TIMEOUT_MAX_MS), ""
     )
-    wal_file_bytes: int = _key("muster.wal.file.bytes", _integer(65_536), str(limits.WAL_FILE_BYTES), "")
+    wal_file_bytes: int = _key(
+        "muster.wal.file.bytes",
+        _integer(65_536),
+        str(limits.WAL_FILE_BYTES),
+        "Larger where a file would begin with more than an eighth of it: some 130 bytes a partition.",
+    )
     wal_bytes_max: int = _key(
-        "muster.wal.max.bytes", _integer(262_144), str(limits.WAL_BYTES_MAX), "Both WALs have this bound each."
+        "muster.wal.max.bytes",
+        _integer(262_144),
+        str(limits.WAL_BYTES_MAX),
+        "Both WALs have this bound each; at least four files.",
     )
     checkpoint_bytes: int = _key(
         "muster.checkpoint.bytes", _integer(4_096), str(limits.CHECKPOINT_BYTES), "Applied bytes between checkpoints."

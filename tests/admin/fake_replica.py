@@ -140,7 +140,7 @@ class FakeReplica:
         return -1
 
     def wals(self) -> list[WalStatus]:
-        return [WalStatus("wal-topics", used_bytes=60, room_bytes=4, carried_bytes=7, slowed=9)]
+        return [WalStatus("wal-topics", used_bytes=60, room_bytes=4, carried_bytes=7, slowed=9, waiting=3)]
 
     def scrub_status(self) -> ScrubStatus:
         return ScrubStatus(checked_bytes=70, passes=2, damaged=1, repaired=3, repair_failures=4)

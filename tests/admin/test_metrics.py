@@ -199,6 +199,7 @@ def test_the_page_holds_every_promised_metric() -> None:
     assert values["muster_repaired_segments_total", ()] == 3
     assert values["muster_segment_repair_failures_total", ()] == 4
     assert values["muster_wal_slowed_total", (("lane", "wal-topics"),)] == 9
+    assert values["muster_wal_waiting", (("lane", "wal-topics"),)] == 3
     assert values["muster_log_records_dropped_total", ()] == 5
     assert values["muster_notices_total", (("what", "a request met an error of this replica"),)] == 3
     assert values["muster_ready", ()] == 1

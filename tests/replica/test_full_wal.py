@@ -12,7 +12,8 @@ from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.records.batch import encode_batch
-from muster_coordinator.replica.hosting import OFFSETS_LANE, TOPICS_LANE
+from muster_coordinator.replica.hosting import OFFSETS_LANE, TOPICS_LANE, WAL_UNREADABLE
+from muster_coordinator.storage.wal import Wal
 
 from tests.replica.cluster import SimCluster, produce_when_room
 from tests.sim.loop import World
@@ -162,3 +163,31 @@ def test_one_group_that_writes_everything_beside_one_that_wrote_once_fills_no_wa
     assert lane.wal.deleted_files > 2 * 16
     assert writers.longest_silence_ms() <= SILENCE_MS_MAX, (writers.longest_silence_ms(), writers.refused)
     assert (writers.refused, writers.taken) == (0, 20 * 100)
+
+
+def test_an_entry_that_does_not_read_back_is_told_once_and_a_checkpoint_frees_its_file() -> None:
+    cluster, groups = one_replica(20)
+    log = cluster.nodes[0].local_log(groups[1])
+    assert log is not None
+    codes: list[Code] = []
+    batch = encode_batch([(None, b"once")], timestamp_ms=0)
+    produce_when_room(log, batch, cluster.loops[0].monotonic_ms() + 1_000, codes.append)
+    cluster.world.run_until("stored", lambda: codes == [Code.NONE])
+    cluster.kill(0)
+    cluster.restart(0)  # nothing of it is in memory now
+    cluster.wait_ready()
+    cluster.wait_leader(groups[0])
+    lane = next(lane for lane in cluster.nodes[0].host.lanes if lane._name == TOPICS_LANE)
+    assert isinstance(lane.wal, Wal)
+    stored = lane.wal._logs[groups[1]]
+    place = stored.place_at(2)
+    assert stored.live_from <= 2
+    path = f"{TOPICS_LANE}/{place >> 32:016x}.wal"
+    cluster.disks[0].damage(path, (place & 0xFFFFFFFF) + 40, b"\xee\xee")
+    told = []
+    cluster.notice = lambda what, details, error: told.append((what, details["group"]))
+    writers = Writers(cluster, groups[:1], batch_bytes=4_000, per_second=100)
+    writers.run(20)
+    assert told == [(WAL_UNREADABLE, groups[1])]
+    assert not cluster.disks[0].exists(path)
+    assert writers.refused == 0

@@ -124,12 +124,14 @@ class ReplicaCollector(Collector):
         slowed = CounterMetricFamily(
             "muster_wal_slowed", "Proposals told to try again because the WAL was nearly full.", labels=["lane"]
         )
+        waiting = GaugeMetricFamily("muster_wal_waiting", "Batches that wait for room in the WAL.", labels=["lane"])
         for wal in self._replica.wals():
             used.add_metric([wal.lane], wal.used_bytes)
             room.add_metric([wal.lane], wal.room_bytes)
             carried.add_metric([wal.lane], wal.carried_bytes)
             slowed.add_metric([wal.lane], wal.slowed)
-        yield from (used, room, carried, slowed)
+            waiting.add_metric([wal.lane], wal.waiting)
+        yield from (used, room, carried, slowed, waiting)
 
     def _scrub_metrics(self) -> Iterator[Metric]:
         scrub = self._replica.scrub_status()

@@ -53,6 +53,11 @@ class Admission:
         self.slowed = 0
         """Proposals that were told to try again because the WAL was nearly full."""
 
+    @property
+    def waiting(self) -> int:
+        """Batches that wait for room now."""
+        return len(self._parked)
+
     def expect(self, wait_ms: int) -> None:
         """The oldest file will go in about so many milliseconds; 0: nothing that must go first is known."""
         self._round_ms = wait_ms

@@ -43,6 +43,8 @@ class WalStatus(NamedTuple):
     """Written again since the start, so that old files could go."""
     slowed: int
     """Proposals that were told to try again since the start."""
+    waiting: int
+    """Batches that wait for room now."""
 
 
 class WalGroup(Protocol):
@@ -153,8 +155,15 @@ class WalLane:
 
     def status(self) -> WalStatus:
         """For metrics."""
-        wal = self.wal
-        return WalStatus(self._name, wal.used_bytes(), wal.room_bytes(), wal.carried_bytes, self.admission.slowed)
+        wal, admission = self.wal, self.admission
+        return WalStatus(
+            self._name,
+            used_bytes=wal.used_bytes(),
+            room_bytes=wal.room_bytes(),
+            carried_bytes=wal.carried_bytes,
+            slowed=admission.slowed,
+            waiting=admission.waiting,
+        )
 
     def stuck_ms(self, now_ms: int) -> int:
         """How long the job in flight has been running; 0 without one."""
