@@ -35,6 +35,8 @@ from muster_coordinator.storage.contract import GroupWrites, Mark
 LOOK_MS = 100
 LOOKED_AT_A_TURN = 200
 """Groups, about a millisecond."""
+PINS_MS_PER_GROUP = 0.5
+"""Between two questions who keeps old WAL files, for each group: the answer costs some microseconds a group."""
 CHECKPOINTS_AT_ONCE = 2
 """Pictures that are held at once; each pins one shard's dictionaries."""
 REST_MS = 5_000
@@ -110,6 +112,9 @@ class Checkpoints:
         self._pumping = False
         self._pinned: set[GroupNo] = set()
         """Groups that keep old WAL files, as of the last look."""
+        self._in_order: list[_Tracked] = []
+        """The same, those first that are to be checkpointed first; some have been since."""
+        self._pins_from_ms = 0
         self._rates = [WriteRate() for _ in host.lanes]
         self._by_age_from_ms = 0
         """Until then age alone is no reason while a group is written to."""
@@ -217,8 +222,20 @@ class Checkpoints:
         self._pump_later()
 
     def _find_pinned(self, now_ms: int) -> list[_Tracked]:
-        """Groups that keep old WAL files: those of the oldest first, since only all of its keepers together free it,
-        and of these the largest, since the WAL carries the rest. So it does with what no checkpoint can free."""
+        """Groups that keep old WAL files. Asking for all of them takes a while when they are many; then the answer
+        serves for several looks."""
+        for lane in self._host.lanes:
+            if lane.wal.pressed():
+                self._host.want_turn()  # it carries, and lets go of files, also when nobody may write
+        if now_ms >= self._pins_from_ms:
+            self._pins_from_ms = now_ms + int(PINS_MS_PER_GROUP * len(self._tracked))
+            self._in_order = self._ask_pinned(now_ms)
+            self._pinned = {tracked.group.number for tracked in self._in_order}
+        return [tracked for tracked in self._in_order if tracked.group.number in self._pinned]
+
+    def _ask_pinned(self, now_ms: int) -> list[_Tracked]:
+        """Those of the oldest file first, since only all of its keepers together free it, and of these the largest,
+        since the WAL carries the rest. So it does with what no checkpoint can free."""
         pinned: list[tuple[int, float, _Tracked]] = []
         for lane, rate in zip(self._host.lanes, self._rates, strict=True):
             round_ms = limits.CHECKPOINT_PACE_MS * len(self._active)
@@ -233,12 +250,8 @@ class Checkpoints:
                     self._active[number] = tracked
                     pinned.append((before, -_freed_bytes(tracked), tracked))
             lane.admission.expect(keepers * limits.CHECKPOINT_PACE_MS)
-            if lane.wal.pressed():
-                self._host.want_turn()  # it carries, and lets go of files, also when nobody may write
         pinned.sort(key=itemgetter(0, 1))
-        ordered = [tracked for *_, tracked in pinned]
-        self._pinned = {tracked.group.number for tracked in ordered}
-        return ordered
+        return [tracked for *_, tracked in pinned]
 
     def _pump_later(self) -> None:
         """The next one that waits begins when it may."""

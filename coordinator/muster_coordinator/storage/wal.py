@@ -335,11 +335,13 @@ class Wal:
         state = (*moved, self._checkpoints, self._carrier.spent_bytes)
         if state != self._pinned_at:
             self._pinned_at = state
-            keepers = {
-                log: log.place_at(log.live_from) >> 32
-                for log in self._logs.values()
-                if self._needed_from(log) < horizon
-            }
+            last = max(sequence for sequence, base in self._bases.items() if base <= horizon)
+            limit = place_of(last, horizon - self._bases[last])
+            keepers = {}
+            for log in self._logs.values():
+                at = max(log.written.checkpoint[0] + 1 - log.first, 0)
+                if at < len(log.places) and UNPLACED < log.places[at] < limit:
+                    keepers[log] = log.places[at] >> 32
             carried = self._carrier.negligible(keepers, oldest, self._bytes_of, room_bytes)
             self._pinned = tuple(log.group for log in keepers if log.group not in carried)
         return self._pinned
@@ -370,12 +372,6 @@ class Wal:
     def _bytes_of(self, sequence: int) -> int:
         """Of one file."""
         return self._bases.get(sequence + 1, self._end()) - self._bases[sequence]
-
-    def _needed_from(self, log: GroupLog) -> int:
-        """Bytes over all time at which the group's oldest entry without checkpoint lies."""
-        index = log.live_from
-        place = log.place_at(index) if index <= log.last else UNPLACED
-        return self._end() if place == UNPLACED else self._bases[place >> 32] + (place & 0xFFFFFFFF)
 
     def _stage_checkpoint(self, log: GroupLog, index: int, term: int) -> None:
         """A log that holds (index, term) keeps its entries; another one is superseded and begins anew."""

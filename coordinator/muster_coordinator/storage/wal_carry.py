@@ -34,6 +34,7 @@ from muster_coordinator.storage.wal_index import UNPLACED, GroupLog
 
 _MUST_SHARE = 2
 """Tails that no checkpoint can shorten are carried as long as all of them are no more than half of the WAL."""
+_FIRST_FEW = 16
 _NEGLIGIBLE_SHARE = 16
 """A tail below this share of what is carried at all is not worth a checkpoint."""
 
@@ -89,9 +90,7 @@ class Carrier:
         small = sorted(
             (sequence, size, log.group)
             for log, sequence in keepers.items()
-            if log.last - log.live_from < WAL_CARRY_ENTRIES_MAX
-            and log.group not in self._unreadable
-            and (size := _size(log, log.live_from, log.last + 1)) * _NEGLIGIBLE_SHARE <= self._small_bytes
+            if (size := self._negligible_bytes(log)) is not None
         )
         found: set[GroupNo] = set()
         present, left = 0, 0
@@ -106,6 +105,18 @@ class Carrier:
             if left >= 0:
                 found.add(group)
         return found
+
+    def _negligible_bytes(self, log: GroupLog) -> int | None:
+        """Live bytes of the group; None when they are not so few. Mostly the first entries tell."""
+        first, stop = log.live_from, log.last + 1
+        if stop - first > WAL_CARRY_ENTRIES_MAX or log.group in self._unreadable:
+            return None
+        size = 0
+        for end in (min(first + _FIRST_FEW, stop), stop):
+            size = _size(log, first, end)
+            if size * _NEGLIGIBLE_SHARE > self._small_bytes:
+                return None
+        return size
 
     def choose(self, logs: Mapping[GroupNo, GroupLog], oldest: int, *, gain_bytes: int, room_bytes: int) -> list[Tail]:
         """Tails that keep the file `oldest`, whose end frees `gain_bytes`: up to a batch's share, or one larger. What
