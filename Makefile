@@ -7,6 +7,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-dev
 SEEDS ?= 300
+FROM ?= 0
+PROGRESS ?=
+JOBS ?= 2
 PYTEST := $(BIN)/python -m pytest
 # Hundreds of replicas and clients are started here: each would compile our modules anew, as no installed one does.
 unexport PYTHONDONTWRITEBYTECODE
@@ -20,7 +23,7 @@ help:
 	@echo "make test       everything: units, simulation, real processes with real clients (about 25 minutes)"
 	@echo "make test-fast  units, properties, scenarios (under 2 minutes)"
 	@echo "make check      ruff, mypy --strict, import contracts"
-	@echo "make sim SEEDS=1000   more simulated clusters"
+	@echo "make sim SEEDS=1000   more simulated clusters; FROM=seed, and PROGRESS=file to go on where it was ended"
 	@echo "make fuzz MINUTES=45  as many hostile requests to a replica as the time gives"
 	@echo "make faults FAULTS=60 processes killed and frozen under real clients, what those saw judged; AGAINST=kafka prints Kafka's"
 	@echo "make soak       200,000 connections, and what is left of them in memory"
@@ -72,8 +75,9 @@ faults: setup
 soak: setup
 	MUSTER_SOAK_CONNECTIONS=200000 $(PYTEST) tests/faults/test_connection_soak.py -s
 
+# By file: the seeds are one fixture, with two processes of its own.
 test-sim: setup
-	MUSTER_SIM_SEEDS=$(SEEDS) $(PYTEST) tests -m "sim"
+	MUSTER_SIM_SEEDS=$(SEEDS) $(PYTEST) tests -n 2 --dist loadfile -m "sim"
 
 # Four at a time: members mostly wait.
 test-clients: setup
@@ -112,7 +116,7 @@ fmt: setup
 	$(BIN)/ruff check --fix .
 
 sim: setup
-	$(BIN)/python -m tests.sim --seeds $(SEEDS)
+	$(BIN)/python -m tests.sim --seeds $(SEEDS) --first $(FROM) --jobs $(JOBS) $(if $(PROGRESS),--progress $(PROGRESS))
 
 # Muster's side runs in its compiled form where there is a C compiler; FORM=pure measures the sources as they are.
 FORM ?= $(if $(shell command -v cc),compiled,pure)

@@ -1,15 +1,18 @@
 """`python -m tests.sim --seeds 1000` runs many simulated clusters; `--seed 17` one, with all it found.
 
 A failing seed prints one line that replays it. `--shrink` looks for a smaller plan that fails the same way; `--faults`
-and `--crews` replay such a plan.
+and `--crews` replay such a plan. `--progress FILE` runs many seeds in pieces and goes on where it
+was ended (`progress`).
 """
 
 import argparse
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 from tests.sim.batch import JOBS, run_all
 from tests.sim.plan import Plan, draw
+from tests.sim.progress import run_pieces
 from tests.sim.run import run
 from tests.sim.shrink import shrink
 
@@ -26,6 +29,7 @@ def main() -> int:
     which.add_argument("--seeds", type=int, help="run this many seeds")
     which.add_argument("--seed", help="run one seed")
     parser.add_argument("--first", type=int, default=0, help="first seed of --seeds")
+    parser.add_argument("--progress", type=Path, help="of --seeds: the file that says which have run")
     parser.add_argument("--jobs", type=int, default=JOBS, help="worker processes of --seeds")
     parser.add_argument("--traces", action="store_true", help="of --seeds: print the hash of each trace")
     parser.add_argument("--faults", help="of --seed: only these fault numbers, such as 2,5 (or none)")
@@ -35,7 +39,10 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.seeds is not None:
         seeds = range(arguments.first, arguments.first + arguments.seeds)
-        tally = run_all(seeds, arguments.jobs, say, tell_all=arguments.traces)
+        if arguments.progress is None:
+            tally = run_all(seeds, arguments.jobs, say, tell_all=arguments.traces)
+        else:
+            tally = run_pieces(seeds, arguments.progress, arguments.jobs, say, tell_all=arguments.traces)
         for line in tally.lines():
             say(line)
         return 1 if tally.failed else 0

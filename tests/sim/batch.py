@@ -50,6 +50,17 @@ class Tally:
         if result.failed:
             self.failed.append(result)
 
+    def join(self, other: "Tally") -> None:
+        """Add the sums of other seeds."""
+        self.seeds += other.seeds
+        self.operations += other.operations
+        self.acknowledged += other.acknowledged
+        self.virtual_ms += other.virtual_ms
+        self.cpu_s += other.cpu_s
+        self.faults += other.faults
+        self.marks.update(other.marks)
+        self.failed += other.failed
+
     def lines(self) -> list[str]:
         """For people: sums, and in how many seeds each mark was reached."""
         speed = self.virtual_ms / 1000 / self.cpu_s if self.cpu_s else 0
