@@ -223,6 +223,9 @@ LINK_BACKOFF_MIN_MS = 20
 LINK_BACKOFF_MAX_MS = 1_000
 LINK_DIAL_TIMEOUT_SLOW_MS = 1_000
 """Of dials after the grace of decision 17 has passed: a slow host must still be reachable."""
+LINK_UNACKNOWLEDGED_MS = 2_000
+"""A connection whose bytes the peer's kernel has not taken for so long ends, and is dialled anew: TCP waits twice as
+long each time before it sends again, so after a partition of seconds the link would stand for as long once more."""
 LINK_CROSSING_MS = 2_000
 """A younger link of the same two processes is a dial that crossed; an older one is dead at the dialler's side."""
 TRANSFER_CHUNK_BYTES = 64 * KIB

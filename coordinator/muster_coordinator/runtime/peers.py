@@ -1,8 +1,9 @@
 """TCP under the peer links: dials, listens, sets socket options, and hands bytes to `links.mesh.Mesh`.
 
 Nothing is decided here but what a socket needs: TCP_NODELAY (a turn's messages are one write already), keep-alive and
-TCP_USER_TIMEOUT so that a silently dead peer's connection ends, TCP_NOTSENT_LOWAT so that a heartbeat does not queue
-behind megabytes inside the kernel. Names are resolved at each dial (a pod that moved has another address).
+TCP_USER_TIMEOUT so that the connection of a peer behind a partition ends (TCP would send again ever later, and the link
+stand long after it), TCP_NOTSENT_LOWAT so that a heartbeat does not queue behind megabytes inside the kernel.
+Names are resolved at each dial (a pod that moved has another address).
 """
 
 import asyncio
@@ -15,11 +16,16 @@ from typing_extensions import override
 
 from muster_coordinator.errors import EnvironmentFault
 from muster_coordinator.ids import BrokerId
-from muster_coordinator.limits import LINK_WRITE_BYTES, LISTEN_BACKLOG
+from muster_coordinator.limits import LINK_UNACKNOWLEDGED_MS, LINK_WRITE_BYTES, LISTEN_BACKLOG
 from muster_coordinator.links.link import Link
 from muster_coordinator.links.mesh import Mesh
 
-_KEEPALIVE = (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 11_000))
+_KEEPALIVE = (
+    ("TCP_KEEPIDLE", 5),
+    ("TCP_KEEPINTVL", 2),
+    ("TCP_KEEPCNT", 3),
+    ("TCP_USER_TIMEOUT", LINK_UNACKNOWLEDGED_MS),
+)
 _NOTSENT_LOWAT_BYTES = 128 * 1024
 
 
