@@ -10,6 +10,7 @@ from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartb
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo
 from muster_coordinator.ports import Loop
 from muster_coordinator.replica.status import DamagedFile, GroupStatus, ScrubStatus
+from muster_coordinator.replica.stopped_entry import StoppedEntry
 from muster_coordinator.replica.surface import Leadership
 from muster_coordinator.replica.wal_lane import WalStatus
 
@@ -66,6 +67,10 @@ class FakeReplica:
         self.transfers: list[tuple[GroupNo, BrokerId]] = []
         self.transfer_works = True
         self.transfer_ms = 5
+        self.stopped: list[StoppedEntry] = []
+        self.skips: list[GroupNo] = []
+        self.skip_agreed: bool | None = True
+        """None: nobody answers."""
 
     def image(self) -> ClusterImage | None:
         return self.known_image
@@ -155,6 +160,21 @@ class FakeReplica:
 
         self.loop.call_at(self.loop.monotonic_ms() + self.transfer_ms, moved)
         return True
+
+    def stopped_entries(self) -> list[StoppedEntry]:
+        return self.stopped
+
+    def skip_entry(self, group: GroupNo, done: Callable[[bool], None]) -> bool:
+        if group in self.skips:
+            return False
+        self.skips.append(group)
+        agreed = self.skip_agreed
+        if agreed is not None:
+            self.loop.call_soon(lambda: done(agreed))
+        return True
+
+    def stop_skipping(self, group: GroupNo) -> None:
+        self.skips.remove(group)
 
 
 assert CONTROLLER_GROUP == 0

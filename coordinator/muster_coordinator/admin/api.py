@@ -21,6 +21,7 @@ from muster_coordinator.admin.status import (
     partition_document,
     status_document,
 )
+from muster_coordinator.admin.stopped_entries import StoppedEntries
 from muster_coordinator.admin.view import AdminReplica
 from muster_coordinator.controller.commands import CommandResult
 from muster_coordinator.controller.image import OFFSETS_TOPIC, ClusterImage
@@ -54,6 +55,7 @@ class AdminApi:
         self._drain = drain
         self._token = token
         self._version = version
+        self._stopped_entries = StoppedEntries(replica)
         self._started_ms = replica.loop.monotonic_ms()
 
     def application(self) -> web.Application:
@@ -64,6 +66,7 @@ class AdminApi:
         app.router.add_post("/v1/drain", self.drain)
         app.router.add_post("/v1/undrain", self.undrain)
         app.router.add_post("/v1/transfer", self.transfer)
+        self._stopped_entries.add_to(app)
         return app
 
     @web.middleware

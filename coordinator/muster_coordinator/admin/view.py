@@ -3,11 +3,12 @@
 Implemented by `replica.node.Node`; tests give a fake.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.replica.status import GroupStatus, ScrubStatus
+from muster_coordinator.replica.stopped_entry import StoppedEntry
 from muster_coordinator.replica.surface import Surface
 from muster_coordinator.replica.wal_lane import WalStatus
 
@@ -38,4 +39,16 @@ class AdminReplica(Surface, Protocol):
 
     def transfer(self, group: GroupNo, target: BrokerId) -> bool:
         """Start handing leadership of `group` to `target`. False: not leader here, or the target cannot have it."""
+        ...
+
+    def stopped_entries(self) -> Sequence[StoppedEntry]:
+        """Of every Raft group here that stopped at an entry it could not apply."""
+        ...
+
+    def skip_entry(self, group: GroupNo, done: Callable[[bool], None]) -> bool:
+        """`RaftGroup.pass_over`, for a group of `stopped_entries`."""
+        ...
+
+    def stop_skipping(self, group: GroupNo) -> None:
+        """Nobody waits for the outcome any more."""
         ...

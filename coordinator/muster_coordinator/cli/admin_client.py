@@ -41,21 +41,31 @@ def dev_access(folder: Path) -> tuple[list[str], Path]:
 
 def get_json(address: str, path: str, token: str, timeout_s: float) -> tuple[int, Json]:
     """(HTTP status, document) of a GET at the replica at host:port. Raises CliError."""
+    return _exchange("GET", address, path, token, timeout_s, None)
+
+
+def post_json(address: str, path: str, token: str, timeout_s: float, body: Json) -> tuple[int, Json]:
+    """As `get_json`, of a POST."""
+    return _exchange("POST", address, path, token, timeout_s, json.dumps(body))
+
+
+def _exchange(method: str, address: str, path: str, token: str, timeout_s: float, body: str | None) -> tuple[int, Json]:
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdigit():
         raise CliError(Exit.USAGE, f"{address!r} is not host:port")
     connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=timeout_s)
     try:
-        connection.request("GET", path, headers={"Authorization": f"Bearer {token}", "Accept": "application/json"})
+        headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
+        connection.request(method, path, body=body, headers=headers)
         answer = connection.getresponse()
-        body = answer.read(ANSWER_BYTES_MAX)
+        content = answer.read(ANSWER_BYTES_MAX)
     except (OSError, http.client.HTTPException) as error:
         reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
         raise CliError(Exit.UNREACHABLE, f"{address} does not answer: {reason}") from error
     finally:
         connection.close()
     try:
-        document = json.loads(body)
+        document = json.loads(content)
     except ValueError as error:
         raise CliError(Exit.REFUSED, f"{address}{path} answers no JSON (HTTP {answer.status})") from error
     return answer.status, document if isinstance(document, dict) else {}

@@ -12,13 +12,18 @@ import typer
 
 from muster_coordinator.cli.admin_client import Json, ask_admin, dev_access, read_token
 from muster_coordinator.cli.exits import CliError, Exit
-from muster_coordinator.cli.options import Output
+from muster_coordinator.cli.options import (
+    DEFAULT_ADMIN,
+    DEFAULT_ADMIN_TIMEOUT_S,
+    Admin,
+    AdminTimeout,
+    DevFolder,
+    Output,
+    TokenFile,
+)
 from muster_coordinator.cli.output import UNKNOWN, Column, Format, Unknown, emit_value, note, table
 
 app = typer.Typer(help="Look into the cluster itself.", no_args_is_help=True)
-
-DEFAULT_ADMIN = "127.0.0.1:8081"
-DEFAULT_ADMIN_TIMEOUT_S = 5.0
 
 _REPLICAS = (
     Column("broker", "BROKER", numeric=True),
@@ -41,26 +46,16 @@ _PARTITIONS = (
 
 @app.command("status")
 def status(
-    admin: Annotated[
-        str,
-        typer.Option("--admin", envvar="MUSTER_ADMIN", help="host:port of any replica's admin API; several: commas."),
-    ] = DEFAULT_ADMIN,
-    token_file: Annotated[
-        Path | None, typer.Option("--token-file", envvar="MUSTER_ADMIN_TOKEN_FILE", help="File with the bearer token.")
-    ] = None,
-    dev: Annotated[Path | None, typer.Option("--dev", help="Folder of muster dev; finds addresses and token.")] = None,
+    admin: Admin = DEFAULT_ADMIN,
+    token_file: TokenFile = None,
+    dev: DevFolder = None,
     problems: Annotated[bool, typer.Option("--problems", help="Only partitions that lag or lack a leader.")] = False,
     output: Output = Format.TABLE,
-    timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait for a replica.")] = (
-        DEFAULT_ADMIN_TIMEOUT_S
-    ),
+    timeout: AdminTimeout = DEFAULT_ADMIN_TIMEOUT_S,
 ) -> None:
     """Show replicas and partitions as the replicas see them."""
-    addresses, token_path = dev_access(dev) if dev is not None else (admin.split(","), token_file)
-    if token_path is None:
-        raise CliError(Exit.USAGE, "name the token with --token-file (muster dev writes DIR/admin-token)")
-    token = read_token(token_path)
-    first = _first_status(addresses, token, timeout)
+    addresses, token = access(admin, token_file, dev)
+    first = first_status(addresses, token, timeout)
     views = _ask_all(first, token, timeout)
     partitions = partition_rows({broker: view["partitions"] for broker, view in views.items() if view is not None})
     if problems:
@@ -80,7 +75,15 @@ def status(
         raise typer.Exit(int(Exit.INCOMPLETE))
 
 
-def _first_status(addresses: Sequence[str], token: str, timeout_s: float) -> Json:
+def access(admin: str, token_file: Path | None, dev: Path | None) -> tuple[list[str], str]:
+    """(admin addresses, token) of the options that every command here has. Raises CliError."""
+    addresses, token_path = dev_access(dev) if dev is not None else (admin.split(","), token_file)
+    if token_path is None:
+        raise CliError(Exit.USAGE, "name the token with --token-file (muster dev writes DIR/admin-token)")
+    return addresses, read_token(token_path)
+
+
+def first_status(addresses: Sequence[str], token: str, timeout_s: float) -> Json:
     """Of the first replica that answers and knows its cluster."""
     failure: CliError | None = None
     for address in addresses:

@@ -2,7 +2,7 @@
 
 import typer
 
-from muster_coordinator.cli import cluster, groups, topics
+from muster_coordinator.cli import cluster, groups, stopped_entries, topics
 from muster_coordinator.cli.consume import consume
 from muster_coordinator.cli.demo import demo
 from muster_coordinator.cli.dev import dev
@@ -14,6 +14,7 @@ def register(app: typer.Typer) -> None:
     """Add them to `app`."""
     app.add_typer(topics.app, name="topic")
     app.add_typer(groups.app, name="group")
+    stopped_entries.register(cluster.app)
     app.add_typer(cluster.app, name="cluster")
     app.command("produce")(produce)
     app.command("consume")(consume)

@@ -19,3 +19,15 @@ ClientConfig = Annotated[
 ]
 Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait for the cluster's answer.")]
 Output = Annotated[Format, typer.Option("--output", "-o", help="How to print the answer.")]
+
+DEFAULT_ADMIN = "127.0.0.1:8081"
+DEFAULT_ADMIN_TIMEOUT_S = 5.0
+
+Admin = Annotated[
+    str, typer.Option("--admin", envvar="MUSTER_ADMIN", help="host:port of any replica's admin API; several: commas.")
+]
+TokenFile = Annotated[
+    Path | None, typer.Option("--token-file", envvar="MUSTER_ADMIN_TOKEN_FILE", help="File with the bearer token.")
+]
+DevFolder = Annotated[Path | None, typer.Option("--dev", help="Folder of muster dev; finds addresses and token.")]
+AdminTimeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait for a replica.")]

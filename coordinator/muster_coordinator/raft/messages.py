@@ -22,6 +22,13 @@ class EntryKind(IntEnum):
     """First entry of a term."""
     CONF = 3
     """Membership change; refused until that issue, the place exists."""
+    SKIP = 4
+    """An earlier entry, which no replica could apply, is passed over (`replica.skips`). Raft sees an entry as any."""
+
+
+def kind_name(kind: int) -> str:
+    """For people; the number of a kind that this release does not know."""
+    return EntryKind(kind).name if kind in EntryKind._value2member_map_ else str(kind)
 
 
 class Entry(NamedTuple):

@@ -265,7 +265,7 @@ class Checkpoints:
         while self._waiting and self._may_start(now_ms):
             tracked = self._waiting.popleft()
             present = self._tracked.get(tracked.group.number) is tracked
-            if present and not tracked.busy and not tracked.group.installing and self._due(tracked, now_ms):
+            if present and not tracked.busy and tracked.group.settled and self._due(tracked, now_ms):
                 self._checkpoint(tracked)
         self._pump_later()
 
@@ -284,7 +284,7 @@ class Checkpoints:
         )
 
     def _maybe(self, tracked: _Tracked, now_ms: int) -> None:
-        if tracked.busy or tracked.group.installing:
+        if tracked.busy or not tracked.group.settled:
             return
         if tracked.group.applied == 0:
             return

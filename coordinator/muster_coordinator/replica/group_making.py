@@ -137,6 +137,9 @@ class GroupMaker:
             own_heartbeats=False,
         )
         group = RaftGroup(self._host, number, voters, core, machine, lane)
+        for index in known.skips:
+            if meta.index < index <= known.last_index:
+                group.skips.note(*lane.wal.read(number, index, index + 1, 1))
         if trouble:
             group.lost_state(trouble)
         self._host.add(group)
@@ -171,7 +174,7 @@ class GroupMaker:
             if kept:
                 first, before, last = known.first_index, known.compacted_term, known.last_index
             mark = offer.mark if offer.mark is not None else known.mark
-            known = RecoveredGroup(known.hard_state, first, before, last, mark, at)
+            known = RecoveredGroup(known.hard_state, first, before, last, mark, at, known.skips)
         with suppress(OSError):  # the WAL names the checkpoint: what is left is removed by the next start or transfer
             staging.finish(self._disk, number)
         return known

@@ -19,7 +19,7 @@ from muster_coordinator.errors import Corruption
 from muster_coordinator.groups.shard import GroupShard
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, GroupNo
 from muster_coordinator.ports import Disk, Loop, Notice, Rand, unnoticed
-from muster_coordinator.raft.messages import Entry, EntryKind
+from muster_coordinator.raft.messages import Entry, kind_name
 from muster_coordinator.replica import staging
 from muster_coordinator.replica.checkpoints import Checkpoints, Stateful
 from muster_coordinator.replica.controller_group import ControllerGroup
@@ -457,7 +457,7 @@ class Hosting:
                 "group": group.number,
                 "index": entry.index,
                 "term": entry.term,
-                "kind": EntryKind(entry.kind).name,
+                "kind": kind_name(entry.kind),
                 "bytes": len(entry.data),
                 "begins": entry.data[:LOGGED_ENTRY_BYTES_MAX].hex(),
             },

@@ -32,6 +32,7 @@ from muster_coordinator.replica.retention import Retention
 from muster_coordinator.replica.scrub import Scrub
 from muster_coordinator.replica.settings import NodeSettings
 from muster_coordinator.replica.status import GroupStatus, ScrubStatus, group_status
+from muster_coordinator.replica.stopped_entry import StoppedEntry, stopped_entry
 from muster_coordinator.replica.surface import Leadership, LocalLog, partition_of
 from muster_coordinator.replica.transfer import Transfers
 from muster_coordinator.replica.wal_lane import WalStatus
@@ -378,6 +379,22 @@ class Node:
             repairs.repaired,
             repairs.failures,
         )
+
+    def stopped_entries(self) -> list[StoppedEntry]:
+        """Of every Raft group here that stopped at an entry it could not apply."""
+        found = (stopped_entry(self.host.groups[number]) for number in sorted(self.host.groups))
+        return [one for one in found if one is not None]
+
+    def skip_entry(self, group: GroupNo, done: Callable[[bool], None]) -> bool:
+        """`RaftGroup.pass_over`, for a group of `stopped_entries`."""
+        held = self.host.groups.get(group)
+        return held is not None and held.pass_over(done)
+
+    def stop_skipping(self, group: GroupNo) -> None:
+        """Nobody waits for the outcome any more."""
+        held = self.host.groups.get(group)
+        if held is not None:
+            held.give_up()
 
     def transfer(self, group: GroupNo, target: BrokerId) -> bool:
         """Start handing leadership of `group` to `target`. False: not leader here, or the target cannot have it."""

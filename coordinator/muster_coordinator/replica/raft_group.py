@@ -10,7 +10,8 @@ business.
 An entry that the machine cannot apply stops this group and no other (`_stop`): its state is not to be trusted any more,
 so it stops leading, serves nothing and waits for a checkpoint of a leader that could apply it. Votes and log are whole
 meanwhile, so it votes and stores, up to `limits.STOPPED_GROUP_BACKLOG_BYTES`: what it cannot apply stays in the WAL
-that all groups share.
+that all groups share. Where no replica can apply it, one of them may lead for as long as it takes to commit that the
+entry is passed over (`pass_over`); it serves nothing while it does.
 """
 
 from collections import deque
@@ -21,9 +22,10 @@ from muster_coordinator import limits
 from muster_coordinator.errors import StorageFailed
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.raft.core import NO_CONTACT, VOTE_REQUESTS, RaftCore
-from muster_coordinator.raft.messages import Entry, EntryKind, Message, MsgType, ReadGrant, Ready, Refused, Role
+from muster_coordinator.raft.messages import NOBODY, Entry, EntryKind, Message, MsgType, ReadGrant, Ready, Refused, Role
 from muster_coordinator.replica.beats import Beats
 from muster_coordinator.replica.deadlines import Due
+from muster_coordinator.replica.skips import Skips, encode_skip, skip_of
 from muster_coordinator.replica.wal_lane import Batch, WalLane
 
 ENTRY_COST_BYTES = 2_048
@@ -110,6 +112,7 @@ class RaftGroup:
         "_outstanding_bytes",
         "_queue",
         "_read_context",
+        "_skip_vote",
         "_waiting",
         "applied",
         "applied_bytes",
@@ -127,6 +130,8 @@ class RaftGroup:
         "number",
         "proposals",
         "ready_term",
+        "skips",
+        "stopped_at",
         "trouble",
         "voters",
     )
@@ -152,6 +157,11 @@ class RaftGroup:
         """A transferred checkpoint is being put in place: nothing is applied meanwhile."""
         self.trouble = ""
         """Why this replica holds no state of the group; "" when it does."""
+        self.stopped_at: Entry | None = None
+        """The entry that this replica could not apply, when that is the trouble."""
+        self.skips = Skips(core.log)
+        self._skip_vote: Callable[[bool], None] | None = None
+        """Who waits for the end of `pass_over`."""
         self._backlog_bytes = 0
         """Of appends that came since then."""
         self.due = Due(self._deadline)
@@ -363,8 +373,13 @@ class RaftGroup:
             self.confirmed(ready.grants)
         if ready.lost_reads:
             self._lose_reads(ready.lost_reads)
+        for entry in ready.entries:
+            if entry.kind == EntryKind.SKIP:
+                self.skips.note(entry)
         if ready.committed:
             self._queue.extend(ready.committed)
+        if self._skip_vote is not None:
+            self._look_at_vote()
 
     def _soft_state_changed(self) -> None:
         core = self.core
@@ -395,8 +410,16 @@ class RaftGroup:
 
     @property
     def has_entries(self) -> bool:
-        """Committed entries wait for being applied."""
-        return bool(self._queue) and not self.installing
+        """Committed entries wait for being applied, and for nothing else."""
+        return bool(self._queue) and not self.installing and not (self.skips and self._undecided())
+
+    def _undecided(self) -> bool:
+        return self.skips.undecided(self._queue[0].index, self.core.commit)
+
+    @property
+    def settled(self) -> bool:
+        """The state is that of one index, and may be pictured."""
+        return not self.installing and self.applied >= self.skips.until
 
     def apply_some(self, budget: int) -> int:
         """Apply until `budget` is used up; returns what was used. At least one entry when any waits; none while a
@@ -407,6 +430,8 @@ class RaftGroup:
         machine = self.machine
         waiting = self._waiting
         while self._queue and used < budget:
+            if self.skips and self._undecided():
+                break
             entry = self._queue.popleft()
             if entry.index <= self.applied:
                 continue  # covered by a checkpoint that was installed meanwhile
@@ -415,7 +440,7 @@ class RaftGroup:
             used += size + ENTRY_COST_BYTES
             self.applied_bytes += size
             try:
-                result = None if entry.kind == EntryKind.NOOP else machine.apply(entry)
+                result = None if entry.kind == EntryKind.NOOP or self._passes(entry) else machine.apply(entry)
             except Exception as error:
                 if isinstance(error, StorageFailed | OSError | MemoryError):
                     raise
@@ -439,12 +464,58 @@ class RaftGroup:
         machine.moved()
         return used
 
+    def _passes(self, entry: Entry) -> bool:
+        """Whether the machine is not to see this entry."""
+        if entry.kind == EntryKind.SKIP:
+            self.skips.reached(entry)
+            return True
+        return bool(self.skips) and self.skips.covers(entry)
+
     def _stop(self, entry: Entry, error: Exception) -> None:
         """The machine may hold half of `entry`: nothing is applied, served or led here until a checkpoint replaces it.
         A restart replays up to this entry, and stops here again."""
         self._queue.appendleft(entry)
         self.step_down()
         self._host.cannot_apply(self, entry, error)
+        self.stopped_at = entry
+
+    # -- passing over ----------------------------------------------------------------------------------------------
+
+    def pass_over(self, done: Callable[[bool], None]) -> bool:
+        """Have a majority agree that the entry this replica stopped at is passed over, on every replica, from each
+        one's next start on. `done(True)` when that is committed, `done(False)` when this replica could not lead or was
+        told to `give_up`. False: it is not stopped at an entry, or that is under way, and `done` is not called."""
+        if self.stopped_at is None or self._skip_vote is not None:
+            return False
+        self._skip_vote = done
+        self.core.may_lead = True
+        self.campaign()
+        return True
+
+    def _look_at_vote(self) -> None:
+        assert self.stopped_at is not None
+        core = self.core
+        if core.role is Role.FOLLOWER and core.leader not in (NOBODY, core.node):
+            self.give_up()
+            return
+        standing = self.skips.names(self.stopped_at.index)
+        if standing is not None and standing.index <= core.commit:
+            self._end_vote(True)
+        elif standing is None and core.role is Role.LEADER and core.log.offered == core.log.last_index:
+            core.propose(self._host.now_ms(), ((EntryKind.SKIP, encode_skip(skip_of(self.stopped_at))),))
+            self._host.touch(self)
+
+    def give_up(self) -> None:
+        """Nobody waits for the outcome of `pass_over` any more. What was appended may be committed all the same."""
+        if self._skip_vote is not None:
+            self._end_vote(False)
+
+    def _end_vote(self, agreed: bool) -> None:
+        done, self._skip_vote = self._skip_vote, None
+        assert done is not None
+        self.core.may_lead = False
+        self.step_down()
+        done(agreed)
 
     def hold_from(self, index: int, until_ms: int) -> None:
         """A follower gets a checkpoint at `index`, and needs what comes after it."""
@@ -473,6 +544,7 @@ class RaftGroup:
         """Votes and log are whole, the state is not: nothing is applied and nothing served until a checkpoint is
         installed."""
         self.trouble = trouble
+        self.stopped_at = None
         self._backlog_bytes = 0
         self.installing = True
         self.core.may_lead = False
@@ -487,6 +559,8 @@ class RaftGroup:
         self.applied = index
         self.installing = False
         self.trouble = ""
+        self.give_up()
+        self.stopped_at = None
         self.core.may_lead = True
         self._note_caught_up()
         self.machine.moved()

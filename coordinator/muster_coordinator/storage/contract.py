@@ -41,6 +41,8 @@ class RecoveredGroup(NamedTuple):
     mark: Mark
     checkpoint: tuple[int, int]
     """(index, term) of the newest published checkpoint, (0, 0) for none."""
+    skips: tuple[int, ...] = ()
+    """Where SKIP entries may stand (`replica.skips`)."""
 
 
 class GroupWrites(NamedTuple):

@@ -567,7 +567,13 @@ class Wal:
         for group, log in found.groups.items():
             written = log.written
             self._recovered[group] = RecoveredGroup(
-                written.hard_state, log.first, log.compacted_term, log.last, written.mark, written.checkpoint
+                written.hard_state,
+                log.first,
+                log.compacted_term,
+                log.last,
+                written.mark,
+                written.checkpoint,
+                tuple(sorted(log.skips)),
             )
 
     def _begin(self) -> None:

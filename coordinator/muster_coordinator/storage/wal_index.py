@@ -39,7 +39,7 @@ class GroupState:
 class GroupLog:
     """One group's entries [first, last]; `compacted_term` is the term of first - 1."""
 
-    __slots__ = ("cached", "compacted_term", "first", "group", "lengths", "places", "terms", "written")
+    __slots__ = ("cached", "compacted_term", "first", "group", "lengths", "places", "skips", "terms", "written")
 
     def __init__(self, group: GroupNo) -> None:
         self.group = group
@@ -49,6 +49,8 @@ class GroupLog:
         self.places = array("Q")
         self.lengths = array("I")
         """Payload bytes."""
+        self.skips: set[int] = set()
+        """Where a SKIP was found at the start, superseded or not."""
         self.cached: dict[int, Entry] = {}
         self.written = GroupState()
         """As of the last job taken: the next file begins with it."""

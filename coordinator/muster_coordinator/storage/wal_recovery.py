@@ -14,6 +14,7 @@ from typing import NamedTuple
 from muster_coordinator.errors import Corruption
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.ports import Disk, File
+from muster_coordinator.raft.messages import EntryKind
 from muster_coordinator.records.crc import crc32c
 from muster_coordinator.storage.wal_format import (
     ALIGN,
@@ -168,13 +169,15 @@ def _batch_at(data: bytes, position: int) -> tuple[Parsed, int]:
 
 
 def _apply(groups: dict[GroupNo, GroupLog], parsed: Parsed, data: bytes, sequence: int) -> None:
-    for kind_of_record, _kind, number, index, term, position, length in parsed:
+    for kind_of_record, kind, number, index, term, position, length in parsed:
         group = GroupNo(number)
         log = groups.get(group)
         if log is None:
             log = groups[group] = GroupLog(group)
         if kind_of_record == ENTRY:
             replay_entry(log, index, term, place_of(sequence, position), length)
+            if kind == EntryKind.SKIP:
+                log.skips.add(index)
             continue
         start = position + RECORD_HEADER_BYTES
         payload = data[start : start + length]
