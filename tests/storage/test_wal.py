@@ -177,7 +177,7 @@ def test_an_idle_group_outlives_the_files_that_named_it():
         commit(wal, writes(1, checkpoint=(last, 1)))
     assert "0000000000000002.wal" not in wal_files(disk)
     idle = reopened(disk).groups()[9]
-    assert idle == (HardState(3, 1, 3), 4, 3, 3, Mark(3, 30, 0, 5), (3, 3))
+    assert idle == (HardState(3, 1, 3), 4, 3, 3, Mark(3, 30, 0, 5), (3, 3), ())
 
 
 def test_a_group_without_checkpoint_keeps_its_file_pins_and_fills_the_wal():
