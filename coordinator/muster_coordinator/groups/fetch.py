@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.core import Core
 from muster_coordinator.groups.effects import Now
-from muster_coordinator.groups.offset_row import FETCHED, METADATA_AT, NO_TOPIC_ID, topic_id_of
+from muster_coordinator.groups.offset_row import FETCHED, HAS_TOPIC_ID, METADATA_AT
 from muster_coordinator.groups.requests import FetchedOffset, OffsetFetch, OffsetFetchAnswer, TopicIds
 
 _NONE = int(Code.NONE)
@@ -34,9 +34,8 @@ def fetched(core: Core, request: OffsetFetch) -> OffsetFetchAnswer:
     unknown_id = False
     for topic, partitions in asked:
         rows = {} if table is None else table.topics.get(topic, {})
-        found = _found(rows, partitions)
-        if request.ids is not None and rows:
-            unknown_id |= _leave_out(found, rows, topic, request.ids)
+        found, unknown = _found(rows, partitions, topic, request.ids)
+        unknown_id |= unknown
         if unstable:
             for at, partition in enumerate(partitions):
                 if pending.waits(request.group, topic, partition):
@@ -49,26 +48,17 @@ def fetched(core: Core, request: OffsetFetch) -> OffsetFetchAnswer:
     return OffsetFetchAnswer(Code.NONE, tuple(topics), unknown_id)
 
 
-def _leave_out(found: list[FetchedOffset], rows: Mapping[int, bytes], topic: str, ids: TopicIds) -> bool:
-    """Put -1 where the offset was committed for another topic of this name; was one of their ids unknown? Rows without
-    an id, of commits that named their own expiry or of topics that are not ours, are anybody's."""
-    unknown = False
-    names = ids.names
-    for at, offset in enumerate(found):
-        row = rows.get(offset.partition)
-        if row is None:
-            continue
-        topic_id = topic_id_of(row)
-        if topic_id == NO_TOPIC_ID or names.get(topic_id) == topic:
-            continue
-        found[at] = FetchedOffset(offset.partition, -1, -1, "", _NONE)
-        unknown |= topic_id not in ids.deleted
-    return unknown
+def _found(
+    rows: Mapping[int, bytes], partitions: Sequence[int], topic: str, ids: TopicIds | None
+) -> tuple[list[FetchedOffset], bool]:
+    """The offsets, and whether one was left out whose topic id nobody here has heard of.
 
-
-def _found(rows: Mapping[int, bytes], partitions: Sequence[int]) -> list[FetchedOffset]:
-    """Most of what a fetch costs: one loop without calls of ours, and tuples without the constructor of their class."""
+    -1 where the offset was committed for another topic of this name. Rows without an id, of commits that named their
+    own expiry or of topics that are not ours, are anybody's. Most of what a fetch costs: one loop without calls of
+    ours, and tuples without the constructor of their class.
+    """
     found = []
+    own, unknown = b"", False
     for partition in partitions:
         row = rows.get(partition)
         if row is None:
@@ -76,6 +66,13 @@ def _found(rows: Mapping[int, bytes], partitions: Sequence[int]) -> list[Fetched
             continue
         flags, offset, leader_epoch = FETCHED(row)
         at = METADATA_AT[flags]
+        if ids is not None and flags & HAS_TOPIC_ID and row[at - 16 : at] != own:
+            topic_id = row[at - 16 : at]
+            if ids.names.get(topic_id) != topic:
+                unknown |= topic_id not in ids.deleted
+                found.append(FetchedOffset(partition, -1, -1, "", _NONE))
+                continue
+            own = topic_id
         metadata = row[at:].decode() if len(row) > at else ""
         found.append(_NEW(FetchedOffset, (partition, offset, leader_epoch, metadata, _NONE)))
-    return found
+    return found, unknown

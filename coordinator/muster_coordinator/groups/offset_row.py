@@ -18,9 +18,10 @@ _LIFETIME = struct.Struct(">B20xq").unpack_from
 """The flags, and the timestamp at `_TIMESTAMP_AT`."""
 _TIMESTAMP_AT = 21
 _HAS_EXPIRY = 1
-_HAS_TOPIC_ID = 2
+HAS_TOPIC_ID = 2
+"""Of the flags: the 16 bytes before the metadata text are the topic's id."""
 METADATA_AT = tuple(
-    _HEAD.size + (8 if flags & _HAS_EXPIRY else 0) + (16 if flags & _HAS_TOPIC_ID else 0) for flags in range(4)
+    _HEAD.size + (8 if flags & _HAS_EXPIRY else 0) + (16 if flags & HAS_TOPIC_ID else 0) for flags in range(4)
 )
 """By the flags: where the metadata text begins."""
 
@@ -47,7 +48,7 @@ def encode_row(row: CommittedOffset) -> bytes:
         flags = _HAS_EXPIRY
         tail = _I64.pack(row.expire_timestamp_ms)
     if row.topic_id != NO_TOPIC_ID:
-        flags |= _HAS_TOPIC_ID
+        flags |= HAS_TOPIC_ID
         tail += row.topic_id
     head = _HEAD.pack(flags, row.record_offset, row.offset, row.leader_epoch, row.commit_timestamp_ms)
     return head + tail + row.metadata.encode()
@@ -62,7 +63,7 @@ def decode_row(row: bytes) -> CommittedOffset:
     if flags & _HAS_EXPIRY:
         expire_ms = _I64.unpack_from(row, at)[0]
         at += 8
-    if flags & _HAS_TOPIC_ID:
+    if flags & HAS_TOPIC_ID:
         topic_id = row[at : at + 16]
         at += 16
     return CommittedOffset(record_offset, offset, leader_epoch, timestamp_ms, row[at:].decode(), expire_ms, topic_id)
@@ -96,7 +97,7 @@ def expire_timestamp_of(row: bytes) -> int:
 
 def topic_id_of(row: bytes) -> bytes:
     flags = row[0]
-    if not flags & _HAS_TOPIC_ID:
+    if not flags & HAS_TOPIC_ID:
         return NO_TOPIC_ID
     at = _HEAD.size + (8 if flags & _HAS_EXPIRY else 0)
     return row[at : at + 16]
