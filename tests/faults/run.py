@@ -13,7 +13,7 @@ from tests.faults.plan import Fault
 from tests.faults.sides import Servers
 
 WARM_UP_TIMEOUT_S = 90
-AFTER_TIMEOUT_S = 120
+AFTER_TIMEOUT_S = 240
 """For all clients to be served again, and for as many operations as were asked for."""
 
 Say = Callable[[str], None]
