@@ -13,7 +13,8 @@ from typing_extensions import override
 
 from bench.kafka_cluster import BROKERS, KafkaCluster
 from tests.cluster import MusterCluster, wait_until
-from tests.faults.plan import FREEZE, KILL, Fault
+from tests.faults.clocks import Clocks
+from tests.faults.plan import CLOCK, FREEZE, KILL, Fault
 
 SERVERS = 3
 ADMIN_TIMEOUT_S = 30
@@ -23,8 +24,12 @@ WHOLE_TIMEOUT_S = 90
 class Servers(ABC):
     """`with ... as servers:`; numbered 0, 1, 2."""
 
+    def __init__(self, folder: Path) -> None:
+        self.clocks = Clocks(folder.with_name(folder.name + "-clocks"))
+
     def __enter__(self) -> Self:
-        self.start()
+        with self.clocks.preloaded():
+            self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -35,17 +40,22 @@ class Servers(ABC):
 
     def hurt(self, fault: Fault) -> None:
         for server in fault.servers:
-            if fault.signal == KILL:
+            if fault.kind == KILL:
                 self.kill(server)
+            elif fault.kind == CLOCK:
+                self.clocks.step(self.pid(server), fault.step_ms)
             else:
-                assert fault.signal == FREEZE
+                assert fault.kind == FREEZE
                 os.kill(self.pid(server), signal.SIGSTOP)
 
     def heal(self, fault: Fault) -> None:
         """All at once; the servers are not waited for."""
         for server in fault.servers:
-            if fault.signal == KILL:
-                self.restart(server)
+            if fault.kind == KILL:
+                with self.clocks.preloaded():
+                    self.restart(server)
+            elif fault.kind == CLOCK:
+                self.clocks.step(self.pid(server), 0)
             else:
                 os.kill(self.pid(server), signal.SIGCONT)
 
@@ -81,6 +91,7 @@ class Servers(ABC):
 
 class Muster(Servers):
     def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
         self.cluster = MusterCluster(folder)
 
     @property
@@ -119,6 +130,7 @@ class Kafka(Servers):
 
     def __init__(self, folder: Path) -> None:
         assert BROKERS == SERVERS
+        super().__init__(folder)
         self.cluster = KafkaCluster(folder)
 
     @property

@@ -1,5 +1,7 @@
 """Every rule fails a history in which it is broken, and only that one; plans are what their seed says."""
 
+from itertools import product
+
 import pytest
 
 from tests.faults.checks import (
@@ -16,7 +18,7 @@ from tests.faults.checks import (
     one_owner,
     operations,
 )
-from tests.faults.plan import FREEZE, HOLD_MS_MAX, KILL, draw
+from tests.faults.plan import CLOCK, FREEZE, HOLD_MS_MAX, KILL, draw
 from tests.faults.soak import Point, growth_bytes
 from tests.sim import frames
 from tests.sim.frames import Fetched, FetchedOffset
@@ -164,13 +166,15 @@ def test_who_is_never_served_again_is_found() -> None:
 
 
 def test_a_plan_follows_from_its_seed_and_has_every_kind_of_fault() -> None:
-    assert draw(5, 60) == draw(5, 60)
-    assert draw(5, 60) != draw(6, 60)
-    assert draw(5, 12) == draw(5, 60)[:12]
-    for seed in range(200):
-        faults = draw(seed, 12)
-        kinds = {(fault.signal, len(fault.servers)) for fault in faults}
-        assert kinds == {(signal, size) for signal in (KILL, FREEZE) for size in (1, 2, 3)}
+    assert draw(5, 60, clocks=True) == draw(5, 60, clocks=True)
+    assert draw(5, 60, clocks=True) != draw(6, 60, clocks=True)
+    assert draw(5, 12, clocks=True) == draw(5, 60, clocks=True)[:12]
+    steps = {(CLOCK, 1), (CLOCK, 3)}
+    for seed, clocks in product(range(200), (False, True)):
+        faults = draw(seed, 12, clocks=clocks)
+        kinds = {(fault.kind, len(fault.servers)) for fault in faults}
+        assert kinds == {(kind, size) for kind in (KILL, FREEZE) for size in (1, 2, 3)} | (steps if clocks else set())
+        assert all((fault.step_ms != 0) == (fault.kind == CLOCK) for fault in faults)
         assert all(0 < fault.hold_ms <= HOLD_MS_MAX for fault in faults)
         assert all(len(set(fault.servers)) == len(fault.servers) for fault in faults)
 
