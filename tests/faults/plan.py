@@ -9,8 +9,9 @@ from random import Random
 from typing import NamedTuple
 
 KILL, FREEZE, CLOCK = "SIGKILL", "SIGSTOP", "clock"
-STEPS_MS = (-86_400_000, -3_600_000, -1_500, 900, 61_000, 86_400_000)
-"""Within every retention: what a step makes expire is gone by right."""
+STEPS_MS = (-1_800_000, -61_000, -1_500, 900, 61_000, 86_400_000)
+"""Within every retention: what a step makes expire is gone by right. And back by less than an hour: a server refuses
+records that are more than that ahead of it (`message.timestamp.after.max.ms`), in so many words."""
 HOLD_MS_MAX = 4_500
 """Longer than an election, a detector of silence and the patience of the clients that ask in single frames."""
 REST_MS_MAX = 1_500

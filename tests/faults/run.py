@@ -84,6 +84,9 @@ def run(servers: Servers, plan: Sequence[Fault], seed: int, tools: Tools, operat
         tell("everything is read")
         seen = Seen(offsets.history, produced, logs, groups.claims(), unserved)
         failed = sum(len(one.failed) for one in produced)
+        for one in produced:
+            if one.failed:
+                tell(f"{one.producer} gave up {len(one.failed)} of {one.sent} records to partition {one.partition}")
         return Result(time.monotonic() - began, operations(seen), check(seen), failed)
 
 
