@@ -29,7 +29,7 @@ def main(words: list[str]) -> int:
     options = parser.parse_args(words)
     with tempfile.TemporaryDirectory(prefix="muster-faults-") as folder:
         servers = (Kafka if options.against == "kafka" else Muster)(Path(folder) / "data")
-        plan = draw(options.seed, options.faults, clocks=servers.clocks.library is not None)
+        plan = draw(options.seed, options.faults, clocks=servers.clocks.preload is not None)
         again = f"python -m tests.faults --faults {options.faults} --seed {options.seed} --against {options.against}"
         print(f"{len(plan)} faults on {options.against}: {again}", flush=True)
         with servers:

@@ -41,17 +41,17 @@ class Clocks:
     """`folder` is this test's own."""
 
     def __init__(self, folder: Path) -> None:
-        self.library = library()
+        self.preload = library()
         self._folder = folder
         folder.mkdir(parents=True)
 
     @contextmanager
     def preloaded(self) -> Iterator[None]:
         """Around the start of processes whose clocks are to be stepped."""
-        if self.library is None:
+        if self.preload is None:
             yield
             return
-        mine = {"LD_PRELOAD": str(self.library), "MUSTER_TEST_CLOCKS": str(self._folder)}
+        mine = {"LD_PRELOAD": str(self.preload), "MUSTER_TEST_CLOCKS": str(self._folder)}
         before = {name: os.environ.get(name) for name in mine}
         os.environ.update(mine)
         try:

@@ -25,7 +25,7 @@ def test_twelve_faults_break_no_promise_to_any_client(tmp_path: Path) -> None:
     """Linearizable offsets, each record once, one owner a generation, nobody stuck, in at least 20,000 operations."""
     there = tools()
     with Muster(tmp_path / "data") as servers:
-        plan = draw(SEED, FAULTS, clocks=servers.clocks.library is not None)
+        plan = draw(SEED, FAULTS, clocks=servers.clocks.preload is not None)
         result = run(servers, plan, SEED, there, OPERATIONS, print)
     print(result)
     assert result.found == []
