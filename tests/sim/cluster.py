@@ -69,6 +69,7 @@ class Life:
         )
         self.loop.default_latency = Latency(*setup.disk_us)
         self.loop.slice_us = setup.slice_us
+        self.loop.drift(replica.drift_ppm)
         port = cluster.net.port(replica.broker, self.loop)
         self.node = Node(replica.settings(), self.loop, replica.disk, port, rand, self._noticed)
         self.dispatcher = Dispatcher(self.node, ApiSettings(topics_mode=setup.topics_mode))
@@ -77,7 +78,7 @@ class Life:
 
     def _noticed(self, what: str, details: Mapping[str, object], error: BaseException | None) -> None:
         """A failing disk may cost a transfer, and a group its state for a while; nothing else is contained here."""
-        if not (self.replica.disk_faults and what in (GIVEN_UP, WITHOUT_STATE, STATE_AGAIN)):
+        if not (self.replica.disk_may_fail and what in (GIVEN_UP, WITHOUT_STATE, STATE_AGAIN)):
             unexpected(what, details, error)
 
     # wires.ServerEnd
@@ -150,6 +151,7 @@ class Replica:
         self.life: Life | None = None
         self.lives = 0
         self.wall_us = 1_700_000_000_000_000
+        self.drift_ppm = 0
         self.disk_faults = 0
         """Injected and not yet forgiven: an end of the process is expected."""
         self.restarts_wanted = True
@@ -168,6 +170,11 @@ class Replica:
             shard=setup.shard,
             **setup.node,
         )
+
+    @property
+    def disk_may_fail(self) -> bool:
+        """What an end or a notice needs to be no violation."""
+        return self.disk_faults > 0 or self.disk.capacity_bytes is not None
 
     @property
     def up(self) -> bool:
@@ -232,8 +239,9 @@ class Replica:
         if isinstance(error, PowerLoss):
             self.cluster.marks.add("cut at a boundary")
             self._end(power=self._fuse_power)
-        elif self.disk_faults and isinstance(error, StorageFailed | OSError):
-            self.cluster.marks.add("ended by a failing disk")
+        elif self.disk_may_fail and isinstance(error, StorageFailed | OSError):
+            full = self.disk.capacity_bytes is not None
+            self.cluster.marks.add("ended by a full disk" if full else "ended by a failing disk")
             self._end(power=False)
         elif isinstance(error, KeyboardInterrupt | SystemExit):
             raise error

@@ -135,6 +135,9 @@ class SimLoop:
         self.latency: dict[str, Latency] = {}
         self.default_latency = Latency()
         self._skew_us = skew_us
+        self._drift_ppm = 0
+        self._rebased = (0, skew_us)
+        """Time of the world, and own time at that instant, since which the present drift holds."""
         self._wall_us = wall_us
         self._soon: deque[Callable[[], None]] = deque()
         self._running = False
@@ -144,10 +147,25 @@ class SimLoop:
         self._sliced: list[SlicedJob] = []
 
     def monotonic_ms(self) -> int:
-        return (self.world.now_us + self._skew_us) // 1000
+        return self._own_us() // 1000
 
     def wall_ms(self) -> int:
-        return (self.world.now_us + self._wall_us) // 1000
+        return (self._own_us() - self._skew_us + self._wall_us) // 1000
+
+    def drift(self, parts_per_million: int) -> None:
+        """Both clocks run so much faster than the world from now on."""
+        self._rebased = (self.world.now_us, self._own_us())
+        self._drift_ppm = parts_per_million
+
+    def _own_us(self) -> int:
+        world_us, own_us = self._rebased
+        passed_us = self.world.now_us - world_us
+        return own_us + passed_us + passed_us * self._drift_ppm // 1_000_000
+
+    def _world_us(self, wanted_us: int) -> int:
+        """When the own clock will show `wanted_us`, unless its drift changes before."""
+        world_us, own_us = self._rebased
+        return world_us - (own_us - wanted_us) * 1_000_000 // (1_000_000 + self._drift_ppm)
 
     def step_wall(self, ms: int) -> None:
         """Somebody set the machine's clock."""
@@ -161,11 +179,15 @@ class SimLoop:
         timer = SimTimer(call)
 
         def fire() -> None:
-            if timer.call is not None:
-                call, timer.call = timer.call, None
-                self.call_soon(call)
+            if timer.call is None:
+                return
+            if self.monotonic_ms() < monotonic_ms and self.alive:
+                self.world.at(self._world_us(monotonic_ms * 1000) + 1, fire)  # the clock runs slower than it did
+                return
+            call, timer.call = timer.call, None
+            self.call_soon(call)
 
-        self.world.at(monotonic_ms * 1000 - self._skew_us, fire)
+        self.world.at(self._world_us(monotonic_ms * 1000), fire)
         return timer
 
     def submit(self, lane: str, job: Callable[[], Any], done: Callable[[Any], None]) -> None:

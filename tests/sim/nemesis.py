@@ -9,6 +9,10 @@
 | reset-links, slow-links, lossy-links | connections between replicas break, delay, lose |
 | replaying-links | Raft messages come twice, the second time late and out of order |
 | slow-disk, disk-error | every operation takes `amount` ms; one sync or write fails |
+| full-disk | the picked replicas' disks have `amount` KiB left, for `ms`; they end and start meanwhile as they do |
+| stalled-thread | one I/O thread takes 200 to 600 ms for each job, for `ms` |
+| refused-sends, link-rate | links refuse 5 % of what is sent; carry `amount` bytes a millisecond; for `ms` |
+| clock-drift | both clocks of the picked replicas run `amount` millionths faster, to the end |
 | clock-step | the wall clock of the picked replicas jumps by `amount` ms |
 | pause | as SIGSTOP, for `ms` |
 | transfer | leadership of the picked partition is handed to another replica |
@@ -20,6 +24,7 @@ import random
 
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo
 
+from tests.sim import link_faults, machine_faults
 from tests.sim.cluster import Cluster, Replica
 from tests.sim.loop import Latency
 from tests.sim.plan import Fault, Plan
@@ -159,7 +164,18 @@ class Nemesis:
         self.cluster.net.replay = fault.amount / 1_000
         self._after(fault.ms, self._calm_links)
 
+    def _refused_sends(self, fault: Fault, victims: list[Replica]) -> None:
+        link_faults.refuse_sends(self.cluster.net)
+        self._after(fault.ms, self._calm_links)
+
+    def _link_rate(self, fault: Fault, victims: list[Replica]) -> None:
+        link_faults.limit_rate(self.cluster.net, fault.amount)
+        self._after(fault.ms, self._calm_links)
+
     def _calm_links(self) -> None:
+        if self.cluster.net.refused_messages:
+            self.cluster.marks.add("a send was refused")
+        link_faults.calm(self.cluster.net)
         self.cluster.net.loss = self.cluster.net.replay = 0.0
         self.cluster.net.delay_us = self.plan.setup.link_us
 
@@ -182,6 +198,20 @@ class Nemesis:
                 replica.disk_faults += 1
                 operation = ("sync", "pwrite", "sync")[fault.amount % 3]
                 replica.disk.fail_next(operation, errno.EIO if fault.amount % 2 else errno.ENOSPC)
+
+    def _full_disk(self, fault: Fault, victims: list[Replica]) -> None:
+        for replica in victims:
+            machine_faults.fill_disk(replica, fault.amount)
+            self._after(fault.ms, lambda replica=replica: machine_faults.free_disk(replica))
+
+    def _stalled_thread(self, fault: Fault, victims: list[Replica]) -> None:
+        for replica in victims:
+            machine_faults.stall_lane(replica, fault.amount)
+            self._after(fault.ms, lambda replica=replica: machine_faults.free_lanes(replica))
+
+    def _clock_drift(self, fault: Fault, victims: list[Replica]) -> None:
+        for replica in victims:
+            machine_faults.drift(replica, fault.amount)
 
     def _clock_step(self, fault: Fault, victims: list[Replica]) -> None:
         for replica in victims:
@@ -253,6 +283,8 @@ class Nemesis:
         self._unblock()
         for replica in self.cluster.replicas:
             replica.forgive()
+            machine_faults.free_disk(replica)
+            machine_faults.free_lanes(replica)
             if replica.life is not None:
                 self._calm_disk(replica.life)
                 replica.life.loop.resume()

@@ -2,6 +2,7 @@
 
 A link is made when both ends have started and may talk. Messages of one direction and lane keep their order; delay is
 drawn. Faults: `cut` loses everything in one direction in silence (the link stays "up", as TCP does for a while),
+`refusal` refuses a share of the messages, `bytes_per_ms` makes bytes cost time,
 `reset` closes a link at once (the ends are told after the re-dial grace, unless it is up again), `isolate`/`heal` do
 both directions of a replica. A `WireError` from the sink closes the link, as `links.mesh` does.
 """
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterable
 from muster_coordinator import limits
 from muster_coordinator.errors import WireError
 from muster_coordinator.ids import BrokerId
+from muster_coordinator.links.lanes import CONTROL
 from muster_coordinator.ports import PeerSink
 from muster_coordinator.replica.payloads import Kind, kind_of
 
@@ -20,12 +22,14 @@ from tests.sim.loop import SimLoop, World
 class _Link:
     """Both directions between two replicas; `life` counts how often it was made."""
 
-    __slots__ = ("arrival_us", "life", "up")
+    __slots__ = ("arrival_us", "busy_us", "life", "up")
 
     def __init__(self) -> None:
         self.up = False
         self.life = 0
         self.arrival_us: dict[tuple[int, int], int] = {}
+        self.busy_us: dict[tuple[int, bool], int] = {}
+        """(sender, bulk) -> when the link has sent what it took, while bytes cost."""
 
 
 class SimNet:
@@ -39,6 +43,11 @@ class SimNet:
         self.sent_messages = 0
         self.sent_bytes = 0
         self.loss = 0.0
+        self.refusal = 0.0
+        """Chance that a link refuses a message (`PeerNet.send` is False)."""
+        self.refused_messages = 0
+        self.bytes_per_ms: int | None = None
+        """What each direction of a link carries; None: bytes cost nothing. A lane with too much unsent refuses."""
         self.replay = 0.0
         """Chance that a Raft payload arrives once more, much later and out of order: more than `ports.PeerNet` allows,
         and no more than a Raft core must bear."""
@@ -139,6 +148,7 @@ class SimNet:
         link.up = True
         link.life += 1
         link.arrival_us.clear()
+        link.busy_us.clear()
         one.is_told_up(BrokerId(b), two.hello)
         two.is_told_up(BrokerId(a), one.hello)
 
@@ -160,6 +170,9 @@ class SimNet:
         link = self._link(sender.broker, receiver)
         if not link.up or self._ports.get(sender.broker) is not sender:
             return False
+        if (self.refusal and self.world.rand.random() < self.refusal) or self._is_full(sender, lane, link):
+            self.refused_messages += 1
+            return False
         if self.boundary is not None:
             self.boundary(sender.broker)
         self._leave(sender, receiver, lane, payload, link)
@@ -177,7 +190,7 @@ class SimNet:
         if (sender.broker, receiver) in self._cut or (self.loss and self.world.rand.random() < self.loss):
             return
         key = (sender.broker, lane)
-        arrival = self.world.now_us + self.world.rand.randint(*self.delay_us)
+        arrival = self._gone_us(sender.broker, lane, len(payload), link) + self.world.rand.randint(*self.delay_us)
         arrival = max(arrival, link.arrival_us.get(key, 0) + 1)
         link.arrival_us[key] = arrival
         life = link.life
@@ -190,6 +203,30 @@ class SimNet:
         self.world.at(arrival, arrive)
         if self.replay and kind_of(payload) is Kind.RAFT and self.world.rand.random() < self.replay:
             self.world.at(arrival + self.world.rand.randint(1_000, 400_000), arrive)
+
+    def reset_busy(self) -> None:
+        """Close the links that have not sent what they took."""
+        for (a, b), link in sorted(self._links.items()):
+            if any(until_us > self.world.now_us for until_us in link.busy_us.values()):
+                self.reset(a, b)
+
+    def _is_full(self, sender: "SimPort", lane: int, link: _Link) -> bool:
+        if self.bytes_per_ms is None:
+            return False
+        waits_us = link.busy_us.get((sender.broker, lane != CONTROL), 0) - self.world.now_us
+        most = limits.LINK_CONTROL_UNSENT_BYTES_MAX if lane == CONTROL else limits.LINK_BULK_UNSENT_BYTES_MAX
+        return waits_us * self.bytes_per_ms > most * 1_000
+
+    def _gone_us(self, sender: int, lane: int, size: int, link: _Link) -> int:
+        """When the last byte of a message has left. The control lane waits for itself only: it goes before the others,
+        whose share is what is left."""
+        if self.bytes_per_ms is None:
+            return self.world.now_us
+        cost_us = size * 1_000 // self.bytes_per_ms
+        for urgent in (False, True) if lane == CONTROL else (False,):
+            key = (sender, not urgent)
+            link.busy_us[key] = max(self.world.now_us, link.busy_us.get(key, 0)) + cost_us
+        return link.busy_us[sender, lane != CONTROL]
 
     def life(self, a: int, b: int) -> int:
         return self._link(a, b).life

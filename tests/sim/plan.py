@@ -19,7 +19,8 @@ KIB = 1024
 KINDS = (
     "kill", "kill-at-boundary", "power", "power-at-boundary", "power-all", "isolate", "one-way", "halves", "ring",
     "reset-links", "slow-disk", "disk-error", "slow-links", "lossy-links", "replaying-links", "clock-step", "pause",
-    "transfer", "block-client", "reset-clients",
+    "transfer", "block-client", "reset-clients", "full-disk", "stalled-thread", "refused-sends", "link-rate",
+    "clock-drift",
 )  # fmt: skip
 """See `nemesis`."""
 CALM_MS = 25_000
@@ -36,7 +37,7 @@ class Fault(NamedTuple):
     ms: int
     """How long it lasts."""
     amount: int
-    """Boundaries, milliseconds of a clock step, per mille of lost or repeated messages."""
+    """Boundaries, milliseconds of a clock step, per mille of lost or repeated messages (`nemesis`)."""
 
 
 class Crew(NamedTuple):
@@ -191,6 +192,10 @@ def _fault(rand: random.Random, number: int, kind: str, first_ms: int, length_ms
     match kind:
         case "clock-step":
             amount = rand.choice((-3_600_000, -5_000, 5_000, 3_600_000))
+        case "clock-drift":
+            amount = rand.choice((-2_000, -200, 200, 2_000))
+        case "link-rate":
+            amount = rand.choice((200, 1_000, 5_000))
         case "lossy-links" | "replaying-links":
             amount = rand.choice((10, 50, 200))
         case "slow-disk":

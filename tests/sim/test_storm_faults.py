@@ -1,0 +1,125 @@
+"""Each fault of machines and links does what it says, and ends."""
+
+import errno
+
+import pytest
+from muster_coordinator import limits
+from muster_coordinator.ids import BrokerId
+from muster_coordinator.links.lanes import APPEND, CONTROL
+
+from tests.sim import link_faults, machine_faults
+from tests.sim.cluster import Cluster, Setup
+from tests.sim.loop import SimLoop, World
+from tests.sim.net import SimNet
+
+A, B = BrokerId(0), BrokerId(1)
+
+
+class Sink:
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.heard_us: list[tuple[int, int]] = []
+
+    def peer_up(self, peer: BrokerId, hello: bytes) -> None: ...
+    def peer_down(self, peer: BrokerId) -> None: ...
+
+    def peer_message(self, peer: BrokerId, lane: int, payload: bytes) -> None:
+        self.heard_us.append((lane, self.world.now_us))
+
+
+def linked() -> tuple[SimNet, Sink]:
+    """Two ends; what A sends, the sink of B hears."""
+    world = World("faults")
+    net = SimNet(world, delay_us=(100, 100))
+    sinks = [Sink(world), Sink(world)]
+    for broker, sink in zip((A, B), sinks, strict=True):
+        net.port(broker, SimLoop(world)).start(sink)
+    world.run_until("linked", lambda: net.link_up(A, B), 1_000)
+    return net, sinks[1]
+
+
+def send(net: SimNet, lane: int, size: int) -> bool:
+    return net.carry(net._ports[A], B, lane, bytes(size))
+
+
+def test_a_link_refuses_one_send_in_twenty_and_no_more_when_calm() -> None:
+    net, _ = linked()
+    link_faults.refuse_sends(net)
+    refused = sum(not send(net, CONTROL, 1) for _ in range(2_000))
+    assert 60 <= refused <= 140
+    link_faults.calm(net)
+    assert all(send(net, CONTROL, 1) for _ in range(200))
+
+
+def test_bytes_take_their_time_and_the_control_lane_goes_before_them() -> None:
+    net, sink = linked()
+    link_faults.limit_rate(net, 100)
+    began_us = net.world.now_us
+    for _ in range(10):
+        assert send(net, APPEND, 10_000)
+    assert send(net, CONTROL, 100)
+    net.world.run_for(2_000)
+    heard = [(lane, (at_us - began_us) // 1_000) for lane, at_us in sink.heard_us]
+    assert heard[0] == (CONTROL, 1)
+    assert [at_ms for lane, at_ms in heard if lane == APPEND] == [100 * n for n in range(1, 11)]
+
+
+def test_a_slow_link_refuses_a_lane_with_too_much_unsent() -> None:
+    net, _ = linked()
+    link_faults.limit_rate(net, 100)
+    taken = 0
+    while send(net, APPEND, 100_000):
+        taken += 100_000
+    assert limits.LINK_BULK_UNSENT_BYTES_MAX < taken <= limits.LINK_BULK_UNSENT_BYTES_MAX + 200_000
+    assert send(net, CONTROL, 100)
+
+
+@pytest.mark.parametrize("parts_per_million", [-2_000, 2_000])
+def test_a_clock_that_drifts_shows_other_times_and_its_timers_follow_it(parts_per_million: int) -> None:
+    world = World("drift")
+    loop = SimLoop(world, skew_us=12_345)
+    fired: list[tuple[int, int]] = []
+    began_ms, wall_ms = loop.monotonic_ms(), loop.wall_ms()
+    loop.call_at(began_ms + 100_000, lambda: fired.append((loop.monotonic_ms(), world.now_us // 1_000)))
+    began_world_ms = world.now_us // 1_000
+    world.run_for(1_000)
+    loop.drift(parts_per_million)
+    world.run_for(101_000)
+    passed_ms = 1_000 + 101_000 + 101 * parts_per_million // 1_000
+    assert abs(loop.monotonic_ms() - began_ms - passed_ms) <= 1
+    assert abs(loop.wall_ms() - wall_ms - passed_ms) <= 1
+    shown_ms, at_ms = fired[0]
+    assert began_ms + 100_000 <= shown_ms <= began_ms + 100_201, "never early by its own clock"
+    assert at_ms - began_world_ms >= 99_700
+
+
+def test_a_full_disk_takes_what_fits_and_stays_full_over_a_restart() -> None:
+    cluster = Cluster(Setup())
+    replica = cluster.replicas[0]
+    machine_faults.fill_disk(replica, 1)
+    replica.disk.open("file", create=True).pwrite(0, [bytes(1_024)])
+    replica.disk.restart()
+    assert replica.disk_may_fail
+    with pytest.raises(OSError) as refused:  # its number is what counts
+        replica.disk.open("file").pwrite(1_024, [b"x"])
+    assert refused.value.errno == errno.ENOSPC
+    assert replica.disk_may_fail
+    machine_faults.free_disk(replica)
+    assert replica.disk.open("file").pwrite(1_024, [b"x"]) == 1
+
+
+def test_a_stalled_thread_delays_its_own_jobs_only() -> None:
+    cluster = Cluster(Setup())
+    replica = cluster.replicas[0]
+    replica.start()
+    assert replica.life is not None
+    loop, world = replica.life.loop, cluster.world
+    machine_faults.stall_lane(replica, 0)
+    done: list[tuple[str, int]] = []
+    began_us = world.now_us
+    for lane in machine_faults.LANES[:2]:
+        loop.submit(lane, lambda: None, lambda _, lane=lane: done.append((lane, (world.now_us - began_us) // 1_000)))
+    world.run_for(1_500)
+    waited = dict(done)
+    assert waited[machine_faults.LANES[0]] >= 200
+    assert waited[machine_faults.LANES[1]] < 200
