@@ -92,7 +92,7 @@ class Servers(ABC):
 class Muster(Servers):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.cluster = MusterCluster(folder)
+        self.cluster = MusterCluster(folder)  # holds its ports until `close`
 
     @property
     @override
@@ -105,7 +105,7 @@ class Muster(Servers):
 
     @override
     def stop(self) -> None:
-        self.cluster.stop()
+        self.cluster.close()
 
     @override
     def pid(self, server: int) -> int:
