@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import (
     DeleteGroup,
     DeleteGroupAnswer,
@@ -30,6 +31,7 @@ from muster_coordinator.groups.requests import (
     OffsetFetchAnswer,
     SyncGroup,
     SyncGroupAnswer,
+    refusal,
 )
 from muster_coordinator.wire.versions import VERSIONS, Api
 
@@ -170,6 +172,8 @@ NOT_HERE = {
     Api.DELETE_ACLS: 54,
 }
 """What is answered about things that this cluster does not have or do, as Kafka answers without them."""
+BY_ID = {Api.OFFSET_COMMIT: 10, Api.OFFSET_FETCH: 10}
+"""From these versions on topics are named by their ids."""
 SERVED = [(int(api), v) for api, r in sorted(VERSIONS.items()) for v in range(r.min, r.max + 1)]
 
 
@@ -199,6 +203,56 @@ def test_a_good_request_of_every_version_gets_a_good_answer(api: int, version: i
     answer = client.ask(api, version, **REQUESTS[api])
     assert set(error_codes(answer)) - {0} == {NOT_HERE.get(Api(api), 0)} - {0}, answer
     assert not client.closed
+
+
+ASKS_A_SHARD = [
+    (api, version)
+    for api, version in SERVED
+    if Api(api)
+    in {
+        Api.OFFSET_COMMIT, Api.OFFSET_FETCH, Api.JOIN_GROUP, Api.HEARTBEAT, Api.LEAVE_GROUP, Api.SYNC_GROUP,
+        Api.DESCRIBE_GROUPS, Api.DELETE_GROUPS, Api.OFFSET_DELETE,
+    }
+]  # fmt: skip
+SAID = {
+    Api.JOIN_GROUP: {"m-1", 4, "range", b"meta"},
+    Api.SYNC_GROUP: {b"mine"},
+    Api.OFFSET_COMMIT: {"orders", 0},
+    Api.OFFSET_FETCH: {"orders", 11, "note"},
+    Api.DESCRIBE_GROUPS: {"g", "Stable", "consumer", "range", "m-1", "cli", "/10.0.0.9", b"meta", b"mine"},
+    Api.DELETE_GROUPS: {"g"},
+    Api.OFFSET_DELETE: {"orders"},
+}
+"""Of what `happy` says, what every version has a place for."""
+
+
+def values(answer: Any) -> set[Any]:
+    """Everything that an answer holds, at any depth."""
+    if isinstance(answer, tuple):
+        return {value for one in answer for value in values(one)}
+    if hasattr(answer, "__dataclass_fields__"):
+        return {value for name in answer.__dataclass_fields__ for value in values(getattr(answer, name))}
+    return {answer}
+
+
+@pytest.mark.parametrize(("api", "version"), ASKS_A_SHARD)
+def test_what_the_shard_says_is_in_the_answer_of_every_version(api: int, version: int) -> None:
+    client = KafkaClient(happy_surface())
+    answer = client.ask(api, version, **REQUESTS[api])
+    expected = SAID.get(Api(api), set())
+    if "topics" in REQUESTS[api] and version >= BY_ID.get(Api(api), 99):
+        expected = expected - {"orders"}
+    assert expected <= values(answer), answer
+
+
+@pytest.mark.parametrize("refused", [Code.NOT_COORDINATOR, Code.COORDINATOR_LOAD_IN_PROGRESS])
+@pytest.mark.parametrize(("api", "version"), ASKS_A_SHARD)
+def test_a_shard_that_refuses_is_heard_in_every_version(api: int, version: int, refused: Code) -> None:
+    """The one that always says yes lets an answer pass that has no place for its error."""
+    surface = happy_surface()
+    surface.on_group = lambda request: refusal(request, refused)
+    answer = KafkaClient(surface).ask(api, version, **REQUESTS[api])
+    assert set(error_codes(answer)) - {0} == {refused}, answer
 
 
 @pytest.mark.parametrize(("api", "version"), SERVED)

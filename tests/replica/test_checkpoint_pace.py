@@ -2,7 +2,9 @@
 
 from itertools import pairwise
 
+import pytest
 from muster_coordinator import limits
+from muster_coordinator.replica import checkpoints
 
 from tests.replica.cluster import SimCluster
 from tests.replica.test_recovery import FREQUENT, commit_many
@@ -44,3 +46,29 @@ def test_no_two_checkpoints_of_a_replica_begin_within_the_pace() -> None:
         times = [at for at, _ in starts]
         gaps = [after - before for before, after in pairwise(times)]
         assert min(gaps) >= limits.CHECKPOINT_PACE_MS - 10, sorted(gaps)[:5]
+
+
+def steady() -> dict[int, list[float]]:
+    """Replica -> when it began checkpoints of one group that is written to every 20 ms."""
+    cluster = SimCluster(World(8), partitions=1, checkpoint_bytes=12 * limits.KIB)
+    cluster.start()
+    found = begun(cluster)
+    for turn in range(300):
+        commit_many(cluster, 0, turn, 1)
+        cluster.world.run_for(20)
+    return {broker: [at for at, where in starts if where == "checkpoints/1"] for broker, starts in found.items()}
+
+
+def apart(starts: dict[int, list[float]]) -> float:
+    """The least time between checkpoints of the group on two replicas."""
+    assert all(len(times) >= 4 for times in starts.values()), starts
+    return min(after - before for before, after in pairwise(sorted(at for times in starts.values() for at in times)))
+
+
+def test_the_replicas_of_a_group_do_not_write_the_same_checkpoint_at_the_same_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They apply alike: without a share of its own each would begin in the same milliseconds."""
+    assert apart(steady()) >= limits.CHECKPOINT_PACE_MS
+    monkeypatch.setattr(checkpoints, "share_of", lambda *_: 0.0)
+    assert apart(steady()) < limits.CHECKPOINT_PACE_MS / 2
