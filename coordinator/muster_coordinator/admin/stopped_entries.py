@@ -1,4 +1,4 @@
-"""`/v1/stopped-entries` and `/v1/skip`: an entry that no replica can apply is shown, and passed over (docs/adr/0021).
+"""`/v1/stopped-entries` and `/v1/skip`: an entry that no replica can apply is shown, and passed over (docs/adr/0022).
 
 Problem: such an entry stops its group until a release can apply it. Passing over it loses what it would have done, so
 it must be what the cluster agrees on, not what one replica or one tired person believes. Mechanism: every replica that

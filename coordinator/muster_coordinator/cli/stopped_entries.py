@@ -1,7 +1,7 @@
 """`muster cluster stopped-entries` and `skip-entry`: what stopped a Raft group everywhere, and going on without it.
 
 Each replica tells only what it stopped at itself, so all of them are asked. `skip-entry` hands what they said to one of
-them, which refuses unless a majority of the voters said the same, and has Raft commit it (docs/adr/0021). Nothing is
+them, which refuses unless a majority of the voters said the same, and has Raft commit it (docs/adr/0022). Nothing is
 done without `--execute`. What it does not do: start the replicas again, after which each passes over the entry.
 """
 

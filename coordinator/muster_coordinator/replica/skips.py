@@ -1,4 +1,4 @@
-"""Entries that are passed over because no replica could apply them (docs/adr/0020).
+"""Entries that are passed over because no replica could apply them (docs/adr/0022).
 
 Problem: a committed entry that cannot be applied stops its group on every replica, and on every start again. It can
 be left out, but only if every replica leaves it out, those too that are away now, or run a release that could apply it.
