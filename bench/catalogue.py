@@ -13,6 +13,7 @@ from bench.rows import (
     million,
     outage,
     rebalance,
+    snapshot_install,
     wal_full,
 )
 
@@ -28,6 +29,7 @@ ROWS: tuple[Row, ...] = (
     *growth.ROWS,
     *checkpoint.ROWS,
     *wal_full.ROWS,
+    *snapshot_install.ROWS,
 )
 
 

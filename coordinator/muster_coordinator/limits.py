@@ -234,8 +234,8 @@ TRANSFER_BYTES_PER_SECOND = 128 * MIB
 """What one replica sends to all followers in transfer together, by default; answering clients goes on beside it."""
 TRANSFER_BYTES_PER_SECOND_MIN = MIB
 TRANSFER_HOLD_MS = 15_000
-"""So long after a follower's last request in a transfer its leader's core keeps the entries that come after it. The WAL
-keeps them no longer for that: `WAL_BYTES_MAX` is not touched, and a follower that is later still fetches the rest."""
+"""So long after a follower's last request in a transfer its leader's core keeps the entries that come after it, and the
+WAL its files while less than three quarters of `WAL_BYTES_MAX` are used; a follower that is later fetches the rest."""
 TRANSFER_VERIFY_STEP_BYTES = MIB
 """Verified in one go; then the loop can have the interpreter."""
 TRANSFER_CHECK_BYTES = MIB
@@ -391,4 +391,4 @@ assert WAL_CARRY_BATCH_BYTES < WAL_CARRY_BYTES_MAX <= WAL_FILE_BYTES // WAL_CARR
 assert CHECKPOINT_BYTES_MIN < CHECKPOINT_BYTES
 assert WAL_FILE_BYTES * 2 < DISK_FREE_BYTES_MIN
 assert TRANSFER_CHUNK_BYTES < PEER_FRAME_BYTES_MAX
-assert TRANSFERS_MAX * 4 * TRANSFER_CHUNK_BYTES <= TRANSFER_BYTES_PER_SECOND_MIN <= TRANSFER_BYTES_PER_SECOND
+assert TRANSFERS_MAX * 8 * TRANSFER_CHUNK_BYTES <= TRANSFER_BYTES_PER_SECOND_MIN <= TRANSFER_BYTES_PER_SECOND

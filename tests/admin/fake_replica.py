@@ -9,7 +9,7 @@ from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartbeat
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo
 from muster_coordinator.ports import Loop
-from muster_coordinator.replica.status import DamagedFile, GroupStatus, ScrubStatus
+from muster_coordinator.replica.status import DamagedFile, GroupStatus, ScrubStatus, TransferStatus
 from muster_coordinator.replica.stopped_entry import StoppedEntry
 from muster_coordinator.replica.surface import Leadership
 from muster_coordinator.replica.wal_lane import WalStatus
@@ -143,6 +143,9 @@ class FakeReplica:
 
     def free_bytes(self) -> int:
         return -1
+
+    def transfer_status(self) -> TransferStatus:
+        return TransferStatus(2, 300, 40)
 
     def wals(self) -> list[WalStatus]:
         return [WalStatus("wal-topics", used_bytes=60, room_bytes=4, carried_bytes=7, slowed=9, waiting=3)]

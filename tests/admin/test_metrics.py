@@ -200,6 +200,9 @@ def test_the_page_holds_every_promised_metric() -> None:
     assert values["muster_segment_repair_failures_total", ()] == 4
     assert values["muster_wal_slowed_total", (("lane", "wal-topics"),)] == 9
     assert values["muster_wal_waiting", (("lane", "wal-topics"),)] == 3
+    assert values["muster_transfers_installed_total", ()] == 2
+    assert values["muster_transfer_received_bytes_total", ()] == 300
+    assert values["muster_transfer_reused_bytes_total", ()] == 40
     assert values["muster_log_records_dropped_total", ()] == 5
     assert values["muster_notices_total", (("what", "a request met an error of this replica"),)] == 3
     assert values["muster_ready", ()] == 1

@@ -16,6 +16,7 @@ from muster_coordinator.ids import GroupNo
 from muster_coordinator.raft.progress import ProgressState
 from muster_coordinator.records.batch import encode_batch
 from muster_coordinator.replica import transfer_payload
+from muster_coordinator.replica.transfer_source import FOLLOW_MS
 
 from tests.replica.cluster import SimCluster, produce_when_room
 from tests.replica.test_recovery import segment_bytes
@@ -75,11 +76,11 @@ class Writer:
 
 
 def far_behind(
-    seed: int, missed: int, meanwhile: Callable[[SimDisk, str], None] | None = None
+    seed: int, missed: int, meanwhile: Callable[[SimDisk, str], None] | None = None, **settings: int
 ) -> tuple[SimCluster, Writer, int, int]:
     """A running writer, a leader, and a follower that starts only now, `missed` batches behind; `meanwhile` is done to
     its disk and its partition's folder."""
-    cluster = SimCluster(World(seed), partitions=1, **SETTINGS)
+    cluster = SimCluster(World(seed), partitions=1, **SETTINGS | settings)
     cluster.start()
     assert cluster.submit(0, TOPIC).error == Code.NONE
     group = GroupNo(cluster.nodes[0].image().topics["data"].partitions[0].group)
@@ -176,3 +177,16 @@ def test_what_leaves_for_followers_in_transfer_keeps_to_its_rate() -> None:
     cluster.world.run_for(4_000)
     sent = source.bytes_sent - before
     assert 0.7 * 4 * LINK_RATE < sent < 4 * LINK_RATE + 2 * limits.TRANSFER_CHUNK_BYTES
+
+
+def test_one_transfer_is_enough_where_the_wal_has_room_for_what_is_written_meanwhile() -> None:
+    """What came after the checkpoint is streamed: the leader's WAL keeps it for a follower that comes nearer."""
+    cluster, writer, leader, late = far_behind(0, 700, wal_bytes_max=16 * limits.MIB)
+    lacked = come_level(cluster, writer, leader, late)
+    transfers = cluster.nodes[late]._transfers
+    assert transfers.installed[writer.group] == 1
+    assert transfers.bytes_received <= lacked
+    wal = cluster.nodes[leader].host.groups[writer.group].lane.wal
+    cluster.world.run_for(limits.TRANSFER_HOLD_MS + 3 * FOLLOW_MS)
+    assert wal.used_bytes() < 4 * limits.MIB, "nothing is kept for it any more"
+    same_segments(cluster, writer)

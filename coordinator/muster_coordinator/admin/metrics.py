@@ -132,6 +132,10 @@ class ReplicaCollector(Collector):
             slowed.add_metric([wal.lane], wal.slowed)
             waiting.add_metric([wal.lane], wal.waiting)
         yield from (used, room, carried, slowed, waiting)
+        installed, received, reused = self._replica.transfer_status()
+        yield CounterMetricFamily("muster_transfers_installed", "State transfers put in place here.", value=installed)
+        yield CounterMetricFamily("muster_transfer_received_bytes", "Bytes that they fetched.", value=received)
+        yield CounterMetricFamily("muster_transfer_reused_bytes", "Of them, bytes that lay here.", value=reused)
 
     def _scrub_metrics(self) -> Iterator[Metric]:
         scrub = self._replica.scrub_status()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from muster_coordinator.ids import BrokerId, GroupNo
-from muster_coordinator.replica.status import GroupStatus, ScrubStatus
+from muster_coordinator.replica.status import GroupStatus, ScrubStatus, TransferStatus
 from muster_coordinator.replica.stopped_entry import StoppedEntry
 from muster_coordinator.replica.surface import Surface
 from muster_coordinator.replica.wal_lane import WalStatus
@@ -35,6 +35,10 @@ class AdminReplica(Surface, Protocol):
 
     def scrub_status(self) -> ScrubStatus:
         """How far stored segments were checked, and what came of it."""
+        ...
+
+    def transfer_status(self) -> TransferStatus:
+        """What this replica has fetched of others' checkpoints and segments in this life."""
         ...
 
     def transfer(self, group: GroupNo, target: BrokerId) -> bool:

@@ -31,7 +31,7 @@ from muster_coordinator.replica.raft_group import RaftGroup
 from muster_coordinator.replica.retention import Retention
 from muster_coordinator.replica.scrub import Scrub
 from muster_coordinator.replica.settings import NodeSettings
-from muster_coordinator.replica.status import GroupStatus, ScrubStatus, group_status
+from muster_coordinator.replica.status import GroupStatus, ScrubStatus, TransferStatus, group_status
 from muster_coordinator.replica.stopped_entry import StoppedEntry, stopped_entry
 from muster_coordinator.replica.surface import Leadership, LocalLog, partition_of
 from muster_coordinator.replica.transfer import Transfers
@@ -395,6 +395,13 @@ class Node:
         held = self.host.groups.get(group)
         if held is not None:
             held.give_up()
+
+    def transfer_status(self) -> TransferStatus:
+        """What this replica has fetched of others' checkpoints and segments in this life."""
+        if self._transfers is None:
+            return TransferStatus(0, 0, 0)
+        done = self._transfers
+        return TransferStatus(done.installed.total(), done.bytes_received, done.bytes_reused)
 
     def transfer(self, group: GroupNo, target: BrokerId) -> bool:
         """Start handing leadership of `group` to `target`. False: not leader here, or the target cannot have it."""

@@ -177,7 +177,7 @@ class RaftGroup:
         """Applied everything the leader had committed, once since start (decision 30)."""
         self.commits = 0
         self.proposals = 0
-        self._held = (0, 0)
+        self._held: dict[BrokerId, tuple[int, int]] = {}
         self._led_term = 0
         self._waiting: dict[int, tuple[object, int]] = {}
         """index -> (token, bytes) of own proposals of the present term"""
@@ -517,14 +517,17 @@ class RaftGroup:
         self.step_down()
         done(agreed)
 
-    def hold_from(self, index: int, until_ms: int) -> None:
-        """A follower gets a checkpoint at `index`, and needs what comes after it."""
-        self._held = (index, until_ms)
+    def hold_from(self, peer: BrokerId, index: int, until_ms: int) -> None:
+        """A follower gets a checkpoint at `index`, or has come so far after one, and needs what comes next."""
+        now_ms = self._host.now_ms()
+        self._held = {one: held for one, held in self._held.items() if held[1] > now_ms} | {peer: (index, until_ms)}
+        first = min(held for held, _ in self._held.values())
+        self.lane.hold(self.number, first, max(until for _, until in self._held.values()))
 
     def release(self, index: int) -> None:
         """As `compact`, but for entries that a follower in transfer needs next."""
-        held, until_ms = self._held
-        self.compact(min(index, held) if self._host.now_ms() < until_ms else index)
+        now_ms = self._host.now_ms()
+        self.compact(min((index, *(held for held, until_ms in self._held.values() if now_ms < until_ms))))
 
     def compact(self, index: int) -> None:
         """Entries up to `index`, which a durable checkpoint covers, are not offered to followers any more."""

@@ -55,6 +55,15 @@ class GroupStatus(NamedTuple):
     damaged: tuple[DamagedFile, ...] = ()
 
 
+class TransferStatus(NamedTuple):
+    """State transfers to this replica since its start."""
+
+    installed: int
+    received_bytes: int
+    reused_bytes: int
+    """That lay here already."""
+
+
 def group_status(group: RaftGroup, damaged: Sequence[DamagedFile] = ()) -> GroupStatus:
     core = group.core
     match: dict[BrokerId, int] = {}

@@ -37,7 +37,7 @@ from muster_coordinator.replica.transfer_source import TransferSource
 from muster_coordinator.storage.partition_log import PartitionLog
 
 Swapped = tuple[Staged, PartitionLog | None]
-CHUNKS_IN_FLIGHT_MAX = 4
+CHUNKS_IN_FLIGHT_MAX = 8
 SILENCE_MS = 5_000
 """A transfer that brought nothing for so long is given up; the leader offers again."""
 HOLD_RETRY_MS = 50

@@ -4,8 +4,9 @@ An offer names byte ranges that never change: a published checkpoint, sealed seg
 taken with the checkpoint. Files may be removed meanwhile (a newer checkpoint, retention): then the transfer is refused,
 and the follower begins again with a newer offer; what it holds of equal names stays of use. One sealed segment is
 given to any voter that asks for it, by a follower too, after it was checked from end to end. While a follower fetches,
-the core keeps the entries after what was offered (`RaftGroup.hold_from`), so that it can go on from there. Reading has
-a thread of its own, and all that is sent together keeps to `transfer_rate`.
+the core keeps the entries after what was offered (`RaftGroup.hold_from`), and the WAL its files while there is room, so
+that it can go on from there; and so on for as long as it comes nearer. Reading has a thread of its own, and all that is
+sent together keeps to `transfer_rate`.
 """
 
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from muster_coordinator.errors import Corruption, SegmentDamaged
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.links import lanes
 from muster_coordinator.ports import Disk, File, Loop, PeerNet
+from muster_coordinator.raft.progress import ProgressState
 from muster_coordinator.replica import transfer_payload as wire
 from muster_coordinator.replica.folders import checkpoint_folder
 from muster_coordinator.replica.host import Host
@@ -28,6 +30,10 @@ from muster_coordinator.storage.contract import Mark
 from muster_coordinator.storage.segment_check import CheckedSegment, check_segment, unpaced
 from muster_coordinator.storage.segment_index import segment_name
 
+FOLLOW_MS = 5_000
+"""How often a follower is looked at that streams after a transfer."""
+FOLLOWED_SHARE = 50
+"""This part of `TRAILING_ENTRIES`: so near it needs no help."""
 SEND_RETRY_MS = 20
 SEND_TRIES_MAX = 250
 """Five seconds of a full bulk lane; then the chunk is lost, and asked for again."""
@@ -204,6 +210,7 @@ class TransferSource:
                 return
             if self._loop.monotonic_ms() - session.used_ms >= limits.TRANSFER_HOLD_MS:
                 self._end(*key)
+                self._follow(session.peer, session.group, -1)
             else:
                 self._look_again(session)
 
@@ -214,7 +221,21 @@ class TransferSource:
         session.used_ms = self._loop.monotonic_ms()
         group = self._host.groups.get(session.group)
         if group is not None and session.index is not None:
-            group.hold_from(session.index, session.used_ms + limits.TRANSFER_HOLD_MS)
+            until_ms = session.used_ms + limits.TRANSFER_HOLD_MS + FOLLOW_MS
+            group.hold_from(session.peer, session.index, until_ms)
+
+    def _follow(self, peer: BrokerId, number: GroupNo, before: int) -> None:
+        """A follower that has put a transfer in place has the entries streamed that came meanwhile: those that it lacks
+        are kept for as long as it comes nearer."""
+        group = self._host.groups.get(number)
+        progress = group.core.progresses.get(peer) if group is not None and group.leads else None
+        if group is None or progress is None or progress.state is ProgressState.SNAPSHOT or progress.match <= before:
+            return
+        if group.core.last_index - progress.match <= limits.TRAILING_ENTRIES // FOLLOWED_SHARE:
+            return
+        now_ms = self._loop.monotonic_ms()
+        group.hold_from(peer, progress.match, now_ms + 2 * FOLLOW_MS)
+        self._loop.call_at(now_ms + FOLLOW_MS, lambda: self._follow(peer, number, progress.match))
 
     def _end(self, peer: BrokerId, transfer: int) -> None:
         """Closed by the thread that reads, after what it was given before."""

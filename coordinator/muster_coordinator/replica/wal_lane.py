@@ -85,6 +85,7 @@ class WalLane:
         self._deleted_seen = wal.deleted_files
         self._staging = Batch()
         self._dirty = False
+        self._held: dict[GroupNo, tuple[int, int]] = {}
         self._in_flight: Batch | None = None
         self._began_ms = 0
         self._carried_ms = 0
@@ -120,6 +121,10 @@ class WalLane:
         self.stage(writes, done)
         group.batch = self._staging
 
+    def hold(self, group: GroupNo, index: int, until_ms: int) -> None:
+        """A follower needs what comes after this entry, until then; the WAL keeps it while there is room."""
+        self._held[group] = (index, until_ms)
+
     def drop_group(self, group: GroupNo, done: Callable[[], None]) -> None:
         """`done` once that is durable; until then a restart finds the group again and needs all its files."""
         if self.wal.drop_group(group):
@@ -136,6 +141,9 @@ class WalLane:
         carry = now_ms - self._carried_ms >= limits.WAL_CARRY_PACE_MS
         if carry:
             self._carried_ms = now_ms
+        if self._held:
+            self._held = {group: held for group, held in self._held.items() if held[1] > now_ms}
+            self.wal.hold({group: index for group, (index, _) in self._held.items()})
         job = self.wal.take_job(carry=carry)
         for group, error in self.wal.take_damage():
             self._unreadable(group, error)

@@ -9,7 +9,7 @@ Who calls what: `append`/`read` style calls run on the loop against the page cac
 (a zero-argument callable handed to `Loop.submit`), which touches only what it was given and the `Disk`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
 from muster_coordinator.errors import Corruption
@@ -62,6 +62,9 @@ class WalStore(Protocol):
     def groups(self) -> dict[GroupNo, RecoveredGroup]: ...
     def stage(self, writes: GroupWrites) -> None:
         """Add to the batch of this turn; visible to `read` and `term_at` at once."""
+
+    def hold(self, held: Mapping[GroupNo, int]) -> None:
+        """Keep what comes after these entries of these groups, while there is room."""
 
     def take_job(self, *, carry: bool = True) -> Callable[[], None] | None:
         """The write-and-sync of all that is staged and, if `carry`, of tails to carry, for the WAL lane; None when

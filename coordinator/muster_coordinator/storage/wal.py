@@ -10,7 +10,7 @@ What it does not do: it is no store for readers of topics (segments are), and it
 """
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from muster_coordinator.errors import Corruption, StorageFailed
 from muster_coordinator.ids import GroupNo
@@ -97,6 +97,7 @@ class Wal:
         self._pinned_at = (-1, -1, -1, -1)
         self._checkpoints = 0
         self._deleted_files = 0
+        self._held: dict[GroupNo, int] = {}
         self._damage: list[tuple[GroupNo, Corruption]] = []
 
     @classmethod
@@ -359,6 +360,11 @@ class Wal:
         taken, self._damage = self._damage, []
         return taken
 
+    def hold(self, held: Mapping[GroupNo, int]) -> None:
+        """Followers of these groups, in or after a transfer, need what comes after these entries: files that hold such
+        stay while three quarters of the bound are not used. From now on, in place of what was held before."""
+        self._held = dict(held)
+
     def carry(self, group: GroupNo) -> None:
         """No checkpoint can free more of the group (nothing of it commits): carry what is live of it."""
         self._carrier.must(group)
@@ -508,12 +514,23 @@ class Wal:
             if through >= log.first and through > log.written.checkpoint[0]:
                 self._deletable_seen = True
                 return []
+        if self._is_held(oldest.sequence):
+            return []
         for log in self._logs.values():
             log.drop_through_file(oldest.sequence)
         del self._files[0], self._bases[oldest.sequence]
         oldest.file.close()
         self._deleted_files += 1
         return [f"{self._folder}/{file_name(oldest.sequence)}"]
+
+    def _is_held(self, sequence: int) -> bool:
+        """Does a follower need what lies in the oldest file, and is there room for it?"""
+        if not self._held or self.used_bytes() + self._file_bytes > self._bytes_max * 3 // 4:
+            return False
+        logs = ((self._logs.get(group), index) for group, index in self._held.items())
+        return any(
+            log is not None and log.first - 1 + log.entries_through_file(sequence) > index for log, index in logs
+        )
 
     def _read_disk(self, log: GroupLog, index: int, stop: int, found: list[Entry], size: int, max_bytes: int) -> int:
         """Add entries from `index` on that lie in one stretch of one file; at least one when `found` is empty."""

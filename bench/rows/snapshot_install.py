@@ -1,0 +1,64 @@
+"""How long a follower that is far behind takes to be a voter like the others, over a link that carries half as much
+again as is written meanwhile.
+
+What it lacks at first is in its leader's segments, and what is written while it fetches must still be there when it
+has: else it begins again, for ever. What it does not measure is a link without a bound.
+"""
+
+from bench.compare import MUSTER, Target
+from bench.far_behind import TOPIC, catch_up
+from bench.lab import Lab
+from bench.muster_side import Muster
+from bench.row import Measured, Own, Row
+from bench.sides import Side
+
+BEHIND_BYTES = 1 << 30
+WRITE_RATE, LINK_RATE = 5_000_000, 7_500_000
+LEVEL_ENTRIES = 1_000
+WITHIN_S = 1_200
+"""Then it is given up; the target is less."""
+
+
+def measure(side: Side, lab: Lab) -> Measured:
+    assert isinstance(side, Muster)
+    caught = catch_up(
+        side.cluster,
+        missed_bytes=BEHIND_BYTES,
+        write_rate=WRITE_RATE,
+        link_rate=LINK_RATE,
+        level_entries=LEVEL_ENTRIES,
+        within_s=WITHIN_S,
+        say=lab.say,
+    )
+    return {
+        "until it is level": [caught.seconds],
+        "fetched of lacked": [caught.of_lacked],
+        "written meanwhile": [caught.written_bytes / caught.seconds / 1e6],
+        "transfers put in place": [caught.installed],
+    }
+
+
+ROWS = (
+    Row(
+        name="snapshot_install",
+        title="A follower 1 GiB behind",
+        how="One of three replicas is down while 1 GiB is written to a partition, then reaches its peers over a link "
+        f"of {LINK_RATE / 1e6} MB/s while {WRITE_RATE / 1e6:.0f} MB/s are written. Level: all but {LEVEL_ENTRIES:,} "
+        "entries acknowledged, and so for some seconds; fetched is all that went over the link to it, lacked what was "
+        "written until then and it did not have.",
+        units={
+            "until it is level": "s",
+            "fetched of lacked": "x",
+            "written meanwhile": "MB/s",
+            "transfers put in place": "",
+        },
+        measure=measure,
+        sides=(MUSTER,),
+        targets=(
+            Target(figure="until it is level", at_most=600, worst=True),
+            Target(figure="fetched of lacked", at_most=1.2, worst=True),
+        ),
+        runs=1,
+        own=Own(partitions=3, topics={TOPIC: 1}, warm=False),
+    ),
+)
