@@ -110,6 +110,11 @@ class Member:
     def count(self, name: str) -> int:
         return sum(e["e"] == name for e in self.events)
 
+    def ended(self) -> str | None:
+        """None while it runs; how it ended otherwise, and the end of what it complained about."""
+        code = self._process.poll()
+        return None if code is None else f"{self.client} member ended with {code}: {''.join(self._errors)[-800:]}"
+
     # --- what it is told
 
     def command(self, name: str, **fields: Any) -> int:

@@ -60,16 +60,28 @@ class MemberLoad(threading.Thread):
         wanted = [(EAGER, client) for client in eager] + [(COOPERATIVE, "librdkafka")] * 2
         self.seats = [_Seat(bootstrap, group, client, number) for number, (group, client) in enumerate(wanted)]
         self.everyone = [seat.member for seat in self.seats]
+        self.ended_alone: list[str] = []
+        """How members ended that nobody ended: told, not judged. Who is missing at the end is judged."""
 
     def run(self) -> None:
         try:
             while not self.ended.wait(self.rand.uniform(0.5, 1.5) * BETWEEN_S):
                 # A JVM's start costs both cores for seconds: that one is only frozen.
                 seat = self.rand.choice(self.seats)
+                if self._ended(seat):
+                    continue
                 action = self.rand.choice((self._frozen, self._killed, self._left))
                 (self._frozen if seat.client == "java" else action)(seat)
         except BaseException as error:  # noqa: BLE001 - raised in settle, on the driver's thread
             self.failure = error
+
+    def _ended(self, seat: _Seat) -> bool:
+        """A member that ended by itself is replaced."""
+        how = seat.member.ended()
+        if how is not None:
+            self.ended_alone.append(how)
+            self._killed(seat)
+        return how is not None
 
     def _frozen(self, seat: _Seat) -> None:
         seat.member.freeze()
@@ -82,12 +94,12 @@ class MemberLoad(threading.Thread):
         self.everyone.append(seat.member)
 
     def _left(self, seat: _Seat) -> None:
-        seat.member.command("close")
         old = seat.replace()
         self.everyone.append(seat.member)
         try:
+            old.command("close")
             old.wait_event("closed", LEAVE_TIMEOUT_S)
-        except AssertionError:
+        except (AssertionError, BrokenPipeError):
             old.kill()  # aiokafka may not end when its LeaveGroup is refused; the group goes on without it all the same
 
     def settle(self) -> list[str]:
@@ -97,6 +109,8 @@ class MemberLoad(threading.Thread):
         assert not self.is_alive(), "members do not end"
         if self.failure is not None:
             raise self.failure
+        for seat in self.seats:
+            self._ended(seat)
         return [group for group in (EAGER, COOPERATIVE) if not self._owned_once(group)]
 
     def _owned_once(self, group: str) -> bool:

@@ -77,6 +77,8 @@ def run(servers: Servers, plan: Sequence[Fault], seed: int, tools: Tools, operat
         tell(f"{offsets.done:,} operations; clients without a success: {unserved or None}")
         unserved += groups.settle()
         tell("the groups are settled")
+        for how in groups.ended_alone:
+            tell(how)
         _until(lambda: offsets.done >= operations_min)
         offsets.finish()
         produced = [one for producer in sending for one in producer.produced()]
