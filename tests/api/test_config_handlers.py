@@ -1,7 +1,7 @@
 """DescribeConfigs, IncrementalAlterConfigs and AlterConfigs (data_plane.md 5)."""
 
 from dataclasses import replace
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import pytest
@@ -318,10 +318,10 @@ def test_resources_named_twice_are_found_in_linear_time() -> None:
     """One frame holds tens of thousands of resources; comparing each with each would stop the loop for minutes."""
     surface = configured()
     resources = [{"resource_type": TOPIC, "resource_name": f"t{n}", "configs": []} for n in range(20_000)]
-    started = perf_counter()
+    started = process_time()
     answer = KafkaClient(surface).ask(Api.INCREMENTAL_ALTER_CONFIGS, 1, resources=resources)
     assert {code(r.error_code) for r in answer.responses} == {3}
-    assert perf_counter() - started < 5
+    assert process_time() - started < 5
 
 
 @pytest.mark.parametrize("version", [0, 1])
