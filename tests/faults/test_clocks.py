@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.clocks import Clocks
+from tests.java_tools import give_up
 
 pytestmark = pytest.mark.integration
 
@@ -24,7 +25,7 @@ NEAR_MS = 5_000
 def test_a_step_is_seen_by_that_process_alone_and_by_its_wall_clock_alone(tmp_path: Path, step_ms: int) -> None:
     clocks = Clocks(tmp_path / "clocks")
     if clocks.preload is None:
-        pytest.skip("NOT RUN (cc): no C compiler")
+        give_up("cc", "no C compiler")
     with clocks.preloaded():
         process = subprocess.Popen(
             [sys.executable, "-c", TELL], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
