@@ -60,6 +60,8 @@ class MemberLoad(threading.Thread):
         wanted = [(EAGER, client) for client in eager] + [(COOPERATIVE, "librdkafka")] * 2
         self.seats = [_Seat(bootstrap, group, client, number) for number, (group, client) in enumerate(wanted)]
         self.everyone = [seat.member for seat in self.seats]
+        self.changes = 0
+        """How often a member froze, died or left."""
         self.ended_alone: list[str] = []
         """How members ended that nobody ended: told, not judged. Who is missing at the end is judged."""
 
@@ -72,6 +74,7 @@ class MemberLoad(threading.Thread):
                     continue
                 action = self.rand.choice((self._frozen, self._killed, self._left))
                 (self._frozen if seat.client == "java" else action)(seat)
+                self.changes += 1
         except BaseException as error:  # noqa: BLE001 - raised in settle, on the driver's thread
             self.failure = error
 
