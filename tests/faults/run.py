@@ -17,7 +17,7 @@ AFTER_TIMEOUT_S = 240
 """For all clients to be served again, and for as many operations as were asked for."""
 
 CHANGES_MIN = 8
-"""Members that froze, died or left before the groups are let alone; few faults on a fast machine leave time for less."""
+"""Members that froze, died or left before the groups are let alone; a short plan leaves time for fewer."""
 
 Say = Callable[[str], None]
 
