@@ -17,14 +17,17 @@ CORPUS = Path(__file__).parent / "corpus"
 BENT, SPOILT = 0.5, 0.2
 """Shares of the inputs; the others are sane."""
 RARE = frozenset(
-    (Api.CREATE_TOPICS, Api.DELETE_TOPICS, Api.CREATE_PARTITIONS, Api.INCREMENTAL_ALTER_CONFIGS, Api.DELETE_RECORDS)
-)
+    (
+        Api.CREATE_TOPICS, Api.DELETE_TOPICS, Api.CREATE_PARTITIONS, Api.INCREMENTAL_ALTER_CONFIGS, Api.ALTER_CONFIGS,
+        Api.DELETE_RECORDS,
+    )
+)  # fmt: skip
 """Each of these makes or removes files: a share of its turns is taken, with more sane ones among them."""
 RARE_SHARE = 0.25
 PROPOSING = frozenset(
     (
         Api.PRODUCE, Api.OFFSET_COMMIT, Api.JOIN_GROUP, Api.SYNC_GROUP, Api.LEAVE_GROUP, Api.CREATE_TOPICS,
-        Api.DELETE_TOPICS, Api.DELETE_GROUPS, Api.INCREMENTAL_ALTER_CONFIGS, Api.OFFSET_DELETE,
+        Api.DELETE_TOPICS, Api.DELETE_GROUPS, Api.INCREMENTAL_ALTER_CONFIGS, Api.ALTER_CONFIGS, Api.OFFSET_DELETE,
     )
 )  # fmt: skip
 """APIs whose good requests end in the log."""
@@ -71,10 +74,8 @@ class Campaign:
     def _frame(self, api: int, version: int) -> bytes | None:
         rand = self.rand
         self.target.prepare(api)
-        maker = MAKERS.get(api)
         values = plain(schema(api, version, "request"))
-        if maker is not None:
-            values.update(maker(rand, self.target.known))
+        values.update(MAKERS[api](rand, self.target.known))
         kind = rand.random()
         if kind < (BENT / 2 if api in RARE else BENT):
             extremes.bend(rand, api, version, values)

@@ -219,6 +219,95 @@ def offset_delete(rand: Random, known: Known) -> dict[str, Any]:
     return {"group_id": group, "topics": ({"name": topic, "partitions": ({"partition_index": 0},)},)}
 
 
+def _acl(rand: Random) -> dict[str, Any]:
+    """The fields of a filter and of a creation."""
+    kind, name, operation = rand.choice((1, 2, 3)), rand.choice(("t0", "*")), rand.randrange(1, 13)
+    return {
+        "resource_type_filter": kind, "resource_name_filter": rand.choice((name, None)), "pattern_type_filter": 3,
+        "principal_filter": rand.choice(("User:a", None)), "host_filter": None,
+        "resource_type": kind, "resource_name": name, "resource_pattern_type": 3, "principal": "User:a", "host": "*",
+        "operation": operation, "permission_type": rand.choice((2, 3)),
+    }  # fmt: skip
+
+
+def describe_acls(rand: Random, known: Known) -> dict[str, Any]:
+    del known
+    return _acl(rand)
+
+
+def change_acls(rand: Random, known: Known) -> dict[str, Any]:
+    del known
+    some = tuple(_acl(rand) for _ in range(rand.randrange(1, 4)))
+    return {"creations": some, "filters": some}
+
+
+def sasl_handshake(rand: Random, known: Known) -> dict[str, Any]:
+    del known
+    return {"mechanism": rand.choice(("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"))}
+
+
+def sasl_authenticate(rand: Random, known: Known) -> dict[str, Any]:
+    del known
+    return {"auth_bytes": rand.choice((b"\0user\0word", b"n,,n=user,r=nonce", b""))}
+
+
+def _some_partitions(rand: Random) -> dict[str, Any]:
+    return {"topic": _topic(rand), "partitions": tuple(range(rand.randrange(1, 4)))}
+
+
+def describe_log_dirs(rand: Random, known: Known) -> dict[str, Any]:
+    del known
+    return {"topics": rand.choice((None, (_some_partitions(rand),)))}
+
+
+def elect_leaders(rand: Random, known: Known) -> dict[str, Any]:
+    del known
+    asked = rand.choice((None, (_some_partitions(rand),)))
+    return {"election_type": 0, "topic_partitions": asked, "timeout_ms": 1_000}
+
+
+def reassignments(rand: Random, known: Known) -> dict[str, Any]:
+    del known
+    return {"timeout_ms": 1_000, "topics": rand.choice((None, ({"name": _topic(rand), "partition_indexes": (0,)},)))}
+
+
+def describe_quotas(rand: Random, known: Known) -> dict[str, Any]:
+    del known
+    match_type = rand.randrange(3)
+    kind = rand.choice(("user", "client-id", "ip"))
+    part = {"entity_type": kind, "match_type": match_type, "match": "a" if match_type == 0 else None}
+    return {"components": (part,), "strict": rand.random() < 0.5}
+
+
+def describe_quorum(rand: Random, known: Known) -> dict[str, Any]:
+    del known
+    name = rand.choice(("__cluster_metadata", _topic(rand)))
+    return {"topics": ({"topic_name": name, "partitions": ({"partition_index": 0},)},)}
+
+
+def describe_cluster(rand: Random, known: Known) -> dict[str, Any]:
+    del known
+    return {
+        "include_cluster_authorized_operations": rand.random() < 0.5, "endpoint_type": rand.choice((1, 1, 2)),
+        "include_fenced_brokers": rand.random() < 0.5,
+    }  # fmt: skip
+
+
+def list_transactions(rand: Random, known: Known) -> dict[str, Any]:
+    del known
+    return {
+        "state_filters": rand.choice(((), ("Ongoing",), ("Empty", "CompleteCommit"))),
+        "producer_id_filters": rand.choice(((), (0, 1))), "duration_filter": -1,
+        "transactional_id_pattern": rand.choice((None, "a.*")),
+    }  # fmt: skip
+
+
+def describe_topic_partitions(rand: Random, known: Known) -> dict[str, Any]:
+    del known
+    cursor = rand.choice((None, {"topic_name": _topic(rand), "partition_index": 0}))
+    return {"topics": ({"name": _topic(rand)},), "response_partition_limit": rand.choice((1, 2_000)), "cursor": cursor}
+
+
 MAKERS: dict[int, Callable[[Random, Known], dict[str, Any]]] = {
     Api.PRODUCE: produce,
     Api.FETCH: fetch,
@@ -244,8 +333,22 @@ MAKERS: dict[int, Callable[[Random, Known], dict[str, Any]]] = {
     Api.INCREMENTAL_ALTER_CONFIGS: alter_configs,
     Api.CREATE_PARTITIONS: create_partitions,
     Api.OFFSET_DELETE: offset_delete,
+    Api.SASL_HANDSHAKE: sasl_handshake,
+    Api.SASL_AUTHENTICATE: sasl_authenticate,
+    Api.DESCRIBE_ACLS: describe_acls,
+    Api.CREATE_ACLS: change_acls,
+    Api.DELETE_ACLS: change_acls,
+    Api.ALTER_CONFIGS: alter_configs,
+    Api.DESCRIBE_LOG_DIRS: describe_log_dirs,
+    Api.ELECT_LEADERS: elect_leaders,
+    Api.LIST_PARTITION_REASSIGNMENTS: reassignments,
+    Api.DESCRIBE_CLIENT_QUOTAS: describe_quotas,
+    Api.DESCRIBE_QUORUM: describe_quorum,
+    Api.DESCRIBE_CLUSTER: describe_cluster,
+    Api.LIST_TRANSACTIONS: list_transactions,
+    Api.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions,
 }
-"""An API without a maker gets `plain` values."""
+"""One for each API that is served."""
 
 
 def plain(entity: Entity) -> dict[str, Any]:

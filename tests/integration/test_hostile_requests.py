@@ -17,7 +17,7 @@ from muster_coordinator.wire.versions import VERSIONS, Api
 
 from tests.cluster import MusterCluster, wait_until
 from tests.fuzz import extremes
-from tests.fuzz.campaign import BENT, CORPUS, SERVED, SPOILT
+from tests.fuzz.campaign import BENT, CORPUS, SPOILT
 from tests.fuzz.sane import MAKERS, TOPICS, Known, plain
 from tests.integration.test_many_raft_groups import create_topic
 from tests.raw_group import NONE, RawMember
@@ -28,7 +28,7 @@ INPUTS = 6_000
 SEATS = 8
 DECODED_LEAST, LOGGED_LEAST = 0.5, 0.1
 ENOUGH = 150
-"""Frames of one API that its share is judged by."""
+"""Frames of each API at least, of which its share is judged: as many turns go to an API of few versions."""
 OPEN_MAX = 200
 """Connections that stay open for their answers."""
 TAKES_LONG = frozenset((Api.CREATE_TOPICS, Api.DELETE_TOPICS, Api.CREATE_PARTITIONS))
@@ -73,8 +73,7 @@ class Wires:
 def frame(rand: Random, known: Known, api: int, version: int) -> tuple[bytes, bool] | None:
     """(bytes, whether nothing is wrong with them)"""
     values = plain(schema(api, version, "request"))
-    if api in MAKERS:
-        values.update(MAKERS[api](rand, known))
+    values.update(MAKERS[api](rand, known))
     kind = rand.random()
     if kind < BENT:
         extremes.bend(rand, api, version, values)
@@ -143,8 +142,9 @@ def test_three_replicas_survive_them(cluster: MusterCluster) -> None:
             known.seats.append((seat.group, seat.member, seat.generation))
             seat.drop_connection()
             assert honest.heartbeat() == NONE
-        api, version = rand.choice(SERVED)
-        if api in TAKES_LONG and rand.random() > 0.1:
+        api = rand.choice(sorted(VERSIONS))
+        version = rand.randint(VERSIONS[api].min, VERSIONS[api].max)
+        if api in TAKES_LONG and rand.random() > 0.5:
             continue
         made = frame(rand, known, api, version)
         if made is None:
@@ -165,6 +165,7 @@ def test_three_replicas_survive_them(cluster: MusterCluster) -> None:
     assert sent.total() > INPUTS / 2
     for api in VERSIONS:
         name = Api(api).name
-        assert sent[name] < ENOUGH or taken[name] >= DECODED_LEAST * sent[name], (name, taken[name], sent[name])
+        assert sent[name] >= ENOUGH, name
+        assert taken[name] >= DECODED_LEAST * sent[name], (name, taken[name], sent[name])
     # Of the three that got a frame, one leads.
     assert logged(cluster) - entries >= LOGGED_LEAST * sent.total() / len(wires)
