@@ -189,6 +189,8 @@ TRAILING_ENTRIES = 5_000
 LOG_CACHE_BYTES_MAX = 16 * MIB
 """Payloads that one WAL keeps of all its groups together; behind it is the page cache."""
 LEADERSHIP_TAKEBACK_MS = 30_000
+FEATURE_FINALIZE_MS = 3_600_000
+"""Time to go back to the release before, once all replicas run the new one."""
 GOSSIP_FULL_MS = 10_000
 FORWARDED_REQUESTS_MAX = 1_000
 FORWARD_TIMEOUT_MS = 5_000

@@ -366,6 +366,12 @@ class Settings:
         str(limits.LEADERSHIP_TAKEBACK_MS),
         "A preferred leader takes a partition back after being caught up for so long.",
     )
+    feature_finalize_ms: int = _key(
+        "muster.feature.finalize.ms",
+        _integer(-1),
+        str(limits.FEATURE_FINALIZE_MS),
+        "All replicas run a new release for so long before it writes what the one before cannot read; -1: never.",
+    )
     transfer_rate: int = _key(
         "muster.transfer.bytes.per.second",
         _integer(limits.TRANSFER_BYTES_PER_SECOND_MIN),

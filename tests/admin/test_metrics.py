@@ -206,6 +206,7 @@ def test_the_page_holds_every_promised_metric() -> None:
     assert values["muster_log_records_dropped_total", ()] == 5
     assert values["muster_notices_total", (("what", "a request met an error of this replica"),)] == 3
     assert values["muster_ready", ()] == 1
+    assert values["muster_feature_level", ()] == 1
 
 
 def test_the_loop_goes_on_between_the_families_of_a_page_and_pages_wait_for_one_another() -> None:

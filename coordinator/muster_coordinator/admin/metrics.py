@@ -81,6 +81,9 @@ class ReplicaCollector(Collector):
         own = image.brokers.get(replica.broker) if image is not None else None
         yield _gauge("muster_ready", "1 when ready.", 0 if replica.not_ready() else 1)
         yield _gauge("muster_draining", "1 when marked as draining.", 1 if own is not None and own.draining else 0)
+        yield _gauge(
+            "muster_feature_level", "Of the cluster; 0: not known yet.", 0 if image is None else image.feature_level
+        )
         peers = GaugeMetricFamily("muster_peer_up", "1 when the link to this peer is up.", labels=["peer"])
         for voter in image.voters if image is not None else ():
             if voter != replica.broker:

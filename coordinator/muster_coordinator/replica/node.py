@@ -21,6 +21,7 @@ from muster_coordinator.replica.bootstrap import Expectation, Formation, Fresh
 from muster_coordinator.replica.controller_client import ControllerClient
 from muster_coordinator.replica.current_image import COMMITS, TOPICS, CurrentImage
 from muster_coordinator.replica.disk_space import DiskSpace
+from muster_coordinator.replica.feature_level import FeatureLevel
 from muster_coordinator.replica.founding import Founding
 from muster_coordinator.replica.host import Host, check_trusted
 from muster_coordinator.replica.hosting import Hosting
@@ -130,6 +131,7 @@ class Node:
         self._transfers.start()
         self.host.beats.start()
         self.preferred.start()
+        FeatureLevel(self.loop, self.host, hosting.controller, self.settings.feature_finalize_ms).start()
         Retention(self.loop, self.host, hosting, self.settings).start()
         self._scrub = Scrub(self.loop, self._disk, hosting, self.settings.scrub_rate)
         self._scrub.start()

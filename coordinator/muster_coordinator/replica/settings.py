@@ -47,6 +47,8 @@ class NodeSettings:
     segment_flush_ms: int = limits.SEGMENT_FLUSH_MS
     segment_flush_bytes: int = limits.SEGMENT_FLUSH_BYTES
     takeback_ms: int = limits.LEADERSHIP_TAKEBACK_MS
+    feature_finalize_ms: int = limits.FEATURE_FINALIZE_MS
+    """All replicas can do a higher feature level for so long before the cluster is raised to it; -1: never."""
     retention_check_ms: int = limits.TOPIC_RETENTION_CHECK_MS
     proposal_timeout_ms: int = limits.PROPOSAL_TIMEOUT_MS
 
