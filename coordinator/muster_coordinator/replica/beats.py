@@ -21,6 +21,10 @@ last round to all; of three hosts one other is asked. It names nothing, so it se
 already; else it goes to all. Every round has a number of its own wherever it goes, so a peer that was left out has
 nothing to acknowledge it with. Whoever was asked and does not answer costs a read the time to the next regular round,
 which goes to all and puts the quick ones in front.
+
+A beat that has much to say goes as several, one behind another, as if that many rounds had followed at once: each has a
+number of its own and covers what it and those before it named, so its ack proves nothing of a group that a later one
+names. An ack that has to reject much is preceded by ones that confirm nothing (round 0, sent at 0).
 """
 
 from collections.abc import Callable, Mapping
@@ -150,6 +154,7 @@ class Beats:
         may_beat: Callable[[], bool],
         acked: Callable[[BeatGroup], None],
         heartbeat_ms: int = limits.HEARTBEAT_MS,
+        rows_max: int = limits.BEAT_ROWS_MAX,
     ) -> None:
         """`may_beat`: False while the WAL makes no progress. `acked(group)`: its core may have a `Ready` now."""
         self._loop = loop
@@ -159,16 +164,19 @@ class Beats:
         self._may_beat = may_beat
         self._acked = acked
         self._heartbeat_ms = heartbeat_ms
+        self._rows_max = rows_max
         self.round = 0
-        """The last round that was sent."""
+        """The last round, or part of one, that was sent."""
+        self._begun_round = 0
+        """The first part of it."""
         self._asking: dict[GroupNo, BeatGroup] = {}
         """Groups with reads that wait for a round to be sent."""
         self._mending = False
         """A round to all is wanted, whether or not anybody reads."""
         self._asked_round = self._answered_round = 0
         """The last round that reads asked for; the last that any peer has answered."""
-        self._full_round = 0
-        """The last round that went to all."""
+        self._full_rounds = range(0)
+        """Of the last round that went to all: the numbers of its parts."""
         self._quick: list[BrokerId] = []
         """Who has acknowledged that one, in order."""
         self._outgoing: dict[BrokerId, _Outgoing] = {}
@@ -245,7 +253,7 @@ class Beats:
                 self._send_to(chosen, {})
             if not chosen or any(outgoing.anew for outgoing in chosen.values()):
                 self.send_round()  # not enough cover a group, or a link is lost, or nobody need be asked
-            self._asked_round = self.round
+            self._asked_round = self._begun_round
 
     def _enough(self) -> dict[BrokerId, _Outgoing] | None:
         """The quickest peers that make a quorum for every group that asks; None: not enough of them cover one."""
@@ -268,7 +276,7 @@ class Beats:
         """One beat to every peer that has a link."""
         if self._send_to(self._outgoing, self._moved):
             self._moved = {}
-            self._full_round = self.round
+            self._full_rounds = range(self._begun_round, self.round + 1)
             self._quick = []
             self._mending = False
 
@@ -278,21 +286,26 @@ class Beats:
         self._watched.update(asking)  # from now on: no ack of an earlier round is of use to them
         if not self._may_beat():
             return False
-        self.round += 1
+        begins = self._begun_round = self.round = self.round + 1
         now_ms = self._loop.monotonic_ms()
         for peer, outgoing in peers.items():
-            self._beat_to(peer, outgoing, moved, now_ms)
+            self.round = max(self.round, self._beat_to(peer, outgoing, moved, begins, now_ms))
         return True
 
-    def _beat_to(self, peer: BrokerId, outgoing: _Outgoing, moved: Mapping[GroupNo, BeatGroup], now_ms: int) -> None:
-        anew = outgoing.anew
+    def _beat_to(
+        self, peer: BrokerId, outgoing: _Outgoing, moved: Mapping[GroupNo, BeatGroup], round_no: int, now_ms: int
+    ) -> int:
+        """Say what changed, in one beat or several; the number of the last one."""
+        # The cover is without what was dropped, so one beat has to say all of that.
+        anew = outgoing.anew or len(outgoing.dropped) > self._rows_max
         if anew:
             outgoing.cover.clear()
             outgoing.cover_hash = 0
             outgoing.named.clear()
             outgoing.dropped.clear()
             moved = self._led
-        named = []
+        dropped, outgoing.dropped = outgoing.dropped, []
+        named: list[NamedGroup] = []
         for number, group in moved.items():
             core = group.core
             if core.role is not Role.LEADER or peer not in core.progresses:
@@ -300,16 +313,33 @@ class Beats:
             commit = core.beat_commit(peer)
             if outgoing.named.get(number) == (core.term, commit):
                 continue
-            outgoing.add(number, core.term, commit, self.round)
+            if len(dropped) + len(named) >= self._rows_max:
+                if not self._beat(peer, outgoing, anew, round_no, now_ms, dropped, named):
+                    return round_no
+                dropped, named, anew, round_no = [], [], False, round_no + 1
+            outgoing.add(number, core.term, commit, round_no)
             told = core.commit if core.committed_in_term else 0
             named.append(NamedGroup(number, core.term, commit, told))
-        if not (outgoing.cover or outgoing.dropped or anew):
-            return
-        dropped, outgoing.dropped = tuple(outgoing.dropped), []
-        beat = Beat(anew, self.round, now_ms, len(outgoing.cover), outgoing.cover_hash, dropped, tuple(named))
+        if outgoing.cover or dropped or anew:
+            self._beat(peer, outgoing, anew, round_no, now_ms, dropped, named)
+        return round_no
+
+    def _beat(
+        self,
+        peer: BrokerId,
+        outgoing: _Outgoing,
+        anew: bool,
+        round_no: int,
+        now_ms: int,
+        dropped: list[GroupNo],
+        named: list[NamedGroup],
+    ) -> bool:
+        """One frame. One that could not be queued is a lost message: the next beat starts anew."""
+        cover = (len(outgoing.cover), outgoing.cover_hash)
         self.sent += 1
-        # A beat that could not be queued is a lost message: the next one starts anew.
-        outgoing.anew = not self._send_beat(peer, beat)
+        queued = self._send_beat(peer, Beat(anew, round_no, now_ms, *cover, tuple(dropped), tuple(named)))
+        outgoing.anew = not queued
+        return queued
 
     def ack(self, peer: BrokerId, ack: BeatAck) -> None:
         """A peer answered a beat of this host's present link. An `end_of_turn` has to follow."""
@@ -320,10 +350,12 @@ class Beats:
         self._answered_round = max(self._answered_round, ack.round)
         for number, term in ack.rejected:
             self._rejected(peer, outgoing, GroupNo(number), term, now_ms)
+        if ack.round == 0:
+            return  # what the next one had no room for
         if ack.matched:
             outgoing.confirmed_round = max(outgoing.confirmed_round, ack.round)
             outgoing.confirmed_ms = max(outgoing.confirmed_ms, ack.sent_ms)
-            if ack.round == self._full_round:
+            if ack.round in self._full_rounds:
                 self._was_quick(peer)
             self._confirm(peer, outgoing, ack.round, now_ms)
         elif ack.round > outgoing.mended_round:
@@ -384,6 +416,10 @@ class Beats:
             incoming.heard_ms = self._loop.monotonic_ms()
         # Told in every ack until the sender drops or names it anew: an ack that is lost must not pass for consent.
         rejected = tuple(incoming.rejected.items())
+        while len(rejected) > self._rows_max:
+            if not self._send_ack(peer, BeatAck(True, 0, 0, rejected[: self._rows_max])):
+                return  # without these the rest would pass for consent
+            rejected = rejected[self._rows_max :]
         self._send_ack(peer, BeatAck(matched, beat.round, beat.sent_ms, rejected))
 
     def follows(self, group: BeatGroup) -> None:

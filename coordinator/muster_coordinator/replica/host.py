@@ -7,7 +7,7 @@ is committed is applied, within a budget. Promises leave when their batch is dur
 means, and nothing scans all groups.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from muster_coordinator import limits
 from muster_coordinator.errors import Corruption, WireError
@@ -75,6 +75,8 @@ class Host:
         """Peers whose link is up and whose identity the formed record names."""
         self.applied: Callable[[RaftGroup], None] = _ignore
         """Told in which group something was applied (for checkpoints)."""
+        self.deleted: Callable[[GroupNo], bool] = _still_there
+        """Of a group that is not here: whether it was, and is gone for good."""
         self.stopped: Callable[[RaftGroup, Entry, Exception], None] = _fail
         """Told which entry of which group cannot be applied."""
         self.unreadable: Callable[[GroupNo, Corruption], None] = _pass_over
@@ -163,9 +165,7 @@ class Host:
         for group in self.beats.led().values():
             group.core.peer_unreachable(peer)
             self.touch(self.groups[group.number])
-        table = self.leaders.table()
-        if table:
-            self.net.send(peer, lanes.CONTROL, encode_leaders(table))
+        self._gossip(self.leaders.table(), (peer,))
 
     def peer_down(self, peer: BrokerId) -> None:
         """The link is gone and did not come back: the peer counts as dead (decision 17). O(groups)."""
@@ -191,18 +191,25 @@ class Host:
     def leaders_heard(self, peer: BrokerId, news: Sequence[LeaderNews]) -> None:
         """Gossip. News of a broker that has no link here is kept only from the broker itself."""
         for number, term, leader in news:
-            if leader == self.broker:
+            if leader == self.broker or self._is_deleted(number):
                 continue
             if leader == peer or self.net.is_up(leader):
                 self.leaders.note(number, term, leader)
 
     def gossip_table(self) -> None:
         """The whole table of leaders, to everybody (decision 18)."""
-        table = self.leaders.table()
-        if table:
-            payload = encode_leaders(table)
-            for peer in self.peers:
+        self.leaders.prune(self._is_deleted)
+        self._gossip(self.leaders.table(), self.peers)
+
+    def _gossip(self, news: Sequence[LeaderNews], peers: Iterable[BrokerId]) -> None:
+        """One that a peer cannot be sent now it hears with the next table."""
+        payloads = encode_leaders(news)
+        for peer in peers:
+            for payload in payloads:
                 self.net.send(peer, lanes.CONTROL, payload)
+
+    def _is_deleted(self, number: GroupNo) -> bool:
+        return number not in self.groups and self.deleted(number)
 
     # -- the turn --------------------------------------------------------------------------------------------------
 
@@ -310,9 +317,7 @@ class Host:
                         self.net.send(peer, lane, payload)
         news = self.leaders.take_changed()
         if news:
-            payload = encode_leaders([item for item in news if item.leader == self.broker])
-            for peer in self.peers:
-                self.net.send(peer, lanes.CONTROL, payload)
+            self._gossip([item for item in news if item.leader == self.broker], self.peers)
 
     # -- beats -----------------------------------------------------------------------------------------------------
 
@@ -352,6 +357,11 @@ def check_trusted(trusted: bool, peer: BrokerId) -> None:
 
 def _ignore(group: RaftGroup) -> None:
     """Until checkpoints are set up."""
+
+
+def _still_there(group: GroupNo) -> bool:
+    """Until somebody knows which groups are to come."""
+    return False
 
 
 def _pass_over(group: GroupNo, error: Corruption) -> None:

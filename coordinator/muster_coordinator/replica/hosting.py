@@ -142,6 +142,7 @@ class Hosting:
         self._offsets_lane, self._topics_lane = lanes
         self._host.stopped = self._stopped
         self._host.unreadable = self._unreadable
+        self._host.deleted = self._deleted
         self.checkpoints = Checkpoints(self._loop, self._disk, self._host, self._settings)
         self._maker = GroupMaker(self._disk, self._rand, self._host, self._settings)
         self.making = TopicMaking(
@@ -381,6 +382,11 @@ class Hosting:
         self.checkpoints.remove(group, idle)
         self._host.remove(group, ready)
         state.moved()
+
+    def _deleted(self, number: GroupNo) -> bool:
+        """Has the image had this group and dropped it? While groups wait to be wanted nobody can say."""
+        image = self.image
+        return image is not None and not self._unmade and number < image.next_group and number not in self._topics
 
     def _traces(self) -> set[GroupNo]:
         """Topic groups that the WAL or a folder knew at the start."""

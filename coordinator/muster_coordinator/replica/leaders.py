@@ -63,6 +63,11 @@ class Leaders:
         self._known.pop(group, None)
         self._changed.pop(group, None)
 
+    def prune(self, deleted: Callable[[GroupNo], bool]) -> None:
+        """Forget groups that no image will name again: peers that were late told of them after `forget`."""
+        for group in [group for group in self._known if deleted(group)]:
+            self.forget(group)
+
     def take_changed(self) -> list[LeaderNews]:
         """News for the peers, each given once."""
         if not self._changed:

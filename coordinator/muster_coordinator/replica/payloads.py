@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
+from muster_coordinator import limits
 from muster_coordinator.errors import UnsupportedFormat, WireError
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.replica.bootstrap import Expectation, Tidings
@@ -53,6 +54,10 @@ _COMMAND = struct.Struct(">QI")
 _RESULT = struct.Struct(">Q")
 _TIDINGS = struct.Struct(">i16sBHIHB")
 _I32 = struct.Struct(">i")
+
+assert HEAD_BYTES + _BEAT.size + limits.BEAT_ROWS_MAX * (_GROUP.size + _NAMED.size) <= limits.PEER_FRAME_BYTES_MAX
+assert HEAD_BYTES + _ACK.size + limits.BEAT_ROWS_MAX * _REJECTED.size <= limits.PEER_FRAME_BYTES_MAX
+assert HEAD_BYTES + _COUNT.size + limits.LEADERS_PER_FRAME_MAX * _LEADER.size <= limits.PEER_FRAME_BYTES_MAX
 
 
 def kind_of(payload: bytes) -> Kind:
@@ -111,7 +116,8 @@ class BeatAck(NamedTuple):
     round: int
     sent_ms: int
     rejected: tuple[tuple[int, int], ...]
-    """(group, own term) of groups that left the cover since the last ack."""
+    """(group, own term) of covered groups that do not follow the sender, unless acks before this one (round 0) named
+    them."""
 
 
 def encode_beat(beat: Beat) -> bytes:
@@ -164,8 +170,13 @@ class LeaderNews(NamedTuple):
     leader: BrokerId
 
 
-def encode_leaders(news: Sequence[LeaderNews]) -> bytes:
-    return b"".join([HEADS[Kind.LEADERS], _COUNT.pack(len(news)), *(_LEADER.pack(*row) for row in news)])
+def encode_leaders(news: Sequence[LeaderNews]) -> list[bytes]:
+    """As many payloads as it takes, each of use without the others; none for no news."""
+    return [
+        b"".join([HEADS[Kind.LEADERS], _COUNT.pack(len(rows)), *(_LEADER.pack(*row) for row in rows)])
+        for start in range(0, len(news), limits.LEADERS_PER_FRAME_MAX)
+        if (rows := news[start : start + limits.LEADERS_PER_FRAME_MAX])
+    ]
 
 
 def decode_leaders(payload: bytes) -> list[LeaderNews]:
