@@ -206,6 +206,49 @@ def test_trailing_entries_below_a_checkpoint_stay_readable():
     assert wal.read(1, 2, 5, 1 << 20) == list(entries(2, 5))
 
 
+def written_behind(wal, held_from, used_share):
+    """Another group fills the WAL to a share of its bound, checkpointing behind itself; what group 9 can still read."""
+    last = wal._logs[1].last if 1 in wal._logs else 0
+    fed = 0
+    while fed < used_share * 16 * 4096:
+        commit(wal, writes(1, entries(last + 1, last + 5, size=200), checkpoint=(last, 1) if last else None))
+        last += 4
+        fed += 4 * 240
+    return [entry.index for entry in wal.read(9, held_from, 9, 1 << 20)]
+
+
+def covered_by_its_checkpoint(hold):
+    wal = open_wal(SimDisk())
+    commit(wal, writes(9, entries(1, 9)))
+    commit(wal, writes(9, checkpoint=(8, 1)))
+    wal.hold(hold)
+    return wal
+
+
+def test_what_a_follower_needs_next_is_kept_while_three_quarters_of_the_bound_are_not_used():
+    wal = covered_by_its_checkpoint({9: 5})
+    assert written_behind(wal, 6, 0.5) == [6, 7, 8]
+    assert wal.first_index(9) == 1
+    assert wal.deleted_files == 0
+    assert written_behind(wal, 6, 0.5) == [], "now there is no room for it"
+    assert wal.used_bytes() <= 16 * 4096 * 3 // 4
+    assert wal.deleted_files > 0
+
+
+@pytest.mark.parametrize("hold", [{}, {9: 8}, {77: 0}], ids=["nothing", "has all of it", "unknown group"])
+def test_what_no_follower_needs_is_not_kept(hold):
+    wal = covered_by_its_checkpoint(hold)
+    assert written_behind(wal, 6, 0.5) == []
+    assert wal.deleted_files > 0
+
+
+def test_a_hold_is_in_place_of_the_one_before():
+    wal = covered_by_its_checkpoint({9: 5})
+    assert written_behind(wal, 6, 0.25) == [6, 7, 8]
+    wal.hold({1: 1 << 40})
+    assert written_behind(wal, 6, 0.1) == []
+
+
 def test_an_installed_checkpoint_discards_a_log_that_does_not_hold_it():
     disk = SimDisk()
     wal = open_wal(disk)
