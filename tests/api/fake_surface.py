@@ -111,6 +111,8 @@ class FakeLog:
         self.room: bool | None = True
         """May batches be produced? None: they wait in `parked`."""
         self.parked: list[Callable[[bool], None]] = []
+        self.room_until_ms: list[int] = []
+        """Until when each batch waits for that."""
         self.asked_offsets: list[int] = []
         self.offset_result = OffsetResult(Code.NONE, 7, -1, 3)
         self.reads = 0
@@ -168,7 +170,8 @@ class FakeLog:
         self.watchers.append(notify)
         return lambda: self.watchers.remove(notify)
 
-    def when_room(self, size_bytes: int, go: Callable[[bool], None]) -> None:
+    def when_room(self, size_bytes: int, deadline_ms: int, go: Callable[[bool], None]) -> None:
+        self.room_until_ms.append(deadline_ms)
         if self.room is None:
             self.parked.append(go)
         else:

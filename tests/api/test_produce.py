@@ -239,3 +239,14 @@ def test_a_batch_of_exactly_the_least_length_passes() -> None:
     least = batch(b"")
     assert struct.unpack_from(">i", least, 8)[0] == 49
     assert codes(produce(KafkaClient(surface), 9, ("orders", 0, least))) == [("orders", 0, 0)]
+
+
+def test_a_batch_waits_for_room_no_longer_than_its_request() -> None:
+    surface = FakeSurface()
+    log = surface.log_of("orders", 0)
+    produce(KafkaClient(surface), 9, ("orders", 0, batch()), timeout_ms=200)
+    assert log.room_until_ms == [surface.fake_loop.now_ms + 200]
+    log.room = False
+    answer = produce(KafkaClient(surface), 9, ("orders", 0, batch()), timeout_ms=200)
+    assert codes(answer) == [("orders", 0, Code.NOT_ENOUGH_REPLICAS)], "not 7: it is known that nothing is stored"
+    assert len(log.produced) == 1

@@ -215,7 +215,7 @@ def produce_when_room(log: LocalLog, batch: bytes, deadline_ms: int, done: Calla
         else:
             done(Code.NOT_ENOUGH_REPLICAS)
 
-    log.when_room(len(batch), go)
+    log.when_room(len(batch), deadline_ms, go)
 
 
 def commit_request(group: str, offset: int, topic: str = "t") -> OffsetCommit:

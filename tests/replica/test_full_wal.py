@@ -191,3 +191,25 @@ def test_an_entry_that_does_not_read_back_is_told_once_and_a_checkpoint_frees_it
     assert told == [(WAL_UNREADABLE, groups[1])]
     assert not cluster.disks[0].exists(path)
     assert writers.refused == 0
+
+
+def test_a_batch_that_finds_no_room_is_answered_near_its_timeout_and_never_appended() -> None:
+    cluster, groups = one_replica(20)
+    log = cluster.nodes[0].local_log(groups[1])
+    assert log is not None
+    lane = next(lane for lane in cluster.nodes[0].host.lanes if lane._name == TOPICS_LANE)
+    assert isinstance(lane.wal, Wal)
+    bound, lane.wal._bytes_max = lane.wal._bytes_max, 0  # full, as long as the test likes
+    codes: list[Code] = []
+    begun_ms = cluster.loops[0].monotonic_ms()
+    batch = encode_batch([(None, b"late")], timestamp_ms=0)
+    produce_when_room(log, batch, begun_ms + 200, codes.append)
+    cluster.world.run_until("an answer", lambda: codes)
+    assert codes == [Code.NOT_ENOUGH_REPLICAS]
+    assert 200 <= cluster.loops[0].monotonic_ms() - begun_ms <= 250
+    lane.wal._bytes_max = bound
+    produce_when_room(log, batch, begun_ms + 10_000, codes.append)
+    cluster.world.run_until("the next one", lambda: len(codes) == 2)
+    cluster.world.run_for(2_000)
+    assert codes[1] is Code.NONE
+    assert cluster.nodes[0].hosting.states[groups[1]].next_offset == 1

@@ -1,7 +1,7 @@
 """Who may write into a filling WAL: a share of the room, which lasts until a file goes, in the order of asking."""
 
 from muster_coordinator import limits
-from muster_coordinator.replica.wal_admission import PAUSE_MS_MAX, Admission
+from muster_coordinator.replica.wal_admission import PAUSE_MS_MAX, RETRY_MS, Admission
 
 from tests.sim.loop import SimLoop, World
 
@@ -37,11 +37,11 @@ class Case:
         self.wal.used += size * admitted
         return admitted
 
-    def wait(self, number: int, size: int) -> None:
+    def wait(self, number: int, size: int, wait_ms: int = 30_000) -> None:
         def go(admitted: bool) -> None:
             self.came.append((number, admitted and self.write(size)))
 
-        self.admission.when_room(size, go)
+        self.admission.when_room(size, self.loop.monotonic_ms() + wait_ms, go)
 
 
 def test_a_wal_that_is_half_empty_lets_everybody_in() -> None:
@@ -142,3 +142,33 @@ def test_a_burst_long_after_the_last_file_went_is_not_held_back_by_that_time() -
             pass
         case.world.run_for(10)
     assert case.wal.used - begun > (BOUND // 4 - RESERVE) * 3 // 4
+
+
+def test_who_has_less_time_than_others_is_told_at_its_deadline_and_never_let_in_after_it() -> None:
+    case = Case(BOUND)
+    case.wait(0, 1_000)
+    case.wait(1, 1_000, wait_ms=200)
+    case.wait(2, 1_000, wait_ms=300)
+    case.world.run_for(195)
+    assert case.came == []
+    case.world.run_for(RETRY_MS + 5)
+    assert case.came == [(1, False)], "although the one before it still waits"
+    case.loop.pause()  # the loop stands over the deadline of the next one, and then there is room
+    case.world.run_for(200)
+    case.wal.used = 0
+    case.loop.resume()
+    case.world.run_for(20)
+    assert case.came == [(1, False), (0, True), (2, False)]
+    assert case.admission.waiting == 0
+
+
+def test_those_who_went_in_leave_nothing_behind() -> None:
+    case = Case(BOUND * 3 // 4)
+    for number in range(3_000):
+        case.wait(number, 5_000)
+        case.world.run_for(1)
+    assert len(case.admission._ends) < 3_000
+    case.wal.used = 0
+    case.world.run_for(2_000)
+    assert (case.admission.waiting, len(case.admission._ends), case.admission._parked_bytes) == (0, 0, 0)
+    assert len(case.came) == 3_000

@@ -215,7 +215,7 @@ class Produce:
         if log is None or log.serving(-1) is not Code.NONE:
             go(True)
         else:
-            log.when_room(len(part.first.batch), go)
+            log.when_room(len(part.first.batch), deadline_ms, go)
 
     def _log(self, part: Part) -> LocalLog | None:
         assert part.topic is not None

@@ -80,9 +80,9 @@ class LocalLog(Protocol):
     def watch(self, notify: Callable[[], None]) -> Callable[[], None]:
         """Call `notify` whenever the log end, the log start or leadership moves; returns the un-watch call."""
 
-    def when_room(self, size_bytes: int, go: Callable[[bool], None]) -> None:
+    def when_room(self, size_bytes: int, deadline_ms: int, go: Callable[[bool], None]) -> None:
         """`go(True)` when a batch of so many bytes may be produced, which is mostly at once; calls keep their order.
-        `go(False)`: the WAL lets nobody write for now."""
+        `go(False)`: the WAL lets nobody write for now, or let nobody before the deadline."""
 
     def produce(
         self,

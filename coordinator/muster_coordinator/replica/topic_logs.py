@@ -90,8 +90,8 @@ class LogView:
     def watch(self, notify: Callable[[], None]) -> Callable[[], None]:
         return self.state.watch(notify)
 
-    def when_room(self, size_bytes: int, go: Callable[[bool], None]) -> None:
-        self.raft.lane.admission.when_room(size_bytes, go)
+    def when_room(self, size_bytes: int, deadline_ms: int, go: Callable[[bool], None]) -> None:
+        self.raft.lane.admission.when_room(size_bytes, deadline_ms, go)
 
     def produce(self, batch: bytes, *, configs: Mapping[str, str], deadline_ms: int, done: Produced) -> None:
         """Offsets partitions are written by their coordinator only."""

@@ -6,11 +6,12 @@ likes, librdkafka's up to a second later, all of them together. Mechanism: from 
 room that is left spread over the time until the oldest file will go: the number of checkpoints that it waits for times
 what one takes, or as long as it has been waited for, if that is more. So room never ends before a file goes, as long as
 one does; and little by little something is admitted. Who finds no room waits for a moment, in order (`when_room`),
-bounded in time and bytes; only behind that writers are refused, and try again, as after any "busy".
+bounded in time, by a second and by their own deadline, and in bytes; only behind that writers are refused, and try
+again, as after any "busy".
 What it does not do: hold back what other leaders send, votes, or what carrying writes (`storage.wal_carry`).
 """
 
-from collections import deque
+import heapq
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -29,7 +30,7 @@ RETRY_MS = 10
 
 
 class _Parked(NamedTuple):
-    until_ms: int
+    deadline_ms: int
     size_bytes: int
     go: Callable[[bool], None]
 
@@ -47,8 +48,12 @@ class Admission:
         """May be below 0: the last batch was larger than what was there."""
         self._filled_ms = 0
         self._admitted_ms = 0
-        self._parked: deque[_Parked] = deque()
+        self._parked: dict[int, _Parked] = {}
+        """By number, in the order of their coming."""
         self._parked_bytes = 0
+        self._comes = 0
+        self._ends: list[tuple[int, int]] = []
+        """A heap: until when each waits, and its number; who has gone in is still in it."""
         self._armed = False
         self.slowed = 0
         """Proposals that were told to try again because the WAL was nearly full."""
@@ -79,16 +84,19 @@ class Admission:
             self.slowed += 1
         return admitted
 
-    def when_room(self, size_bytes: int, go: Callable[[bool], None]) -> None:
+    def when_room(self, size_bytes: int, deadline_ms: int, go: Callable[[bool], None]) -> None:
         """`go(True)` when a proposal of so many bytes may be made, at once or soon, in the order of the calls;
-        `go(False)` when that took too long or too many wait."""
+        `go(False)` when that took too long, the deadline has come, or too many wait."""
         if not self._parked and (not self._wal.crowded() or self._open()):
             go(True)
         elif self._parked_bytes + size_bytes > limits.WAL_PARKED_BYTES_MAX:
             self.slowed += 1
             go(False)
         else:
-            self._parked.append(_Parked(self._loop.monotonic_ms() + limits.WAL_PARKED_MS_MAX, size_bytes, go))
+            self._comes += 1
+            until_ms = min(self._loop.monotonic_ms() + limits.WAL_PARKED_MS_MAX, deadline_ms)
+            heapq.heappush(self._ends, (until_ms, self._comes))
+            self._parked[self._comes] = _Parked(deadline_ms, size_bytes, go)
             self._parked_bytes += size_bytes + limits.RAFT_ENTRY_OVERHEAD_BYTES
             self._arm()
 
@@ -115,16 +123,24 @@ class Admission:
             self._loop.call_at(self._loop.monotonic_ms() + RETRY_MS, self._release)
 
     def _release(self) -> None:
-        """Let in who waits, as far as there is room; refuse who has waited too long."""
+        """Let in who waits, as far as there is room; refuse who has waited too long, wherever in the row."""
         self._armed = False
         now_ms = self._loop.monotonic_ms()
-        while self._parked:
-            admitted = not self._wal.crowded() or self._open()
-            if not admitted and self._parked[0].until_ms > now_ms:
-                break
-            parked = self._parked.popleft()
-            self._parked_bytes -= parked.size_bytes + limits.RAFT_ENTRY_OVERHEAD_BYTES
-            self.slowed += not admitted
-            parked.go(admitted)
+        while self._parked and (not self._wal.crowded() or self._open()):
+            first = next(iter(self._parked))
+            self._end(first, self._parked[first].deadline_ms > now_ms)
+        while self._ends and self._ends[0][0] <= now_ms:
+            _, number = heapq.heappop(self._ends)
+            if number in self._parked:
+                self._end(number, False)
         if self._parked:
             self._arm()
+        else:
+            self._ends.clear()
+
+    def _end(self, number: int, admitted: bool) -> None:
+        """It waits no longer. After its deadline it was answered by nobody and may not be written."""
+        parked = self._parked.pop(number)
+        self._parked_bytes -= parked.size_bytes + limits.RAFT_ENTRY_OVERHEAD_BYTES
+        self.slowed += not admitted
+        parked.go(admitted)
