@@ -8,12 +8,16 @@ MusterError
 │   ├── UnsupportedFormat  our own bytes of a version or kind that this binary does not know: refuse, never guess
 │   ├── Corruption         bytes on disk that were once good and are not any more: refuse to start
 │   │   └── SegmentDamaged  … of a segment: told, answered with an error, fetched again from a peer
+│   ├── DiskFull           no space for bytes that are safe elsewhere: they wait here, and are written later
 │   └── StorageFailed      write or fsync failed: the process ends (raft.md rule 30)
 └── (our own bugs are assertions: met by a client's request before anything is proposed, they end that request; met
      anywhere else, the process)
 """
 
+import errno
 from enum import IntEnum
+
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Code(IntEnum):
@@ -142,8 +146,18 @@ class SegmentDamaged(Corruption):
         """Of the segment's file."""
 
 
+class DiskFull(EnvironmentFault):
+    """The disk has no space for something that no promise hangs on, since the WAL or memory holds it too: whoever meets
+    it leaves everything as it was and tries again later."""
+
+
 class StorageFailed(EnvironmentFault):
     """A write or fsync failed. The process must end: dirty pages may be gone (raft.md rule 30)."""
+
+
+def no_space(error: BaseException) -> bool:
+    """Did the disk, or a quota, refuse for want of space? Everything else that it refuses is a failure of it."""
+    return isinstance(error, OSError) and error.errno in _NO_SPACE
 
 
 def ends_process(error: BaseException) -> bool:

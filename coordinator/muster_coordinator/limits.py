@@ -289,6 +289,8 @@ SEGMENT_WRITE_BYTES = 64 * KIB
 """Appended batches gather in memory up to here before one write to the page cache."""
 SEGMENTS_LOADED_MAX = 4
 """Sealed segments of one partition whose index and file stay open after a read; an index takes up to 400 KB."""
+SIDECARS_LEFT_OUT_MAX = 4
+"""Of one partition, for which the disk had no space: held to be written with a later flush, up to 400 KB each."""
 SEGMENT_FLUSH_MS = 30_000
 SEGMENT_FLUSH_BYTES = 64 * MIB
 OFFSETS_HISTORY_MS = 7 * 24 * 3_600_000
@@ -305,8 +307,19 @@ CHECKPOINT_STEP_BYTES = 16 * KIB
 """Encoded in one go, about half a millisecond; then the loop can have the interpreter for `PACED_PAUSE_MS`."""
 PACED_PAUSE_MS = 0.5
 CHECKPOINTS_KEPT = 2
-DISK_FREE_BYTES_MIN = 256 * MIB
-"""Below it proposals are refused: the next file of each WAL and a checkpoint must still fit."""
+DISK_LOW_BYTES = 256 * MIB
+"""Below it a replica takes no new data and hands its leaderships away: the next file of each WAL, a checkpoint, and
+what leaders elsewhere still send must fit."""
+DISK_LOW_WAL_FILES = 3
+"""At least so many files of a WAL, whatever is configured: the next one of each, and something besides."""
+DISK_FULL_SHARE = 4
+"""Below this part of what is low a follower takes no new data of others either: what is left is for votes, for
+commands that make room, and for the checkpoints that let the WAL shrink."""
+DISK_LOOK_MS = 1_000
+"""How often the disk is asked how much is free."""
+NO_SPACE_RETRY_MS = 5_000
+"""After the disk had no space for something, it counts as full for so long, whatever it says is free: quotas and tables
+of files run out too."""
 
 # Topics.
 PARTITIONS_PER_REQUEST_MAX = 10_000
@@ -395,6 +408,7 @@ assert TRANSFER_CHUNK_BYTES < LINK_BULK_UNSENT_BYTES_MAX
 assert WAL_FILE_BYTES * WAL_FILES_MIN <= WAL_BYTES_MAX
 assert WAL_CARRY_BATCH_BYTES < WAL_CARRY_BYTES_MAX <= WAL_FILE_BYTES // WAL_CARRY_SHARE
 assert CHECKPOINT_BYTES_MIN < CHECKPOINT_BYTES
-assert WAL_FILE_BYTES * 2 < DISK_FREE_BYTES_MIN
+assert WAL_FILE_BYTES * DISK_LOW_WAL_FILES < DISK_LOW_BYTES
+assert DISK_LOOK_MS < NO_SPACE_RETRY_MS
 assert TRANSFER_CHUNK_BYTES < PEER_FRAME_BYTES_MAX
 assert TRANSFERS_MAX * 8 * TRANSFER_CHUNK_BYTES <= TRANSFER_BYTES_PER_SECOND_MIN <= TRANSFER_BYTES_PER_SECOND

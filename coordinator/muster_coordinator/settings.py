@@ -355,6 +355,19 @@ class Settings:
         str(limits.WAL_BYTES_MAX),
         "Both WALs have this bound each; at least four files.",
     )
+    disk_low_bytes: int = _key(
+        "muster.disk.low.bytes",
+        _integer(0),
+        str(limits.DISK_LOW_BYTES),
+        "With less free a replica takes no new data and hands its leaderships to others; with a quarter of it free, no "
+        "data of other leaders either. Three times `muster.wal.file.bytes`, if that is more.",
+    )
+    disk_good_bytes: int | None = _key(
+        "muster.disk.good.bytes",
+        _optional(_integer(0)),
+        "",
+        "It takes new data again when so much is free. Empty: half more than what is low.",
+    )
     checkpoint_bytes: int = _key(
         "muster.checkpoint.bytes", _integer(4_096), str(limits.CHECKPOINT_BYTES), "Applied bytes between checkpoints."
     )
@@ -417,6 +430,16 @@ class Settings:
         return format_address(*(self.admin_advertised or self.admin_listener))
 
     @property
+    def disk_low(self) -> int:
+        """Bytes; the next file of each WAL fits in any case."""
+        return max(self.disk_low_bytes, limits.DISK_LOW_WAL_FILES * self.wal_file_bytes)
+
+    @property
+    def disk_good(self) -> int:
+        """Bytes, more than are low."""
+        return max(self.disk_low * 3 // 2 if self.disk_good_bytes is None else self.disk_good_bytes, self.disk_low)
+
+    @property
     def topic_retention_ms(self) -> int:
         if self.retention_ms is not None:
             return self.retention_ms
@@ -462,6 +485,8 @@ def _check_relations(settings: Settings) -> None:
         raise ConfigError("muster.raft.election.timeout.min.ms is not below muster.raft.election.timeout.max.ms")
     if settings.heartbeat_ms * 3 > settings.election_timeout_min_ms:
         raise ConfigError("muster.raft.heartbeat.ms is above a third of muster.raft.election.timeout.min.ms")
+    if settings.disk_good_bytes is not None and settings.disk_good_bytes < settings.disk_low_bytes:
+        raise ConfigError("muster.disk.good.bytes is below muster.disk.low.bytes")
     if settings.wal_file_bytes * limits.WAL_FILES_MIN > settings.wal_bytes_max:
         raise ConfigError("muster.wal.max.bytes is below four times muster.wal.file.bytes")
 

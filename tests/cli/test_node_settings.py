@@ -1,10 +1,11 @@
 """What the file says reaches the room that acts on it, under the right name and unit."""
 
+import pytest
 from muster_coordinator.api.services import TopicsMode
 from muster_coordinator.controller.topic_configs import DEFAULTS
 from muster_coordinator.node_settings import api_settings, client_limits, node_settings, topic_configs
 from muster_coordinator.replica.settings import NodeSettings
-from muster_coordinator.settings import Settings, settings_of
+from muster_coordinator.settings import ConfigError, Settings, settings_of
 
 MINIMAL = {"node.id": "1", "log.dirs": "/data", "controller.quorum.voters": "2@c:1,0@a:1,1@b:1"}
 
@@ -17,7 +18,7 @@ def test_defaults_of_file_and_node_are_the_same() -> None:
     found = node_settings(made({}))
     default = NodeSettings(broker=found.broker, initial_voters=found.initial_voters)
     for name in NodeSettings.__dataclass_fields__:
-        if name not in ("endpoints", "admin", "topic_configs"):
+        if name not in ("endpoints", "admin", "topic_configs", "data_dir"):
             assert getattr(found, name) == getattr(default, name), name
 
 
@@ -73,3 +74,15 @@ def test_tools_find_kafkas_keys_for_a_broker() -> None:
     wanted = {"auto.create.topics.enable", "delete.topic.enable", "log.dirs", "log.dir", "log.retention.ms"}
     wanted |= {"message.max.bytes", "min.insync.replicas", "num.partitions", "offsets.retention.minutes"}
     assert wanted <= found.keys()
+
+
+def test_the_next_file_of_each_wal_fits_whatever_is_called_low() -> None:
+    mib = 1024 * 1024
+    found = node_settings(made({}))
+    assert (found.disk_low_bytes, found.disk_good_bytes, found.data_dir) == (256 * mib, 384 * mib, "/data")
+    found = node_settings(made({"muster.disk.low.bytes": "1", "muster.disk.good.bytes": "2"}))
+    assert (found.disk_low_bytes, found.disk_good_bytes) == (192 * mib, 192 * mib)
+    found = node_settings(made({"muster.disk.low.bytes": "1", "muster.wal.file.bytes": str(mib)}))
+    assert (found.disk_low_bytes, found.disk_good_bytes) == (3 * mib, 9 * mib // 2)
+    with pytest.raises(ConfigError, match=r"muster\.disk\.good\.bytes is below muster\.disk\.low\.bytes"):
+        made({"muster.disk.low.bytes": "2", "muster.disk.good.bytes": "1"})

@@ -57,7 +57,7 @@ def lead(cluster: SimCluster, broker: int) -> None:
 def test_a_transfer_does_not_begin_while_the_disk_has_no_room_for_it() -> None:
     cluster, late = behind(31)
     disk = cluster.disks[late]
-    disk.capacity_bytes = disk._used() + limits.DISK_FREE_BYTES_MIN + 60_000
+    disk.capacity_bytes = disk._used() + limits.DISK_LOW_BYTES + 60_000
     told = listening(cluster)
     node = cluster.restart(late)
     cluster.world.run_until("given up", lambda: node._transfers.given_up, 10_000)

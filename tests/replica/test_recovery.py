@@ -272,7 +272,7 @@ def test_a_disk_that_is_nearly_full_takes_no_new_data_until_there_is_room() -> N
     cluster = SimCluster(World(10), replicas=1)
     cluster.start()
     disk = cluster.disks[0]
-    disk.capacity_bytes = disk._used() + limits.DISK_FREE_BYTES_MIN // 2
+    disk.capacity_bytes = disk._used() + limits.DISK_LOW_BYTES // 2
     cluster.world.run_for(1_500)
     assert cluster.commit(0, 0, "g", 1) == Code.COORDINATOR_NOT_AVAILABLE
     disk.capacity_bytes = None

@@ -238,7 +238,7 @@ def test_a_full_disk_costs_the_attempt_and_nothing_else() -> None:
     assert "injected" in rotten.damaged()[0].repair
     rotten.cluster.world.run_for(100)
     assert not disk.listdir(repair_files.FOLDER)
-    disk.capacity_bytes = disk._used() + limits.DISK_FREE_BYTES_MIN
+    disk.capacity_bytes = disk._used() + limits.DISK_LOW_BYTES
     rotten.run_until("told again", lambda: len(rotten.told_of(FAILED)) == 2, limits.REPAIR_RETRY_MS + 5_000)
     assert "are free" in rotten.damaged()[0].repair
     disk.capacity_bytes = None

@@ -331,12 +331,12 @@ def test_a_failed_sync_ends_it():
         log.flush_job(3)()
 
 
-def test_no_space_is_a_storage_failure():
+def test_a_failed_write_is_a_storage_failure():
     disk = SimDisk()
     log = open_log(disk)
-    disk.capacity_bytes = 100
+    disk.fail_next("pwrite")
     with pytest.raises(StorageFailed):
-        fill(log, 10)
+        fill(log, 30)
 
 
 def test_many_reads_keep_few_segments_loaded():

@@ -256,6 +256,14 @@ class RaftCore(RaftState):
                     return
             election.campaign(self, now_ms)
 
+    def hesitate(self, now_ms: int, hesitates: bool) -> None:
+        """Let others campaign first from now on, or no longer. Only liveness depends on it; a vote is given as ever,
+        and a leader that wants this voter to take over has its will."""
+        if self.hesitates != hesitates:
+            self.hesitates = hesitates
+            if self.role is not LEADER and self.election_deadline_ms:
+                arm_election(self, now_ms)
+
     def stand_back(self, until_ms: int) -> None:
         """No campaign of this voter before, in a group that has had no term yet: somebody else is meant to begin. Only
         liveness depends on it; a vote is given as ever."""

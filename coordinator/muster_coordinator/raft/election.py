@@ -7,6 +7,9 @@ that the leader has not sent itself; raft.md rule 14), and the lost link as the 
 (decision 17): after it followers campaign within `link_stagger_ms` and retry quickly for one election timeout. A one-
 sided loss costs pre-votes only.
 
+A voter that `hesitates` (its host is short of disk) waits longer before each campaign, also after a lost link, so that
+any other that can win has tried before; it never stays away: it may be the only one that can win.
+
 Answers are counted by the state that asked (rule 15), and a pre-vote's grant names the term it was asked for.
 """
 
@@ -137,5 +140,8 @@ def leader_lost(state: RaftState, now_ms: int, peer: int) -> None:
         return
     state.leader = NOBODY
     state.snapshot_offer = None
+    if state.hesitates:
+        arm_election(state, now_ms)
+        return
     state.hurried_until_ms = now_ms + state.timing.election_min_ms
     state.election_deadline_ms = now_ms + state.rand.randrange(0, state.timing.link_stagger_ms + 1)

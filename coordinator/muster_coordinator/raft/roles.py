@@ -72,9 +72,11 @@ def become_leader(state: RaftState, now_ms: int) -> None:
 
 
 def arm_election(state: RaftState, now_ms: int) -> None:
-    """Draw a fresh timeout, a short one while a leader is known to be gone."""
+    """Draw a fresh timeout, a short one while a leader is known to be gone, a long one for who should not be first."""
     timing = state.timing
-    if now_ms < state.hurried_until_ms:
+    if state.hesitates:
+        state.election_timeout_ms = timing.hesitation_ms + timing.election_timeout_ms(state.rand)
+    elif now_ms < state.hurried_until_ms:
         state.election_timeout_ms = timing.hurried_timeout_ms(state.rand)
     else:
         state.election_timeout_ms = timing.election_timeout_ms(state.rand)

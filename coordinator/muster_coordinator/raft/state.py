@@ -50,6 +50,7 @@ class RaftState:
         "handed",
         "heartbeat_deadline_ms",
         "heartbeat_due",
+        "hesitates",
         "hurried_until_ms",
         "leader",
         "leader_contact_ms",
@@ -105,6 +106,8 @@ class RaftState:
         self.own_heartbeats = own_heartbeats
         self.may_lead = True
         """False while this voter holds the log and its votes, but no state to serve from."""
+        self.hesitates = False
+        """True while others should rather lead: this voter campaigns later than they, but it does."""
         self.term = hard_state.term
         self.vote = hard_state.vote
         self.commit = max(min(hard_state.commit, log.last_index), applied)

@@ -25,6 +25,11 @@ class Timing(NamedTuple):
         """A fresh random time-out (raft.md rule 28)."""
         return rand.randrange(self.election_min_ms, self.election_max_ms + 1)
 
+    @property
+    def hesitation_ms(self) -> int:
+        """By how much longer a voter waits that others should come before: each has had two time-outs by then."""
+        return 2 * self.election_max_ms
+
     def hurried_timeout_ms(self, rand: Rand) -> int:
         """Between rounds while a leader is known to be gone: long enough for a vote and its sync, no election
         timeout.

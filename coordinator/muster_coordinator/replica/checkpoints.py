@@ -10,7 +10,8 @@ state, and not all that the WAL holds. The replicas of a group apply alike, and 
 the same moment: each begins at another point of the way to its first one, and waits differently long. The picture and
 the mark are taken in one turn, then: segments flushed -> mark durable -> file written and published -> CHECKPOINT
 record durable -> the core may offer it and forget entries. Each step starts when the one before is durable, so a crash
-anywhere leaves the older checkpoint in force. Groups in which nothing was applied cost nothing here.
+anywhere leaves the older checkpoint in force. Groups in which nothing was applied cost nothing here. No promise hangs
+on any of it, since the WAL holds the entries: what the disk has no space for is tried again every `NO_SPACE_RETRY_MS`.
 """
 
 from collections import deque
@@ -19,12 +20,12 @@ from operator import itemgetter
 from typing import Protocol
 
 from muster_coordinator import limits
-from muster_coordinator.errors import StorageFailed
+from muster_coordinator.errors import DiskFull, StorageFailed
 from muster_coordinator.groups.effects import CheckpointBody, CheckpointImage
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.ports import Disk, Loop
 from muster_coordinator.replica.folders import checkpoint_folder
-from muster_coordinator.replica.host import Host
+from muster_coordinator.replica.host import CHECKPOINT, SEGMENT, SIDECAR, Host
 from muster_coordinator.replica.partition import PartitionState
 from muster_coordinator.replica.raft_group import RaftGroup
 from muster_coordinator.replica.settings import NodeSettings
@@ -63,7 +64,7 @@ class _Tracked:
 
     __slots__ = (
         "applied_ms", "busy", "changed_ms", "file_bytes", "gone", "group", "machine", "mark", "offered",
-        "pictured_bytes", "share", "since_ms", "state", "wanted",
+        "pictured_before", "pictured_bytes", "postponed_until_ms", "share", "since_ms", "state", "wanted",
     )  # fmt: skip
 
     def __init__(self, group: RaftGroup, machine: Stateful, state: PartitionState | None, share: float) -> None:
@@ -74,6 +75,10 @@ class _Tracked:
         self.state = state
         self.pictured_bytes = 0
         """`applied_bytes` of the group when its last picture was taken."""
+        self.pictured_before = 0
+        """The same of the one before, until the last one is written."""
+        self.postponed_until_ms = 0
+        """No flush or checkpoint before: the disk had no space for one."""
         self.file_bytes = 0
         """Of the newest checkpoint of this life."""
         self.applied_ms = 0
@@ -275,6 +280,7 @@ class Checkpoints:
     def _due(self, tracked: _Tracked, now_ms: int) -> bool:
         return bool(
             tracked.group.applied
+            and now_ms >= tracked.postponed_until_ms
             and (
                 tracked.wanted
                 or tracked.group.number in self._pinned
@@ -284,7 +290,7 @@ class Checkpoints:
         )
 
     def _maybe(self, tracked: _Tracked, now_ms: int) -> None:
-        if tracked.busy or not tracked.group.settled:
+        if tracked.busy or not tracked.group.settled or now_ms < tracked.postponed_until_ms:
             return
         if tracked.group.applied == 0:
             return
@@ -357,7 +363,8 @@ class Checkpoints:
         done: Callable[[Mark], None],
         gone: Callable[[], None],
     ) -> None:
-        """Segments, then the mark; `gone` instead of `done` when the group was deleted meanwhile."""
+        """Segments, then the mark; `gone` instead of `done` when the group was deleted meanwhile, or the disk has no
+        space for the segments."""
         group = tracked.group
         tracked.busy = True
         applied = max(group.applied, state.flushed)
@@ -365,12 +372,20 @@ class Checkpoints:
             # Replay has not reached the old mark yet: the segments are ahead of the state; nothing to add.
             self._rest(tracked)
             return
-        job = state.log.flush_job(applied)
+        try:
+            job = state.log.flush_job(applied)
+        except DiskFull:
+            self._postpone(tracked, SEGMENT)
+            gone()
+            return
         tracked.since_ms = self._loop.monotonic_ms()
 
         def synced(result: BaseException | None) -> None:
             self._check(result)
             state.log.flush_done()
+            if job.without:
+                state.log.left_out(job.without)
+                self._host.no_space(SIDECAR, len(job.without))
             self.flushes += 1
             state.flushed = max(state.flushed, applied)
             group.core.log.shrink_cache(limits.GROUP_CACHE_FLUSHED_BYTES)
@@ -408,7 +423,7 @@ class Checkpoints:
         self._pinned.discard(group.number)
         self._running += 1
         tracked.busy = True
-        tracked.pictured_bytes = group.applied_bytes
+        tracked.pictured_before, tracked.pictured_bytes = tracked.pictured_bytes, group.applied_bytes
         tracked.changed_ms = None
         if state is None:
             self._write(tracked, meta, image, None)
@@ -424,6 +439,10 @@ class Checkpoints:
         began_ms = self._loop.monotonic_ms()
 
         def written(result: int | BaseException) -> None:
+            if isinstance(result, DiskFull):
+                self._postpone(tracked, CHECKPOINT)
+                self._end(tracked)
+                return
             self._check(result)
             self._pause(self._loop.monotonic_ms() - began_ms)
             if isinstance(result, int):
@@ -437,10 +456,21 @@ class Checkpoints:
 
         self._loop.submit_paced("checkpoint", steps, written)
 
+    def _postpone(self, tracked: _Tracked, what: str) -> None:
+        """The WAL goes on holding what should have been written elsewhere; tried again after a while, not at each
+        look."""
+        now_ms = self._loop.monotonic_ms()
+        tracked.postponed_until_ms = now_ms + limits.NO_SPACE_RETRY_MS
+        tracked.pictured_bytes = tracked.pictured_before
+        if tracked.changed_ms is None:
+            tracked.changed_ms = now_ms
+        self._host.no_space(what)
+
     def _published(self, tracked: _Tracked, meta: CheckpointMeta, mark: Mark | None) -> None:
         group = tracked.group
         self.made += 1
         tracked.offered, tracked.mark = meta, mark
+        tracked.pictured_before = tracked.pictured_bytes
         group.core.checkpointed(meta.index, meta.term)
         group.release(min(meta.index - self._settings.trailing_entries, group.applied))
         self._answer(tracked)

@@ -1,31 +1,100 @@
-"""Stops taking new data before the disk is full, and starts again when there is room (raft.md 3.3).
+"""Notices that the disk is filling before it is full, and that there is room again; what follows is up to others.
 
-A replica whose WAL cannot be written must end, so proposals are refused while less than `DISK_FREE_BYTES_MIN` is free.
-Votes, entries of other leaders and what makes room (log starts, checkpoints) go on. Asked every `LOOK_MS`, off the
-loop.
+Problem: a replica whose WAL cannot be written must end, and one that refuses what it leads because its disk is short
+keeps its groups from a replica that has room. Mechanism: the free bytes are asked for every `DISK_LOOK_MS`, off the
+loop. Below `low` the replica is *low*, until `good` are free: it takes no new data (`Host.admits`), hands its
+leaderships away (`hand_over`), campaigns after the others (`raft.election`), says so to its peers with each answer to
+their beats, and goes on following. Below a `DISK_FULL_SHARE`-th of that, until it is half as much again, it is *full*:
+it takes no new data of other leaders either. Votes, and commands, which alone can make room, are taken all the way.
+
+Whoever is refused space for what can wait (`Host.no_space`) makes the replica full for `NO_SPACE_RETRY_MS`, then all of
+it is tried again, whatever is said to be free: quotas and tables of files run out as well.
 """
 
-from muster_coordinator import limits
-from muster_coordinator.ports import Disk, Loop
-from muster_coordinator.replica.host import Host
+from typing import NamedTuple
 
-LOOK_MS = 1_000
+from muster_coordinator import limits
+from muster_coordinator.ports import Disk, Loop, Notice
+from muster_coordinator.replica.host import Host
+from muster_coordinator.replica.settings import NodeSettings
+
+LOW = "little room is left on the disk: new data is refused, leaderships are handed to replicas with room"
+FULL = "the disk is full: no new data is taken from other leaders either"
+AGAIN = "there is room on the disk again"
+
+
+class DiskStatus(NamedTuple):
+    """How much room there is, as last seen."""
+
+    free_bytes: int = -1
+    """-1: not known."""
+    low_bytes: int = 0
+    good_bytes: int = 0
+    low: bool = False
+    full: bool = False
+    refused: tuple[tuple[str, int], ...] = ()
+    """What the disk had no space for and that could wait, and how often since the start."""
 
 
 class DiskSpace:
-    """Sets `Host.disk_low`."""
+    """Calls `Host.set_disk`."""
 
-    def __init__(self, loop: Loop, disk: Disk, host: Host) -> None:
+    def __init__(self, loop: Loop, disk: Disk, host: Host, settings: NodeSettings, notice: Notice) -> None:
         self._loop = loop
         self._disk = disk
         self._host = host
+        self._notice = notice
+        self._where = settings.data_dir
+        self._low_bytes = settings.disk_low_bytes
+        self._good_bytes = settings.disk_good_bytes
+        self._full_bytes = settings.disk_low_bytes // limits.DISK_FULL_SHARE
+        self._refused_until_ms = 0
         self.free_bytes = -1
         """-1 until it was asked for the first time, or when it cannot be told."""
 
     def start(self) -> None:
+        self._host.refused_space = self._refused
+        self._look()
+
+    def status(self) -> DiskStatus:
+        host = self._host
+        refused = tuple(sorted(host.no_space_found.items()))
+        return DiskStatus(self.free_bytes, self._low_bytes, self._good_bytes, host.disk_low, host.disk_full, refused)
+
+    def _look(self) -> None:
         self._loop.submit("lookup", self._disk.free_bytes, self._told)
 
     def _told(self, result: int | BaseException) -> None:
+        now_ms = self._loop.monotonic_ms()
+        self._loop.call_at(now_ms + limits.DISK_LOOK_MS, self._look)
         self.free_bytes = -1 if isinstance(result, BaseException) else result
-        self._host.disk_low = 0 <= self.free_bytes < limits.DISK_FREE_BYTES_MIN
-        self._loop.call_at(self._loop.monotonic_ms() + LOOK_MS, self.start)
+        if now_ms >= self._refused_until_ms:
+            self._judge()
+
+    def _judge(self) -> None:
+        """An unknown number changes nothing."""
+        host, free_bytes = self._host, self.free_bytes
+        if free_bytes < 0:
+            return
+        low = free_bytes < (self._good_bytes if host.disk_low else self._low_bytes)
+        full = free_bytes < (self._full_bytes * 3 // 2 if host.disk_full else self._full_bytes)
+        self._set(low, full)
+
+    def _refused(self) -> None:
+        self._refused_until_ms = self._loop.monotonic_ms() + limits.NO_SPACE_RETRY_MS
+        if not self._host.disk_full:
+            self._set(True, True)
+
+    def _set(self, low: bool, full: bool) -> None:
+        host = self._host
+        before = (host.disk_low, host.disk_full)
+        host.set_disk(low=low, full=full)
+        if before != (low, full):
+            what = FULL if full else LOW if low else AGAIN
+            details = {
+                "path": self._where,
+                "free_bytes": self.free_bytes,
+                "low_bytes": self._low_bytes,
+                "good_bytes": self._good_bytes,
+            }
+            self._notice(what, details, None)

@@ -7,6 +7,7 @@ is committed is applied, within a budget. Promises leave when their batch is dur
 means, and nothing scans all groups.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from muster_coordinator import limits
@@ -28,6 +29,8 @@ from muster_coordinator.storage.contract import WalStore
 GROUPS_PER_TURN_MAX = 256
 """Whose `Ready` one turn takes, 20 to 50 us each; the others wait for the next one, in their order. A link that ends
 touches every group at once."""
+SEGMENT, SIDECAR, CHECKPOINT = "segment", "sidecar", "checkpoint"
+"""What the disk can have no space for without harm: see `Host.no_space`."""
 
 
 class Host:
@@ -70,7 +73,17 @@ class Host:
         self._outbox: dict[int, list[tuple[int, Message]]] = {}
         self._uncommitted_bytes = 0
         self.disk_low = False
-        """New data is refused; set by `disk_space`."""
+        """New data is refused, and what is led here is handed away; set by `disk_space`."""
+        self.disk_full = False
+        """New data of others' leaders is not taken either."""
+        self.low_peers: set[BrokerId] = set()
+        """Peers that said so of themselves. One that says nothing, or runs a release before, is taken to have room."""
+        self.no_space_found: Counter[str] = Counter()
+        """How often the disk had no space for something that can wait, by what it was."""
+        self.refused_space: Callable[[], None] = _nobody
+        """Told of each."""
+        self.waiting_for_space: dict[GroupNo, RaftGroup] = {}
+        """Groups that apply nothing, because what is applied cannot be written."""
         self.peers: list[BrokerId] = []
         """Peers whose link is up and whose identity the formed record names."""
         self.applied: Callable[[RaftGroup], None] = _ignore
@@ -111,6 +124,8 @@ class Host:
     def add(self, group: RaftGroup) -> None:
         """Take a group into the turns, and arm its timers."""
         self.groups[group.number] = group
+        if self.disk_low:
+            group.hesitate(True)
         group.core.advance(self.now_ms())
         self.touch(group)
 
@@ -119,6 +134,7 @@ class Host:
         del self.groups[group.number]
         self._applying.pop(group.number, None)
         self._readers.pop(group.number, None)
+        self.waiting_for_space.pop(group.number, None)
         self.deadlines.set(group.due, None)
         self.beats.forget(group.number)
         self.leaders.forget(group.number)
@@ -142,12 +158,43 @@ class Host:
         self._readers[group.number] = group
         self.want_turn()
 
-    def admits(self, size_bytes: int, *, makes_room: bool) -> bool:
+    def admits(self, group: RaftGroup, size_bytes: int, *, makes_room: bool) -> bool:
         fits = self._uncommitted_bytes + size_bytes <= limits.HOST_UNCOMMITTED_BYTES_MAX
-        if self.disk_low and not makes_room:
+        if not makes_room and not self._disks_have_room(group):
             fits = False
         self.refused_busy += not fits
         return fits
+
+    def _disks_have_room(self, group: RaftGroup) -> bool:
+        """Here and on so many of the others that it can be committed: what only fills the logs of two full replicas is
+        in the way of the commands that would make room there."""
+        if self.disk_low:
+            return False
+        return not self.low_peers or sum(voter in self.low_peers for voter in group.voters) * 2 < len(group.voters)
+
+    def set_disk(self, *, low: bool, full: bool) -> None:
+        """What `disk_space` found. A low replica lets others campaign first, in all groups. O(groups) when it
+        changes."""
+        changed = low != self.disk_low
+        self.disk_low, self.disk_full = low, full
+        if changed:
+            for group in self.groups.values():
+                group.hesitate(low)
+        waiting, self.waiting_for_space = self.waiting_for_space, {}
+        for group in waiting.values():
+            group.space_again()
+            self._applying[group.number] = group
+        if waiting:
+            self.want_turn()
+
+    def no_space(self, what: str, times: int = 1) -> None:
+        """The disk had none for something that can wait."""
+        self.no_space_found[what] += times
+        self.refused_space()
+
+    def apply_waits(self, group: RaftGroup) -> None:
+        self.waiting_for_space[group.number] = group
+        self.no_space(SEGMENT)
 
     def uncommitted(self, size_bytes: int) -> None:
         self._uncommitted_bytes += size_bytes
@@ -171,6 +218,7 @@ class Host:
         """The link is gone and did not come back: the peer counts as dead (decision 17). O(groups)."""
         if peer in self.peers:
             self.peers.remove(peer)
+        self.low_peers.discard(peer)
         self.beats.peer_down(peer)
         self.leaders.broker_gone(peer)
         now_ms = self.now_ms()
@@ -325,7 +373,16 @@ class Host:
         return self.net.send(peer, lanes.CONTROL, encode_beat(beat))
 
     def _send_ack(self, peer: BrokerId, ack: BeatAck) -> bool:
-        return self.net.send(peer, lanes.CONTROL, encode_beat_ack(ack))
+        return self.net.send(peer, lanes.CONTROL, encode_beat_ack(ack._replace(low=True) if self.disk_low else ack))
+
+    def beat_ack(self, peer: BrokerId, ack: BeatAck) -> None:
+        """A peer answered a beat, and said how it is."""
+        if ack.low:
+            self.low_peers.add(peer)
+        else:
+            self.low_peers.discard(peer)
+        self.beats.ack(peer, ack)
+        self.want_turn()
 
     def _acked(self, group: object) -> None:
         assert isinstance(group, RaftGroup)
@@ -353,6 +410,10 @@ def check_trusted(trusted: bool, peer: BrokerId) -> None:
     """Raft and everything after it is spoken only with the sitters that the formed record names (decision 14)."""
     if not trusted:
         raise WireError(f"broker {peer} speaks before it belongs to this cluster")
+
+
+def _nobody() -> None:
+    """Until somebody looks after the disk."""
 
 
 def _ignore(group: RaftGroup) -> None:

@@ -15,7 +15,7 @@ from muster_coordinator import limits
 from muster_coordinator.controller.commands import FormCluster
 from muster_coordinator.controller.image import OFFSETS_TOPIC, ClusterImage, Topic
 from muster_coordinator.controller.machine import ControllerMachine
-from muster_coordinator.errors import Corruption
+from muster_coordinator.errors import Corruption, DiskFull
 from muster_coordinator.groups.shard import GroupShard
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, GroupNo
 from muster_coordinator.ports import Disk, Loop, Notice, Rand, unnoticed
@@ -26,7 +26,7 @@ from muster_coordinator.replica.controller_group import ControllerGroup
 from muster_coordinator.replica.damage import Damage
 from muster_coordinator.replica.folders import SEGMENTS, segments_folder
 from muster_coordinator.replica.group_making import GroupMaker, Recovery
-from muster_coordinator.replica.host import Host
+from muster_coordinator.replica.host import SEGMENT, Host
 from muster_coordinator.replica.identity import ClusterRecord, Identity
 from muster_coordinator.replica.identity import store as store_file
 from muster_coordinator.replica.partition import PartitionState
@@ -88,6 +88,7 @@ class Hosting:
         self._identity = identity
         self.record = record
         self.transfer_rate = settings.transfer_rate
+        self.disk_low_bytes = settings.disk_low_bytes
         self.shards: dict[int, ShardGroup] = {}
         self.logs: dict[GroupNo, LogView] = {}
         self.states: dict[GroupNo, PartitionState] = {}
@@ -484,7 +485,11 @@ class Hosting:
         unwritten = self._unwritten[:]
         self._unwritten.clear()
         for state in unwritten:
-            state.write_out()
+            try:
+                state.write_out()
+            except DiskFull:
+                self._unwritten.append(state)
+                self._host.no_space(SEGMENT)
 
     def not_caught_up(self) -> int:
         """Groups that have not yet applied what their leader had committed (decision 30), or are not made yet. Those

@@ -20,9 +20,10 @@ from muster_coordinator.replica import payloads
 from muster_coordinator.replica.bootstrap import Expectation, Formation, Fresh
 from muster_coordinator.replica.controller_client import ControllerClient
 from muster_coordinator.replica.current_image import COMMITS, TOPICS, CurrentImage
-from muster_coordinator.replica.disk_space import DiskSpace
+from muster_coordinator.replica.disk_space import DiskSpace, DiskStatus
 from muster_coordinator.replica.feature_level import FeatureLevel
 from muster_coordinator.replica.founding import Founding
+from muster_coordinator.replica.hand_over import HandOver
 from muster_coordinator.replica.host import Host, check_trusted
 from muster_coordinator.replica.hosting import Hosting
 from muster_coordinator.replica.identity import ClusterRecord, load_cluster, open_identity
@@ -135,8 +136,9 @@ class Node:
         Retention(self.loop, self.host, hosting, self.settings).start()
         self._scrub = Scrub(self.loop, self._disk, hosting, self.settings.scrub_rate)
         self._scrub.start()
-        self._space = DiskSpace(self.loop, self._disk, self.host)
+        self._space = DiskSpace(self.loop, self._disk, self.host, self.settings, self._notice)
         self._space.start()
+        HandOver(self.loop, self.host, self.preferred).start()
         self._gossip()
         for peer in self.founding.linked():
             if self.founding.trusts(peer):
@@ -220,8 +222,7 @@ class Node:
             case Kind.BEAT:
                 host.beats.received(peer, payloads.decode_beat(payload))
             case Kind.BEAT_ACK:
-                host.beats.ack(peer, payloads.decode_beat_ack(payload))
-                host.want_turn()
+                host.beat_ack(peer, payloads.decode_beat_ack(payload))
             case Kind.LEADERS:
                 host.leaders_heard(peer, payloads.decode_leaders(payload))
             case Kind.COMMAND:
@@ -263,6 +264,15 @@ class Node:
 
     def free_bytes(self) -> int:
         return -1 if self._space is None else self._space.free_bytes
+
+    def disk_status(self) -> DiskStatus:
+        """How much room there is where the data lies, and what that means."""
+        return DiskStatus() if self._space is None else self._space.status()
+
+    def low_disks(self) -> frozenset[BrokerId]:
+        """Replicas that say that their disks are low, this one included."""
+        own = (self.broker,) if self.host.disk_low else ()
+        return frozenset((*self.host.low_peers, *own))
 
     def alive(self, broker: BrokerId) -> bool:
         return broker == self.broker or self._net.is_up(broker)

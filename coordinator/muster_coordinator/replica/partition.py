@@ -70,7 +70,7 @@ class PartitionState:
     # -- applying --------------------------------------------------------------------------------------------------
 
     def append(self, entry: Entry) -> AppliedBatch:
-        """Give one batch its place."""
+        """Give one batch its place. DiskFull: nothing has changed."""
         base = self.next_offset
         batch = stamp(entry.data, base, entry.term)
         (delta,) = _DELTA.unpack_from(batch, _DELTA_AT)
@@ -103,10 +103,10 @@ class PartitionState:
         self.log.advance_start(self.log_start)
 
     def write_out(self) -> None:
-        """What was appended becomes visible in the files."""
-        self.written_out = True
+        """What was appended becomes visible in the files. DiskFull: not yet; call again."""
         if not self.closed:
             self.log.write_out()
+        self.written_out = True
 
     def close(self) -> None:
         self.closed = True

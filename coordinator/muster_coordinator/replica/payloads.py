@@ -48,6 +48,7 @@ _NAMED = struct.Struct(">IQQQ")
 _GROUP = struct.Struct(">I")
 _ACK = struct.Struct(">BQQI")
 _REJECTED = struct.Struct(">IQ")
+_LOW = b"\x01"
 _LEADER = struct.Struct(">IQi")
 _COUNT = struct.Struct(">I")
 _COMMAND = struct.Struct(">QI")
@@ -56,7 +57,7 @@ _TIDINGS = struct.Struct(">i16sBHIHB")
 _I32 = struct.Struct(">i")
 
 assert HEAD_BYTES + _BEAT.size + limits.BEAT_ROWS_MAX * (_GROUP.size + _NAMED.size) <= limits.PEER_FRAME_BYTES_MAX
-assert HEAD_BYTES + _ACK.size + limits.BEAT_ROWS_MAX * _REJECTED.size <= limits.PEER_FRAME_BYTES_MAX
+assert HEAD_BYTES + _ACK.size + limits.BEAT_ROWS_MAX * _REJECTED.size + len(_LOW) <= limits.PEER_FRAME_BYTES_MAX
 assert HEAD_BYTES + _COUNT.size + limits.LEADERS_PER_FRAME_MAX * _LEADER.size <= limits.PEER_FRAME_BYTES_MAX
 
 
@@ -118,6 +119,8 @@ class BeatAck(NamedTuple):
     rejected: tuple[tuple[int, int], ...]
     """(group, own term) of covered groups that do not follow the sender, unless acks before this one (round 0) named
     them."""
+    low: bool = False
+    """Little room is left on the sender's disk. A byte behind the rest, which releases before this do not read."""
 
 
 def encode_beat(beat: Beat) -> bytes:
@@ -151,15 +154,18 @@ def decode_beat(payload: bytes) -> Beat:
 
 def encode_beat_ack(ack: BeatAck) -> bytes:
     fixed = _ACK.pack(ack.matched, ack.round, ack.sent_ms, len(ack.rejected))
-    return b"".join([HEADS[Kind.BEAT_ACK], fixed, *(_REJECTED.pack(*row) for row in ack.rejected)])
+    return b"".join(
+        [HEADS[Kind.BEAT_ACK], fixed, *(_REJECTED.pack(*row) for row in ack.rejected), _LOW if ack.low else b""]
+    )
 
 
 def decode_beat_ack(payload: bytes) -> BeatAck:
     if len(payload) < HEAD_BYTES + _ACK.size:
         raise WireError("a beat ack is cut short")
     matched, round_no, sent_ms, count = _ACK.unpack_from(payload, HEAD_BYTES)
-    rows, _ = table(_REJECTED, payload, HEAD_BYTES + _ACK.size, count, "a beat ack")
-    return BeatAck(bool(matched), round_no, sent_ms, tuple((row[0], row[1]) for row in rows))
+    rows, end = table(_REJECTED, payload, HEAD_BYTES + _ACK.size, count, "a beat ack")
+    rejected = tuple((row[0], row[1]) for row in rows)
+    return BeatAck(bool(matched), round_no, sent_ms, rejected, payload[end : end + len(_LOW)] == _LOW)
 
 
 class LeaderNews(NamedTuple):

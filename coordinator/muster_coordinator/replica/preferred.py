@@ -2,8 +2,8 @@
 
 The preferred leader of a group is `voters[group mod n]`. In a fresh cluster it campaigns as soon as every voter is
 heard formed, so that leaders come out even and every group has one term; likewise for the groups of a new topic. Later
-a leader that is not the preferred one hands over when the preferred replica has been linked, not draining and caught
-up for `takeback_ms`, at most `TAKEBACKS_AT_ONCE` at a time. Draining replicas get nothing.
+a leader that is not the preferred one hands over when the preferred replica has been linked, not draining, caught up
+and with room on its disk for `takeback_ms`, at most `TAKEBACKS_AT_ONCE` at a time. Draining replicas get nothing.
 """
 
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo
@@ -45,7 +45,7 @@ class Preferred:
     def all_formed(self) -> None:
         """The cluster was formed just now, if no group has had a term yet."""
         for group in self._host.groups.values():
-            if group.core.term == 0 and preferred_of(group) == self._host.broker:
+            if group.core.term == 0 and not self._host.disk_low and preferred_of(group) == self._host.broker:
                 group.campaign()
 
     def born(self, group: RaftGroup) -> None:
@@ -54,9 +54,9 @@ class Preferred:
         others give it time: a thousand partitions take it seconds to make, and leaders elected meanwhile would all have
         to be moved again."""
         preferred = preferred_of(group)
-        if preferred == self._host.broker:
+        if preferred == self._host.broker and not self._host.disk_low:
             self._bring_up(group, BORN_TRIES_MAX)
-        elif preferred in self._host.peers:
+        elif preferred in self._host.peers and preferred not in self._host.low_peers:
             group.stand_back(self._loop.monotonic_ms() + BORN_GRACE_MS)
 
     def _bring_up(self, group: RaftGroup, tries: int) -> None:
@@ -75,7 +75,7 @@ class Preferred:
             group = self._host.groups[number]
             if group.transferring:
                 moving += 1
-            elif preferred_of(group) != self._host.broker and self._fit(group):
+            elif preferred_of(group) != self._host.broker and self.fit(group, preferred_of(group)):
                 fit[number] = self._since.get(number, now_ms)
         self._since = fit
         for number, since_ms in fit.items():
@@ -84,9 +84,11 @@ class Preferred:
             if now_ms - since_ms >= self._settings.takeback_ms:
                 moving += self._host.groups[number].transfer(preferred_of(self._host.groups[number]))
 
-    def _fit(self, group: RaftGroup) -> bool:
-        target = preferred_of(group)
-        if not group.serves or target not in self._host.peers or self._draining(target):
+    def fit(self, group: RaftGroup, target: BrokerId) -> bool:
+        """May this other voter be given a group that is led here? It is there, has room, and is nearly level."""
+        if not group.serves or target not in self._host.peers or target in self._host.low_peers:
+            return False
+        if self._draining(target):
             return False
         progress = group.core.progresses.get(target)
         return (

@@ -11,7 +11,7 @@ An entry that the machine cannot apply stops this group and no other (`_stop`): 
 so it stops leading, serves nothing and waits for a checkpoint of a leader that could apply it. Votes and log are whole
 meanwhile, so it votes and stores, up to `limits.STOPPED_GROUP_BACKLOG_BYTES`: what it cannot apply stays in the WAL
 that all groups share. Where no replica can apply it, one of them may lead for as long as it takes to commit that the
-entry is passed over (`pass_over`); it serves nothing while it does.
+entry is passed over (`pass_over`); it serves nothing while it does. An entry that finds no space on the disk waits.
 """
 
 from collections import deque
@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from muster_coordinator import limits
-from muster_coordinator.errors import StorageFailed
+from muster_coordinator.errors import DiskFull, StorageFailed
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.raft.core import NO_CONTACT, VOTE_REQUESTS, RaftCore
 from muster_coordinator.raft.messages import NOBODY, Entry, EntryKind, Message, MsgType, ReadGrant, Ready, Refused, Role
@@ -71,8 +71,14 @@ class GroupHost(Protocol):
     def reads_ready(self, group: "RaftGroup") -> None:
         """Reads of the group may be answered now: call `answer_reads`, this turn or a later one."""
 
-    def admits(self, size_bytes: int, *, makes_room: bool) -> bool:
-        """Is there room for this much more uncommitted data on this replica, and on its disk?"""
+    disk_full: bool
+    """New data of leaders is not taken."""
+
+    def admits(self, group: "RaftGroup", size_bytes: int, *, makes_room: bool) -> bool:
+        """Is there room for this much more uncommitted data on this replica, and on the disks of a majority?"""
+
+    def apply_waits(self, group: "RaftGroup") -> None:
+        """What the group applies cannot be written for want of space: call `space_again` when that may be over."""
 
     def uncommitted(self, size_bytes: int) -> None:
         """That much more (or, negative, less) waits for its commit."""
@@ -134,6 +140,7 @@ class RaftGroup:
         "stopped_at",
         "trouble",
         "voters",
+        "waits_for_space",
     )
 
     def __init__(
@@ -159,6 +166,8 @@ class RaftGroup:
         """Why this replica holds no state of the group; "" when it does."""
         self.stopped_at: Entry | None = None
         """The entry that this replica could not apply, when that is the trouble."""
+        self.waits_for_space = False
+        """Nothing is applied: the segments cannot be written."""
         self.skips = Skips(core.log)
         self._skip_vote: Callable[[bool], None] | None = None
         """Who waits for the end of `pass_over`."""
@@ -212,7 +221,7 @@ class RaftGroup:
 
     def step(self, message: Message) -> None:
         """A peer's message."""
-        if self.trouble and message.entries and not self._has_room_for(message):
+        if message.entries and not self._takes(message):
             return  # lost, as any message may be: the leader asks again, or offers a checkpoint
         host = self._host
         contact = host.beats.contact(self) if message.type in VOTE_REQUESTS else NO_CONTACT
@@ -223,6 +232,12 @@ class RaftGroup:
                 host.beats.moved(self)
         else:
             host.touch(self)
+
+    def _takes(self, message: Message) -> bool:
+        """May these entries be stored? On a full disk only those that may make room."""
+        if self._host.disk_full and any(entry.kind == EntryKind.NORMAL for entry in message.entries):
+            return False
+        return not self.trouble or self._has_room_for(message)
 
     def _has_room_for(self, message: Message) -> bool:
         self._backlog_bytes += sum(len(entry.data) + limits.RAFT_ENTRY_OVERHEAD_BYTES for entry in message.entries)
@@ -237,6 +252,11 @@ class RaftGroup:
 
     def campaign(self) -> None:
         self.core.campaign(self._host.now_ms())
+        self._host.touch(self)
+
+    def hesitate(self, hesitates: bool) -> None:
+        """Whether others should campaign first, from now on."""
+        self.core.hesitate(self._host.now_ms(), hesitates)
         self._host.touch(self)
 
     def stand_back(self, until_ms: int) -> None:
@@ -273,7 +293,9 @@ class RaftGroup:
     def propose(self, kind: EntryKind, data: bytes, token: object) -> Refused | None:
         """Append one entry in the present term. None: exactly one of `Machine.proposal_applied`/`_lost` follows."""
         size = len(data) + limits.RAFT_ENTRY_OVERHEAD_BYTES
-        if not self.lane.admission.admits(size) or not self._host.admits(size, makes_room=kind == EntryKind.COMMAND):
+        if not self.lane.admission.admits(size) or not self._host.admits(
+            self, size, makes_room=kind == EntryKind.COMMAND
+        ):
             return Refused.BUSY
         index = self.core.propose(self._host.now_ms(), ((kind, data),), self.ready_term)
         if isinstance(index, Refused):
@@ -411,7 +433,13 @@ class RaftGroup:
     @property
     def has_entries(self) -> bool:
         """Committed entries wait for being applied, and for nothing else."""
-        return bool(self._queue) and not self.installing and not (self.skips and self._undecided())
+        if not self._queue or self.installing or self.waits_for_space:
+            return False
+        return not (self.skips and self._undecided())
+
+    def space_again(self) -> None:
+        """What could not be written is tried again."""
+        self.waits_for_space = False
 
     def _undecided(self) -> bool:
         return self.skips.undecided(self._queue[0].index, self.core.commit)
@@ -424,7 +452,7 @@ class RaftGroup:
     def apply_some(self, budget: int) -> int:
         """Apply until `budget` is used up; returns what was used. At least one entry when any waits; none while a
         checkpoint is installed, also when the turn before left some for this one."""
-        if self.installing:
+        if self.installing or self.waits_for_space:
             return 0
         used = 0
         machine = self.machine
@@ -441,6 +469,12 @@ class RaftGroup:
             self.applied_bytes += size
             try:
                 result = None if entry.kind == EntryKind.NOOP or self._passes(entry) else machine.apply(entry)
+            except DiskFull:
+                self._queue.appendleft(entry)
+                self.applied_bytes -= size
+                self.waits_for_space = True
+                self._host.apply_waits(self)
+                break
             except Exception as error:
                 if isinstance(error, StorageFailed | OSError | MemoryError):
                     raise

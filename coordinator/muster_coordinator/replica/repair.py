@@ -201,7 +201,7 @@ class Repairs:
             self._ask_next(repair, f"its segment has {check.length} bytes, and not {repair.summary.size}")
             return True
         repair.checksum = check.checksum
-        job = partial(repair_files.begin, self._disk, repair.staged, repair.summary.size)
+        job = partial(repair_files.begin, self._disk, repair.staged, repair.summary.size, self._hosting.disk_low_bytes)
         self._loop.submit("transfer", job, partial(self._begun, repair, check.transfer))
         return True
 

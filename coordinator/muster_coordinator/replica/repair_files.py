@@ -7,7 +7,6 @@ synced before. Nothing here holds up a promise; an error ends the attempt.
 import errno
 from collections.abc import Generator
 
-from muster_coordinator import limits
 from muster_coordinator.errors import Corruption
 from muster_coordinator.ports import Disk
 from muster_coordinator.replica.staging import NoRoom
@@ -28,10 +27,10 @@ def clear(disk: Disk) -> None:
         disk.unlink(f"{FOLDER}/{name}")
 
 
-def begin(disk: Disk, staged: str, size: int) -> None:
-    """Make room for a copy. Raises `NoRoom` when it would leave less than every replica needs."""
+def begin(disk: Disk, staged: str, size: int, spare_bytes: int) -> None:
+    """Make room for a copy. Raises `NoRoom` when it would leave less than `spare_bytes`."""
     free = disk.free_bytes()
-    if free < size + limits.DISK_FREE_BYTES_MIN:
+    if free < size + spare_bytes:
         raise NoRoom(errno.ENOSPC, f"a copy of {size} bytes, {free} are free", staged)
     disk.mkdir(FOLDER)
     remove(disk, staged)

@@ -33,6 +33,12 @@ class NodeSettings:
     shard: ShardConfig = field(default_factory=ShardConfig)
     topic_configs: tuple[tuple[str, str], ...] = ()
     """Server-wide values under the topic configs' names; a topic's own overrides win."""
+    data_dir: str = ""
+    """Where the disk lies, for people."""
+    disk_low_bytes: int = limits.DISK_LOW_BYTES
+    """With less free a replica takes no new data and hands its leaderships away ..."""
+    disk_good_bytes: int = limits.DISK_LOW_BYTES * 3 // 2
+    """... until so much is free."""
     offsets_segment_bytes: int = limits.SEGMENT_BYTES
     offsets_history_ms: int = limits.OFFSETS_HISTORY_MS
     offsets_history_bytes: int = limits.OFFSETS_HISTORY_BYTES
@@ -57,3 +63,4 @@ class NodeSettings:
         assert len(set(self.initial_voters)) == len(self.initial_voters)
         assert self.broker in self.initial_voters
         assert self.offsets_partitions > 0
+        assert self.disk_low_bytes <= self.disk_good_bytes

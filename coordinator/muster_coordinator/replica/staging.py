@@ -81,16 +81,16 @@ def sealed(here: Mapping[str, int], item: OfferedFile) -> bool:
 
 
 def adopt(
-    disk: Disk, number: int, folder: str, usable: Sequence[tuple[OfferedFile, int]], needed_bytes: int
+    disk: Disk, number: int, folder: str, usable: Sequence[tuple[OfferedFile, int]], needed_bytes: int, spare_bytes: int
 ) -> Generator[None, None, dict[str, int]]:
     """Steps: take what lies in the partition's own folder and is known to be equal, (file, bytes of it). A sealed file
     gets a second name; the newest one, which may still grow, and the beginning of another are copied. Returns the bytes
     staged so, by name.
 
-    Raises `NoRoom` when `needed_bytes`, copies included, would leave less than every replica needs.
+    Raises `NoRoom` when `needed_bytes`, copies included, would leave less than `spare_bytes`.
     """
     free = disk.free_bytes()
-    if free < needed_bytes + limits.DISK_FREE_BYTES_MIN:
+    if free < needed_bytes + spare_bytes:
         raise NoRoom(errno.ENOSPC, f"a transfer of {needed_bytes} bytes, {free} are free", staging_folder(number))
     found: dict[str, int] = {}
     here = sizes(disk, folder) if usable else {}

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from typing_extensions import override
 
-from muster_coordinator.errors import Code, Corruption
+from muster_coordinator.errors import Code, Corruption, DiskFull
 from muster_coordinator.groups.effects import CheckpointBody, CheckpointImage, Now
 from muster_coordinator.groups.shard import GroupShard
 from muster_coordinator.ids import GroupNo
@@ -122,7 +122,11 @@ class LogView:
             done(OffsetResult(Code.NONE, state.next_offset, -1, self.raft.core.term))
             return
         log = state.log
-        job = log.max_timestamp() if timestamp_ms == MAX_TIMESTAMP else log.offset_by_time(timestamp_ms)
+        try:
+            job = log.max_timestamp() if timestamp_ms == MAX_TIMESTAMP else log.offset_by_time(timestamp_ms)
+        except DiskFull:
+            done(OffsetResult(Code.KAFKA_STORAGE_ERROR))
+            return
         end = state.next_offset
 
         def found(result: TimedOffset | BaseException | None) -> None:

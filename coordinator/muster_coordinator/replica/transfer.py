@@ -242,7 +242,7 @@ class Transfers:
         usable = [(files[at], size) for at, size in equal.items()]
         whole = sum(file.size for file, size in usable if size == file.size and staging.sealed(here, file))
         needed_bytes = sum(file.size - have.get(file.name, 0) for file in files) - whole
-        steps = staging.adopt(self._disk, number, folder, usable, needed_bytes)
+        steps = staging.adopt(self._disk, number, folder, usable, needed_bytes, self._hosting.disk_low_bytes)
         self._loop.submit_paced("transfer", steps, partial(self._adopted, pull))
 
     def _adopted(self, pull: _Pull, result: dict[str, int] | BaseException) -> None:

@@ -15,7 +15,7 @@ import struct
 from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
-from muster_coordinator.errors import Corruption, StorageFailed, UnsupportedFormat
+from muster_coordinator.errors import Corruption, DiskFull, StorageFailed, UnsupportedFormat, no_space
 from muster_coordinator.groups.effects import CheckpointBody, CheckpointImage, CheckpointParts
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.limits import CHECKPOINT_STEP_BYTES, CHECKPOINT_WRITE_BYTES, CHECKPOINTS_KEPT
@@ -66,24 +66,39 @@ def write_checkpoint(
     disk: Disk, folder: str, meta: CheckpointMeta, image: CheckpointImage
 ) -> Generator[None, None, int]:
     """Steps for the checkpoint lane: encode and publish; then the WAL's CHECKPOINT record may be staged. Returns the
-    file's bytes. Raises StorageFailed.
+    file's bytes. Raises StorageFailed; DiskFull, with nothing left behind, when there is no space for the file: the one
+    before it stays in force.
 
     Before it: segments up to `meta.index` flushed, their mark durable in the WAL, and the CHECKPOINT record of the
     group's previous checkpoint durable too (only CHECKPOINTS_KEPT files stay).
     """
+    name = checkpoint_name(meta.index, meta.term)
+    temporary = f"{folder}/{name}{_TEMPORARY}"
     try:
-        disk.mkdir(folder)
-        name = checkpoint_name(meta.index, meta.term)
-        temporary = f"{folder}/{name}{_TEMPORARY}"
-        if disk.exists(temporary):
-            disk.unlink(temporary)
-        file = disk.open(temporary, create=True)
-        size = yield from _write(file, encode_checkpoint(meta, image.parts()))
-        file.close()
+        size = yield from _write_temporary(disk, folder, temporary, encode_checkpoint(meta, image.parts()))
         publish(disk, folder, temporary, name)
     except OSError as error:
         raise StorageFailed(f"checkpoint {folder}: {error}") from error
     return size
+
+
+def _write_temporary(disk: Disk, folder: str, path: str, pieces: Iterator[bytes]) -> Generator[None, None, int]:
+    """A failed write or sync of this file loses nothing: it has no other name, and the next attempt makes another."""
+    try:
+        disk.mkdir(folder)
+        if disk.exists(path):
+            disk.unlink(path)
+        file = disk.open(path, create=True)
+        try:
+            return (yield from _write(file, pieces))
+        finally:
+            file.close()
+    except OSError as error:
+        if not no_space(error):
+            raise
+        if disk.exists(path):
+            disk.unlink(path)
+        raise DiskFull(f"checkpoint {folder}: {error}") from error
 
 
 def _write(file: File, pieces: Iterator[bytes]) -> Generator[None, None, int]:

@@ -7,7 +7,7 @@ until the new mark is durable a start needs the segment that the old one names. 
 the log start, which the next start removes.
 """
 
-from muster_coordinator.errors import StorageFailed
+from muster_coordinator.errors import StorageFailed, no_space
 from muster_coordinator.ports import Disk, File
 from muster_coordinator.storage.contract import Mark
 from muster_coordinator.storage.segment_index import segment_name, sidecar_name
@@ -16,7 +16,7 @@ from muster_coordinator.storage.segment_index import segment_name, sidecar_name
 class FlushJob:
     """Callable, once, in the flush lane."""
 
-    __slots__ = ("_disk", "_files", "_folder", "_new_folder", "_new_names", "_remove", "_sidecars", "mark")
+    __slots__ = ("_disk", "_files", "_folder", "_new_folder", "_new_names", "_remove", "_sidecars", "mark", "without")
 
     def __init__(
         self,
@@ -39,14 +39,13 @@ class FlushJob:
         self._new_names = new_names
         self._new_folder = new_folder
         self._remove = remove
+        self.without: list[tuple[str, bytes]] = []
+        """Sidecars that the disk had no space for; valid once the job returned."""
 
     def __call__(self) -> None:
         try:
             for path, data in self._sidecars:
-                sidecar = self._disk.open(path, create=True)
-                sidecar.truncate(0)
-                sidecar.pwrite(0, (data,))
-                sidecar.close()
+                self._write_sidecar(path, data)
             for file in self._files:
                 file.sync()
             if self._new_names:
@@ -60,3 +59,17 @@ class FlushJob:
                 self._disk.sync_dir(self._folder)  # oldest first, so what a crash leaves has no gap
         except OSError as error:
             raise StorageFailed(f"log {self._folder}: {error}") from error
+
+    def _write_sidecar(self, path: str, data: bytes) -> None:
+        """What is written of one in part does not pass for a sidecar: a start then reads the segment."""
+        try:
+            sidecar = self._disk.open(path, create=True)
+            try:
+                sidecar.truncate(0)
+                sidecar.pwrite(0, (data,))
+            finally:
+                sidecar.close()
+        except OSError as error:
+            if not no_space(error):
+                raise
+            self.without.append((path, data))

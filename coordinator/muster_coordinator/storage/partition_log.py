@@ -12,9 +12,10 @@ retention, or hold anything that the loop must wait long for: what syncs or walk
 import struct
 from bisect import bisect_right
 from collections.abc import Callable
+from contextlib import suppress
 
-from muster_coordinator.errors import Corruption, SegmentDamaged, StorageFailed
-from muster_coordinator.limits import SEGMENT_BYTES, SEGMENT_MS, SEGMENTS_LOADED_MAX
+from muster_coordinator.errors import Corruption, DiskFull, SegmentDamaged, StorageFailed, no_space
+from muster_coordinator.limits import SEGMENT_BYTES, SEGMENT_MS, SEGMENTS_LOADED_MAX, SIDECARS_LEFT_OUT_MAX
 from muster_coordinator.ports import Disk
 from muster_coordinator.storage.contract import NO_MARK, Mark
 from muster_coordinator.storage.epochs import EpochTable
@@ -63,6 +64,8 @@ class PartitionLog:
         """The name of the folder itself may not be durable: no mark has rested on it yet."""
         self._unflushed_bytes = 0
         self._flushing = False
+        self._left_out: dict[str, bytes] = {}
+        """Sidecars that the disk had no space for."""
         for segment in segments[:-1]:
             segment.unload()
         self.advance_start(log_start_offset)
@@ -128,23 +131,28 @@ class PartitionLog:
         self._roll_bytes, self._roll_ms = segment_bytes, segment_ms
 
     def append(self, batch: bytes) -> None:
-        """One stamped batch; its base offset is `next_offset`, its epoch the term. Into memory or the page cache."""
+        """One stamped batch; its base offset is `next_offset`, its epoch the term. Into memory or the page cache.
+
+        DiskFull: what came before it could not be written, so it was not taken; nothing has changed."""
         base, length, epoch, _magic, _crc, _attributes, delta, _base_ms, max_ms = _BATCH.unpack_from(batch)
         assert base == self.next_offset, f"batch at {base}, expected {self.next_offset}"
         assert length + 12 == len(batch)
         next_offset = base + delta + 1
+        if self._segments[-1].crowded:
+            self.write_out()
+        if self._rolls(len(batch), next_offset, max_ms):
+            self._roll()
         self._epochs.note(epoch, base)
-        try:
-            if self._rolls(len(batch), next_offset, max_ms):
-                self._roll()
-            self._segments[-1].append(batch, next_offset, epoch, max_ms)
-        except OSError as error:
-            raise StorageFailed(f"log {self._folder}: {error}") from error
+        self._segments[-1].append(batch, next_offset, epoch, max_ms)
         self.next_offset = next_offset
         self._unflushed_bytes += len(batch)
+        if self._segments[-1].crowded:
+            with suppress(DiskFull):  # the next batch meets it
+                self.write_out()
 
     def write_out(self) -> None:
-        """Appended batches become visible to readers of the files; once a turn is enough."""
+        """Appended batches become visible to readers of the files; once a turn is enough. DiskFull: they stay in
+        memory."""
         try:
             self._segments[-1].write_out()
         except OSError as error:
@@ -178,7 +186,8 @@ class PartitionLog:
             return b""
         segment = self._segments[bisect_right(self._bases, offset) - 1]
         if segment is self._segments[-1]:
-            self.write_out()
+            with suppress(DiskFull):
+                self.write_out()
         try:
             data = segment.read(offset, max_bytes, whole_first_batch=whole_first_batch)
         except (OSError, Corruption) as error:
@@ -204,11 +213,13 @@ class PartitionLog:
         return self._epochs.pairs()
 
     def offset_by_time(self, timestamp_ms: int) -> Callable[[], TimedOffset | None]:
-        """Job: the first record in offset order, from the log start, with this timestamp or a later one."""
+        """Job: the first record in offset order, from the log start, with this timestamp or a later one. DiskFull, from
+        here: the files do not hold everything yet."""
         return offset_by_time_job(self._disk, self._sources(), self.log_start_offset, timestamp_ms)
 
     def max_timestamp(self) -> Callable[[], TimedOffset | None]:
-        """Job: the record with the largest timestamp, the first of equals; None for a log without timestamps."""
+        """Job: the record with the largest timestamp, the first of equals; None for a log without timestamps. DiskFull
+        as above."""
         return max_timestamp_job(self._disk, self._sources())
 
     def views(self) -> tuple[RetentionView, ...]:
@@ -250,7 +261,8 @@ class PartitionLog:
 
     def files(self) -> tuple[tuple[str, int], ...]:
         """(path, bytes) of every segment up to `next_offset`, for state transfer; sealed ones never change."""
-        self.write_out()
+        with suppress(DiskFull):  # what cannot be written yet lies behind every mark
+            self.write_out()
         return tuple((segment.path, segment.written) for segment in self._segments)
 
     def reaches_back_to(self, mark: Mark) -> bool:
@@ -272,7 +284,7 @@ class PartitionLog:
         """Job: sync all that is appended, up to Raft index `applied`; its `mark` is valid once it returned.
 
         Then call `flush_done` on the loop and stage the mark. One at a time. The job raises StorageFailed: the
-        process ends.
+        process ends. DiskFull, from here: there is nothing to flush for now.
         """
         assert not self._flushing
         self.write_out()
@@ -281,15 +293,19 @@ class PartitionLog:
         dirty, self._dirty = self._dirty, []
         garbage, self._condemned, self._garbage = self._condemned, self._garbage, []
         mark = Mark(applied, self.next_offset, active.base, active.written)
-        sidecars = tuple(
-            (f"{self._folder}/{sidecar_name(segment.base)}", segment.index.encode()) for segment in (*dirty, active)
-        )
+        sidecars = {
+            f"{self._folder}/{sidecar_name(segment.base)}": segment.index.encode() for segment in (*dirty, active)
+        }
+        left, self._left_out = self._left_out, {}
+        for path, data in left.items():
+            if path not in sidecars and int(path[-25:-5]) in self._bases:
+                sidecars[path] = data
         job = FlushJob(
             self._disk,
             self._folder,
             mark,
             files=tuple(segment.file() for segment in (*dirty, active)),
-            sidecars=sidecars,
+            sidecars=tuple(sidecars.items()),
             new_names=self._new_names,
             new_folder=self._new_folder,
             remove=tuple(segment.base for segment in garbage),
@@ -304,6 +320,11 @@ class PartitionLog:
         """The job of `flush_job` returned."""
         assert self._flushing
         self._flushing = False
+
+    def left_out(self, sidecars: list[tuple[str, bytes]]) -> None:
+        """The job did without these: the next flush tries them again, the newest `SIDECARS_LEFT_OUT_MAX` of them. A
+        start reads the segments of the others."""
+        self._left_out = dict(sidecars[-SIDECARS_LEFT_OUT_MAX:])
 
     # Within.
 
@@ -320,13 +341,20 @@ class PartitionLog:
         )
 
     def _roll(self) -> None:
+        """DiskFull: nothing has changed."""
+        self.write_out()
+        base = self.next_offset
+        segment = Segment(self._disk, self._folder, SegmentSummary(base, base, 0, NO_TIMESTAMP), SegmentIndex(base))
+        try:
+            segment.create()
+        except OSError as error:
+            if no_space(error):
+                raise DiskFull(f"log {self._folder}: {error}") from error
+            raise StorageFailed(f"log {self._folder}: {error}") from error
         last = self._segments[-1]
         last.seal()
         self._dirty.append(last)
         self._touch(last)
-        base = self.next_offset
-        segment = Segment(self._disk, self._folder, SegmentSummary(base, base, 0, NO_TIMESTAMP), SegmentIndex(base))
-        segment.create()
         self._new_names = True
         self._segments.append(segment)
         self._bases.append(base)

@@ -2,14 +2,16 @@
 
 Problem: tools read these files while the replica writes them. Mechanism: only whole batches are written, at the end,
 with no padding, and a sealed file never changes. Appended batches gather in memory until WRITE_BYTES or until
-somebody reads, then go to the page cache with one write. What makes them durable is the log's flush job, not this
-class.
+somebody reads, then go to the page cache with one write. Where the disk has no space for that they stay in memory, and
+readers see the log end before them; the next write goes to the same place, so what a refused one left does no harm.
+What makes batches durable is the log's flush job, not this class.
 """
 
 import struct
+from contextlib import suppress
 from typing import NamedTuple
 
-from muster_coordinator.errors import Corruption
+from muster_coordinator.errors import Corruption, DiskFull, no_space
 from muster_coordinator.limits import SEGMENT_INDEX_INTERVAL_BYTES, SEGMENT_WRITE_BYTES
 from muster_coordinator.ports import Disk, File
 from muster_coordinator.records.batch import HEADER_BYTES, LOG_OVERHEAD
@@ -34,7 +36,8 @@ class Segment:
     """One file. Open for appending while it is its log's last one; sealed after."""
 
     __slots__ = (
-        "_disk", "_file", "_folder", "_index", "_pending", "_pending_bytes", "_soundness", "summary", "written",
+        "_disk", "_file", "_folder", "_index", "_pending", "_pending_bytes", "_pending_from", "_soundness", "summary",
+        "written",
     )  # fmt: skip
 
     def __init__(self, disk: Disk, folder: str, summary: SegmentSummary, index: SegmentIndex | None) -> None:
@@ -44,6 +47,8 @@ class Segment:
         self._index = index
         self._pending: list[bytes] = []
         self._pending_bytes = 0
+        self._pending_from = summary.next_offset
+        """Offset of the first batch that is in memory only, while there is any."""
         self.summary = summary
         """Of a sealed segment; an active one's changes with every batch: see `index`."""
         self.written = summary.size
@@ -84,20 +89,31 @@ class Segment:
         """Make the file; the name is durable after the next sync of the folder."""
         self._file = self._disk.open(self.path, create=True)
 
+    @property
+    def crowded(self) -> bool:
+        """So much is in memory that it should be written before more comes."""
+        return self._pending_bytes >= SEGMENT_WRITE_BYTES
+
     def append(self, batch: bytes, next_offset: int, epoch: int, max_timestamp_ms: int) -> None:
-        """One batch at the end."""
-        self.index.note(len(batch), next_offset, epoch, max_timestamp_ms)
+        """One batch at the end, in memory."""
+        index = self.index
+        if not self._pending:
+            self._pending_from = index.next_offset
+        index.note(len(batch), next_offset, epoch, max_timestamp_ms)
         self._pending.append(batch)
         self._pending_bytes += len(batch)
-        if self._pending_bytes >= SEGMENT_WRITE_BYTES:
-            self.write_out()
 
     def write_out(self) -> None:
-        """Everything appended goes to the page cache."""
+        """Everything appended goes to the page cache. DiskFull: it stays in memory."""
         if not self._pending:
             return
         data = b"".join(self._pending)
-        count = self.file().pwrite(self.written, (data,))
+        try:
+            count = self.file().pwrite(self.written, (data,))
+        except OSError as error:
+            if no_space(error):
+                raise DiskFull(f"segment {self.path}: {error}") from error
+            raise
         assert count == len(data)
         self.written += count
         self._pending.clear()
@@ -113,22 +129,27 @@ class Segment:
         """Whole batches from the one that holds `offset`, at most `max_bytes`; maybe more for the first one.
 
         Corruption when they are not what was written. What was not checked in this life yet comes in smaller portions.
+        b"" for batches that the disk has no space for yet.
         """
-        self.write_out()
+        with suppress(DiskFull):
+            self.write_out()
+        if self._pending and offset >= self._pending_from:
+            return b""
         index = self.index
+        size = self.written
         file = self.file()
         known = index.before(offset)
-        head = file.pread(known.position, min(SEGMENT_INDEX_INTERVAL_BYTES + HEADER_BYTES, index.size - known.position))
+        head = file.pread(known.position, min(SEGMENT_INDEX_INTERVAL_BYTES + HEADER_BYTES, size - known.position))
         start, length, base = _find(file, head, known, offset, self.path)
-        if start + length > index.size:
-            raise Corruption(f"segment {self.path}: the batch at {start} ends after {index.size}")
+        if start + length > size:
+            raise Corruption(f"segment {self.path}: the batch at {start} ends after {size}")
         if length > max_bytes:
             if not whole_first_batch:
                 return b""
             max_bytes = length
         max_bytes = max(length, min(max_bytes, self._soundness.portion(start)))
-        stop = min(start + max_bytes, index.size)
-        if stop < index.size:
+        stop = min(start + max_bytes, size)
+        if stop < size:
             # End with a whole batch: walk only from the last known batch position before the bound.
             begin = max(index.last_up_to(stop), start)
             stop = _last_end(file, begin, stop)

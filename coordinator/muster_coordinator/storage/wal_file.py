@@ -12,13 +12,12 @@ import errno
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from muster_coordinator.errors import StorageFailed
+from muster_coordinator.errors import StorageFailed, no_space
 from muster_coordinator.limits import MIB
 from muster_coordinator.ports import Disk, File
 
 SPARE_NAME = "spare.tmp"
 _SLICE = bytes(MIB)
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Spare:
@@ -39,7 +38,7 @@ class Spare:
         try:
             self._zero(budget_bytes)
         except OSError as error:
-            if error.errno not in _NO_SPACE:
+            if not no_space(error):
                 raise
             self.discard()
 
