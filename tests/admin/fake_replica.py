@@ -9,6 +9,7 @@ from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartbeat
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo
 from muster_coordinator.ports import Loop
+from muster_coordinator.replica.disk_space import DiskStatus
 from muster_coordinator.replica.status import DamagedFile, GroupStatus, ScrubStatus, TransferStatus
 from muster_coordinator.replica.stopped_entry import StoppedEntry
 from muster_coordinator.replica.surface import Leadership
@@ -60,6 +61,7 @@ class FakeReplica:
         self.damaged: dict[GroupNo, tuple[DamagedFile, ...]] = {}
         self.match: dict[GroupNo, Mapping[BrokerId, int]] = {}
         self.down: set[BrokerId] = set()
+        self.low: set[BrokerId] = set()
         self.reasons: tuple[str, ...] = ()
         self.answers: dict[type, GroupAnswer] = {}
         self.commands: list[Command] = []
@@ -149,6 +151,12 @@ class FakeReplica:
 
     def wals(self) -> list[WalStatus]:
         return [WalStatus("wal-topics", used_bytes=60, room_bytes=4, carried_bytes=7, slowed=9, waiting=3)]
+
+    def disk_status(self) -> DiskStatus:
+        return DiskStatus(900, 1_000, 1_500, low=True, full=False, refused=(("checkpoint", 2), ("sidecar", 5)))
+
+    def low_disks(self) -> frozenset[BrokerId]:
+        return frozenset(self.low)
 
     def scrub_status(self) -> ScrubStatus:
         return ScrubStatus(checked_bytes=70, passes=2, damaged=1, repaired=3, repair_failures=4)

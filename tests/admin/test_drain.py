@@ -96,6 +96,19 @@ def test_a_dead_or_draining_voter_is_not_chosen() -> None:
     assert set(replica.leaders.values()) == {BrokerId(2)}
 
 
+def test_a_voter_with_room_on_its_disk_comes_first_and_one_without_only_if_there_is_no_other() -> None:
+    world, replica, drain, _ = made()
+    replica.low = {BrokerId(1)}
+    drain.start()
+    world.run_for(1_000)
+    assert set(replica.leaders.values()) == {BrokerId(2)}
+    world, replica, drain, _ = made()
+    replica.low, replica.down = {BrokerId(1)}, {BrokerId(2)}
+    drain.start()
+    world.run_for(1_000)
+    assert set(replica.leaders.values()) == {BrokerId(1)}
+
+
 def test_while_nobody_can_take_a_group_it_waits_and_tries_again() -> None:
     world, replica, drain, told = made()
     replica.down = {BrokerId(1), BrokerId(2)}

@@ -193,6 +193,11 @@ def test_the_page_holds_every_promised_metric() -> None:
     assert values["muster_wal_used_bytes", (("lane", "wal-topics"),)] == 60
     assert values["muster_wal_room_bytes", (("lane", "wal-topics"),)] == 4
     assert values["muster_wal_carried_bytes_total", (("lane", "wal-topics"),)] == 7
+    assert values["muster_disk_free_bytes", ()] == 900
+    assert values["muster_disk_low_bytes", ()] == 1_000
+    assert (values["muster_disk_low", ()], values["muster_disk_full", ()]) == (1, 0)
+    assert values["muster_no_space_total", (("file", "sidecar"),)] == 5
+    assert values["muster_no_space_total", (("file", "checkpoint"),)] == 2
     assert values["muster_scrub_bytes_total", ()] == 70
     assert values["muster_scrub_passes_total", ()] == 2
     assert values["muster_damaged_segments", ()] == 1

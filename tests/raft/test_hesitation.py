@@ -32,14 +32,6 @@ def test_no_haste_after_a_lost_link_either() -> None:
     assert core.deadline_ms <= NOW + TIMING.election_max_ms
 
 
-def test_before_the_first_deadline_there_is_none_to_move() -> None:
-    core = make_core((1,))
-    core.hesitate(NOW, True)
-    assert core.deadline_ms == 0
-    core.advance(NOW)
-    assert core.deadline_ms >= NOW + 2 * TIMING.election_max_ms
-
-
 def test_its_vote_is_as_quick_as_ever() -> None:
     core = make_core((1,))
     core.advance(NOW)

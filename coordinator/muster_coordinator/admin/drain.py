@@ -151,7 +151,8 @@ class Drain:
                 return
 
     def _takers(self, group: GroupStatus) -> list[BrokerId]:
-        """Voters that may lead instead, best-matched first; those that are down now may come back."""
+        """Voters that may lead instead, those with room on their disks and best-matched first; those that are down now
+        may come back."""
         image = self._replica.image()
         brokers = image.brokers if image is not None else {}
         takers = [
@@ -159,7 +160,8 @@ class Drain:
             for voter in group.voters
             if voter != self._replica.broker and not (voter in brokers and brokers[voter].draining)
         ]
-        takers.sort(key=lambda voter: (-group.match.get(voter, 0), voter))
+        low = self._replica.low_disks()
+        takers.sort(key=lambda voter: (voter in low, -group.match.get(voter, 0), voter))
         return takers
 
     def _finish(self) -> None:

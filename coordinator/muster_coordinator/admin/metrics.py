@@ -71,6 +71,7 @@ class ReplicaCollector(Collector):
         yield from self._replica_metrics()
         yield from self._partition_metrics()
         yield from self._wal_metrics()
+        yield from self._disk_metrics()
         yield from self._scrub_metrics()
         yield from self._group_metrics()
         yield from self._process_metrics()
@@ -139,6 +140,20 @@ class ReplicaCollector(Collector):
         yield CounterMetricFamily("muster_transfers_installed", "State transfers put in place here.", value=installed)
         yield CounterMetricFamily("muster_transfer_received_bytes", "Bytes that they fetched.", value=received)
         yield CounterMetricFamily("muster_transfer_reused_bytes", "Of them, bytes that lay here.", value=reused)
+
+    def _disk_metrics(self) -> Iterator[Metric]:
+        disk = self._replica.disk_status()
+        if disk.free_bytes >= 0:
+            yield _gauge("muster_disk_free_bytes", "Free where the data lies.", disk.free_bytes)
+        yield _gauge("muster_disk_low_bytes", "With less free the disk is low.", disk.low_bytes)
+        yield _gauge("muster_disk_low", "1: no new data is taken, leaderships are handed away.", int(disk.low))
+        yield _gauge("muster_disk_full", "1: no new data of other leaders is taken either.", int(disk.full))
+        refused = CounterMetricFamily(
+            "muster_no_space", "Files without space that wait for it: sidecar, checkpoint, segment.", labels=["file"]
+        )
+        for what, count in disk.refused:
+            refused.add_metric([what], count)
+        yield refused
 
     def _scrub_metrics(self) -> Iterator[Metric]:
         scrub = self._replica.scrub_status()

@@ -13,6 +13,7 @@ from muster_coordinator.errors import MusterError
 from muster_coordinator.groups.assignors.consumer_protocol import decode_assignment
 from muster_coordinator.groups.requests import DescribedMember, DescribeGroupAnswer, OffsetFetchAnswer
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo
+from muster_coordinator.replica.disk_space import DiskStatus
 from muster_coordinator.replica.status import GroupStatus
 
 Json = dict[str, Any]
@@ -35,11 +36,23 @@ def status_document(replica: AdminReplica, drain: Drain, *, version: str, uptime
         "draining": broker.draining if broker is not None else False,
         "drain": {"phase": str(drain.phase), "left": drain.left()},
         "leaderships": drain.left(),
+        "disk": disk_document(replica.disk_status()),
         "controller": {"leader": controller.leader, "term": controller.term},
         "voters": list(image.voters) if image is not None else [],
         "brokers": [broker_document(replica, image.brokers[key]) for key in sorted(image.brokers)] if image else [],
         "offsets_partitions": image.routing.offsets_partitions if image is not None else None,
         "feature_level": image.feature_level if image is not None else None,
+    }
+
+
+def disk_document(disk: DiskStatus) -> Json:
+    """How much room there is; `free_bytes` is null while it is not known."""
+    return {
+        "free_bytes": disk.free_bytes if disk.free_bytes >= 0 else None,
+        "low_bytes": disk.low_bytes,
+        "good_bytes": disk.good_bytes,
+        "low": disk.low,
+        "full": disk.full,
     }
 
 

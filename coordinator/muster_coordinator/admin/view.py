@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.replica.disk_space import DiskStatus
 from muster_coordinator.replica.status import GroupStatus, ScrubStatus, TransferStatus
 from muster_coordinator.replica.stopped_entry import StoppedEntry
 from muster_coordinator.replica.surface import Surface
@@ -31,6 +32,14 @@ class AdminReplica(Surface, Protocol):
 
     def wals(self) -> Sequence[WalStatus]:
         """How full each WAL is; empty until there are any."""
+        ...
+
+    def disk_status(self) -> DiskStatus:
+        """How much room there is where the data lies, and what that means."""
+        ...
+
+    def low_disks(self) -> frozenset[BrokerId]:
+        """Replicas that say that their disks are low, this one included."""
         ...
 
     def scrub_status(self) -> ScrubStatus:

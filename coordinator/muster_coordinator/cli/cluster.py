@@ -170,8 +170,15 @@ def _replica_row(broker: Json, view: Json | None) -> Json:
         "state": "draining" if view["draining"] else state,
         "leaderships": view["leaderships"],
         "version": view["version"],
-        "remarks": [*view["not_ready"], *_damage(view["partitions"])],
+        "remarks": [*view["not_ready"], *_disk(view.get("disk")), *_damage(view["partitions"])],
     }
+
+
+def _disk(disk: Json | None) -> list[str]:
+    """Whether a replica is short of disk; those of the release before do not say."""
+    if disk is None or not disk["low"]:
+        return []
+    return [f"the disk is {'full' if disk['full'] else 'low'}: {disk['free_bytes']} bytes are free"]
 
 
 def _damage(partitions: Sequence[Json]) -> list[str]:
