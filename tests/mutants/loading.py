@@ -1,4 +1,4 @@
-"""Imports the product with a mutant's replacements in its source. Only in a process of its own."""
+"""Imports the product with a mutant's replacements in its source: `install` in a process of its own, or `reloading`."""
 
 import importlib.abc
 import importlib.machinery
@@ -41,8 +41,13 @@ class _Finder(importlib.abc.MetaPathFinder):
         return importlib.util.spec_from_file_location(fullname, found.origin, loader=loader)
 
 
+def finder(mutant: Mutant) -> importlib.abc.MetaPathFinder:
+    """For `sys.meta_path`."""
+    return _Finder(mutant)
+
+
 def install(mutant: Mutant) -> None:
     """Before the first import of the product."""
     early = [name for name in sys.modules if name.startswith(PRODUCT)]
     assert not early, f"imported too early: {early[:3]}"
-    sys.meta_path.insert(0, _Finder(mutant))
+    sys.meta_path.insert(0, finder(mutant))

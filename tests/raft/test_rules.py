@@ -362,6 +362,15 @@ def test_rule_16_contact_of_the_host_counts_for_check_quorum() -> None:
     assert leader.role is Role.FOLLOWER
 
 
+def test_rule_16_an_answered_beat_is_proof_of_life_at_its_sending_and_takes_nothing_back() -> None:
+    leader = make_leader(own_heartbeats=False)  # both have acknowledged the no-op now
+    leader.beat_ok(NOW - 700, 2, 3)
+    assert leader.progress()[2].contact_ms == NOW
+    leader.beat_ok(NOW + 400, 2, 4)
+    assert leader.quorum_heard(NOW + 400)
+    assert not leader.quorum_heard(NOW + 401)
+
+
 def test_rule_16_a_leader_with_a_stuck_disk_can_give_up() -> None:
     leader = make_leader()
     leader.read(NOW, 5)

@@ -36,13 +36,15 @@ class Core:
         self.wants_beats = False
         self.quorum_peers = 1
         self.oks: list[int] = []
+        self.ok_ms = 0
         self.rejections: list[int] = []
 
     def beat_commit(self, peer: int) -> int:
         return self.commit
 
-    def beat_ok(self, now_ms: int, peer: int, round_no: int) -> None:
+    def beat_ok(self, sent_ms: int, peer: int, round_no: int) -> None:
         self.oks.append(round_no)
+        self.ok_ms = sent_ms
 
     def beat_rejected(self, now_ms: int, peer: int, term: int) -> None:
         self.rejections.append(term)

@@ -1,29 +1,11 @@
 """Only a leader that serves answers a heartbeat at once (decision 5; docs/adr/0012)."""
 
 from muster_coordinator.errors import Code
-from muster_coordinator.groups.requests import Heartbeat, JoinGroupAnswer, SyncGroup
 from muster_coordinator.ids import BrokerId, GroupNo
 
 from tests.replica.cluster import SimCluster, commit_request
-from tests.replica.test_leadership import join_request, others_of
+from tests.replica.test_leadership import others_of, stable_member
 from tests.sim.loop import World
-
-
-def stable_member(cluster: SimCluster, leader: int) -> Heartbeat:
-    """The one member of group "g" in partition 0."""
-    answer = cluster.ask(leader, 0, join_request())
-    assert isinstance(answer, JoinGroupAnswer)
-    sync = SyncGroup(
-        group="g",
-        generation=answer.generation,
-        member=answer.member,
-        instance=None,
-        protocol_type="consumer",
-        protocol="range",
-        assignments=((answer.member, b"plan"),),
-    )
-    assert cluster.ask(leader, 0, sync).error == Code.NONE
-    return Heartbeat("g", answer.generation, answer.member, None)
 
 
 def test_the_leader_answers_and_counts_and_nobody_else_does() -> None:

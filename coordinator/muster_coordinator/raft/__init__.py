@@ -21,7 +21,7 @@ The surface (`core.RaftCore`), all calls synchronous, none raising for anything 
                                            of that peer *for this group and term* that the host has beyond `step`
     beat(now_ms, leader, term, commit) -> bool   a coalesced beat names this group (follower's side)
     beat_commit(peer) -> index             what a beat to `peer` may name as committed
-    beat_ok(now_ms, peer, round_no)        a beat of that round was accepted by `peer` for this group and its current
+    beat_ok(sent_ms, peer, round_no)       a beat of that round was accepted by `peer` for this group and its current
                                            term: counts for check-quorum, confirms reads, un-pauses a probing peer
     beat_rejected(now_ms, peer, term)      `peer` did not accept a beat because it is in `term`
     wants_beats                            leading, and single `beat_ok` calls are of use now

@@ -134,9 +134,10 @@ class RaftCore(RaftState):
         """While leading: the `commit` that a beat to `peer` may carry (rule 10)."""
         return min(self.progresses[peer].match, self.commit)
 
-    def beat_ok(self, now_ms: int, peer: int, round_no: int) -> None:
-        """`peer` accepted, for this group and its current term, a beat of host round `round_no`."""
-        replication.heard(self, now_ms, peer, round_no)
+    def beat_ok(self, sent_ms: int, peer: int, round_no: int) -> None:
+        """`peer` accepted, for this group and its current term, a beat of host round `round_no` that left at `sent_ms`:
+        by then it had not deserted, and no later moment is proven by it, however late the answer comes."""
+        replication.heard(self, sent_ms, peer, round_no)
 
     def beat_rejected(self, now_ms: int, peer: int, term: int) -> None:
         """`peer` is in `term`: if that is later than ours, somebody else leads or will."""

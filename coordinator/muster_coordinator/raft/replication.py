@@ -131,8 +131,8 @@ def on_heartbeat_reply(state: RaftState, now_ms: int, message: Message) -> None:
     heard(state, now_ms, message.sender, min(message.context, state.round))
 
 
-def heard(state: RaftState, now_ms: int, peer: int, round_no: int) -> None:
-    """`peer` accepted our leadership in round `round_no` of heartbeats.
+def heard(state: RaftState, at_ms: int, peer: int, round_no: int) -> None:
+    """`peer` accepted our leadership in round `round_no` of heartbeats, at `at_ms` or later.
 
     That is proof of life, confirms reads, and is a reason to look again where it stands: something may be lost
     (rule 25).
@@ -142,10 +142,10 @@ def heard(state: RaftState, now_ms: int, peer: int, round_no: int) -> None:
     progress = state.progresses.get(peer)
     if progress is None:
         return
-    progress.contact_ms = now_ms
+    progress.contact_ms = max(progress.contact_ms, at_ms)
     progress.paused = False
     if progress.state is SNAPSHOT:
-        if now_ms - progress.offered_ms >= state.timing.election_min_ms:
+        if at_ms - progress.offered_ms >= state.timing.election_min_ms:
             _offer_checkpoint(state, peer, progress)
     elif progress.match < state.log.last_index or progress.state is PROBE:
         progress.look = True

@@ -357,7 +357,7 @@ class Beats:
             outgoing.confirmed_ms = max(outgoing.confirmed_ms, ack.sent_ms)
             if ack.round in self._full_rounds:
                 self._was_quick(peer)
-            self._confirm(peer, outgoing, ack.round, now_ms)
+            self._confirm(peer, outgoing, ack.round, ack.sent_ms)
         elif ack.round > outgoing.mended_round:
             outgoing.mended_round = self.round
             outgoing.anew = True
@@ -380,14 +380,14 @@ class Beats:
         group.core.beat_rejected(now_ms, peer, term)
         self._acked(group)
 
-    def _confirm(self, peer: BrokerId, outgoing: _Outgoing, round_no: int, now_ms: int) -> None:
+    def _confirm(self, peer: BrokerId, outgoing: _Outgoing, round_no: int, sent_ms: int) -> None:
         """Tell the groups that wait for single acks; the others ask `contact` when their deadline comes."""
         done = []
         for number, group in self._watched.items():
             core = group.core
             covered = outgoing.cover.get(number)
             if covered is not None and covered[0] == core.term and covered[1] <= round_no:
-                core.beat_ok(now_ms, peer, round_no)
+                core.beat_ok(sent_ms, peer, round_no)
                 self._acked(group)
             if not core.wants_beats:
                 done.append(number)
