@@ -298,15 +298,15 @@ def test_rule_14_a_voter_whose_leader_link_is_lost_has_no_leader() -> None:
     assert (core.term, core.vote) == (2, 3)
 
 
-@pytest.mark.parametrize("kind", [MsgType.APPEND, MsgType.HEARTBEAT, MsgType.SNAPSHOT])
-def test_rule_14_a_stale_leader_is_told_the_higher_term(kind: MsgType) -> None:
-    core = make_core((1,), term=5)
-    core.step(NOW, Message(kind, 2, 1, 1, index=1, log_term=1))
-    (reply,) = core.ready().messages
-    assert (reply.type, reply.term) == (MsgType.APPEND_REPLY, 5)
-    leader = make_leader((1,))
-    leader.step(NOW, reply._replace(sender=2, to=1))
-    assert (leader.role, leader.term) == (Role.FOLLOWER, 5)
+def test_rule_14_a_stale_leader_is_told_the_higher_term() -> None:
+    for kind in (MsgType.APPEND, MsgType.HEARTBEAT, MsgType.SNAPSHOT):
+        core = make_core((1,), term=5)
+        core.step(NOW, Message(kind, 2, 1, 1, index=1, log_term=1))
+        (reply,) = core.ready().messages
+        assert (reply.type, reply.term) == (MsgType.APPEND_REPLY, 5), kind
+        leader = make_leader((1,))
+        leader.step(NOW, reply._replace(sender=2, to=1))
+        assert (leader.role, leader.term) == (Role.FOLLOWER, 5), kind
 
 
 def test_rule_14_a_beat_below_the_own_term_is_refused_and_frees_this_node() -> None:
@@ -726,6 +726,47 @@ def test_rule_28_timeouts_differ_between_nodes_and_lie_in_their_range() -> None:
     assert all(TIMING.election_min_ms <= d <= TIMING.election_max_ms for d in deadlines)
 
 
+class Draws:
+    """Says what it was asked for, and answers with the next number of that range."""
+
+    def __init__(self) -> None:
+        self.ranges: list[tuple[int, int]] = []
+
+    def random(self) -> float:
+        return 0.5
+
+    def randrange(self, start: int, stop: int) -> int:
+        self.ranges.append((start, stop))
+        return start + len(self.ranges)
+
+    def randbytes(self, n: int) -> bytes:
+        return bytes(n)
+
+
+def test_rule_28_every_change_of_role_draws_a_fresh_timeout() -> None:
+    core = make_core((1,))
+    core.rand = Draws()
+    timeouts = []
+    core.campaign(NOW)
+    timeouts.append(core.election_timeout_ms)
+    core.step(NOW, Message(MsgType.PRE_VOTE_REPLY, 2, 1, 2))
+    timeouts.append(core.election_timeout_ms)
+    append(core, (1, 1), (), sender=3, term=2)
+    timeouts.append(core.election_timeout_ms)
+    assert core.role is Role.FOLLOWER
+    assert timeouts == [TIMING.election_min_ms + n for n in (1, 2, 3)]
+    assert core.deadline_ms == NOW + timeouts[-1]
+
+
+def test_rule_28_followers_of_a_lost_leader_campaign_one_after_another() -> None:
+    core = make_core((1,))
+    append(core, (1, 1), ())
+    core.rand = draws = Draws()
+    core.peer_lost(NOW, 2)
+    assert draws.ranges == [(0, TIMING.link_stagger_ms + 1)]
+    assert core.deadline_ms == NOW + 1
+
+
 def test_rule_28_fresh_contact_of_the_host_only_moves_the_deadline() -> None:
     core = make_core((1,), own_heartbeats=False)
     assert core.beat(NOW, 2, 1, 0)
@@ -775,6 +816,14 @@ def test_rule_33_appends_are_bounded_by_bytes_and_one_oversize_travels_alone() -
     leader.propose(NOW, ((0, bytes(10)), (0, bytes(20)), (0, bytes(300)), (0, bytes(1))))
     sent = [len(m.entries) for m in leader.ready().messages if m.to == 2]
     assert sent == [2, 1, 1]
+
+
+def test_rule_33_the_window_is_bounded_by_count() -> None:
+    leader = make_leader(flow=FLOW._replace(inflight_appends_max=2, append_bytes_max=1))
+    leader.propose(NOW, WORD * 5)
+    assert [m.index for m in leader.ready().messages if m.to == 2] == [1, 2]
+    acknowledge(leader, 2, 2)
+    assert [m.index for m in leader.ready().messages if m.to == 2] == [3]
 
 
 def test_rule_33_the_window_is_bounded_by_bytes() -> None:
