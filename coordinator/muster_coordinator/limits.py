@@ -254,6 +254,9 @@ WAL_FILES_MIN = 4
 """The bound is at least so many files."""
 WAL_OPENING_SHARE = 8
 """What a file begins with, the state of every group, is at most this part of it: with many groups files are larger."""
+WAL_STATES_PER_BATCH = 128
+"""Groups whose state one batch repeats, some 6 us each, until a file has the states of all. Twice as many are asked by
+one batch whether they need the oldest file, or let go of what lies in it."""
 WAL_TRAILING_FILES = 1
 """Full WAL files kept although checkpoints cover them: a slow follower needs no transfer; recovery reads them."""
 WAL_CARRY_BYTES_MAX = MIB

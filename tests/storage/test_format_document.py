@@ -15,11 +15,12 @@ from tests.storage.wal_kit import CLUSTER, FOLDER, NODE, commit, entries, open_w
 def read_wal_file(data):
     """Header fields and the sound batches: (number, [(type, kind, group, index, term, payload)])."""
     magic, version, flags, sequence, node, cluster, first, chain, crc = struct.unpack(">4sHHQ16s16sQII", data[:64])
-    assert (magic, version, flags, crc) == (b"MWAL", 1, 0, crc32c(data[:60]))
+    assert (magic, version, crc) == (b"MWAL", 1, crc32c(data[:60]))
+    assert flags in (0, 1)
     assert (node, cluster) == (NODE, CLUSTER)
     seed = crc32c(struct.pack(">Q", sequence), crc32c(cluster, crc32c(node)))
     batches, records, at, start, before = [], [], 64, 64, chain
-    while data[at + 8]:
+    while at + 32 <= len(data) and data[at + 8]:
         length, crc, kind_of_record, kind, zero, group, index, term = struct.unpack(">IIBBHIQQ", data[at : at + 32])
         assert crc == crc32c(data[at + 8 : at + 32 + length], seed)
         assert zero == 0
@@ -37,7 +38,7 @@ def read_wal_file(data):
         else:
             records.append((kind_of_record, kind, group, index, term, payload))
         at = end
-    return sequence, first, chain, batches
+    return sequence, first, chain, batches, flags
 
 
 def test_wal_files():
@@ -53,8 +54,8 @@ def test_wal_files():
     assert len(names) > 2
     number, chain, seen = 1, 0, []
     for at, name in enumerate(names):
-        sequence, first, after, batches = read_wal_file(disk.content(f"{FOLDER}/{name}"))
-        assert (name, first) == (f"{sequence:016x}.wal", number)
+        sequence, first, after, batches, flags = read_wal_file(disk.content(f"{FOLDER}/{name}"))
+        assert (name, first, flags) == (f"{sequence:016x}.wal", number, 0)
         sealed = batches[-1][1] and batches[-1][1][0][0] == 6
         assert bool(sealed) == (name != names[-1])
         if sealed:
@@ -75,6 +76,26 @@ def test_wal_files():
         (e.index, e.term, e.data) for e in entries(8, 60, term=2, size=150)
     ]
     assert seen[-1][:3] == (7, 0, 5)
+
+
+def test_wal_files_whose_states_are_spread_over_batches():
+    disk = SimDisk()
+    wal = open_wal(disk, states_per_batch=2)
+    groups = range(3, 15)
+    for group in groups:
+        commit(wal, writes(group, hard=(2, 1, group)))
+    for low in range(1, 200, 4):
+        commit(wal, writes(3, entries(low, low + 4, term=2, size=100)))
+    spread = 0
+    for name in wal_files(disk)[1:-1]:
+        _, _, _, batches, flags = read_wal_file(disk.content(f"{FOLDER}/{name}"))
+        states = [[record for record in records if record[0] == 2] for _, records in batches]
+        if flags:
+            spread += 1
+            assert len(states[0]) < len(groups)
+            assert [record[1] for records in states for record in records].count(1) == 1
+        assert {record[2] for records in states for record in records} >= set(groups)
+    assert spread > 2
 
 
 def test_sidecars():

@@ -275,7 +275,12 @@ def test_a_crash_at_any_effect_loses_no_synced_batch(seed, crashes):
     for _ in range(crashes):
         disk.power_off_after(rand.randrange(rand.choice((20, 200))))
         try:
-            wal = open_wal(disk, cache_bytes_max=rand.choice((0, 1 << 20)), files_max=rand.choice((4, 64)))
+            wal = open_wal(
+                disk,
+                cache_bytes_max=rand.choice((0, 1 << 20)),
+                files_max=rand.choice((4, 64)),
+                states_per_batch=rand.choice((1, 2, 128)),
+            )
             assert durable.holds(wal) or (pending is not None and pending.holds(wal))
             if not durable.holds(wal):
                 durable = pending
@@ -305,7 +310,7 @@ def test_a_long_life_with_restarts_stays_bounded_and_complete(seed):
     disk = SimDisk()
     model = Model()
     for _ in range(4):
-        wal = open_wal(disk, cache_bytes_max=2_000, files_max=12)
+        wal = open_wal(disk, cache_bytes_max=2_000, files_max=12, states_per_batch=rand.choice((1, 2, 128)))
         assert model.holds(wal)
         for _ in range(40):
             for _ in range(rand.randrange(1, 4)):

@@ -1,6 +1,7 @@
 """Small WALs on a simulated disk, and the writes that fill them."""
 
 from muster_coordinator.ids import GroupNo
+from muster_coordinator.limits import WAL_STATES_PER_BATCH
 from muster_coordinator.raft.messages import Entry, EntryKind, HardState
 from muster_coordinator.storage.contract import GroupWrites, Mark
 from muster_coordinator.storage.wal import Wal
@@ -11,7 +12,15 @@ FOLDER = "wal/offsets"
 FILE_BYTES = 4096
 
 
-def open_wal(disk, *, node=NODE, file_bytes=FILE_BYTES, files_max=16, cache_bytes_max=1 << 20):
+def open_wal(
+    disk,
+    *,
+    node=NODE,
+    file_bytes=FILE_BYTES,
+    files_max=16,
+    cache_bytes_max=1 << 20,
+    states_per_batch=WAL_STATES_PER_BATCH,
+):
     return Wal.open(
         disk,
         FOLDER,
@@ -20,6 +29,7 @@ def open_wal(disk, *, node=NODE, file_bytes=FILE_BYTES, files_max=16, cache_byte
         file_bytes=file_bytes,
         bytes_max=file_bytes * files_max,
         cache_bytes_max=cache_bytes_max,
+        states_per_batch=states_per_batch,
     )
 
 

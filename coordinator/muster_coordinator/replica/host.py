@@ -115,11 +115,12 @@ class Host:
     def _unreadable(self, group: GroupNo, error: Corruption) -> None:
         self.unreadable(group, error)
 
-    def _shortened(self, lane: WalLane) -> None:
-        """A WAL file is gone, which happens once in tens of megabytes: cores forget what it held. O(groups)."""
-        for group in self.groups.values():
-            if group.lane is lane:
-                group.compact(lane.wal.first_index(group.number) - 1)
+    def _shortened(self, lane: WalLane, numbers: Sequence[GroupNo]) -> None:
+        """A WAL file is to go: cores forget what it held."""
+        for number in numbers:
+            group = self.groups.get(number)
+            if group is not None:
+                group.compact(lane.wal.first_index(number) - 1)
 
     def add(self, group: RaftGroup) -> None:
         """Take a group into the turns, and arm its timers."""

@@ -8,7 +8,7 @@ may be gone (raft.md rule 30).
 Who may write into it, and when, is `wal_admission`'s business.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from muster_coordinator import limits
@@ -59,8 +59,8 @@ class WalGroup(Protocol):
 
 
 class WalLane:
-    """See the module. `release` sends promises; `turn_wanted` asks for a turn of the host; `shortened(lane)` is told
-    when the WAL let go of old entries: cores must not ask for them any more."""
+    """See the module. `release` sends promises; `turn_wanted` asks for a turn of the host; `shortened(lane,
+    groups)` is told of which groups the WAL let go of old entries: cores must not ask for them any more."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class WalLane:
         *,
         release: Callable[[WalGroup, tuple[Message, ...]], None],
         turn_wanted: Callable[[], None],
-        shortened: Callable[["WalLane"], None],
+        shortened: Callable[["WalLane", Sequence[GroupNo]], None],
         unreadable: Callable[[GroupNo, Corruption], None],
         fatal: Callable[[BaseException], None],
     ) -> None:
@@ -82,7 +82,6 @@ class WalLane:
         self._shortened = shortened
         self._unreadable = unreadable
         self._fatal = fatal
-        self._deleted_seen = wal.deleted_files
         self._staging = Batch()
         self._dirty = False
         self._held: dict[GroupNo, tuple[int, int]] = {}
@@ -147,11 +146,11 @@ class WalLane:
         job = self.wal.take_job(carry=carry)
         for group, error in self.wal.take_damage():
             self._unreadable(group, error)
+        shortened = self.wal.take_shortened()
+        if shortened:
+            self._shortened(self, shortened)
         if job is None:
             return
-        if self.wal.deleted_files != self._deleted_seen:
-            self._deleted_seen = self.wal.deleted_files
-            self._shortened(self)
         self._in_flight, self._staging = self._staging, Batch()
         self._dirty = False
         self._began_ms = now_ms

@@ -83,7 +83,11 @@ class WalStore(Protocol):
 
     @property
     def deleted_files(self) -> int:
-        """Files let go of since the start; `first_index` of groups may have moved when it did."""
+        """Files let go of since the start."""
+        ...
+
+    def take_shortened(self) -> list[GroupNo]:
+        """Groups whose `first_index` has moved, because the oldest file is to go; each is told once a move."""
         ...
 
     def checkpoint_lost(self, group: GroupNo, index: int, term: int) -> None:

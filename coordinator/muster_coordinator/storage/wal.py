@@ -3,9 +3,10 @@
 Problem: fifty and more Raft groups each need their entries on disk before they answer; one sync each would be fifty
 times too slow. Mechanism: `stage` collects; `take_job` turns all that is staged into one batch, one write, one sync;
 while that job runs the next batch accumulates (group commit without a timer). Nothing is overwritten: an entry
-supersedes what lies at and above its index. Files are deleted oldest first when checkpoints cover their entries, and
-what is left of small tails there is carried forward (`wal_carry`); each file begins with the hard state, mark and
-checkpoint of every group, so that the older ones are not needed for them.
+supersedes what lies at and above its index. Files are deleted oldest first when checkpoints cover their entries
+(`wal_leaving`), and what is left of small tails there is carried forward (`wal_carry`); the hard state, mark and
+checkpoint of every group are repeated from each file's beginning on, so that the older ones are not needed for them
+(`wal_opening`). Nothing that one turn does grows with the number of groups.
 What it does not do: it is no store for readers of topics (segments are), and it never retries a failed sync.
 """
 
@@ -22,11 +23,12 @@ from muster_coordinator.limits import (
     WAL_FILES_MIN,
     WAL_OPENING_SHARE,
     WAL_READ_AHEAD_BYTES,
+    WAL_STATES_PER_BATCH,
     WAL_TRAILING_FILES,
 )
 from muster_coordinator.ports import Disk
 from muster_coordinator.raft.messages import Entry
-from muster_coordinator.storage.contract import NO_MARK, GroupWrites, RecoveredGroup
+from muster_coordinator.storage.contract import GroupWrites, RecoveredGroup
 from muster_coordinator.storage.wal_carry import Carrier, Tail
 from muster_coordinator.storage.wal_file import Rotation, Spare, WriteJob, create_first
 from muster_coordinator.storage.wal_format import (
@@ -45,14 +47,18 @@ from muster_coordinator.storage.wal_format import (
     record_is_sound,
 )
 from muster_coordinator.storage.wal_index import (
-    NO_CHECKPOINT,
     NO_HARD_STATE,
     UNPLACED,
     EntryCache,
     GroupLog,
     place_of,
 )
+from muster_coordinator.storage.wal_leaving import Leaving
+from muster_coordinator.storage.wal_opening import Opening, state_bytes
 from muster_coordinator.storage.wal_recovery import LiveFile, recover, sequences
+
+_LOOKS_PER_STATE = 2
+"""Asking a group whether it needs a file costs less than writing its state."""
 
 _Staged = GroupWrites | GroupNo
 """Writes, or the number of a dropped group."""
@@ -68,6 +74,7 @@ class Wal:
         identity: tuple[bytes, bytes],
         sizes: tuple[int, int, int],
         spare: Spare,
+        states_per_batch: int,
     ) -> None:
         self._disk = disk
         self._folder = folder
@@ -76,6 +83,8 @@ class Wal:
         self._spare = spare
         self._cache = EntryCache(cache_bytes_max)
         self._carrier = Carrier(self._file_bytes, self._bytes_max)
+        self._opening = Opening(states_per_batch)
+        self._leaving = Leaving(_LOOKS_PER_STATE * states_per_batch)
         self._logs: dict[GroupNo, GroupLog] = {}
         self._recovered: dict[GroupNo, RecoveredGroup] = {}
         self._files: list[LiveFile] = []
@@ -91,8 +100,6 @@ class Wal:
         self._job_ranges: list[tuple[GroupLog, int, int]] = []
         self._job_file: FileHeader | None = None
         self._job_moves: list[tuple[GroupLog, int, array[int], array[int]]] = []
-        self._deletable_seen = True
-        """False after a checkpoint or a new file: old files may have become deletable."""
         self._pinned: tuple[GroupNo, ...] = ()
         self._pinned_at = (-1, -1, -1, -1)
         self._checkpoints = 0
@@ -111,12 +118,15 @@ class Wal:
         file_bytes: int = WAL_FILE_BYTES,
         bytes_max: int = WAL_BYTES_MAX,
         cache_bytes_max: int = LOG_CACHE_BYTES_MAX,
+        states_per_batch: int = WAL_STATES_PER_BATCH,
     ) -> "Wal":
         """Recover what is in `folder`, or begin. Corruption: refuse to start. StorageFailed: the disk did. Blocking."""
         assert len(node_uuid) == len(cluster_uuid) == 16
         assert file_bytes * WAL_FILES_MIN <= bytes_max
         spare = Spare(disk, folder, file_bytes)
-        wal = cls(disk, folder, (node_uuid, cluster_uuid), (file_bytes, bytes_max, cache_bytes_max), spare)
+        wal = cls(
+            disk, folder, (node_uuid, cluster_uuid), (file_bytes, bytes_max, cache_bytes_max), spare, states_per_batch
+        )
         try:
             disk.mkdir(folder)
             spare.discard()
@@ -175,7 +185,6 @@ class Wal:
         self._cache.forget_group(log)
         self._carrier.forget(group)
         self._staged.append(group)
-        self._deletable_seen = False
         return True
 
     def take_job(self, *, carry: bool = True) -> Callable[[], None] | None:
@@ -189,8 +198,8 @@ class Wal:
         carried = self._tails() if carry else []
         delete: list[str] = []
         if not self._staged and not carried:
-            delete = self._take_deletable()
-            if not delete:
+            delete, going_on = self._take_deletable()
+            if not delete and not going_on:
                 return None
         staged, self._staged, self._staged_bytes = self._staged, [], 0
         active = self._files[-1]
@@ -198,16 +207,18 @@ class Wal:
         header = None
         seal = Rotation("", b"", 0)
         size = self._estimate(staged) + sum(tail.size for tail, _ in carried)
-        if self._position + size > self._file_bytes and self._position > FILE_HEADER_BYTES:
-            header = FileHeader(active.sequence + 1, self._node_uuid, self._cluster_uuid, self._batch + 1, self._chain)
+        states_bytes = self._opening.batch_bytes_max()
+        if self._position + size + states_bytes > self._file_bytes and self._position > FILE_HEADER_BYTES:
+            header = self._next_header(active, spread=not self._opening.begin(self._logs))
             seal = self._seal(active, header)
             writer = BatchWriter(header.seed, FILE_HEADER_BYTES)
-            self._write_opening(writer)
-            self._fit(writer.position)
         sequence = active.sequence if header is None else header.sequence
+        all_states_bytes = self._opening.write(writer, self._logs, batch_bytes=size, file_bytes=self._file_bytes)
+        if all_states_bytes:
+            self._fit(all_states_bytes)
         self._write_carried(writer, carried, sequence)
         self._job_ranges = self._write_staged(writer, staged, sequence)
-        delete = delete or self._take_deletable()
+        delete = delete or self._take_deletable()[0]
         self._batch += 1
         data, self._chain = writer.finish(self._batch, self._chain)
         self._job_file = header
@@ -237,13 +248,11 @@ class Wal:
             assert job.opened is not None
             self._files.append(LiveFile(self._job_file.sequence, job.opened, 0, self._job_file.seed))
             self._job_file = None
-            self._deletable_seen = False
         for log, low, high in self._job_ranges:
             self._cache.durable(log, low, high)
         self._job_ranges = []
         for log, first, old, new in self._job_moves:
             log.move(first, old, new)
-            self._deletable_seen = False
         self._job_moves = []
 
     # Reading.
@@ -286,7 +295,7 @@ class Wal:
 
     @property
     def deleted_files(self) -> int:
-        """Files let go of since the start; `first_index` of groups may have moved when it did."""
+        """Files let go of since the start."""
         return self._deleted_files
 
     def used_bytes(self) -> int:
@@ -354,6 +363,11 @@ class Wal:
             return len(self._files)
         return (log.place_at(log.live_from) >> 32) - self._files[0].sequence
 
+    def take_shortened(self) -> list[GroupNo]:
+        """Groups whose `first_index` has moved, because the oldest file is to go; each is told once a move."""
+        taken, self._leaving.shortened = self._leaving.shortened, []
+        return taken
+
     def take_damage(self) -> list[tuple[GroupNo, Corruption]]:
         """Tails that could not be carried because an entry does not read back; each is told once. They stay where they
         are, until a checkpoint frees them."""
@@ -383,7 +397,6 @@ class Wal:
         """A log that holds (index, term) keeps its entries; another one is superseded and begins anew."""
         assert index >= log.written.checkpoint[0], "a checkpoint older than the published one"
         self._checkpoints += 1
-        self._deletable_seen = False
         self._carrier.forget(log.group)
         if index >= log.first and log.term_at(index) != term:
             self._cache.forget_group(log)
@@ -393,23 +406,11 @@ class Wal:
         """At least the bytes of the batch, SEAL of the file included."""
         size = 4 * RECORD_HEADER_BYTES + 64
         for writes in staged:
-            size += RECORD_HEADER_BYTES
+            size += 5 * RECORD_HEADER_BYTES
             if isinstance(writes, GroupWrites):
-                size += 4 * RECORD_HEADER_BYTES
                 for entry in writes.entries:
                     size += len(entry.data) + RECORD_HEADER_BYTES + 8
         return size
-
-    def _write_opening(self, writer: BatchWriter) -> None:
-        """The state of every group as of the batch before: a new file stands alone."""
-        for group, log in self._logs.items():
-            written = log.written
-            if written.hard_state != NO_HARD_STATE:
-                writer.add_hard_state(group, written.hard_state)
-            if written.checkpoint != NO_CHECKPOINT:
-                writer.add(CHECKPOINT, group, *written.checkpoint)
-            if written.mark != NO_MARK:
-                writer.add_mark(group, written.mark)
 
     def _fit(self, opening_bytes: int) -> None:
         """What every file begins with shall be a small part of it. Else, with many groups in small files, each
@@ -469,6 +470,7 @@ class Wal:
         ranges = []
         for writes in staged:
             if not isinstance(writes, GroupWrites):
+                writer.add_hard_state(writes, NO_HARD_STATE)  # else it may be the group's first record in these files
                 writer.add(DROP, writes, 0, 0)
                 continue
             group, hard_state, entries, mark, checkpoint = writes
@@ -495,33 +497,33 @@ class Wal:
                 ranges.append((log, entries[0].index, entries[-1].index + 1))
         return ranges
 
+    def _next_header(self, active: LiveFile, *, spread: bool) -> FileHeader:
+        return FileHeader(
+            active.sequence + 1, self._node_uuid, self._cluster_uuid, self._batch + 1, self._chain, spread
+        )
+
     def _seal(self, active: LiveFile, header: FileHeader) -> Rotation:
         writer = BatchWriter(active.seed, self._position)
         writer.add(SEAL, NO_GROUP, header.sequence, 0)
         data, _chain = writer.finish(self._batch + 1, self._chain)
         return Rotation(f"{self._folder}/{file_name(header.sequence)}", data, self._position)
 
-    def _take_deletable(self) -> list[str]:
-        """The oldest file when no group needs it; one a job, so that a batch never waits for many unlinks.
+    def _take_deletable(self) -> tuple[list[str], bool]:
+        """The oldest file when no group needs it, one a job, so that a batch never waits for many unlinks; and whether
+        it is worth asking on without any change.
 
         The job unlinks after its sync, so the checkpoints of its own batch count.
         """
-        if self._deletable_seen or len(self._files) <= 1 + WAL_TRAILING_FILES:
-            return []
         oldest = self._files[0]
-        for log in self._logs.values():
-            through = log.first - 1 + log.entries_through_file(oldest.sequence)
-            if through >= log.first and through > log.written.checkpoint[0]:
-                self._deletable_seen = True
-                return []
-        if self._is_held(oldest.sequence):
-            return []
-        for log in self._logs.values():
-            log.drop_through_file(oldest.sequence)
+        if len(self._files) <= 1 + WAL_TRAILING_FILES:
+            return [], False
+        gone, going_on = self._leaving.step(self._logs, oldest.sequence, held=self._is_held(oldest.sequence))
+        if not gone:
+            return [], going_on
         del self._files[0], self._bases[oldest.sequence]
         oldest.file.close()
         self._deleted_files += 1
-        return [f"{self._folder}/{file_name(oldest.sequence)}"]
+        return [f"{self._folder}/{file_name(oldest.sequence)}"], False
 
     def _is_held(self, sequence: int) -> bool:
         """Does a follower need what lies in the oldest file, and is there room for it?"""
@@ -577,10 +579,9 @@ class Wal:
             self._bases[live.sequence] = base
             base += live.end
         self._position = found.files[-1].end
-        opening = BatchWriter(0, 0)
-        self._write_opening(opening)
-        self._fit(opening.position)
-        self._deletable_seen = False
+        if not found.whole:
+            self._opening.resume(self._logs)
+        self._fit(sum(state_bytes(log.written) for log in found.groups.values()))
         for group, log in found.groups.items():
             written = log.written
             self._recovered[group] = RecoveredGroup(

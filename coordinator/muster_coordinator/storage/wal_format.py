@@ -39,6 +39,14 @@ _VOTE = struct.Struct(">i")
 _MARK = struct.Struct(">qqq")
 _END = struct.Struct(">IQI")
 END_BYTES = RECORD_HEADER_BYTES + 16
+HARD_STATE_BYTES = RECORD_HEADER_BYTES + 8
+CHECKPOINT_BYTES = RECORD_HEADER_BYTES
+MARK_BYTES = RECORD_HEADER_BYTES + 24
+"""Of a whole record, padding included; likewise the two above."""
+COMPLETES = 1
+"""Kind of a HARD_STATE behind which the file has the states of all groups (`wal_opening`)."""
+_SPREAD = 1
+"""Flag of a file."""
 _PADS = [bytes(-n % ALIGN) for n in range(ALIGN)]
 _END_SIGN = struct.pack(">BBHI", BATCH_END, 0, 0, NO_GROUP)
 _CRC_BYTES = FILE_HEADER_BYTES - 4
@@ -54,6 +62,8 @@ class FileHeader(NamedTuple):
     """Number of the first batch in the file."""
     chain: int
     """Chain value before that batch: ties the file to the one before it."""
+    spread: bool = False
+    """The first batch does not hold the states of all groups: a record further on says from where on they are there."""
 
     @property
     def seed(self) -> int:
@@ -78,8 +88,10 @@ def file_name(sequence: int) -> str:
 
 
 def encode_file_header(header: FileHeader) -> bytes:
-    sequence, node, cluster, first_batch, chain = header
-    data = FILE_HEADER.pack(MAGIC, VERSION, 0, sequence, node, cluster, first_batch, chain, 0)[:_CRC_BYTES]
+    sequence, node, cluster, first_batch, chain, spread = header
+    data = FILE_HEADER.pack(MAGIC, VERSION, _SPREAD * spread, sequence, node, cluster, first_batch, chain, 0)[
+        :_CRC_BYTES
+    ]
     return data + crc32c(data).to_bytes(4, "big")
 
 
@@ -90,12 +102,12 @@ def decode_file_header(data: bytes, name: str) -> FileHeader:
     """
     if len(data) < FILE_HEADER_BYTES:
         raise Corruption(f"WAL file {name}: no whole header")
-    magic, version, _flags, sequence, node, cluster, first_batch, chain, crc = FILE_HEADER.unpack_from(data)
+    magic, version, flags, sequence, node, cluster, first_batch, chain, crc = FILE_HEADER.unpack_from(data)
     if magic != MAGIC or crc32c(data[:_CRC_BYTES]) != crc:
         raise Corruption(f"WAL file {name}: the header is damaged")
     if version != VERSION:
         raise UnsupportedFormat(f"WAL file {name}: version {version}, this release knows {VERSION}")
-    return FileHeader(sequence, node, cluster, first_batch, chain)
+    return FileHeader(sequence, node, cluster, first_batch, chain, bool(flags & _SPREAD))
 
 
 class BatchWriter:
@@ -121,8 +133,9 @@ class BatchWriter:
         self._records += 1
         return position
 
-    def add_hard_state(self, group: int, state: HardState) -> None:
-        self.add(HARD_STATE, group, state.commit, state.term, _VOTE.pack(state.vote))
+    def add_hard_state(self, group: int, state: HardState, *, completes: bool = False) -> None:
+        """`completes`: now the file has the states of all groups."""
+        self.add(HARD_STATE, group, state.commit, state.term, _VOTE.pack(state.vote), COMPLETES * completes)
 
     def add_mark(self, group: int, mark: Mark) -> None:
         self.add(MARK, group, mark.applied, 0, _MARK.pack(mark.next_offset, mark.segment, mark.position))

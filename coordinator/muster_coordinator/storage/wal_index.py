@@ -102,13 +102,14 @@ class GroupLog:
         self.first = index + 1
         self.compacted_term = term
 
-    def drop_through_file(self, sequence: int) -> None:
-        """Forget the entries that lie in files up to `sequence`."""
+    def drop_through_file(self, sequence: int) -> bool:
+        """Forget the entries that lie in files up to `sequence`; False if there are none."""
         dropped = self.entries_through_file(sequence)
         if dropped:
             self.compacted_term = self.terms[dropped - 1]
             self.first += dropped
             del self.terms[:dropped], self.places[:dropped], self.lengths[:dropped]
+        return dropped > 0
 
     def entries_through_file(self, sequence: int) -> int:
         """How many of the oldest entries lie in files up to `sequence`; no entry may be UNPLACED."""

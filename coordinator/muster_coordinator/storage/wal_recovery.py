@@ -20,6 +20,7 @@ from muster_coordinator.storage.wal_format import (
     ALIGN,
     BATCH_END,
     CHECKPOINT,
+    COMPLETES,
     DROP,
     END_BYTES,
     ENTRY,
@@ -64,6 +65,8 @@ class Recovered(NamedTuple):
     batch: int
     """Number of the last good batch."""
     chain: int
+    whole: bool
+    """The last file has the states of all groups, or is the first."""
 
 
 class _Scan:
@@ -76,6 +79,9 @@ class _Scan:
         self.last_start = 0
         """Where the last good batch of the present file begins."""
         self.sealed = False
+        self.whole = False
+        """The present file has the states of all groups; `any_whole`: one up to now."""
+        self.any_whole = False
 
 
 def sequences(disk: Disk, folder: str) -> list[int]:
@@ -101,6 +107,7 @@ def recover(disk: Disk, folder: str, *, node_uuid: bytes, cluster_uuid: bytes) -
         if scan.chain is not None and (scan.chain, scan.batch + 1) != (header.chain, header.first_batch):
             raise Corruption(f"WAL file {name} does not continue the one before it: that one lost batches")
         scan.chain, scan.batch = header.chain, header.first_batch - 1
+        scan.whole = not header.spread
         end = _replay(scan, data, header)
         if scan.batch < header.first_batch:
             raise Corruption(
@@ -110,10 +117,13 @@ def recover(disk: Disk, folder: str, *, node_uuid: bytes, cluster_uuid: bytes) -
             _cut_tail(file, data, end, header, scan)
             _make_durable(disk, folder, file, data[scan.last_start : end], scan.last_start)
         files.append(LiveFile(sequence, file, end, header.seed))
+        scan.any_whole |= scan.whole
     assert scan.chain is not None
+    if not scan.any_whole:
+        raise Corruption(f"WAL {folder}: files before {numbers[0]:016x} are missing, and with them states of groups")
     for log in scan.groups.values():
         _settle(log)
-    return Recovered(files, scan.groups, scan.batch, scan.chain)
+    return Recovered(files, scan.groups, scan.batch, scan.chain, scan.whole)
 
 
 def _whole(file: File) -> bytes:
@@ -147,7 +157,7 @@ def _replay(scan: _Scan, data: bytes, header: FileHeader) -> int:
         if parsed and parsed[0][0] == SEAL:
             scan.sealed = True  # outside the chain: the next file continues from before it
             return position
-        _apply(scan.groups, parsed, data, header.sequence)
+        _apply(scan, parsed, data, header.sequence)
         scan.batch, scan.chain, scan.last_start = end.number, end.chain, position
         position = stop + END_BYTES
 
@@ -168,7 +178,8 @@ def _batch_at(data: bytes, position: int) -> tuple[Parsed, int]:
     return parsed, -1
 
 
-def _apply(groups: dict[GroupNo, GroupLog], parsed: Parsed, data: bytes, sequence: int) -> None:
+def _apply(scan: _Scan, parsed: Parsed, data: bytes, sequence: int) -> None:
+    groups = scan.groups
     for kind_of_record, kind, number, index, term, position, length in parsed:
         group = GroupNo(number)
         log = groups.get(group)
@@ -183,6 +194,8 @@ def _apply(groups: dict[GroupNo, GroupLog], parsed: Parsed, data: bytes, sequenc
         payload = data[start : start + length]
         if kind_of_record == HARD_STATE:
             log.written.hard_state = decode_hard_state(index, term, payload)
+            if kind == COMPLETES:
+                scan.whole = True
         elif kind_of_record == MARK:
             log.written.mark = decode_mark(index, payload)
         elif kind_of_record == CHECKPOINT:

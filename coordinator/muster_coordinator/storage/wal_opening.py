@@ -1,0 +1,106 @@
+"""The state of every group, repeated in every file of the WAL so that the files before it are not needed for it.
+
+Problem: a file goes as a whole, and with it the only record of a vote, a checkpoint or a mark of a group that has been
+silent since. Ten thousand groups' states take a turn of the loop 60 ms to encode. Mechanism: a *pass* writes the state
+of every group, as of the batch before, at the head of a batch: all of them in a file's first batch if they are few,
+else a share a batch from there on, more with larger batches, so that half of the file is enough. A file whose first
+batch does not hold all states says so in its header, and the last record of the pass says that it is complete. A file
+that ends before that (of few large batches, or a start began the pass anew near its end) is followed by one that begins
+with all states. So the two newest files always have them, and a start can tell a whole WAL from one that lost its
+oldest files.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+
+from muster_coordinator.ids import GroupNo
+from muster_coordinator.storage.contract import NO_MARK
+from muster_coordinator.storage.wal_format import (
+    CHECKPOINT,
+    CHECKPOINT_BYTES,
+    HARD_STATE_BYTES,
+    MARK_BYTES,
+    BatchWriter,
+)
+from muster_coordinator.storage.wal_index import NO_CHECKPOINT, NO_HARD_STATE, GroupLog, GroupState
+
+_STATE_BYTES_MAX = HARD_STATE_BYTES + CHECKPOINT_BYTES + MARK_BYTES
+_SPEED = 2
+"""A pass is complete after one part in so many of its file."""
+
+
+class Opening:
+    """The passes of one WAL. `groups_max`: states that a small batch takes along."""
+
+    def __init__(self, groups_max: int) -> None:
+        self._groups_max = groups_max
+        self._queue: deque[GroupLog] = deque()
+        """Still to be written in the pass under way."""
+        self._groups = 0
+        self._bytes = 0
+        """Of that pass, up to now."""
+        self._at_once = False
+        self.whole = True
+        """The newest file has the state of every group, or did not need it."""
+
+    def begin(self, logs: Mapping[GroupNo, GroupLog]) -> bool:
+        """A file begins, and with it a pass. Will the next batch, its first, hold all states?"""
+        self._at_once = not self.whole or len(logs) <= self._groups_max
+        self._start(logs)
+        return self._at_once
+
+    def resume(self, logs: Mapping[GroupNo, GroupLog]) -> None:
+        """A start found a newest file whose pass is not complete."""
+        self._at_once = False
+        self._start(logs)
+
+    def _start(self, logs: Mapping[GroupNo, GroupLog]) -> None:
+        self.whole, self._bytes = False, 0
+        self._queue = deque(logs.values())
+        self._groups = len(self._queue)
+
+    def batch_bytes_max(self) -> int:
+        """What a small batch takes along, at most."""
+        return min(len(self._queue), self._groups_max) * _STATE_BYTES_MAX
+
+    def write(self, writer: BatchWriter, logs: Mapping[GroupNo, GroupLog], *, batch_bytes: int, file_bytes: int) -> int:
+        """Take states along, before the `batch_bytes` that are to come. The bytes of all states when that completes a
+        pass, else 0."""
+        if self.whole:
+            return 0
+        start = writer.position
+        due = self._groups * batch_bytes * _SPEED // file_bytes + 1
+        count = self._groups if self._at_once else max(self._groups_max, due)
+        for _ in range(min(len(self._queue), count)):
+            log = self._queue.popleft()
+            if logs.get(log.group) is log:
+                write_state(writer, log.group, log.written)
+        self._bytes += writer.position - start
+        if self._queue:
+            return 0
+        if not self._at_once:
+            last = next(iter(logs.values()), None)
+            if last is None:
+                return 0  # there is no group whose record could say so
+            writer.add_hard_state(last.group, last.written.hard_state, completes=True)
+        self.whole = True
+        return self._bytes
+
+
+def write_state(writer: BatchWriter, group: GroupNo, written: GroupState) -> None:
+    """What has been written of a group, once more."""
+    if written.hard_state != NO_HARD_STATE:
+        writer.add_hard_state(group, written.hard_state)
+    if written.checkpoint != NO_CHECKPOINT:
+        writer.add(CHECKPOINT, group, *written.checkpoint)
+    if written.mark != NO_MARK:
+        writer.add_mark(group, written.mark)
+
+
+def state_bytes(written: GroupState) -> int:
+    """Of `write_state`."""
+    return (
+        HARD_STATE_BYTES * (written.hard_state != NO_HARD_STATE)
+        + CHECKPOINT_BYTES * (written.checkpoint != NO_CHECKPOINT)
+        + MARK_BYTES * (written.mark != NO_MARK)
+    )
