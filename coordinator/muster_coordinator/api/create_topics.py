@@ -9,6 +9,7 @@ names every broker for each partition, else refused (39).
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from muster_coordinator import limits
@@ -45,6 +46,19 @@ class Created(NamedTuple):
 _TOO_LATE = Created(Code.REQUEST_TIMED_OUT, "the topic is made, but not all of its partitions have a leader yet")
 
 
+class _Asked(NamedTuple):
+    """One request, as each of its topics needs it."""
+
+    context: RequestContext
+    request: Value
+    times: Counter[str]
+    """How often each topic is named."""
+    wanted: int
+    """Partitions of all its topics."""
+    until_ms: int
+    doubt: Doubt
+
+
 class CreateTopics:
     """Handler of CreateTopics v2-7."""
 
@@ -72,22 +86,22 @@ class CreateTopics:
 
         gather: Gather[Created] = Gather(len(topics), decided)
         doubt = Doubt(self._services.surface, Code.NOT_CONTROLLER, PRESENT)
-
-        def create(topic: Value, done: Callable[[Created], None]) -> None:
-            try:
-                if times[topic.name] > 1:
-                    raise ApiError(Code.INVALID_REQUEST, "the topic is named twice")
-                command = self._judge(context, topic, self._services.surface.image(), wanted)
-            except ApiError as error:
-                # A topic of that name may be deleted, and this replica late.
-                if not doubt.defers(error.code, lambda: create(topic, done)):
-                    error = doubt.error(error)
-                    done(Created(error.code, error.message))
-                return
-            self._create(command, request, until_ms, done)
-
+        asked = _Asked(context, request, times, wanted, until_ms, doubt)
         for index, topic in enumerate(topics):
-            create(topic, gather.part(index))
+            self._one(asked, topic, gather.part(index))
+
+    def _one(self, asked: "_Asked", topic: Value, done: Callable[[Created], None]) -> None:
+        try:
+            if asked.times[topic.name] > 1:
+                raise ApiError(Code.INVALID_REQUEST, "the topic is named twice")
+            command = self._judge(asked.context, topic, self._services.surface.image(), asked.wanted)
+        except ApiError as error:
+            # A topic of that name may be deleted, and this replica late.
+            if not asked.doubt.defers(error.code, partial(self._one, asked, topic, done)):
+                error = asked.doubt.error(error)
+                done(Created(error.code, error.message))
+            return
+        self._create(command, asked.request, asked.until_ms, done)
 
     def _judge(self, context: RequestContext, topic: Value, image: ClusterImage | None, wanted: int) -> CreateTopic:
         """The command for one topic, or ApiError with the first thing that is wrong."""

@@ -3,6 +3,7 @@ when they have leaders, or with 7 when the request's time is over, as new topics
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from muster_coordinator import limits
@@ -40,6 +41,15 @@ class Doomed(NamedTuple):
     topic_id: bytes
 
 
+class _Asked(NamedTuple):
+    """One request, as each of its topics needs it."""
+
+    context: RequestContext
+    version: int
+    request: Value
+    doubt: Doubt
+
+
 class TopicsAdmin:
     """Handlers of what changes existing topics."""
 
@@ -61,22 +71,23 @@ class TopicsAdmin:
         def answered(outcomes: list[Outcome]) -> None:
             reply({"responses": [_deleted(outcome) for outcome in outcomes]})
 
-        def doom(one: Doomed, done: Callable[[Outcome], None]) -> None:
-            try:
-                if times[one] > 1:
-                    raise ApiError(Code.INVALID_REQUEST, "the topic is named twice")
-                topic = self._judge_doomed(context, version, one, self._services.surface.image())
-            except ApiError as error:
-                if not doubt.defers(error.code, lambda: doom(one, done)):
-                    error = doubt.error(error)
-                    done(Outcome(error.code, error.message, one.name, one.topic_id))
-                return
-            outcome = Outcome(Code.NONE, None, topic.name, topic.topic_id)
-            self._submit(DeleteTopic(topic_id=topic.topic_id), request.timeout_ms, outcome, done)
-
         gather: Gather[Outcome] = Gather(len(once), answered)
+        asked = _Asked(context, version, request, doubt)
         for index, one in enumerate(once):
-            doom(one, gather.part(index))
+            self._doom(asked, times[one], one, gather.part(index))
+
+    def _doom(self, asked: "_Asked", times: int, one: Doomed, done: Callable[[Outcome], None]) -> None:
+        try:
+            if times > 1:
+                raise ApiError(Code.INVALID_REQUEST, "the topic is named twice")
+            topic = self._judge_doomed(asked.context, asked.version, one, self._services.surface.image())
+        except ApiError as error:
+            if not asked.doubt.defers(error.code, partial(self._doom, asked, times, one, done)):
+                error = asked.doubt.error(error)
+                done(Outcome(error.code, error.message, one.name, one.topic_id))
+            return
+        outcome = Outcome(Code.NONE, None, topic.name, topic.topic_id)
+        self._submit(DeleteTopic(topic_id=topic.topic_id), asked.request.timeout_ms, outcome, done)
 
     def _judge_doomed(self, context: RequestContext, version: int, one: Doomed, image: ClusterImage | None) -> Topic:
         if (one.name is None) == (one.topic_id == EMPTY_ID):
@@ -103,7 +114,7 @@ class TopicsAdmin:
 
     # -- CreatePartitions
 
-    def create_partitions(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
+    def create_partitions(self, context: RequestContext, version: int, request: Value, reply: Exchange) -> None:
         """CreatePartitions v0-3."""
         times = Counter(topic.name for topic in request.topics)
         once = list({topic.name: topic for topic in request.topics}.values())
@@ -117,24 +128,25 @@ class TopicsAdmin:
 
         doubt = Doubt(surface, Code.NOT_CONTROLLER)
 
-        def grow(one: Value, done: Callable[[Outcome], None]) -> None:
-            try:
-                if times[one.name] > 1:
-                    raise ApiError(Code.INVALID_REQUEST, "the topic is named twice")
-                image = surface.image()
-                topic = self._existing(context, Operation.ALTER, one.name, image)
-                assert image is not None
-                self._judge_growth(topic, one, image)
-            except ApiError as error:
-                if not doubt.defers(error.code, lambda: grow(one, done)):
-                    error = doubt.error(error)
-                    done(Outcome(error.code, error.message, one.name))
-                return
-            self._grow(topic, one, request, done)
-
         gather: Gather[Outcome] = Gather(len(once), decided)
+        asked = _Asked(context, version, request, doubt)
         for index, one in enumerate(once):
-            grow(one, gather.part(index))
+            self._grow_one(asked, times[one.name], one, gather.part(index))
+
+    def _grow_one(self, asked: "_Asked", times: int, one: Value, done: Callable[[Outcome], None]) -> None:
+        try:
+            if times > 1:
+                raise ApiError(Code.INVALID_REQUEST, "the topic is named twice")
+            image = self._services.surface.image()
+            topic = self._existing(asked.context, Operation.ALTER, one.name, image)
+            assert image is not None
+            self._judge_growth(topic, one, image)
+        except ApiError as error:
+            if not asked.doubt.defers(error.code, partial(self._grow_one, asked, times, one, done)):
+                error = asked.doubt.error(error)
+                done(Outcome(error.code, error.message, one.name))
+            return
+        self._grow(topic, one, asked.request, done)
 
     def _grow(self, topic: Topic, one: Value, request: Value, done: Callable[[Outcome], None]) -> None:
         outcome = Outcome(Code.NONE, None, one.name)

@@ -174,11 +174,16 @@ class OffsetsLog(LogView):
         return self.state.next_offset if first_open < 0 else first_open
 
 
+_LATE_ANSWERED_MIN = 64
+"""So many deadlines of answered batches are kept before a look is worth it."""
+
+
 class _Waiting(NamedTuple):
     """A produced batch on its way."""
 
     log_append_time_ms: int
-    calls: list[Produced]
+    calls: dict[int, Produced]
+    """Each waiter under its number, which stands beside its deadline."""
 
 
 class TopicGroup:
@@ -203,8 +208,11 @@ class TopicGroup:
         """Set when the group is made."""
         self._waiting: dict[int, _Waiting] = {}
         """token -> who waits: the producer, and whoever sent the same batch again meanwhile"""
-        self._late: list[tuple[int, int, int, Produced]] = []
+        self._late: list[tuple[int, int, int]] = []
+        """Heap of (deadline, the waiter's number, token). Whoever was answered stays in it for a while, so it holds
+        numbers only: a waiter refers to its request's bytes."""
         self._late_count = 0
+        self._waiters = 0
         self._due = Due(self._expire)
 
     # -- producing -------------------------------------------------------------------------------------------------
@@ -239,7 +247,6 @@ class TopicGroup:
         if judged.base_offset >= 0:
             done(ProduceResult(Code.NONE, judged.base_offset, judged.timestamp_ms, self.state.log_start))
         elif judged.token in self._waiting:
-            self._waiting[judged.token].calls.append(done)
             self._wait(judged.token, deadline_ms, done)
         else:
             done(ProduceResult(Code.REQUEST_TIMED_OUT))
@@ -252,23 +259,39 @@ class TopicGroup:
             busy = refused is Refused.BUSY
             done(ProduceResult(Code.NOT_ENOUGH_REPLICAS if busy else Code.NOT_LEADER_OR_FOLLOWER))
             return
-        self._waiting[accepted.token] = _Waiting(accepted.log_append_time_ms, [done])
+        self._waiting[accepted.token] = _Waiting(accepted.log_append_time_ms, {})
         self._wait(accepted.token, deadline_ms, done)
 
     def _wait(self, token: int, deadline_ms: int, done: Produced) -> None:
         self._late_count += 1
-        heapq.heappush(self._late, (deadline_ms, self._late_count, token, done))
-        if self._late[0][1] == self._late_count:
+        number = self._late_count
+        self._waiting[token].calls[number] = done
+        self._waiters += 1
+        late = self._late
+        if len(late) > _LATE_ANSWERED_MIN and len(late) > 2 * self._waiters:
+            late[:] = [entry for entry in late if self._waits(entry[2], entry[1])]
+            heapq.heapify(late)
+        heapq.heappush(late, (deadline_ms, number, token))
+        if late[0][1] == number:
             self._deadlines.set(self._due, deadline_ms)
+
+    def _waits(self, token: int, number: int) -> bool:
+        waiting = self._waiting.get(token)
+        return waiting is not None and number in waiting.calls
+
+    def _answered(self, token: int) -> _Waiting:
+        waiting = self._waiting.pop(token)
+        self._waiters -= len(waiting.calls)
+        return waiting
 
     def _expire(self, now_ms: int) -> None:
         """Answer 7 where the commit takes too long; the batch may still be committed."""
         late = self._late
-        while late and (late[0][0] <= now_ms or late[0][2] not in self._waiting):
-            _, _, token, done = heapq.heappop(late)
-            waiting = self._waiting.get(token)
-            if waiting is not None and done in waiting.calls:
-                waiting.calls.remove(done)
+        while late and (late[0][0] <= now_ms or not self._waits(late[0][2], late[0][1])):
+            _, number, token = heapq.heappop(late)
+            if self._waits(token, number):
+                done = self._waiting[token].calls.pop(number)
+                self._waiters -= 1
                 done(ProduceResult(Code.REQUEST_TIMED_OUT))
         self._deadlines.set(self._due, late[0][0] if late else None)
 
@@ -296,9 +319,9 @@ class TopicGroup:
         if isinstance(token, int):
             assert isinstance(result, int)
             self.machine.applied(token)
-            waiting = self._waiting.pop(token)
+            waiting = self._answered(token)
             answer = ProduceResult(Code.NONE, result, waiting.log_append_time_ms, self.state.log_start)
-            for done in waiting.calls:
+            for done in waiting.calls.values():
                 done(answer)
         else:
             assert callable(token)
@@ -307,7 +330,7 @@ class TopicGroup:
     def proposal_lost(self, token: object) -> None:
         if isinstance(token, int):
             self.machine.dropped(token)
-            for done in self._waiting.pop(token).calls:
+            for done in self._answered(token).calls.values():
                 # Perhaps the next leader has it: nothing that a producer takes for "not stored".
                 done(ProduceResult(Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
         else:
