@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from muster_operator.world.cluster import ReplicaView
-from muster_operator.world.group import GroupView
+from muster_operator.world.group import GroupView, Leaver
 from muster_operator.world.views import Unknown
 
 Manifest = Mapping[str, Any]
@@ -97,4 +97,6 @@ class Kafka(Protocol):
 
     async def group(self, *, bootstrap: str, group_id: str, topics: Sequence[str]) -> GroupView | Unknown: ...
 
-    async def remove_members(self, *, bootstrap: str, group_id: str, instance_ids: Sequence[str]) -> None: ...
+    async def remove_members(self, *, bootstrap: str, group_id: str, members: Sequence[Leaver]) -> None:
+        """Exactly these: who holds an instance id under another member id stays."""
+        ...

@@ -124,6 +124,7 @@ class Reason(Word):
     NO_MEMBERS = "NoMembers", "There are no members to judge."
     OBSERVING_ONLY = "ObservingOnly", "There is no `template`: the operator runs no consumers."
     SCALING = "Scaling", "The number of consumers is being changed."
+    RECORDING_PODS = "RecordingPods", "Pods that will leave are recorded in the status before they are stopped."
     REMOVING_MEMBERS = "RemovingMembers", "Instances whose pods are gone for good are being removed from the group."
     SCALED_TO_ZERO = "ScaledToZero", "`replicas` is 0."
 

@@ -12,6 +12,8 @@ from muster_operator.api.status import CONDITIONS, COUNT, LONG, RESTARTED_AT, SE
 
 MEMBERS_MAX = 100
 """Members that a status lists; `memberCount` is the truth."""
+DEPARTING_MAX = 1000
+"""Pods that may leave at once: as many as `spec.replicas` can be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +27,16 @@ class GroupMember:
         ListOf(items=Text(max_length=10_000), max_items=1000), "What it owns, as topic:0-3,7."
     )
     lag: int | None = spec_field(LONG, "Records behind, over its partitions. Absent: unknown.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DepartingPod:
+    pod: str = spec_field(WORD, "Name of the pod.", required=True)
+    uid: str = spec_field(WORD, "Its uid.", required=True)
+    member_id: str | None = spec_field(
+        Text(max_length=1000), "Member that was seen in it, the one that is removed. Absent: not seen, nobody is."
+    )
+    host: str | None = spec_field(Text(max_length=1000), "Address of the pod that the member was seen at.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +84,10 @@ class GroupStatus:
     replicas: int | None = spec_field(COUNT, "Consumer pods that exist.")
     ready_replicas: int | None = spec_field(COUNT, "Consumer pods that are Ready.")
     ready_text: str | None = spec_field(WORD, "readyReplicas/wanted, for kubectl get; - when only observing.")
+    departing: tuple[DepartingPod, ...] | None = spec_field(
+        ListOf(items=Record(DepartingPod), max_items=DEPARTING_MAX, keys=("pod",)),
+        "Pods that leave, recorded before they are stopped: the proof of whom the operator may remove from the group.",
+    )
     restarted_at: str | None = spec_field(
         RESTARTED_AT, "Annotation muster.dev/restarted-at that this status is about. Absent: no restart was asked for."
     )

@@ -20,7 +20,7 @@ from muster_operator.kafka import questions
 from muster_operator.kafka.clients import Clients, nobody
 from muster_operator.kafka.decode import MOVED
 from muster_operator.limits import KAFKA_BATCH_MAX, KAFKA_CALL_TIMEOUT_S, KAFKA_THREADS
-from muster_operator.world.group import GroupView
+from muster_operator.world.group import GroupView, Leaver
 from muster_operator.world.views import Unknown
 
 Answer = GroupView | Unknown
@@ -57,9 +57,9 @@ class KafkaAdapter:
             lane.task = asyncio.create_task(self._drain(bootstrap, lane), name=f"kafka {bootstrap}")
         return await asyncio.shield(answer)
 
-    async def remove_members(self, *, bootstrap: str, group_id: str, instance_ids: Sequence[str]) -> None:
+    async def remove_members(self, *, bootstrap: str, group_id: str, members: Sequence[Leaver]) -> None:
         """Raises Transient or Refused. A time-out means that its fate is unknown; asking again is harmless."""
-        await self._blocking(bootstrap, lambda: self._remove(bootstrap, group_id, instance_ids))
+        await self._blocking(bootstrap, lambda: self._remove(bootstrap, group_id, members))
 
     async def close(self) -> None:
         """Close all clients and threads; questions under way are answered with Unknown."""
@@ -115,10 +115,10 @@ class KafkaAdapter:
             self._clients.drop(bootstrap)
         return answers
 
-    def _remove(self, bootstrap: str, group_id: str, instance_ids: Sequence[str]) -> None:
+    def _remove(self, bootstrap: str, group_id: str, members: Sequence[Leaver]) -> None:
         admin = self._clients.get(bootstrap)
         try:
-            questions.remove_members(admin, group_id, instance_ids)
+            questions.remove_members(admin, group_id, members)
         except (kafka.errors.KafkaError, RuntimeError) as error:
             self._clients.drop(bootstrap)
             raise Transient("BrokersUnreachable", f"{bootstrap}: {type(error).__name__}") from None

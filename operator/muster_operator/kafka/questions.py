@@ -15,7 +15,7 @@ import kafka.errors
 from muster_operator.errors import Refused, Transient
 from muster_operator.kafka.decode import Partition, committed_offsets, describe_error, group_view
 from muster_operator.limits import KAFKA_PARTITIONS_MAX
-from muster_operator.world.group import GroupView
+from muster_operator.world.group import GroupView, Leaver
 from muster_operator.world.views import Unknown
 
 Untyped = Any
@@ -52,16 +52,20 @@ def groups(admin: Untyped, wanted: Mapping[str, Collection[str]]) -> dict[str, G
     return answers
 
 
-def remove_members(admin: Untyped, group: str, instance_ids: Sequence[str]) -> None:
-    """LeaveGroup v3+ by instance id. An instance that is not in the group is removed already."""
+def remove_members(admin: Untyped, group: str, members: Sequence[Leaver]) -> None:
+    """LeaveGroup v3+ by instance id and member id. A member that is not in the group is removed already; so is one
+    whose instance id somebody else holds by now, and that one stays."""
     from kafka.admin import MemberToRemove
 
-    members = [MemberToRemove(group_instance_id=one, reason="scaled down by the operator") for one in instance_ids]
+    named = [
+        MemberToRemove(member_id=one.member_id, group_instance_id=one.instance_id, reason="scaled down by the operator")
+        for one in members
+    ]
     try:
-        results = admin.remove_group_members(group, members)
+        results = admin.remove_group_members(group, named)
     except kafka.errors.UnsupportedVersionError:
         raise Refused("BrokerTooOld", "the brokers cannot remove members by instance id (Kafka 2.3 can)") from None
-    fine = (kafka.errors.NoError, kafka.errors.UnknownMemberIdError)
+    fine = (kafka.errors.NoError, kafka.errors.UnknownMemberIdError, kafka.errors.FencedInstanceIdError)
     failed = sorted({error.__name__ for error in results.values() if error not in fine})
     if failed:
         raise Transient("RemoveMembersFailed", f"members of group {group} were not removed: {', '.join(failed)}")

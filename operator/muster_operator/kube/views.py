@@ -76,6 +76,7 @@ def pod_view(live: Object) -> PodView:
         unschedulable=scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable",
         restarts=sum(int(one.get("restartCount") or 0) for one in containers),
         pod_ip=status.get("podIP") or None,
+        pod_ips=tuple(str(one["ip"]) for one in status.get("podIPs") or () if one.get("ip")),
         annotations=metadata.get("annotations") or {},
         created_ms=epoch_ms(metadata.get("creationTimestamp")),
         unready_since_ms=epoch_ms(ready.get("lastTransitionTime")) if ready and not is_ready else None,

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from muster_operator.world.group import Leaver
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Apply:
@@ -67,10 +69,10 @@ class DeletePod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveMembers:
-    """LeaveGroup v3+ by instance id at the group's coordinator, for instances whose pods are gone for good."""
+    """LeaveGroup v3+ at the group's coordinator, for members that were recorded in pods which are gone for good."""
 
     group_id: str
-    instance_ids: tuple[str, ...]
+    members: tuple[Leaver, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,12 +4,14 @@ Rolling pods is the StatefulSet controller's work: replacing a static member wit
 so there is nothing to decide here. Without an address to give to the pods nothing is made or changed.
 """
 
+import dataclasses
 from typing import Any
 
 from muster_operator.api.conditions import GroupCondition, Reason
 from muster_operator.plan.actions import Action, Event, Plan, RemoveMembers
 from muster_operator.plan.children import ChildrenPlan, plan_children
 from muster_operator.plan.conditions import condition
+from muster_operator.plan.departing import Departing, departing
 from muster_operator.plan.scaling import Departure, departure
 from muster_operator.plan.settings import PlanSettings
 from muster_operator.plan.status_group import group_status, is_paused
@@ -40,28 +42,29 @@ def plan_group(world: GroupWorld, settings: PlanSettings) -> Plan:
             decision=Reason.DELETING,
             reason="Kubernetes removes what belongs to it",
         )
-    made = _children(world)
+    recorded = departing(world)
+    made = _children(world, recorded)
     leaving = departure(world)
-    status = group_status(world, children=made, leaving=leaving)
+    status = group_status(world, children=made, leaving=leaving, recorded=recorded)
     actions: tuple[Action, ...] = ()
     events: tuple[Event, ...] = _news(world, status)
     if not is_paused(world):
         actions = made.actions
-        if leaving.instance_ids and not made.held:
-            actions += (RemoveMembers(group_id=world.spec.group_id, instance_ids=leaving.instance_ids),)
+        if leaving.members and not made.held:
+            actions += (RemoveMembers(group_id=world.spec.group_id, members=leaving.members),)
             events += (Event(reason=Reason.REMOVING_MEMBERS, message=leaving.reason),)
-    decision, reason = _decision(world, made, leaving, status)
+    decision, reason = _decision(world, made, leaving, recorded, status)
     return Plan(
         actions=actions,
         status=status,
         events=events,
-        requeue_after_ms=_again_ms(world, actions, status, settings),
+        requeue_after_ms=_again_ms(world, actions, recorded, status, settings),
         decision=decision,
         reason=reason,
     )
 
 
-def _children(world: GroupWorld) -> ChildrenPlan:
+def _children(world: GroupWorld, recorded: Departing) -> ChildrenPlan:
     owner = world.owner
     if isinstance(world.statefulset, Unknown):
         return plan_children(owner, world.statefulset, ())
@@ -70,26 +73,35 @@ def _children(world: GroupWorld) -> ChildrenPlan:
         if world.spec.template is not None:
             return plan_children(owner, world.bootstrap, ())
         return plan_children(owner, world.children, (), surplus=of_group(owner, live=live, wanted=()))
-    desired = children(owner, world.spec, bootstrap=world.bootstrap)
+    spec = world.spec if recorded.held is None else dataclasses.replace(world.spec, replicas=recorded.held)
+    desired = children(owner, spec, bootstrap=world.bootstrap)
     return plan_children(owner, world.children, desired, surplus=of_group(owner, live=live, wanted=desired))
 
 
-def _decision(world: GroupWorld, made: ChildrenPlan, leaving: Departure, status: dict[str, Any]) -> tuple[Reason, str]:
+def _decision(
+    world: GroupWorld, made: ChildrenPlan, leaving: Departure, recorded: Departing, status: dict[str, Any]
+) -> tuple[Reason, str]:
     if is_paused(world):
         return Reason.PAUSED, "only the status is written"
     if made.taken:
         return Reason.NAME_TAKEN, made.reason
-    if made.actions:
+    if made.actions and recorded.held is None:
         return Reason.CREATING_CHILDREN, made.reason
-    if leaving.instance_ids:
+    if leaving.members and recorded.held is None:
         return leaving.decision, leaving.reason
     progressing = condition(status, GroupCondition.PROGRESSING)
     return Reason(progressing["reason"]), progressing["message"]
 
 
-def _again_ms(world: GroupWorld, actions: tuple[Action, ...], status: dict[str, Any], settings: PlanSettings) -> int:
+def _again_ms(
+    world: GroupWorld,
+    actions: tuple[Action, ...],
+    recorded: Departing,
+    status: dict[str, Any],
+    settings: PlanSettings,
+) -> int:
     """A group tells nobody of its changes, so it is asked: seldom when it is Stable and nothing is under way."""
-    if actions:
+    if actions or recorded.held is not None:
         return settings.step_ms
     settled = condition(status, GroupCondition.PROGRESSING)["status"] == "False"
     stable = isinstance(world.group, GroupView) and world.group.state in ("Stable", "Empty")

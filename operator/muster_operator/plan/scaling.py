@@ -5,13 +5,16 @@ number that the cluster was made with is kept, whatever `spec.replicas` or a han
 remembered in `status.replicas`, because the StatefulSet may be the very thing that somebody changed.
 
 **Group.** A static member that will not come back holds its partitions until its session times out. It has left for
-good when all of this is true, and only then is it removed (LeaveGroup by instance id):
+good when all of this is true, and only then is it removed (LeaveGroup by instance id and member id):
 
  1. its ordinal is wanted neither by `spec.replicas` nor by the StatefulSet as it is;
  2. the StatefulSet's controller has seen that number, so no pod of that ordinal is being made;
  3. there is no pod object of its name. A terminating pod exists, and on a cut-off node it does so without end: nobody
     can know that its process stopped, so it keeps its membership until Kafka's session timeout ends it;
- 4. the group still lists the instance.
+ 4. the group still lists the very member that was recorded in that pod (`plan.departing`), from the same address.
+
+A pod that was deleted by force may still run: its member is removed once. Its process is told so, and what it joins as
+is not recorded, so it is left alone.
 
 Unknown is never "gone": a StatefulSet or group that could not be looked at removes nobody. Nor does an object whose
 group belongs to an older one (`plan.rivals`): both may have made instances of the same names.
@@ -22,9 +25,10 @@ from dataclasses import dataclass
 from muster_operator import naming
 from muster_operator.api.conditions import ClusterCondition, Reason
 from muster_operator.plan.conditions import Finding, finding
+from muster_operator.plan.departing import stored_records
 from muster_operator.plan.pods import observed
 from muster_operator.world.cluster import ClusterWorld
-from muster_operator.world.group import GroupView, GroupWorld
+from muster_operator.world.group import GroupView, GroupWorld, Leaver
 from muster_operator.world.views import StatefulSetView
 
 NAMED_MAX = 5
@@ -34,12 +38,16 @@ NAMED_MAX = 5
 class Departure:
     """Who leaves a group."""
 
-    instance_ids: tuple[str, ...]
+    members: tuple[Leaver, ...]
     """Gone for good and still listed: to be removed now."""
     waiting_for: tuple[str, ...]
     """Pods that are no longer wanted and still exist."""
     decision: Reason
     reason: str
+
+    @property
+    def instance_ids(self) -> tuple[str, ...]:
+        return tuple(one.instance_id for one in self.members)
 
 
 def kept_replicas(world: ClusterWorld) -> tuple[int, Finding]:
@@ -64,35 +72,38 @@ def kept_replicas(world: ClusterWorld) -> tuple[int, Finding]:
 def departure(world: GroupWorld) -> Departure:
     """Which instances have left for good. See the module for the rule."""
     statefulset, group = world.statefulset, world.group
-    nobody = Departure(instance_ids=(), waiting_for=(), decision=Reason.CONVERGED, reason="nobody leaves")
+    nobody = Departure(members=(), waiting_for=(), decision=Reason.CONVERGED, reason="nobody leaves")
     if not isinstance(statefulset, StatefulSetView) or not world.spec.static_membership or world.elder is not None:
         return nobody
     wanted = max(world.spec.replicas, statefulset.replicas)
     if not observed(statefulset) or statefulset.replicas != world.spec.replicas:
         return Departure(
-            instance_ids=(),
+            members=(),
             waiting_for=(),
             decision=Reason.STATEFULSET_NOT_OBSERVED,
             reason=f"the StatefulSet has not been seen with {world.spec.replicas} replicas yet",
         )
     there = {pod.name for pod in statefulset.pods}
     waiting_for = tuple(pod.name for pod in statefulset.pods if pod.ordinal >= wanted)
-    listed = {member.instance_id for member in group.members} if isinstance(group, GroupView) else set()
-    gone = sorted(
-        (naming.ordinal_of(instance), instance)
-        for instance in listed
-        if instance is not None
-        and is_expected_id(statefulset.name, instance)
-        and naming.ordinal_of(instance) >= wanted
-        and instance not in there
+    listed = {member.member_id: member for member in group.members} if isinstance(group, GroupView) else {}
+    gone = tuple(
+        Leaver(instance_id=record.pod, member_id=record.member_id)
+        for record in stored_records(world.owner.status).values()
+        if record.member_id is not None
+        and (member := listed.get(record.member_id)) is not None
+        and record.is_of(member)
+        and is_expected_id(statefulset.name, record.pod)
+        and naming.ordinal_of(record.pod) >= wanted
+        and record.pod not in there
     )
     if gone:
-        ids = tuple(instance for _, instance in gone)
-        reason = f"the pods of {naming_some(ids)} are gone for good: removed from the group"
-        return Departure(instance_ids=ids, waiting_for=waiting_for, decision=Reason.REMOVING_MEMBERS, reason=reason)
+        reason = (
+            f"the pods of {naming_some([one.instance_id for one in gone])} are gone for good: removed from the group"
+        )
+        return Departure(members=gone, waiting_for=waiting_for, decision=Reason.REMOVING_MEMBERS, reason=reason)
     if waiting_for:
         reason = f"{naming_some(waiting_for)} still exist; a member is removed when its pod is gone"
-        return Departure(instance_ids=(), waiting_for=waiting_for, decision=Reason.SCALING, reason=reason)
+        return Departure(members=(), waiting_for=waiting_for, decision=Reason.SCALING, reason=reason)
     return nobody
 
 

@@ -10,6 +10,7 @@ Not judged: addresses when not one member is seen at its pod's (a proxy or NAT h
 """
 
 from muster_operator.api.conditions import GroupCondition, Reason
+from muster_operator.plan.addresses import address, is_at
 from muster_operator.plan.conditions import Finding, condition, finding
 from muster_operator.plan.scaling import is_expected_id, naming_some
 from muster_operator.world.group import GroupView, GroupWorld, MemberView
@@ -57,12 +58,7 @@ def pod_of(world: GroupWorld, member: MemberView) -> PodView | None:
             return pod
     if member.instance_id is not None:
         return None
-    return next((pod for pod in world.statefulset.pods if pod.pod_ip and pod.pod_ip == address(member)), None)
-
-
-def address(member: MemberView) -> str:
-    """Apache Kafka writes `/10.0.0.7`."""
-    return member.host.removeprefix("/")
+    return next((pod for pod in world.statefulset.pods if is_at(pod, member)), None)
 
 
 def _is_static(world: GroupWorld, member: MemberView) -> bool:
@@ -88,10 +84,10 @@ def _duplicate(world: GroupWorld, group: GroupView) -> str | None:
     pods = {pod.name: pod for pod in statefulset.pods if pod.pod_ip and not pod.terminating}
     held = [(pods[m.instance_id], m) for m in group.members if m.instance_id in pods]
     sure_ms = SESSIONS_UNTIL_SURE * world.spec.session.timeout_seconds * 1_000
-    if any(pod.pod_ip == address(member) for pod, member in held):
+    if any(is_at(pod, member) for pod, member in held):
         for pod, member in held:
             old_enough = pod.created_ms is not None and world.now_ms - pod.created_ms > sure_ms
-            if pod.pod_ip != address(member) and old_enough:
+            if not is_at(pod, member) and old_enough:
                 return (
                     f"instance {pod.name} is held by a process at {address(member)} while pod {pod.name} runs"
                     f" at {pod.pod_ip}: they fence each other"

@@ -11,20 +11,24 @@ from typing import Any
 from muster_operator import naming
 from muster_operator.api.conditions import GroupCondition, Reason
 from muster_operator.api.group_status import MEMBERS_MAX
+from muster_operator.plan.addresses import address
 from muster_operator.plan.children import ChildrenPlan
 from muster_operator.plan.conditions import Finding, finding, merged, restart_told
+from muster_operator.plan.departing import Departing
 from muster_operator.plan.partitions import UNKNOWN, by_partition, lag_of, lag_over, text_of
 from muster_operator.plan.pods import broken, missing, observed, outdated
 from muster_operator.plan.rebalances import MOVING, last_rebalance
 from muster_operator.plan.scaling import Departure, naming_some
-from muster_operator.plan.static_membership import address, judge, pod_of, shared_with
+from muster_operator.plan.static_membership import judge, pod_of, shared_with
 from muster_operator.world.group import GroupView, GroupWorld, MemberView, PartitionView
 from muster_operator.world.views import StatefulSetView, Unknown
 
 NO_SUCH_GROUP = "Dead"
 
 
-def group_status(world: GroupWorld, *, children: ChildrenPlan, leaving: Departure) -> dict[str, Any]:
+def group_status(
+    world: GroupWorld, *, children: ChildrenPlan, leaving: Departure, recorded: Departing
+) -> dict[str, Any]:
     """The whole `.status`."""
     owner, group = world.owner, world.group
     static = judge(world)
@@ -42,7 +46,7 @@ def group_status(world: GroupWorld, *, children: ChildrenPlan, leaving: Departur
                 _ready(world, children),
                 _reachable(world),
                 static,
-                _progressing(world, children, leaving, static),
+                _progressing(world, children, leaving, recorded, static),
                 _degraded(world, children, static),
                 _paused(world),
             ),
@@ -52,6 +56,8 @@ def group_status(world: GroupWorld, *, children: ChildrenPlan, leaving: Departur
     }
     status |= restart_told(owner, paused=is_paused(world))
     status |= _of_pods(world)
+    if recorded.records:
+        status["departing"] = [one.as_status() for one in recorded.records]
     if isinstance(world.bootstrap, str):
         status["bootstrapServers"] = {"internal": world.bootstrap}
     if lag.records is not None:
@@ -208,19 +214,24 @@ def _reachable(world: GroupWorld) -> Finding:
     return finding(type_, True, Reason.REACHABLE, "the group's coordinator answered")
 
 
-def _progressing(world: GroupWorld, children: ChildrenPlan, leaving: Departure, static: Finding) -> Finding:
+def _progressing(
+    world: GroupWorld, children: ChildrenPlan, leaving: Departure, recorded: Departing, static: Finding
+) -> Finding:
     type_ = GroupCondition.PROGRESSING
     statefulset = world.statefulset
     if is_paused(world):
         return finding(type_, False, Reason.PAUSED, "nothing is done while it is paused")
     if children.taken:
         return finding(type_, False, Reason.NAME_TAKEN, children.reason)
+    if recorded.held is not None:
+        names = naming_some([one.pod for one in recorded.records])
+        return finding(type_, True, Reason.RECORDING_PODS, f"{names} will leave: first they are recorded in the status")
     if children.actions:
         return finding(type_, True, Reason.CREATING_CHILDREN, children.reason)
     if world.spec.template is not None:
         if isinstance(statefulset, Unknown) or isinstance(world.children, Unknown):
             return finding(type_, None, Reason.NOT_OBSERVED, "the pods could not be looked at")
-        if leaving.instance_ids or leaving.waiting_for:
+        if leaving.members or leaving.waiting_for:
             return finding(type_, True, leaving.decision, leaving.reason)
         pods = _pods_wanted(world, statefulset)
         if pods is not None:

@@ -233,15 +233,13 @@ class Executor:
     async def _remove_members(self, action: RemoveMembers, target: Target, _: Done) -> bool:
         if target.bootstrap is None:
             raise Transient("NoBootstrap", "the group's cluster has no address now")
-        for instance in action.instance_ids:
+        for instance in (one.instance_id for one in action.members):
             pod = await self._kube.get(
                 api_version=POD.api_version, kind=POD.kind, namespace=target.key.namespace, name=instance
             )
             if pod is not None:
                 raise Conflict("PodExists", f"pod {instance} exists, so its member stays in the group")
-        await self._kafka.remove_members(
-            bootstrap=target.bootstrap, group_id=action.group_id, instance_ids=action.instance_ids
-        )
+        await self._kafka.remove_members(bootstrap=target.bootstrap, group_id=action.group_id, members=action.members)
         return True
 
 
@@ -269,4 +267,4 @@ def _subject(action: Action) -> str:
         case GrowClaim():
             return f"PersistentVolumeClaim {action.name}"
         case RemoveMembers():
-            return f"group {action.group_id}: {', '.join(action.instance_ids)}"
+            return f"group {action.group_id}: {', '.join(one.instance_id for one in action.members)}"

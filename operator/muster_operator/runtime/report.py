@@ -5,14 +5,17 @@ status of a deleted object from an object of the same name that was made since.
 
 The API server may store a status in other words than we sent (a pruned field after a CRD was left behind). So what it
 made
-of our last status is remembered, and the same intent is not sent again while that still stands.
+of our last status is remembered, and the same intent is not sent again while that still stands. It may refuse, too, a
+field that its definition does not have yet: then the status is written without what is newer than the first release,
+for a status that is never written would tell nothing at all.
 """
 
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
+from muster_operator.errors import OperatorError
 from muster_operator.kube.kinds import OWNERS
 from muster_operator.ports import Clock, Kube
 from muster_operator.runtime.cache import Cache
@@ -21,6 +24,10 @@ from muster_operator.runtime.keys import OwnerKey, api_version_of
 from muster_operator.runtime.metrics import Metrics
 
 _log = logging.getLogger("muster.operator.report")
+UNDECLARED: Final = "field not declared in schema"
+"""Words of an API server whose definition lacks a field that was applied (server-side apply does not prune)."""
+LATER_FIELDS: Final = frozenset({"departing"})
+"""Of a status: what the definitions of the first release do not have."""
 _KINDS = {one.kind: one for one in OWNERS}
 
 
@@ -57,18 +64,7 @@ class Reporter:
             return None
         if decision is Decision.WAIT:
             return wait_ms
-        after = await self._kube.apply_status(
-            {
-                "apiVersion": api_version_of(key),
-                "kind": key.kind,
-                "metadata": {
-                    "name": key.name,
-                    "namespace": key.namespace,
-                    "resourceVersion": live["metadata"]["resourceVersion"],
-                },
-                "status": status,
-            }
-        )
+        after = await self._apply(key, live, status)
         self._metrics.status(key.kind, "written" if after is not None else "gone")
         if after is None:
             self.forget(key)
@@ -77,6 +73,28 @@ class Reporter:
         self._written[key] = _Written(uid=uid, at_ms=now, intent=status, stored=after.get("status") or {})
         _log.debug("status written", extra={"object": "/".join(key), "why": reason})
         return None
+
+    async def _apply(
+        self, key: OwnerKey, live: Mapping[str, Any], status: Mapping[str, Any]
+    ) -> Mapping[str, Any] | None:
+        manifest = {
+            "apiVersion": api_version_of(key),
+            "kind": key.kind,
+            "metadata": {
+                "name": key.name,
+                "namespace": key.namespace,
+                "resourceVersion": live["metadata"]["resourceVersion"],
+            },
+            "status": status,
+        }
+        try:
+            return await self._kube.apply_status(manifest)
+        except OperatorError as refused:
+            older = {field: value for field, value in status.items() if field not in LATER_FIELDS}
+            if UNDECLARED not in refused.message or len(older) == len(status):
+                raise
+            _log.warning("the definition is older than the operator", extra={"object": "/".join(key)})
+            return await self._kube.apply_status({**manifest, "status": older})
 
     def forget(self, key: OwnerKey) -> None:
         """The object is gone."""

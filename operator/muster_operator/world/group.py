@@ -19,6 +19,14 @@ class MemberView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Leaver:
+    """A static member to remove: nobody else who holds the instance id by then."""
+
+    instance_id: str
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionView:
     topic: str
     partition: int

@@ -36,6 +36,8 @@ class PodView:
     """`metadata.creationTimestamp`."""
     unready_since_ms: int | None = None
     """Since when the Ready condition is not True; None while it is, or before the kubelet has said anything."""
+    pod_ips: tuple[str, ...] = ()
+    """`status.podIPs`: one of each family; `pod_ip` is the first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

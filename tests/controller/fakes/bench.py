@@ -27,7 +27,7 @@ class World:
         self.fake = fake or FakeKube()
         self.controllers = FakeControllers(self.fake, self.clock)
         self.admin = FakeAdmin(self.fake)
-        self.kafka = FakeKafka()
+        self.kafka = FakeKafka(self.fake)
         self.core: Core | None = None
         self.metrics = Metrics()
         self.fake.watchers.append(self._event)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from muster_operator import naming
-from muster_operator.errors import Conflict, Refused
+from muster_operator.errors import Conflict, Refused, Transient
 
 Object = dict[str, Any]
 Key = tuple[str, str, str]
@@ -32,6 +32,8 @@ class FakeKube:
         """(verb, kind, name) of every request."""
         self.refuse: dict[tuple[str, str], str] = {}
         """(verb, kind) → what such a request is refused with."""
+        self.undeclared = {"newerThanTheDefinition"}
+        """Fields of a status that the definition, an older one, does not have: refused, as server-side apply does."""
         self.watchers: list[Callable[[str, str, Object], None]] = []
         self._owned: dict[Key, dict[str, set[Path]]] = {}
         self._versions = itertools.count(1_000)
@@ -74,6 +76,11 @@ class FakeKube:
             return None
         if manifest["metadata"]["resourceVersion"] != live["metadata"]["resourceVersion"]:
             raise Conflict("Conflict", "the object has been modified")
+        if ("apply_status", key[0]) in self.refuse:
+            raise Refused("Forbidden", self.refuse["apply_status", key[0]])
+        for field in sorted(self.undeclared & set(manifest["status"])):
+            said = f".status.{field}: field not declared in schema"
+            raise Transient("InternalError", f"failed to create typed patch object ({key[1]}/{key[2]}): {said}")
         body = {k: copy.deepcopy(manifest[k]) for k in ("apiVersion", "kind", "metadata", "status")}
         body["metadata"] = {k: body["metadata"][k] for k in ("name", "namespace")}
         return self._apply(key, body, naming.STATUS_MANAGER)

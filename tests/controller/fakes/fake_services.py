@@ -5,11 +5,12 @@ has
 caught up at once. `FakeKafka` plays one cluster's groups: tests put views in.
 """
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 from muster_operator import naming
 from muster_operator.world.cluster import RaftGroupView, ReplicaView
-from muster_operator.world.group import GroupView
+from muster_operator.world.group import GroupView, Leaver, MemberView
 from muster_operator.world.views import Unknown
 
 from tests.controller.fakes.fake_kube import FakeKube
@@ -112,21 +113,35 @@ class FakeAdmin:
 
 
 class FakeKafka:
-    def __init__(self) -> None:
+    def __init__(self, kube: FakeKube) -> None:
+        self._kube = kube
         self.groups: dict[str, GroupView | Unknown] = {}
         self.asked = 0
         self.removed: list[tuple[str, tuple[str, ...]]] = []
+        """Instance ids that were asked to be removed."""
 
     async def group(self, *, bootstrap: str, group_id: str, topics: Sequence[str]) -> GroupView | Unknown:
         self.asked += 1
         nothing = Unknown(reason="BootstrapUnreachable", message=f"no broker answers at {bootstrap}")
-        return self.groups.get(group_id, nothing)
+        view = self.groups.get(group_id, nothing)
+        if isinstance(view, GroupView):
+            view = dataclasses.replace(view, members=tuple(self._seen(one) for one in view.members))
+            self.groups[group_id] = view
+        return view
 
-    async def remove_members(self, *, bootstrap: str, group_id: str, instance_ids: Sequence[str]) -> None:
-        self.removed.append((group_id, tuple(instance_ids)))
+    def _seen(self, member: MemberView) -> MemberView:
+        """A member without a host is the process in the pod of its name, and stays there when the pod is gone."""
+        if member.host:
+            return member
+        for (kind, _, name), live in self._kube.objects.items():
+            if (kind, name) == ("Pod", member.instance_id):
+                return dataclasses.replace(member, host=(live.get("status") or {}).get("podIP") or "")
+        return member
+
+    async def remove_members(self, *, bootstrap: str, group_id: str, members: Sequence[Leaver]) -> None:
+        self.removed.append((group_id, tuple(one.instance_id for one in members)))
         view = self.groups.get(group_id)
         if isinstance(view, GroupView):
-            import dataclasses
-
-            left = tuple(one for one in view.members if one.instance_id not in instance_ids)
+            leaving = {(one.instance_id, one.member_id) for one in members}
+            left = tuple(one for one in view.members if (one.instance_id, one.member_id) not in leaving)
             self.groups[group_id] = dataclasses.replace(view, members=left)

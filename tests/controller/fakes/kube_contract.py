@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from muster_operator.errors import Conflict
+from muster_operator.errors import Conflict, OperatorError
 from muster_operator.ports import Kube
 
 GROUP = {"api_version": "muster.dev/v1alpha1", "kind": "ConsumerGroup"}
@@ -100,6 +100,15 @@ async def a_condition_left_out_disappears_and_an_equal_status_changes_nothing(ku
     assert third["metadata"]["resourceVersion"] == second["metadata"]["resourceVersion"]
 
 
+async def a_status_field_that_is_not_declared_is_refused_in_these_words(kube: Kube, namespace: str) -> None:
+    """So it is when CRDs are older than the operator; what is declared can be written without it."""
+    made = await kube.apply(group(namespace))
+    told = status(made, "Ready", "StaticMembership")
+    with pytest.raises(OperatorError, match="field not declared in schema"):
+        await kube.apply_status({**told, "status": {**told["status"], "newerThanTheDefinition": "x"}})
+    assert await kube.apply_status(told) is not None
+
+
 async def applying_the_spec_leaves_the_status(kube: Kube, namespace: str) -> None:
     made = await kube.apply(group(namespace))
     await kube.apply_status(status(made, "Ready", "StaticMembership"))
@@ -178,6 +187,7 @@ EXPECTATIONS = (
     the_generation_counts_changes_of_the_spec_only,
     a_status_is_written_to_what_was_read_or_not_at_all,
     a_condition_left_out_disappears_and_an_equal_status_changes_nothing,
+    a_status_field_that_is_not_declared_is_refused_in_these_words,
     applying_the_spec_leaves_the_status,
     create_says_when_it_exists,
     delete_takes_only_the_object_of_that_uid,

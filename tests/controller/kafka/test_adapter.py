@@ -11,7 +11,7 @@ import pytest
 from muster_operator.kafka.adapter import KafkaAdapter
 from muster_operator.kafka.clients import Clients
 from muster_operator.runtime.clock import SystemClock
-from muster_operator.world.group import GroupView
+from muster_operator.world.group import GroupView, Leaver
 from muster_operator.world.views import Unknown
 
 from tests.cluster import MusterCluster
@@ -143,12 +143,19 @@ def test_many_groups_are_asked_in_few_batches(bootstrap: str, monkeypatch: pytes
     assert len(batches) <= 3
 
 
-def test_members_are_removed_by_instance_id(bootstrap: str) -> None:
+def test_a_member_is_removed_and_nobody_else_who_holds_its_instance_id(bootstrap: str) -> None:
     """Asking again is harmless."""
 
     async def twice(it: KafkaAdapter) -> Any:
+        found = await it.group(bootstrap=bootstrap, group_id="leaving", topics=["orders"])
+        (member,) = found.members
+        another = Leaver(instance_id="g-0", member_id=f"{member.member_id}-of-before")
+        await it.remove_members(bootstrap=bootstrap, group_id="leaving", members=[another])
+        still = await it.group(bootstrap=bootstrap, group_id="leaving", topics=["orders"])
+        assert still.members == found.members
         for _ in range(2):
-            await it.remove_members(bootstrap=bootstrap, group_id="leaving", instance_ids=["g-0"])
+            leaver = Leaver(instance_id="g-0", member_id=member.member_id)
+            await it.remove_members(bootstrap=bootstrap, group_id="leaving", members=[leaver])
         return await it.group(bootstrap=bootstrap, group_id="leaving", topics=["orders"])
 
     view = ask(twice)

@@ -57,6 +57,11 @@ def test_a_pod_that_never_said_anything() -> None:
     assert (view.ready, view.phase, view.pod_ip, view.unready_since_ms) == (False, "Unknown", None, None)
 
 
+def test_a_pod_has_an_address_of_each_family() -> None:
+    view = pod_view(pod("c-0", "now", podIP="10.0.0.1", podIPs=[{"ip": "10.0.0.1"}, {"ip": "fd00::1"}, {}]))
+    assert (view.pod_ip, view.pod_ips) == ("10.0.0.1", ("10.0.0.1", "fd00::1"))
+
+
 def test_a_pod_that_cannot_start() -> None:
     view = pod_view(
         pod("c-0", "now", phase="Pending",

@@ -37,6 +37,17 @@ def group_view(members: Sequence[MemberView], **other: Any) -> GroupView:
     return GroupView(**(values | other))
 
 
+def recorded(*members: MemberView) -> dict[str, Any]:
+    """A status that recorded these members in the pods of their names."""
+    return {
+        "departing": [
+            {"pod": one.instance_id, "uid": f"u-of-{one.instance_id}", "memberId": one.member_id,
+             "host": one.host.removeprefix("/")}
+            for one in members
+        ]
+    }  # fmt: skip
+
+
 def partition(number: int, committed: int | None, log_end: int | None) -> PartitionView:
     return PartitionView(topic="orders", partition=number, committed=committed, log_end=log_end)
 

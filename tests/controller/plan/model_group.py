@@ -42,6 +42,8 @@ class Member:
     instance_id: str | None
     host: str
     silent_for: int = 0
+    stranger: bool = False
+    """Of another Kubernetes cluster, or of a StatefulSet of this name elsewhere."""
 
 
 @dataclass
@@ -66,6 +68,8 @@ class ModelGroup:
     committed: int | None = 1_000
     removed: list[tuple[int, str]] = field(default_factory=list)
     births: int = 0
+    strangers: set[str] = field(default_factory=set)
+    """Hosts from which strangers speak."""
 
     # What the product sees.
 
@@ -162,11 +166,16 @@ class ModelGroup:
             case DeleteChild():
                 del self.live[action.kind, action.name]
             case RemoveMembers():
-                for instance in action.instance_ids:
+                for one in action.members:
+                    instance, member = one.instance_id, self.members.get(one.instance_id)
                     assert instance not in self.pods, "a member was removed whose pod exists"
                     assert ordinal(instance) >= self.replicas, "a member was removed that is wanted"
-                    self.removed.append((self.now_ms, instance))
-                    self._leave(instance)
+                    stored = [(record["pod"], record.get("memberId")) for record in self.status["departing"]]
+                    assert (instance, one.member_id) in stored, "a member was removed that was not recorded"
+                    if member is not None and member.member_id == one.member_id:
+                        assert not member.stranger, "a member was removed that never was in a pod of this object"
+                        self.removed.append((self.now_ms, instance))
+                        self._leave(instance)
             case _:
                 raise AssertionError(action)
 
@@ -212,7 +221,7 @@ class ModelGroup:
                 self.members[key] = Member(f"{key}-{pod.uid}", name if self.static else None, pod.ip)
 
     def _sessions(self) -> None:
-        alive = {pod.ip for pod in self.pods.values() if not pod.cut_off}
+        alive = {pod.ip for pod in self.pods.values() if not pod.cut_off} | self.strangers
         for key, member in list(self.members.items()):
             member.silent_for = 0 if member.host in alive else member.silent_for + 1
             if self.reachable and member.silent_for > SESSION_TICKS:
@@ -237,8 +246,16 @@ class ModelGroup:
         if name in self.pods:
             self.pods[name].cut_off = True
 
+    def join_from_elsewhere(self, name: str, *, host: str = "172.16.0.9") -> None:
+        """Whoever comes with an instance id has it from then on; a member before it is fenced."""
+        self.strangers.add(host)
+        self.births += 1
+        self.members[name] = Member(f"{name}-stranger-{self.births}", name, host, stranger=True)
+        self.group_generation += 1
+
     def heal(self) -> None:
         self.reachable = True
+        self.strangers.clear()
         for pod in self.pods.values():
             pod.cut_off = False
 

@@ -10,7 +10,7 @@ from muster_operator.plan.rivals import elder_of
 from muster_operator.plan.scaling import departure
 
 from tests.controller.fakes.bench import SETTINGS
-from tests.controller.plan.making import group_view, group_world, member, pod
+from tests.controller.plan.making import group_view, group_world, member, pod, recorded
 
 
 def made(at: str, *, namespace: str = "ns", name: str = "g", template: bool = True, **spec: Any) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def test_who_only_observes_is_nobodys_rival() -> None:
 def test_the_younger_promises_nothing_and_removes_nobody() -> None:
     """g-1 has no pod and is not wanted: the elder's own, for all that can be known."""
     view = group_view([member("g-0", "10.0.0.0"), member("g-1", "10.0.0.9")])
-    alone = group_world(pods=[pod(0)], group=view, replicas=1)
+    alone = group_world(pods=[pod(0)], group=view, replicas=1, status=recorded(view.members[1]))
     assert departure(alone).instance_ids == ("g-1",)
     younger = dataclasses.replace(alone, elder="shop/old")
     assert departure(younger).instance_ids == ()

@@ -12,7 +12,7 @@ from muster_operator.plan.scaling import departure
 from muster_operator.world.group import GroupWorld
 from muster_operator.world.views import StatefulSetView, Unknown
 
-from tests.controller.plan.making import NOW_MS, group_view, group_world, member, pod
+from tests.controller.plan.making import NOW_MS, group_view, group_world, member, pod, recorded
 from tests.controller.plan.model_cluster import SETTINGS, ModelCluster
 from tests.controller.plan.test_rollout_properties import fresh, one_pass
 
@@ -78,9 +78,10 @@ def test_a_statefulset_that_could_not_be_seen_is_waited_for() -> None:
 
 
 def shrunk(**other: object) -> GroupWorld:
-    """From three to two, g-2 is gone and still listed."""
+    """From three to two, g-2 was recorded, is gone and still listed."""
     members = [member(f"g-{number}", f"10.0.0.{number}") for number in range(3)]
-    world = group_world(pods=[pod(0), pod(1)], group=group_view(members), replicas=2)
+    status = recorded(members[2])
+    world = group_world(pods=[pod(0), pod(1)], group=group_view(members), replicas=2, status=status)
     assert isinstance(world.statefulset, StatefulSetView)
     return replace(world, statefulset=replace(world.statefulset, **other))
 
@@ -112,7 +113,8 @@ def test_nobody_is_removed_on_unknown() -> None:
 def test_ids_that_only_look_similar_are_left_alone() -> None:
     members = [member(one, "10.0.0.9") for one in ("g-02", "g-x", "other-5", "g--3", "g")]
     world = replace(shrunk(), group=group_view([*members, member(None, "10.0.0.8")]))
-    assert departure(world).instance_ids == ()
+    written = replace(world, owner=replace(world.owner, status=recorded(*members)))
+    assert departure(world).instance_ids == departure(written).instance_ids == ()
 
 
 def test_what_only_tidies_up_comes_after_a_restart_and_cannot_hold_it_back() -> None:

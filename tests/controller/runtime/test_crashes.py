@@ -4,6 +4,7 @@ Create, restart (a new image) and scale are run once without a fault to count th
 boundary: before the n-th request was sent, and after it was carried out but not yet known.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +26,7 @@ def stable(instances: int) -> GroupView:
         state="Stable", coordinator="0 (c-0:9092)", protocol_type="consumer", protocol="range", generation=None,
         last_rebalance_ms=None, last_rebalance_reason=None,
         members=tuple(
-            MemberView(member_id=f"m{n}", instance_id=f"g-{n}", client_id="x", host="10.0.0.1",
+            MemberView(member_id=f"m{n}", instance_id=f"g-{n}", client_id="x", host="",
                        assignment=(("orders", (n,)),))
             for n in range(instances)
         ),
@@ -145,6 +146,62 @@ def test_scale_down_removes_the_members_that_left() -> None:
     assert [one.instance_id for one in members(world)] == ["g-0"]
     pods = {name for kind, _, name in world.fake.objects if kind == "Pod" and name.startswith("g-")}
     assert pods == {naming.pod_name("g", 0)}
+
+
+def strangers() -> tuple[MemberView, ...]:
+    return tuple(
+        MemberView(member_id=f"s{n}", instance_id=f"g-{n}", client_id="x", host="172.16.0.9", assignment=())
+        for n in range(3, 10)
+    )
+
+
+def test_members_from_elsewhere_stay_through_three_to_one_to_three_and_the_deletion() -> None:
+    async def scene() -> World:
+        world = await created()
+        view = world.kafka.groups["g"]
+        assert isinstance(view, GroupView)
+        world.kafka.groups["g"] = dataclasses.replace(view, members=(*view.members, *strangers()))
+        world.start()
+        await settled(world)
+        for replicas in (1, 3):
+            world.fake.edit("ConsumerGroup", "ns", "g", lambda one, now=replicas: one["spec"].update(replicas=now))
+            await world.run(SETTLE_MS)
+        world.fake.remove("ConsumerGroup", "ns", "g")
+        await world.run(SETTLE_MS)
+        return world
+
+    world = run(scene())
+    assert world.kafka.removed == [("g", ("g-1", "g-2"))]
+    assert set(strangers()) <= set(members(world))
+
+
+def test_a_status_that_may_not_be_written_holds_the_scale_down_until_it_may() -> None:
+    async def scene() -> tuple[int, int]:
+        world = await scaled()
+        world.start()
+        world.fake.refuse["apply_status", "ConsumerGroup"] = "no right to it"
+        await settled(world)
+        held = world.fake.objects["StatefulSet", "ns", "g"]["spec"]["replicas"]
+        world.fake.refuse.clear()
+        await world.run(10 * SETTLE_MS)
+        assert [one.instance_id for one in members(world)] == ["g-0"]
+        return held, world.fake.objects["StatefulSet", "ns", "g"]["spec"]["replicas"]
+
+    assert run(scene()) == (3, 1)
+
+
+def test_an_older_definition_costs_a_try_and_nobody_is_removed() -> None:
+    async def scene() -> World:
+        world = await scaled()
+        world.fake.undeclared = {"departing"}
+        world.start()
+        return await settled(world)
+
+    world = run(scene())
+    assert world.fake.objects["StatefulSet", "ns", "g"]["spec"]["replicas"] == 1
+    assert world.kafka.removed == []
+    status = world.fake.objects["ConsumerGroup", "ns", "g"]["status"]
+    assert (status["readyText"], "departing" in status) == ("1/1", False)
 
 
 def test_a_pod_on_a_cut_off_node_keeps_its_membership() -> None:

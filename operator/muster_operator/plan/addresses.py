@@ -1,0 +1,33 @@
+"""Where a member connects from, compared with the addresses of a pod. Pure.
+
+Only a pod's own addresses count. A node's address is no pod's: behind it whoever comes in by a NodePort, or goes out by
+masquerading, looks alike. (A pod on its host's network has the node's address as its own, and shares it.)
+"""
+
+from ipaddress import IPv6Address, ip_address
+from typing import Final
+
+from muster_operator.world.group import MemberView
+from muster_operator.world.views import PodView
+
+OVER: Final = frozenset({"Succeeded", "Failed"})
+"""Phases in which a pod's address may be another's already."""
+
+
+def address(member: MemberView) -> str:
+    """The member's address in one spelling. Apache Kafka writes `/10.0.0.7`; a socket for both families `::ffff:…`."""
+    return spelled(member.host.removeprefix("/"))
+
+
+def spelled(host: str) -> str:
+    try:
+        found = ip_address(host)
+    except ValueError:
+        return host
+    mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
+    return str(mapped or found)
+
+
+def is_at(pod: PodView, member: MemberView) -> bool:
+    """The member connects from an address of this pod."""
+    return address(member) in {spelled(one) for one in (pod.pod_ip, *pod.pod_ips) if one}

@@ -1,0 +1,132 @@
+"""Who may be removed from a group: only members that were seen in pods of this very object, written down beforehand.
+
+An instance id proves nothing. Consumers of another Kubernetes cluster, or of a StatefulSet of the same name elsewhere,
+have the same ids in the same group. So a pod that is to leave is recorded in `status.departing` while it exists: its
+uid, and the member that the group lists under its name *from the pod's own address*. A member id is unique, and new
+after every join of a new process; so who joined under that name later, from wherever, is not the recorded one.
+
+1. `spec.replicas` is below the StatefulSet's: the pods beyond it are recorded, the StatefulSet keeps its number
+   (`held`).
+2. The API server has stored the records: the StatefulSet gets its number. As long as a pod exists, its record follows
+   its member (a container that restarted while it was being stopped joined anew).
+3. The pod is gone: `plan.scaling` removes the recorded member, by instance id and member id.
+4. The group does not list the member any more, or a pod of the ordinal is wanted again: the record goes.
+
+What could not be seen is not recorded: with the coordinator silent until the pods are gone, or members that connect
+through NAT, the session timeout ends the membership. So it does for whoever left before there were records.
+
+A definition of an older release has no place for the records (CRDs are upgraded apart). Then the status comes back
+without them, the scale-down goes on after one such try, and nobody is removed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from muster_operator import naming
+from muster_operator.api.conditions import GroupCondition, Reason
+from muster_operator.api.group_status import DEPARTING_MAX
+from muster_operator.plan.addresses import OVER, address, is_at
+from muster_operator.plan.conditions import condition
+from muster_operator.world.group import GroupView, GroupWorld, MemberView
+from muster_operator.world.views import OwnerView, PodView, StatefulSetView, Unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One pod that leaves. `member_id` and `host` are None until its member was seen in it."""
+
+    pod: str
+    uid: str
+    member_id: str | None = None
+    host: str | None = None
+
+    def is_of(self, member: MemberView) -> bool:
+        """The very member that was seen in the pod."""
+        return (
+            self.member_id is not None
+            and member.member_id == self.member_id
+            and member.instance_id == self.pod
+            and address(member) == self.host
+        )
+
+    def as_status(self) -> dict[str, str]:
+        found = {"pod": self.pod, "uid": self.uid, "memberId": self.member_id, "host": self.host}
+        return {key: value for key, value in found.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Departing:
+    records: tuple[Record, ...]
+    """What `status.departing` shall say, by ordinal."""
+    held: int | None
+    """Number that the StatefulSet keeps until the records are stored; None: nothing is held."""
+
+
+NOBODY = Departing(records=(), held=None)
+
+
+def departing(world: GroupWorld) -> Departing:
+    """What to record now, and whether the StatefulSet waits for it."""
+    statefulset = world.statefulset
+    if world.spec.template is None or not world.spec.static_membership or world.elder is not None:
+        return NOBODY
+    stored = stored_records(world.owner.status)
+    if isinstance(statefulset, Unknown):
+        return Departing(records=tuple(stored.values()), held=None)
+    pods = statefulset.pods if statefulset is not None else ()
+    leaving = [pod for pod in pods if pod.ordinal >= world.spec.replicas]
+    records = [_of_pod(pod, stored.get(pod.name), world.group) for pod in leaving]
+    there = {pod.name for pod in pods}
+    records += [one for one in stored.values() if one.pod not in there and _still_needed(one, world)]
+    records.sort(key=lambda one: naming.ordinal_of(one.pod))
+    kept = tuple(records[:DEPARTING_MAX])
+    return Departing(records=kept, held=_held(world, statefulset, kept, stored))
+
+
+def stored_records(status: Mapping[str, Any]) -> dict[str, Record]:
+    """`status.departing` as the API server has it, by pod. An entry that names no pod or uid is no record."""
+    found = {}
+    for one in status.get("departing") or ():
+        pod, uid = one.get("pod"), one.get("uid")
+        if pod and uid:
+            found[str(pod)] = Record(pod=str(pod), uid=str(uid), member_id=one.get("memberId"), host=one.get("host"))
+    return found
+
+
+def _of_pod(pod: PodView, before: Record | None, group: GroupView | Unknown) -> Record:
+    member = _member_in(pod, group)
+    if member is not None:
+        return Record(pod=pod.name, uid=pod.uid, member_id=member.member_id, host=address(member))
+    return before if before is not None and before.uid == pod.uid else Record(pod=pod.name, uid=pod.uid)
+
+
+def _member_in(pod: PodView, group: GroupView | Unknown) -> MemberView | None:
+    if isinstance(group, Unknown) or pod.phase in OVER:
+        return None
+    return next((one for one in group.members if one.instance_id == pod.name and is_at(pod, one)), None)
+
+
+def _still_needed(record: Record, world: GroupWorld) -> bool:
+    """Of a pod that is gone: its member may still be listed."""
+    if record.member_id is None or naming.ordinal_of(record.pod) < world.spec.replicas:
+        return False
+    return isinstance(world.group, Unknown) or any(record.is_of(member) for member in world.group.members)
+
+
+def _held(
+    world: GroupWorld, statefulset: StatefulSetView | None, records: tuple[Record, ...], stored: Mapping[str, Record]
+) -> int | None:
+    if statefulset is None or world.spec.replicas >= statefulset.replicas:
+        return None
+    existing = {pod.uid for pod in statefulset.pods}
+    lacking = {one.uid for one in records} & existing - {one.uid for one in stored.values()}
+    if not lacking or (not stored and _was_tried(world.owner)):
+        return None
+    return statefulset.replicas
+
+
+def _was_tried(owner: OwnerView) -> bool:
+    """A status of this generation that had records was written, and (see the caller) none of them was kept."""
+    told = condition(owner.status, GroupCondition.PROGRESSING)
+    return told.get("reason") == Reason.RECORDING_PODS and told.get("observedGeneration") == owner.generation
