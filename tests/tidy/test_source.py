@@ -96,7 +96,7 @@ def test_every_module_says_what_it_is_for() -> None:
 
 
 def test_no_python_lies_directly_in_the_three_part_folders() -> None:
-    """`operator/__init__.py` would shadow the standard library's module and break Python itself."""
+    """An `__init__.py` there would shadow the standard library's `operator` and break Python itself."""
     loose = [
         str(p.relative_to(ROOT)) for part in ("operator", "coordinator", "pipeline") for p in (ROOT / part).glob("*.py")
     ]

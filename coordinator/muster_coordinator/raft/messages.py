@@ -1,7 +1,7 @@
 """Values that go in and out of the Raft core: entries, hard state, peer messages, `Ready`.
 
-NamedTuples, because thousands are made a second. Every message names its group only on the wire (`links.codec`):
-a core is one group.
+NamedTuples, because thousands are made a second. A message names its group only on the wire (`replica.raft_payload`): a
+core is one group.
 """
 
 from enum import IntEnum, StrEnum
@@ -81,7 +81,7 @@ class Message(NamedTuple):
     entries: tuple[Entry, ...] = ()
     reject: bool = False
     hint: int = 0
-    """Rejecting APPEND_REPLY: where the leader should look next (raft.md rule 26)."""
+    """Rejecting APPEND_REPLY: where the leader should look next (raft rule 26)."""
     context: int = 0
     """HEARTBEAT and its reply: read round. VOTE/PRE_VOTE: 1 when forced by a leadership transfer."""
 

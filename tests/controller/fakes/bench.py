@@ -1,4 +1,4 @@
-"""A whole operator on a fake API server and virtual time: `World.settle()` runs passes and controllers until nothing
+"""A whole operator on a fake API server and virtual time: `World.run()` runs passes and controllers until nothing
 moves."""
 
 import asyncio
