@@ -9,7 +9,7 @@ MusterError
 │   ├── Corruption         bytes on disk that were once good and are not any more: refuse to start
 │   │   └── SegmentDamaged  … of a segment: told, answered with an error, fetched again from a peer
 │   ├── DiskFull           no space for bytes that are safe elsewhere: they wait here, and are written later
-│   └── StorageFailed      write or fsync failed: the process ends (raft.md rule 30)
+│   └── StorageFailed      write or fsync failed: the process ends (raft rule 30)
 └── (our own bugs are assertions: met by a client's request before anything is proposed, they end that request; met
      anywhere else, the process)
 """
@@ -152,7 +152,7 @@ class DiskFull(EnvironmentFault):
 
 
 class StorageFailed(EnvironmentFault):
-    """A write or fsync failed. The process must end: dirty pages may be gone (raft.md rule 30)."""
+    """A write or fsync failed. The process must end: dirty pages may be gone (raft rule 30)."""
 
 
 def no_space(error: BaseException) -> bool:

@@ -12,7 +12,7 @@ FRAME_BYTES_MAX = 8 * MIB
 FRAME_BYTES_MAX_LARGE = 16 * MIB
 """Produce, JoinGroup, SyncGroup."""
 REQUEST_HEAP_BYTES_MAX = 16 * MIB
-"""Estimated Python heap of one decoded request: one wire byte can become 83 heap bytes (reliability.md finding 2)."""
+"""Estimated Python heap of one decoded request: one wire byte can become 83 heap bytes (decision 34)."""
 PIPELINED_REQUESTS_MAX = 100
 """Unanswered requests of one connection; then reading stops (decision 23)."""
 CONNECTION_TURN_REQUESTS_MAX = PIPELINED_REQUESTS_MAX
@@ -134,9 +134,9 @@ rebalance timeouts are; their sessions, or their return, end it."""
 APPEND_RETRY_MS = 250
 """Pause before a change that nobody asked for (an expulsion, an owed rebalance) is proposed again."""
 PAUSE_SUSPECTED_MS = 1_000
-"""A session that is found over this late was probably not heard: its member gets a new one (reliability.md G14)."""
+"""A session that is found over this late was probably not heard: its member gets a new one (invariant G14)."""
 CLOCK_JUMP_SUSPECTED_MS = 60_000
-"""Wall against monotonic clock between two expiry sweeps; beyond it the sweep is left out (reliability.md O11)."""
+"""Wall against monotonic clock between two expiry sweeps; beyond it the sweep is left out (invariant O11)."""
 OFFSET_FETCH_IMAGES_MAX = 4
 """Tries of one OffsetFetch while topics come and go under it, each by a younger image."""
 UNPACKED_OFFSETS_MAX = 5_000
@@ -151,7 +151,7 @@ PARK_MS_MAX = 1_000
 PARK_REQUESTS_MAX = 1_000
 COORDINATOR_LOOKUP_WAIT_MS = 250
 
-# Raft (raft.md 3.6, 3.7).
+# Raft: times (raft rule 28) and bounds (raft rule 33).
 HEARTBEAT_MS = 100
 ELECTION_TIMEOUT_MIN_MS = 1_000
 ELECTION_TIMEOUT_MAX_MS = 2_000

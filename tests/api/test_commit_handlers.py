@@ -1,4 +1,4 @@
-"""OffsetCommit, OffsetFetch, OffsetDelete at the API layer (protocol.md 4.1; decisions 26, 27)."""
+"""OffsetCommit, OffsetFetch, OffsetDelete at the API layer (protocol notes 4.1; decisions 26, 27)."""
 
 from typing import Any
 from uuid import UUID

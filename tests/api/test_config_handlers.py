@@ -1,4 +1,4 @@
-"""DescribeConfigs, IncrementalAlterConfigs and AlterConfigs (data_plane.md 5)."""
+"""DescribeConfigs, IncrementalAlterConfigs and AlterConfigs (protocol notes 15)."""
 
 from dataclasses import replace
 from time import process_time

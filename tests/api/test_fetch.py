@@ -1,4 +1,4 @@
-"""Fetch (data_plane.md 3): validation, sizes, long poll, no sessions."""
+"""Fetch (protocol notes 13): validation, sizes, long poll, no sessions."""
 
 import struct
 from typing import Any

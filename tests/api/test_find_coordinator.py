@@ -1,4 +1,4 @@
-"""FindCoordinator (protocol.md 2.2; decisions 12, 18)."""
+"""FindCoordinator (protocol notes 2.2; decisions 12, 18)."""
 
 import pytest
 from muster_coordinator.wire.versions import Api

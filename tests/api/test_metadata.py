@@ -1,4 +1,4 @@
-"""Metadata (data_plane.md 1.2, 1.3)."""
+"""Metadata (protocol notes 11.1, 11.2)."""
 
 from typing import Any
 from uuid import UUID

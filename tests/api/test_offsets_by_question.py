@@ -1,4 +1,4 @@
-"""ListOffsets and OffsetForLeaderEpoch (data_plane.md 4)."""
+"""ListOffsets and OffsetForLeaderEpoch (protocol notes 14)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Produce: rows 1-8 of data_plane.md 2.2, acks, deadlines, answers, KIP-951."""
+"""Produce: rows 1-8 of protocol notes 12.2, acks, deadlines, answers, KIP-951."""
 
 import struct
 from typing import Any

@@ -1,4 +1,4 @@
-"""CreateTopics, DeleteTopics, CreatePartitions, DeleteRecords (data_plane.md 4, 5)."""
+"""CreateTopics, DeleteTopics, CreatePartitions, DeleteRecords (protocol notes 14, 15)."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Replay and checkpoints: R8 of reliability.md, decision 9, and logs that Kafka itself wrote (protocol.md 5.5, 5.6)."""
+"""Replay and checkpoints: invariant R8, decision 9, and logs that Kafka itself wrote (protocol notes 5.5, 5.6)."""
 
 import gzip
 

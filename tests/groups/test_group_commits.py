@@ -1,4 +1,4 @@
-"""OffsetCommit and OffsetFetch: protocol.md 3.3 (commit rows), 4.1-4.3; reliability.md G7-G9, O9, O12."""
+"""OffsetCommit and OffsetFetch: protocol notes 3.3 (commit rows), 4.1-4.3; invariants G7-G9, O9, O12."""
 
 import pytest
 from muster_coordinator import limits
@@ -280,7 +280,7 @@ def test_fetch_all_lists_what_is_committed():
 
 
 def test_groups_and_partitions_are_isolated():
-    """reliability.md O10."""
+    """invariant O10."""
     host = Host()
     host.ask(commit(offset=1))
     host.ask(commit(group="h", offset=2))

@@ -1,4 +1,4 @@
-"""OffsetDelete, DeleteGroups and deleted topics: protocol.md 4.5, decision 27, reliability.md G19."""
+"""OffsetDelete, DeleteGroups and deleted topics: protocol notes 4.5, decision 27, invariant G19."""
 
 from muster_coordinator import limits
 from muster_coordinator.errors import Code

@@ -1,4 +1,4 @@
-"""Expiry of offsets and groups: protocol.md 4.6, reliability.md O11, B1, B2, B5."""
+"""Expiry of offsets and groups: protocol notes 4.6, invariants O11, B1, B2, B5."""
 
 import pytest
 from muster_coordinator import limits

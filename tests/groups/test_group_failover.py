@@ -1,4 +1,4 @@
-"""What survives the leader: decisions 4-7, protocol.md 3.12, reliability.md G2, G14, G15, B10."""
+"""What survives the leader: decisions 4-7, protocol notes 3.12, invariants G2, G14, G15, B10."""
 
 import pytest
 from muster_coordinator.errors import Code
@@ -74,7 +74,7 @@ def test_generation_is_in_the_log_before_anybody_is_told():
 
 
 def test_a_candidate_that_was_not_stored_gives_its_number_to_nobody_and_then_to_others():
-    """reliability.md G2: no number goes to two member sets."""
+    """invariant G2: no number goes to two member sets."""
     host = Host()
     members = stable(host)
     host.hold = True
@@ -193,7 +193,7 @@ def test_warm_up_arms_groups_that_nobody_touches():
 
 
 def test_group_above_the_size_limit_rebalances_when_loaded_and_kicks_the_late():
-    """protocol.md 3.12."""
+    """protocol notes 3.12."""
     host = Host()
     members = stable(host, 3)
     host.config = ShardConfig(initial_rebalance_delay_ms=0, group_max_size=2)
@@ -273,7 +273,7 @@ def test_who_does_not_lead_refuses():
 
 
 def test_generation_rises_across_every_failover_and_empty_spell():
-    """reliability.md G2."""
+    """invariant G2."""
     host = Host()
     seen = []
     for _ in range(4):
@@ -288,7 +288,7 @@ def test_generation_rises_across_every_failover_and_empty_spell():
 
 
 def test_offsets_answered_are_never_lost():
-    """reliability.md O1, O4."""
+    """invariants O1, O4."""
     host = Host()
     for n in range(20):
         host.ask(commit(partition=n, offset=n))

@@ -1,4 +1,4 @@
-"""Records in flight, and what waits behind them: architecture section 2, decision 8, limits."""
+"""Records in flight, and what waits behind them: decision 8, limits."""
 
 from muster_coordinator import limits
 from muster_coordinator.errors import Code

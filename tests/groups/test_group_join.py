@@ -1,4 +1,4 @@
-"""JoinGroup: the rows of protocol.md 3.3, admission (3.5), protocols (3.6)."""
+"""JoinGroup: the rows of protocol notes 3.3, admission (3.5), protocols (3.6)."""
 
 import re
 
@@ -440,7 +440,7 @@ def test_names_too_long_for_the_log_are_refused():
 
 
 def test_generation_answers_agree_on_leader_protocol_and_number():
-    """reliability.md G3."""
+    """invariant G3."""
     host = Host()
     members = completing(host, 5, names=("range", "sticky"))
     assert len({(m.joined.leader, m.joined.protocol, m.joined.generation) for m in members}) == 1

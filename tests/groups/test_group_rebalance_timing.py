@@ -1,4 +1,4 @@
-"""How long a join phase lasts: protocol.md 3.7."""
+"""How long a join phase lasts: protocol notes 3.7."""
 
 import pytest
 from muster_coordinator.errors import Code

@@ -1,4 +1,4 @@
-"""Random lives of groups with crashes anywhere, against what clients may rely on (reliability.md 2.1, 2.2).
+"""Random lives of groups with crashes anywhere, against what clients may rely on (docs/invariants.md, O and G).
 
 The checker knows only requests and answers; `Host.check` looks inside after every call, and replicas are compared.
 """

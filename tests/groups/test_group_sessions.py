@@ -1,4 +1,4 @@
-"""Who counts as alive: protocol.md 3.8, reliability.md G14."""
+"""Who counts as alive: protocol notes 3.8, invariant G14."""
 
 from muster_coordinator.groups.config import ShardConfig
 

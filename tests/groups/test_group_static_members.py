@@ -1,4 +1,4 @@
-"""Static membership (KIP-345, KIP-814): protocol.md 3.9, reliability.md G10-G12."""
+"""Static membership (KIP-345, KIP-814): protocol notes 3.9, invariants G10-G12."""
 
 import struct
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""SyncGroup, Heartbeat and LeaveGroup: protocol.md 3.3, 3.4, 3.9 (leave), 3.10."""
+"""SyncGroup, Heartbeat and LeaveGroup: protocol notes 3.3, 3.4, 3.9 (leave), 3.10."""
 
 import pytest
 from muster_coordinator.errors import Code
@@ -99,7 +99,7 @@ def test_members_that_the_plan_leaves_out_get_empty_bytes():
 
 
 def test_sync_in_stable_gets_the_assignment_again_and_never_another():
-    """reliability.md G4."""
+    """invariant G4."""
     host = Host()
     leader, follower = stable(host)
     assert host.ask(sync(follower.id)).assignment == b"plan-" + follower.id.encode()
@@ -191,7 +191,7 @@ def test_heartbeat_in_each_state():
 
 
 def test_member_validation_with_instances():
-    """protocol.md 3.4."""
+    """protocol notes 3.4."""
     host = Host()
     (static,) = stable(host, 1, instance="i")
     assert host.ask(beat(static.id, instance="unknown")).error == 25

@@ -1,4 +1,4 @@
-"""Offsets in open transactions: protocol.md 4.4, reliability.md O13. They arrive through the log only, for now."""
+"""Offsets in open transactions: protocol notes 4.4, invariant O13. They arrive through the log only, for now."""
 
 from muster_coordinator.groups.requests import OffsetDelete, OffsetFetch
 from muster_coordinator.records.keys import encode_offset_key

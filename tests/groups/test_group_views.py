@@ -1,4 +1,4 @@
-"""DescribeGroups, ListGroups and the views for metrics: protocol.md 3.13."""
+"""DescribeGroups, ListGroups and the views for metrics: protocol notes 3.13."""
 
 from muster_coordinator import limits
 from muster_coordinator.groups.config import ShardConfig

@@ -1,4 +1,4 @@
-"""The exact bytes of protocol.md 5.5 and data_plane.md 6: vectors that other implementations produced or read."""
+"""The exact bytes of protocol notes 5.5 and protocol notes 16: vectors that other implementations produced or read."""
 
 import pytest
 from muster_coordinator.records.batch import (

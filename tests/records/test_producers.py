@@ -1,4 +1,4 @@
-"""Idempotent producers: the table of data_plane.md 2.4, sequence overflow, transactions, expiry, checkpoint bytes."""
+"""Idempotent producers: the table of protocol notes 12.4, sequence overflow, transactions, expiry, checkpoint bytes."""
 
 import pytest
 from hypothesis import given

@@ -200,7 +200,7 @@ def test_a_restart_clears_the_draining_mark() -> None:
 
 
 def test_a_leader_with_a_stuck_disk_loses_leadership() -> None:
-    """Beats stop, it steps down from everything, and the others elect (raft.md rule 16)."""
+    """Beats stop, it steps down from everything, and the others elect (raft rule 16)."""
     cluster = SimCluster(World(7))
     cluster.start()
     old = cluster.wait_leader(1)

@@ -7,7 +7,7 @@ from tests.sim.history import CommitAsk, FetchAsk, History, Violation
 from tests.sim.registers import NEVER_US, Read, Write, violation
 
 DEFINITE = frozenset({3, 12, 22, 24, 25, 27, 28, 30, 42, 69, 82})
-"""Answers to a commit after which it must never take effect (reliability.md O3). The rest may yet happen."""
+"""Answers to a commit after which it must never take effect (invariant O3). The rest may yet happen."""
 Key = tuple[str, str, int]
 
 

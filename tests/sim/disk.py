@@ -1,6 +1,6 @@
 """A disk with a page cache, for simulations: what was not synced may vanish, tear, or come back in part after a crash.
 
-Model (reliability.md 4.4). A file is an inode: durable bytes, the bytes as processes see them, and the ordered writes
+Model. A file is an inode: durable bytes, the bytes as processes see them, and the ordered writes
 in between. Names are separate durable state: a created, renamed or removed name survives a crash for certain only
 after `sync_dir` of its folder. `crash` decides for every pending write: kept, lost, or kept in a subset of its
 512-byte sectors; and for every pending name operation: kept or lost. A failed sync drops the pending writes and marks

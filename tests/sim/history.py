@@ -97,7 +97,7 @@ class History:
 
 
 class Violation(NamedTuple):
-    """`invariant`: its name in reliability.md."""
+    """`invariant`: its name in docs/invariants.md."""
 
     invariant: str
     text: str

@@ -1,4 +1,4 @@
-"""A small frame cannot make a large allocation (reliability.md finding 2)."""
+"""A small frame cannot make a large allocation (decision 34)."""
 
 import struct
 import tracemalloc

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs and AlterConfigs: the changes of topics' overrides (data_plane.md 5).
+"""IncrementalAlterConfigs and AlterConfigs: the changes of topics' overrides (protocol notes 15).
 
 AlterConfigs is the older of the two and replaces: what it does not name goes back to its default. Many tools know
 nothing else. Either way the new overrides are computed from one image and proposed together with those they were

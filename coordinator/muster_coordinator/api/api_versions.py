@@ -1,4 +1,4 @@
-"""ApiVersions: the version table, and a check of the caller's name (protocol.md 1.2). No features until transactions
+"""ApiVersions: the version table, and a check of the caller's name (protocol notes 1.2). No features until transactions
 exist."""
 
 import re

@@ -2,7 +2,7 @@
 this thing?
 
 The default says yes. An ACL store later replaces `allow_all` by another `Authorize`; handlers already give the right
-code for each kind of resource (protocol.md 4.1, Kafka's own mapping of APIs to operations).
+code for each kind of resource (protocol notes 4.1, Kafka's own mapping of APIs to operations).
 """
 
 from collections.abc import Callable

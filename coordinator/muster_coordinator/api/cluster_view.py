@@ -1,4 +1,4 @@
-"""The cluster as one listener's clients may see it: live brokers, leaders, addresses (data_plane.md 1.2, 1.3).
+"""The cluster as one listener's clients may see it: live brokers, leaders, addresses (protocol notes 11.1, 11.2).
 
 Problem: clients break in four different ways when a leader, a coordinator or the controller is not in the broker list
 of the same answer. Mechanism: only registered brokers that are alive and have an endpoint on the listener that asked

@@ -1,4 +1,4 @@
-"""OffsetCommit, OffsetDelete: topics are checked here, groups and offsets by the shard (protocol.md 4.1).
+"""OffsetCommit, OffsetDelete: topics are checked here, groups and offsets by the shard (protocol notes 4.1).
 
 A commit carries the topic's id from the image (decision 27), so that a later deletion of that very topic, and nothing
 else, expires it. With topics.mode none every name is accepted and carries no id. Parts that are refused here never

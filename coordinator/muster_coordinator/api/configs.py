@@ -1,4 +1,4 @@
-"""DescribeConfigs (data_plane.md 5): topics have all 33 names of Kafka; this broker shows its settings read-only;
+"""DescribeConfigs (protocol notes 15): topics have all 33 names of Kafka; this broker shows its settings read-only;
 groups have no settings of their own yet. Changes are in `alter_configs`."""
 
 from muster_coordinator.api.authorize import Operation, ResourceType

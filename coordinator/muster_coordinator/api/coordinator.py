@@ -1,4 +1,4 @@
-"""FindCoordinator: which broker leads the offsets partition of a group, for the listener that asked (protocol.md 2.2).
+"""FindCoordinator (protocol notes 2.2): which broker leads a group's offsets partition, for the listener that asked.
 
 Without a known leader the answer waits `limits.COORDINATOR_LOOKUP_WAIT_MS` (decision 18), then says 15. Transactions
 do not exist here. Since version 4 type 1 is answered 35, on which Java's, Python's and Go's clients give up at once and

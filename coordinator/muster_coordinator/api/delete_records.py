@@ -1,5 +1,5 @@
 """DeleteRecords: moves a partition's log start, by the controller's will and through the partition's own log
-(data_plane.md 4)."""
+(protocol notes 14)."""
 
 from collections.abc import Callable
 

@@ -1,5 +1,5 @@
-"""DescribeCluster, DescribeTopicPartitions, ListPartitionReassignments: the cluster for administrators (data_plane.md
-5)."""
+"""DescribeCluster, DescribeTopicPartitions, ListPartitionReassignments: the cluster for administrators (protocol notes
+15)."""
 
 from muster_coordinator import limits
 from muster_coordinator.api.authorize import CLUSTER, Operation, Resource, ResourceType

@@ -1,4 +1,4 @@
-"""DescribeGroups, ListGroups, DeleteGroups: the administrator's view of groups (protocol.md 3.13)."""
+"""DescribeGroups, ListGroups, DeleteGroups: the administrator's view of groups (protocol notes 3.13)."""
 
 from collections.abc import Callable
 

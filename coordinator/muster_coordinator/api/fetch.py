@@ -1,4 +1,4 @@
-"""Fetch: long polls over the logs led here (data_plane.md 3). No sessions: every request is full, sessionId is always
+"""Fetch: long polls over the logs led here (protocol notes 13). No sessions: every request is full, sessionId is always
 0.
 
 Mechanism: `handle` reads once; when that is not enough to answer, a `Waiter` watches the logs it read and reads again
@@ -174,7 +174,7 @@ class Fetch:
         return Reading(results, got, urgent, logs, unproven, absent)
 
     def _topic(self, context: RequestContext, key: str | bytes, image: ClusterImage | None) -> Topic | Code:
-        """Rows 3 and 4 of data_plane.md 3.1 for a topic."""
+        """Rows 3 and 4 of protocol notes 13.1 for a topic."""
         name = key
         if isinstance(name, bytes):
             found = None if image is None or name == EMPTY_ID else image.names_by_id.get(name)

@@ -1,4 +1,4 @@
-"""ListOffsets: latest, earliest, by time (data_plane.md 4). Latest is asked of the log after a ReadIndex round
+"""ListOffsets: latest, earliest, by time (protocol notes 14). Latest is asked of the log after a ReadIndex round
 (decision 36)."""
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Metadata: brokers, topics and leaders as the listener that asked may see them (data_plane.md 1.2, 1.3).
+"""Metadata: brokers, topics and leaders as the listener that asked may see them (protocol notes 11.1, 11.2).
 
 leaderEpoch is the Raft term of the leadership, so it never goes back under one topic id (KIP-320). Topics are not
 created here unless `auto.create.topics.enable` says so (`auto_create`): a typo must not make one. An answer that names

@@ -1,4 +1,4 @@
-"""OffsetFetch: topics are checked here, groups and offsets by the shard (protocol.md 4.3).
+"""OffsetFetch: topics are checked here, groups and offsets by the shard (protocol notes 4.3).
 
 An offset belongs to the topic it was committed for. One whose topic was deleted is no answer for a topic that was
 created again under that name, also before, or without, its tombstone: the shard compares the id that came with the

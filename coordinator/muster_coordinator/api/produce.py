@@ -1,4 +1,4 @@
-"""Produce: the checks that need the request and the cluster (rows 1-8 of data_plane.md 2.2); the topic does the rest.
+"""Produce: the checks that need the request and the cluster (rows 1-8 of protocol notes 12.2); the topic does the rest.
 
 Every error concerns one partition; partitions stand alone. acks=1 is served as acks=all (decision 4), acks=0 gets no
 answer and any error closes the connection. Batches are stored as received: only the frame of the first batch is

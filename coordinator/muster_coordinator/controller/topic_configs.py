@@ -1,6 +1,6 @@
 """The 33 topic configs of Kafka 4.3: names, types, defaults, bounds, and what Muster makes of each.
 
-Problem: tools set configs by Kafka's names and read all of them back (data_plane.md section 5), but not all of them
+Problem: tools set configs by Kafka's names and read all of them back (protocol notes 15), but not all of them
 can mean something here. Mechanism: one table. `supported` says that the value changes what Muster does; the others are
 kept and shown, and have no effect. A value that would promise behaviour Muster does not have (compaction,
 recompression, remote storage) is refused with a sentence that says so (answer 40). What it does not do: read the image

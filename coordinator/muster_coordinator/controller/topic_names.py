@@ -1,6 +1,6 @@
 """Kafka's rules for topic names: 1-249 characters of `[a-zA-Z0-9._-]`, and no two that differ only in `.` and `_`.
 
-The second rule exists because metric names write both as `_` (data_plane.md section 5, names).
+The second rule exists because metric names write both as `_` (protocol notes 15, names).
 """
 
 import re

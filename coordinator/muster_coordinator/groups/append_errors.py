@@ -1,4 +1,4 @@
-"""What a client is told when the record behind its request did not get into the log (protocol.md 2.4)."""
+"""What a client is told when the record behind its request did not get into the log (protocol notes 2.4)."""
 
 from muster_coordinator.errors import Code
 

@@ -4,7 +4,7 @@ The log says what a group is; this is that, decoded. It is a value: applying a r
 adds from memory (parked joins and syncs, deadlines) is in `live_group`; while its join phase runs, a group *acts* as
 PreparingRebalance whatever is stored, so the validators take that state from their caller.
 
-Rules: protocol.md 3.2 (states), 3.4 (member validation), 4.2 (commit validation).
+Rules: protocol notes 3.2 (states), 3.4 (member validation), 4.2 (commit validation).
 """
 
 from collections.abc import Iterable, Mapping
@@ -59,7 +59,7 @@ class ClassicGroup:
         return {m.instance: m.id for m in self.members.values() if m.instance is not None}
 
     def validate_commit(self, request: OffsetCommit, state: State) -> Code:
-        """May `request` commit? `state` is what the group acts as (protocol.md 4.2, rows G7-G9 of reliability.md).
+        """May `request` commit? `state` is what the group acts as (protocol notes 4.2, invariants G7-G9).
 
         Only members of the stored generation may: one that is still parked in a join phase has no generation yet.
         """
@@ -79,7 +79,7 @@ class ClassicGroup:
 def validate_member(
     members: Mapping[str, Member], instances: Mapping[str, str], member: str, instance: str | None
 ) -> Code:
-    """V(member, instance) of protocol.md 3.4: 25, 82 or NONE."""
+    """V(member, instance) of protocol notes 3.4: 25, 82 or NONE."""
     if instance is not None:
         holder = instances.get(instance)
         if holder is None:

@@ -1,9 +1,9 @@
-"""OffsetCommit (protocol.md 4.1, 4.2): judged against the applied group, proposed in the same turn, answered when
+"""OffsetCommit (protocol notes 4.1, 4.2): judged against the applied group, proposed in the same turn, answered when
 applied.
 
 A commit waits behind a membership record of its own group, so what it is judged by includes every record before it
 in the log (decision 8); commits of one group do not wait for each other, and other groups' never. All partitions
-that are accepted travel in one batch: after a crash there are all or none of them (reliability.md O9).
+that are accepted travel in one batch: after a crash there are all or none of them (invariant O9).
 """
 
 from muster_coordinator import limits

@@ -1,4 +1,4 @@
-"""Settings of a group shard under Kafka's names, with Muster's defaults (decision 24, protocol.md 9.1).
+"""Settings of a group shard under Kafka's names, with Muster's defaults (decision 24, protocol notes 9.1).
 
 Frozen: a shard never sees a setting change under a request. Validation of what users wrote is the settings file's
 business; here only relations that the state machine relies on are asserted.

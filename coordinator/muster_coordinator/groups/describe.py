@@ -1,4 +1,4 @@
-"""DescribeGroups (protocol.md 3.13). The host has made sure that this replica still leads."""
+"""DescribeGroups (protocol notes 3.13). The host has made sure that this replica still leads."""
 
 from muster_coordinator.errors import Code
 from muster_coordinator.groups import waking

@@ -1,4 +1,4 @@
-"""Expiry of offsets and of empty groups (KIP-211; protocol.md 4.6, reliability.md O11).
+"""Expiry of offsets and of empty groups (KIP-211; protocol notes 4.6, invariant O11).
 
 The wall clock is used only against timestamps that are in the log, and only while it moves with the monotonic
 clock: a sweep that finds a jump since the last one leaves everything for the next. A group that rebalances, or
@@ -25,7 +25,7 @@ def expiry_sweep(core: Core) -> Sweep:
 
 
 class ExpiryRule:
-    """What is expired (protocol.md 4.6)."""
+    """What is expired (protocol notes 4.6)."""
 
     def begins(self, core: Core, now: Now) -> bool:
         """Not when the wall clock jumped."""

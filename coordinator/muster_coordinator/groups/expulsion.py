@@ -1,7 +1,7 @@
-"""Members whose session ended, and member ids that never came back (protocol.md 3.8).
+"""Members whose session ended, and member ids that never came back (protocol notes 3.8).
 
 Expiry is judged with care: a timer that comes up a second or more after it was due tells of a paused process or a
-blocked loop, in which heartbeats could not be heard; its member gets a new session instead (reliability.md G14).
+blocked loop, in which heartbeats could not be heard; its member gets a new session instead (invariant G14).
 """
 
 from muster_coordinator import limits

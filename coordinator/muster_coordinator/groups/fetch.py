@@ -1,4 +1,4 @@
-"""OffsetFetch (protocol.md 4.3): what is committed, from applied state.
+"""OffsetFetch (protocol notes 4.3): what is committed, from applied state.
 
 The host has made sure that this replica still leads (decision 36). It waits for no record (`flights.Gate.NONE`), so it
 has an answer at once, without ticket or effect.

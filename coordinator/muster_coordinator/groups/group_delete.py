@@ -1,4 +1,4 @@
-"""DeleteGroups (protocol.md 3.13, 4.5): tombstones for every offset, then for the group, in one batch where it fits."""
+"""DeleteGroups (protocol notes 3.13, 4.5): tombstones for every offset, then for the group, in one batch if it fits."""
 
 from muster_coordinator import limits
 from muster_coordinator.errors import Code

@@ -1,4 +1,4 @@
-"""The records that change a classic group: which of the log's schemas says what (protocol.md 5.3, own types 1000
+"""The records that change a classic group: which of the log's schemas says what (protocol notes 5.3, own types 1000
 and 1001).
 
 | record | replays as |

@@ -1,4 +1,4 @@
-"""Heartbeat (protocol.md 3.3): the commonest request, so one look-up, three comparisons and one field written.
+"""Heartbeat (protocol notes 3.3): the commonest request, so one look-up, three comparisons and one field written.
 
 It promises nothing, so it is answered from current state also while a record of its group is in flight. That is also
 why it has a short way (`heartbeat_at_once`, docs/adr/0012): the same judgement as a return value, for the two commonest

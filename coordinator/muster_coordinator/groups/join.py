@@ -1,4 +1,4 @@
-"""JoinGroup (protocol.md 3.3, 3.5, 3.6): admission, the id hand-out of KIP-394, parking, and answers without a
+"""JoinGroup (protocol notes 3.3, 3.5, 3.6): admission, the id hand-out of KIP-394, parking, and answers without a
 rebalance.
 
 A join that must interrupt a generation first puts that into the log and is then judged again as a join of a
@@ -72,7 +72,7 @@ def _join_unknown_group(core: Core, now: Now, ticket: int, request: JoinGroup) -
 
 
 def _accepts(core: Core, live: LiveGroup, request: JoinGroup) -> bool:
-    """`group.max.size` (protocol.md 3.5). A known instance counts as the member it replaces (quirk Q1, fixed)."""
+    """`group.max.size` (protocol notes 3.5). A known instance counts as the member it replaces (quirk Q1, fixed)."""
     if live.state is State.EMPTY:
         return True
     member = request.member

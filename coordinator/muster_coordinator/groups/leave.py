@@ -1,4 +1,4 @@
-"""LeaveGroup (protocol.md 3.3, 3.9): a batch of leavers, one record for all of them, then the answer.
+"""LeaveGroup (protocol notes 3.3, 3.9): a batch of leavers, one record for all of them, then the answer.
 
 An entry without a member id but with an instance id removes whoever holds the instance: the administrator's way.
 Ids that were only handed out are dropped at once; that they were promised nothing makes it safe, and no generation

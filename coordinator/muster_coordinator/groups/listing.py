@@ -1,4 +1,4 @@
-"""ListGroups (protocol.md 3.13): O(groups), so answered in slices (decision 21)."""
+"""ListGroups (protocol notes 3.13): O(groups), so answered in slices (decision 21)."""
 
 from muster_coordinator import limits
 from muster_coordinator.errors import Code

@@ -5,7 +5,7 @@ from muster_coordinator.ports import Rand
 
 
 def new_member_id(rand: Rand, prefix: str) -> str:
-    """`<client id or instance id>-<random uuid>` (protocol.md 3.5)."""
+    """`<client id or instance id>-<random uuid>` (protocol notes 3.5)."""
     bits = rand.getrandbits(128)
     bits = bits & ~(0xF << 76) | 4 << 76
     bits = bits & ~(0x3 << 62) | 2 << 62

@@ -1,4 +1,4 @@
-"""OffsetDelete (KIP-496; protocol.md 4.5): single offsets of a group, unless somebody subscribes to the topic."""
+"""OffsetDelete (KIP-496; protocol notes 4.5): single offsets of a group, unless somebody subscribes to the topic."""
 
 from muster_coordinator.errors import Code
 from muster_coordinator.groups import waking

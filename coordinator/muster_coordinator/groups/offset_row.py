@@ -3,7 +3,7 @@
 A million offsets as objects cost 300 MB and a 200 ms pause a full garbage collection (decision 20); as bytes they
 cost a third and the collector never sees them. Fixed positions in front let expiry and fetch read one field without
 decoding the rest. The layout is Muster's own, part of the checkpoint format, and independent of the schema version
-that the log used (protocol.md 5.2).
+that the log used (protocol notes 5.2).
 """
 
 import struct
@@ -30,7 +30,7 @@ class CommittedOffset(NamedTuple):
     """A row, decoded."""
 
     record_offset: int
-    """Kafka offset of the record that carried it: decides between plain and transactional commits (protocol.md 4.4)."""
+    """Kafka offset of its record: decides between plain and transactional commits (protocol notes 4.4)."""
     offset: int
     leader_epoch: int
     commit_timestamp_ms: int

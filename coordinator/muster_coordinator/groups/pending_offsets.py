@@ -1,4 +1,4 @@
-"""Offsets that arrived in transactions that are still open (protocol.md 4.4).
+"""Offsets that arrived in transactions that are still open (protocol notes 4.4).
 
 An OffsetCommit record in a batch with a producer id waits here until that producer's COMMIT or ABORT marker. Small: it
 holds open transactions only. Order never matters, so the checkpoint writes it sorted.

@@ -1,10 +1,10 @@
-"""The join phase: how it starts, how long it lasts, how it ends (protocol.md 3.7).
+"""The join phase: how it starts, how long it lasts, how it ends (protocol notes 3.7).
 
 Everything that a client may rely on is in the log first. A group with a generation enters PreparingRebalance by a
 `GroupRebalance` record (own type 1001) that names who remains; a phase ends with the whole candidate generation
 (own type 1000), and only then are the parked JoinGroups answered (decisions 6 and 7). A phase that starts from
 Empty is volatile: nobody has been promised anything yet. Every completed phase counts the generation up by one, in
-the log before in any answer, so no number is ever given to two member sets (reliability.md G2).
+the log before in any answer, so no number is ever given to two member sets (invariant G2).
 """
 
 from collections.abc import Callable, Iterable
@@ -111,7 +111,7 @@ def interrupt(core: Core, now: Now, live: LiveGroup, stored: ClassicGroup) -> No
 
 
 def turn_away(core: Core, live: LiveGroup, gone: dict[str, Code]) -> None:
-    """Forget removed members; answer what they had parked (protocol.md 3.9, quirk Q5: the parked sync too)."""
+    """Forget removed members; answer what they had parked (protocol notes 3.9, quirk Q5: the parked sync too)."""
     for member, code in gone.items():
         sessions.forget(core, live, member)
         sessions.drop_pending(core, live, member)

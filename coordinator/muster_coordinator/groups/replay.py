@@ -1,6 +1,6 @@
 """Applying the offsets log: the only way in which durable state changes (architecture "State changes only by apply").
 
-Runs on leaders and followers alike, on Muster's log and on one written by a Kafka broker (protocol.md 4.4, 5.6). It
+Runs on leaders and followers alike, on Muster's log and on one written by a Kafka broker (protocol notes 4.4, 5.6). It
 depends on the entries alone: no clock, no random numbers, no setting. Kafka's record types that are not implemented
 are kept raw; a record that a newer release wrote, or that is no record, raises and the replica refuses to go on.
 

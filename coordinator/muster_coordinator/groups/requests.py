@@ -279,7 +279,7 @@ def denies(answer: GroupAnswer) -> bool:
 
 
 def refusal(request: GroupRequest, code: Code) -> GroupAnswer:
-    """The answer that says `code` in the place where this request's clients look for it (protocol.md 2.3)."""
+    """The answer that says `code` in the place where this request's clients look for it (protocol notes 2.3)."""
     match request:
         case JoinGroup():
             return JoinGroupAnswer(error=code, member=request.member)

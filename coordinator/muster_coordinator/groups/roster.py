@@ -5,7 +5,7 @@ those overlaid who joined since: nobody of them was promised anything yet, so it
 protocols fit must not cost a walk over 2,000 members, so the roster counts how many list each name. It counts when it
 is first asked: a roster is made with every record of its group, and most are never joined.
 
-Rules: protocol.md 3.5, 3.6.
+Rules: protocol notes 3.5, 3.6.
 """
 
 from collections.abc import Iterable
@@ -54,7 +54,7 @@ class Roster:
             self._forget(old)
 
     def supports(self, protocol_type: str, protocols: tuple[Protocol, ...]) -> bool:
-        """May somebody with these protocols be in this group? An empty group takes any type (protocol.md 3.6)."""
+        """May somebody with these protocols be in this group? An empty group takes any type (protocol notes 3.6)."""
         if not self.members:
             return bool(protocol_type) and bool(protocols)
         if protocol_type != self.protocol_type:

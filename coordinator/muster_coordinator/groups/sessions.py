@@ -1,4 +1,4 @@
-"""Session and pending-id timers: who is alive (protocol.md 3.8).
+"""Session and pending-id timers: who is alive (protocol notes 3.8).
 
 A heartbeat only writes a field of its member's timer (`deadlines`). What happens when one fires is in `expulsion`.
 """

@@ -1,4 +1,4 @@
-"""The simple group: committed offsets under a group id that never had members (protocol.md 4.2).
+"""The simple group: committed offsets under a group id that never had members (protocol notes 4.2).
 
 It has no record of its own: it exists because its offsets do, and ends with the last of them. `Group` is the sum of
 the group types (decision 9); a KIP-848 group becomes another member of it, chosen by record type.

@@ -1,8 +1,8 @@
-"""A static member that comes back under its instance id (KIP-345, KIP-814; protocol.md 3.9).
+"""A static member that comes back under its instance id (KIP-345, KIP-814; protocol notes 3.9).
 
 It gets a new member id; the old one is fenced for ever (82). In a Stable group whose vote does not change, and whose
 member wants the topics it wanted, this is no rebalance: GroupMetadata with the new id is in the log before the answer,
-so the new id also survives a crash (reliability.md G10, G11). GroupMetadata holds the metadata of the chosen protocol
+so the new id also survives a crash (invariants G10, G11). GroupMetadata holds the metadata of the chosen protocol
 only; if the member lists more, the same batch carries the generation's candidate record with the full lists in front of
 it.
 """

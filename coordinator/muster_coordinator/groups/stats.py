@@ -1,4 +1,4 @@
-"""Counters and views of a shard for metrics and `/v1` (protocol.md section 10).
+"""Counters and views of a shard for metrics and `/v1` (protocol notes 10).
 
 Nothing here feeds back into decisions.
 """

@@ -1,6 +1,6 @@
 """Which topics the members of a consumer group subscribe to: the only thing Muster ever reads in their metadata.
 
-Every version of the embedded subscription starts as version 0 does, so the v0 prefix is enough for all (protocol.md
+Every version of the embedded subscription starts as version 0 does, so the v0 prefix is enough for all (protocol notes
 4.5, 6). A subscription that cannot be read counts as "perhaps everything": nothing is then deleted or expired.
 """
 

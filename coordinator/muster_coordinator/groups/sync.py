@@ -1,4 +1,4 @@
-"""SyncGroup (protocol.md 3.3, 3.10): followers park, the leader's plan goes into the log, then everybody is answered.
+"""SyncGroup (protocol notes 3.3, 3.10): followers park, the leader's plan goes into the log, then all are answered.
 
 Stable is reached by applying Kafka's GroupMetadata record, not by sending it. The assignments are bytes that pass
 through; ids that are no members of the generation are ignored, members the leader left out get empty bytes.
@@ -126,7 +126,7 @@ def _plan_lost(core: Core, now: Now, live: LiveGroup, code: Code, retry_at_ms: i
 
 
 def on_sync_timer(core: Core, now: Now, live: LiveGroup) -> None:
-    """Whoever never sent SyncGroup in this generation is removed (protocol.md 3.7)."""
+    """Whoever never sent SyncGroup in this generation is removed (protocol notes 3.7)."""
     if live.state not in (State.COMPLETING, State.STABLE) or not live.sync_waits:
         return
 

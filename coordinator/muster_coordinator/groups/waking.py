@@ -1,10 +1,10 @@
 """Making the volatile part of a stored group: on first touch after a leadership begins, or in the warm-up that
 follows it.
 
-Every member gets a full new session (reliability.md G14: a new leader has heard nobody yet). A group stored in
+Every member gets a full new session (invariant G14: a new leader has heard nobody yet). A group stored in
 PreparingRebalance goes on with its join phase, one in CompletingRebalance with its sync phase: members that were
 answered by the last leader go on where they were (decision 6). A group above `group.max.size` rebalances, so that
-late re-joiners get 81 (protocol.md 3.12).
+late re-joiners get 81 (protocol notes 3.12).
 """
 
 from muster_coordinator import limits

@@ -40,5 +40,5 @@ The surface (`core.RaftCore`), all calls synchronous, none raising for anything 
     deadline_ms                            when `advance` is wanted next; 0 until the first one arms the timers
     role term leader commit applied handed last_index first_index term_start_index committed_in_term progress() status()
 
-See `messages.Ready` for what may happen before what, and raft.md's 33 rules in the tests' names.
+See `messages.Ready` for what may happen before what, and docs/raft-rules.md for what a core must not get wrong.
 """

@@ -3,7 +3,7 @@
 Problem: a new leader within a second of the old one's death, and none while it lives, whatever a returning or half
 cut-off node believes.
 Mechanism: pre-vote (no term moves until a majority would vote), loyalty (a voter that hears a leader ignores candidates
-that the leader has not sent itself; raft.md rule 14), and the lost link as the usual sign of a leader's death
+that the leader has not sent itself; raft rule 14), and the lost link as the usual sign of a leader's death
 (decision 17): after it followers campaign within `link_stagger_ms` and retry quickly for one election timeout. A one-
 sided loss costs pre-votes only.
 

@@ -3,7 +3,7 @@
 Problem: appends arrive late, twice, out of order, from deposed leaders, and the log here may hold a tail nobody
 committed.
 Mechanism: an append is taken only where it joins on; the log is cut only at the first entry that really conflicts,
-never at or below the commit index (raft.md rules 7-9); a refusal says by (index, term) where to look next (rule 26).
+never at or below the commit index (raft rules 7-9); a refusal says by (index, term) where to look next (rule 26).
 Acknowledgements wait for the disk (`after_persist`); refusals promise nothing and leave at once.
 """
 

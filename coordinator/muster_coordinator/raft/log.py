@@ -9,7 +9,7 @@ log: `offered` (handed out to be written), `stable` (known durable here), and `e
 Era: a write is named by (era, last index), where the era is the term in which the log was last cut. A core follows one
 leader a term, and after its first cut in a term the log is a prefix of that leader's, so it is cut at most once a
 term and the pair is never ambiguous: a completion that names an older era counts only up to where the log was cut
-since (raft.md rule 24), also when the same (index, term) was written, overwritten and written again.
+since (raft rule 24), also when the same (index, term) was written, overwritten and written again.
 
 What it does not do: touch a disk, decide what is committed, or know offsets.
 """
@@ -154,7 +154,7 @@ class RaftLog:
         return term > self.last_term or (term == self.last_term and index >= self.last_index)
 
     def find_conflict_by_term(self, index: int, term: int) -> tuple[int, int]:
-        """The largest index at or below `index` whose entry is of `term` or earlier, with its term (raft.md rule 26).
+        """The largest index at or below `index` whose entry is of `term` or earlier, with its term (raft rule 26).
 
         Its term is 0 when that index lies below the compaction point.
         """
@@ -307,7 +307,7 @@ class RaftLog:
         self.checkpoint = max(self.checkpoint, (index, term))
 
     def restart_at(self, index: int, term: int, current_term: int) -> None:
-        """Discard everything: the log begins after a checkpoint at (index, term) (raft.md rule 22)."""
+        """Discard everything: the log begins after a checkpoint at (index, term) (raft rule 22)."""
         assert self.last_index <= index or current_term > self.era, "what follows the current leader is not discarded"
         self._cache.clear()
         self.cache_first = index + 1

@@ -3,7 +3,7 @@
 Problem: disk, network and state machine work at their own pace, and a promise must not overtake what it promises.
 Mechanism: the host takes a `Ready`, does its parts side by side and reports completions; nothing is handed out twice.
 Committed entries are handed out only when they are durable here as well, and only as fast as they are applied
-(raft.md 3.6).
+(raft rule 33).
 """
 
 from muster_coordinator.raft import replication

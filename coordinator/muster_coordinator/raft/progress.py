@@ -4,7 +4,7 @@ Problem: a follower that keeps up should get entries without waiting for acknowl
 must not be flooded, and one that is behind the log's beginning needs a checkpoint first.
 Mechanism: etcd's three states. PROBE sends one append and waits; REPLICATE streams within a window bounded in
 messages and bytes; SNAPSHOT sends nothing until the checkpoint has arrived. Messages may be lost at any time: nothing
-here assumes delivery, and a proof of life (`heard`) makes the leader look again (raft.md rules 25, 26).
+here assumes delivery, and a proof of life (`heard`) makes the leader look again (raft rules 25, 26).
 """
 
 from collections import deque
@@ -91,7 +91,7 @@ class Progress:
         self._inflight_bytes = 0
 
     def acknowledged(self, index: int) -> bool:
-        """The follower holds everything up to `index`. False when that is not news (raft.md rule 11)."""
+        """The follower holds everything up to `index`. False when that is not news (raft rule 11)."""
         if index <= self.match:
             return False
         self.match = index

@@ -3,7 +3,7 @@
 Problem: a deposed leader that does not know it yet must not answer with old state (decision 36).
 Mechanism: every read records the commit index at its arrival and the number of the next confirmation round; rounds are
 numbered by one strictly growing counter, so an answer to an older round can never confirm a younger read, however
-late it comes (raft.md rule 17). A peer's acknowledgement of round r confirms all reads of rounds up to r. A read that
+late it comes (raft rule 17). A peer's acknowledgement of round r confirms all reads of rounds up to r. A read that
 arrives before the first commit of the term waits for it, and then reads at or after the term's first entry:
 everything any earlier leader committed lies below that.
 

@@ -4,7 +4,7 @@ Problem: followers in step should see entries before the leader's own sync, foll
 place in few round trips, and only the count of a quorum for an entry of the *current* term commits anything.
 Mechanism: proposals only mark that something is due; `flush` builds the appends once a turn, when the host takes the
 `Ready`, so that a turn's proposals share one message a follower. Answers move `Progress`; `advance_commit` takes the
-quorum's median (raft.md rule 1).
+quorum's median (raft rule 1).
 
 The own acknowledgement is `log.stable`, so a leader counts itself only after its own sync (rule 6).
 """

@@ -1,7 +1,7 @@
 """Who a core is: the four transitions, each of which sets every volatile number that the new role relies on.
 
 Problem: half of all Raft bugs are a number of the last role or term that survived into the next.
-Mechanism: the term changes in one function, the only one that clears the vote (raft.md rule 4), and every change of
+Mechanism: the term changes in one function, the only one that clears the vote (raft rule 4), and every change of
 role draws a fresh election timeout (rule 28). Nothing here decides *when* to change (`election`, `core` do).
 """
 
@@ -39,7 +39,7 @@ def become_candidate(state: RaftState, now_ms: int) -> None:
     """Begin a new term with the own vote.
 
     The own vote is in the ballot at once although it is not durable yet: the requests that can bring the votes that are
-    missing leave only after it is (`Ready.after_persist`), so no majority can be counted before (raft.md rule 3). A
+    missing leave only after it is (`Ready.after_persist`), so no majority can be counted before (raft rule 3). A
     single voter needs nobody's vote; what it then says depends on entries that are durable no earlier than the vote.
     """
     assert state.role is not LEADER

@@ -22,7 +22,7 @@ class Timing(NamedTuple):
     """A follower that lost its leader's link campaigns after 0 up to this long (decision 17)."""
 
     def election_timeout_ms(self, rand: Rand) -> int:
-        """A fresh random time-out (raft.md rule 28)."""
+        """A fresh random time-out (raft rule 28)."""
         return rand.randrange(self.election_min_ms, self.election_max_ms + 1)
 
     @property
@@ -38,7 +38,7 @@ class Timing(NamedTuple):
 
 
 class Flow(NamedTuple):
-    """Bounds of one core (raft.md rule 33): each by bytes and by count; one oversize entry always passes an empty
+    """Bounds of one core (raft rule 33): each by bytes and by count; one oversize entry always passes an empty
     window.
     """
 

@@ -1,7 +1,7 @@
 """Handing leadership to a chosen follower.
 
 Problem: a drain or a rebalance should move a leader within milliseconds, without an election timeout and without
-losing a write. Mechanism (thesis 3.10; raft.md rule 27): refuse proposals, bring the target level with the log's end,
+losing a write. Mechanism (thesis 3.10; raft rule 27): refuse proposals, bring the target level with the log's end,
 then tell it to campaign at once. If it has not taken over within the shortest election timeout, go on leading.
 """
 

@@ -1,4 +1,4 @@
-"""Keys of the offsets log: i16 record type, then the key's fields, never flexible (protocol.md 5.1).
+"""Keys of the offsets log: i16 record type, then the key's fields, never flexible (protocol notes 5.1).
 
 Kafka's types 0 to 2 and our own from 1000 are decoded; every other type is Kafka's and stays raw (decision 9). An own
 type that this release does not know was written above our feature level: UnsupportedError; the replica must not start.

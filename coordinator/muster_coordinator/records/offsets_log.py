@@ -2,7 +2,7 @@
 
 Written: OffsetCommitValue v3, v1 when the commit names its own expiry, v4 when the topic's id is known (decision 27);
 GroupMetadataValue v3. Read: 0 to 4 of both. A higher version is refused, as its meaning is unknown (UnsupportedError).
-Null values (tombstones) never reach these functions. Field tables: protocol.md 5.2 and 5.3, docs/format.md.
+Null values (tombstones) never reach these functions. Field tables: protocol notes 5.2 and 5.3, docs/format.md.
 """
 
 import struct

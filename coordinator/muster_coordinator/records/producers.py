@@ -1,4 +1,4 @@
-"""Idempotent producers of one partition: what their last batches were, hence what a new batch is (data_plane.md 2.4).
+"""Idempotent producers of one partition: what their last batches were, hence what a new batch is (protocol notes 12.4).
 
 Problem: a producer retries a batch whose answer it lost; the retry must be found, not stored again. Mechanism: per
 producer an immutable `ProducerState`; `judge` compares a batch with one, `advance` gives the next. As both are pure,
@@ -34,7 +34,7 @@ class StoredBatch(NamedTuple):
     """NO_OFFSET while it is in flight (laid over by the caller)."""
     last_offset_delta: int
     timestamp_ms: int
-    """maxTimestamp of the batch: a duplicate is answered with it (data_plane.md 2.3)."""
+    """maxTimestamp of the batch: a duplicate is answered with it (protocol notes 12.3)."""
 
 
 class ProducerState(NamedTuple):

@@ -3,7 +3,7 @@
 Moving a deadline later, which is what happens with every election time-out that a heartbeat renews, costs two stores:
 the heap keeps the early entry and looks again when it surfaces. A stall of the loop (a pause, a full collection) makes
 many deadlines overdue at once although the peers' messages lie unread in the sockets: when the timer itself comes late
-by more than `STALL_MS`, firing waits once for one more turn's input (raft.md 3.7).
+by more than `STALL_MS`, firing waits once for one more turn's input.
 """
 
 import heapq

@@ -1,4 +1,4 @@
-"""One loop turn for all Raft groups of a replica (raft.md 3.2).
+"""One loop turn for all Raft groups of a replica (docs/architecture.md, "One turn").
 
 Inputs (messages, deadlines, proposals, completions) step cores and mark their groups dirty; one queued turn then takes
 the `Ready` of every dirty group, or of the first `GROUPS_PER_TURN_MAX`, in this order: messages that may leave at once

@@ -1,4 +1,4 @@
-"""Raft messages of many groups in few payloads: one turn's messages for one peer share a frame (raft.md 3.5).
+"""Raft messages of many groups in few payloads: one turn's messages for one peer share a frame (docs/peer-links.md).
 
 Body: messages back to back, each `group u32 | type u8 | flags u8 | term u64 | index u64 | log_term u64 | commit u64 |
 hint u64 | context u64 | entries u32`, then per entry `term u64 | kind u8 | length u32 | data`; an entry's index follows

@@ -1,6 +1,6 @@
 """What leaders propose to forget: old segments and silent producers of topics, old history of offsets partitions.
 
-Retention is one decision of the leader, which goes through the log as a new log start (data_plane.md 7.1); every
+Retention is one decision of the leader, which goes through the log as a new log start (protocol notes 17.1); every
 replica drops whole segments when it applies it. Topics follow their configs. Offsets partitions (decision 3) drop
 sealed segments that lie below the newest checkpoint of this leader, oldest first, while they are older than
 `offsets_history_ms` or the partition is larger than `offsets_history_bytes`. A follower needs nothing of them: its

@@ -71,7 +71,7 @@ class LocalLog(Protocol):
         """Of all segments, as far as they are written."""
 
     def read(self, offset: int, max_bytes: int, *, whole_first_batch: bool) -> ReadResult:
-        """OFFSET_OUT_OF_RANGE only by data_plane.md 3.1 row 9. `whole_first_batch` is KIP-74's progress rule."""
+        """OFFSET_OUT_OF_RANGE only by protocol notes 13.1 row 9. `whole_first_batch` is KIP-74's progress rule."""
 
     def confirm(self, done: Callable[[bool], None]) -> None:
         """`done(True)` after one ReadIndex round: what is missing here now was nowhere acknowledged before this call.
@@ -102,7 +102,7 @@ class LocalLog(Protocol):
 
     def delete_records(self, offset: int, *, deadline_ms: int, done: Callable[[OffsetResult], None]) -> None:
         """Propose MoveLogStart to `offset` (-1: the high watermark); `done` gets the log start then in force. 1 beyond
-        the high watermark, 6 when not leader, 7 when not committed by the deadline (DeleteRecords, data_plane.md 4)."""
+        the high watermark, 6 when not leader, 7 when not committed by the deadline (protocol notes 14)."""
 
 
 class Surface(Protocol):

@@ -3,7 +3,7 @@
 While a job runs the next turns' writes accumulate, so the batch size follows the disk's latency without a timer. A
 `Ready`'s promises (`after_persist`) wait for its own batch; promises of a `Ready` that writes nothing wait for the last
 batch that the same group is in, because they may rest on it. An error of the job is fatal to the process: dirty pages
-may be gone (raft.md rule 30).
+may be gone (raft rule 30).
 
 Who may write into it, and when, is `wal_admission`'s business.
 """

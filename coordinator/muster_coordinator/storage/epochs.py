@@ -33,7 +33,7 @@ class EpochTable:
         return self._epochs[-1] if self._epochs else -1
 
     def end_of(self, epoch: int, log_end: int) -> tuple[int, int]:
-        """(largest epoch <= `epoch`, where it ends); (-1, -1) for an epoch above the latest (data_plane.md 4).
+        """(largest epoch <= `epoch`, where it ends); (-1, -1) for an epoch above the latest (protocol notes 14).
 
         An epoch below all known ones ends where the first known one begins, under its own number, as Kafka answers.
         """

@@ -1,6 +1,6 @@
 """Looking for records by time, in a worker thread: walks headers and, of the one batch that matters, the records.
 
-Problem: ListOffsets by timestamp must answer with the exact record, also within a compressed batch (data_plane.md 4).
+Problem: ListOffsets by timestamp must answer with the exact record, also within a compressed batch (protocol notes 14).
 Mechanism: segment maxima, then the sparse index, then headers narrow it to one batch, which is inflated within
 bounds. The jobs open their own files: a segment may be removed meanwhile, and is then skipped, since its records are
 gone too.

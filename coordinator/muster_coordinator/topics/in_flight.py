@@ -1,5 +1,5 @@
-"""Batches of idempotent producers that are proposed and not yet applied, laid over the applied table (data_plane.md
-2.4).
+"""Batches of idempotent producers that are proposed and not yet applied, laid over the applied table (protocol notes
+12.4).
 
 Problem: the next batch of a producer must be judged by what is appended, not only by what is committed, and that part
 must vanish when leadership does. Mechanism: per producer a short list of flights, each with the state as it would be

@@ -1,7 +1,7 @@
 """Bytes of the COMMAND entries of log-bearing partitions: log_start_offset moves, producer expiry, segment rolls.
 
 Problem: what is replicated but is no record must not take an offset (decision 1), and retention must be one decision
-of the leader, never of a local clock (data_plane.md 7.1). Mechanism: two leading bytes, version and kind, then
+of the leader, never of a local clock (protocol notes 17.1). Mechanism: two leading bytes, version and kind, then
 fixed-width fields. `MoveLogStart` is for topic *and* offsets partitions (history bound, decision 3), `ExpireProducers`
 for topic partitions only. `SetRoll` says by what segments end for all batches after it: so they end at the same batch
 on every replica, whenever each of them heard of an altered config. What it does not do: delete or begin files; the host

@@ -21,17 +21,18 @@ class RecordError(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """The batch is not appended (data_plane.md 2.2)."""
+    """The batch is not appended (protocol notes 12.2)."""
 
     code: Code
     message: str | None = None
     record_errors: tuple[RecordError, ...] = ()
     log_start_shown: bool = True
-    """Whether the answer carries the log start (rows 10, 11, 14-20, 23, 25) or -1 (rows 1-9, 12, 13, 22)."""
+    """Whether the answer carries the log start (protocol notes 12.2, rows 10, 11, 14-20, 23, 25)
+    or -1 (rows 1-9, 12, 13, 22)."""
 
 
 class Duplicate(NamedTuple):
-    """One of the producer's last five batches: answer with what it got then (2.2 row 23). It may still be in flight."""
+    """One of the producer's last five batches: answer with what it got then (row 23). It may still be in flight."""
 
     base_offset: int
     """-1 while the original is in flight: wait for `token`."""

@@ -49,7 +49,7 @@ class TopicPartition:
     # Leader.
 
     def offer(self, now: Now, batch: bytes, *, configs: Mapping[str, str]) -> Refused | Duplicate | Accepted:
-        """Validate the records field of one partition (data_plane.md 2.2 rows 5, 11-20, 22-25)."""
+        """Validate the records field of one partition (protocol notes 12.2 rows 5, 11-20, 22-25)."""
         checked = validate(now.wall_ms, batch, topic_settings(configs))
         if isinstance(checked, Refused):
             return checked

@@ -1,6 +1,6 @@
 """One pass over the records of an uncompressed batch: structure, offset deltas, range of timestamps, missing keys.
 
-Problem: a producer's uncompressed batch is checked record by record (data_plane.md 2.2 rows 14, 17, 18), on the loop
+Problem: a producer's uncompressed batch is checked record by record (protocol notes 12.2 rows 14, 17, 18), on the loop
 that serves everybody. Mechanism: `scan` decodes the varints in line, two bytes at most without a call, and keeps only
 the two extremes of the timestamp deltas; 10,000 records of 100 bytes take about 5 ms. Only when an extreme is out of
 bounds does the caller ask `timestamp_deltas` or `keyless` which records are at fault. What it does not do: look into

@@ -1,4 +1,4 @@
-"""Which whole segments of a partition are past their time or size (data_plane.md 7.1). Pure.
+"""Which whole segments of a partition are past their time or size (protocol notes 17.1). Pure.
 
 Problem: retention by each replica's own clock would give replicas different logs. Mechanism: only the leader looks;
 the result is one offset that goes through the log as `MoveLogStart`, and every replica drops the files below it.

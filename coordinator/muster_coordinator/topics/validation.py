@@ -1,10 +1,10 @@
-"""May this batch enter the log, and in which bytes? Rows 5, 11-20, 22 and 24 of Kafka's produce validation. Pure.
+"""May this batch enter the log, and in which bytes? Rows 5, 11-20, 22, 24 of protocol notes 12.2. Pure.
 
 Problem: what is once appended is served to every consumer for ever, so a malformed batch must be named and refused at
 the door, at a cost that the loop can bear. Mechanism: one header parse and one CRC for every batch; the records of an
 uncompressed batch are walked once (`record_walk`), those of a compressed one are not looked at (decision 25). Where
-Kafka answers -1 for malformed input this answers 87, 76 or 42 (data_plane.md advice 4). Fields inside the CRC are
-rewritten only where Kafka rewrites them (2.3): maxTimestamp from the records, the LogAppendTime bit, and then a new
+Kafka answers -1 for malformed input this answers 87, 76 or 42 (protocol notes 18). Fields inside the CRC are
+rewritten only where Kafka rewrites them (12.3): maxTimestamp from the records, the LogAppendTime bit, and then a new
 CRC. What it does not do: judge producer ids and sequences (`partition`), versions and topics (the API).
 """
 
@@ -102,7 +102,7 @@ def _bad_header(batch: bytes, header: BatchHeader, settings: TopicSettings) -> R
 
 
 def _unseen(code: Code, message: str) -> Refused:
-    """A refusal whose answer does not carry the log start (data_plane.md 2.2, third note)."""
+    """A refusal whose answer does not carry the log start (protocol notes 12.2, below the table)."""
     return Refused(code, message, log_start_shown=False)
 
 

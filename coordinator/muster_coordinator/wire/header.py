@@ -1,4 +1,4 @@
-"""Request headers 1 and 2 (protocol.md 1.2).
+"""Request headers 1 and 2 (protocol notes 1.2).
 
 Nearly every request of a connection carries the same client id, so its text is made once and known again by its bytes.
 """

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Api(IntEnum):
-    """API keys (protocol.md 1.1)."""
+    """API keys (protocol notes 1.1)."""
 
     PRODUCE = 0
     FETCH = 1

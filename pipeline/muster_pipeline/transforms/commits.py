@@ -1,7 +1,7 @@
 """Offset commits and what becomes of them: silver `commits`, and the stream of effects that gold is made of.
 
 Plain commits and tombstones take effect where they stand. A transactional commit waits for its producer's marker
-(protocol.md 4.4): COMMIT applies it only if no commit with a higher record offset was stored for its key meanwhile,
+(protocol notes 4.4): COMMIT applies it only if no commit with a higher record offset was stored for its key meanwhile,
 ABORT drops it, a tombstone of its key removes it, and a second commit of the same producer replaces it. Rows that wait
 are held back (bounded) and appear where they were settled.
 

@@ -1,4 +1,4 @@
-"""Gold `expiry`: which rule of KIP-211 decides about each committed offset, and when it removes it (protocol.md 4.6).
+"""Gold `expiry`: which rule of KIP-211 decides about each committed offset, and when it goes (protocol notes 4.6).
 
 Told for the end of the log. Compaction keeps the last record of every key and group, so this needs no history; only a
 Kafka group that is rebalancing cannot be told from a stable one, because Kafka does not log that.

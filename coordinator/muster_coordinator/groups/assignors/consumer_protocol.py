@@ -10,7 +10,7 @@ Layouts (big endian; `string` = i16 length and UTF-8, `bytes` = i32 length, -1 =
 
 Readers take any version: one above the highest known is read as the highest, and what follows is ignored, because
 every version only appends. Writers sort topics and partitions, so that an unchanged subscription gives unchanged bytes:
-the coordinator compares bytes to tell a re-sent join from a changed one. Source: protocol.md 6.
+the coordinator compares bytes to tell a re-sent join from a changed one. Source: protocol notes 6.
 """
 
 import struct

@@ -14,7 +14,7 @@ class TopicPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """What a member wrote into its JoinGroup: ConsumerProtocolSubscription, any version (protocol.md 6)."""
+    """What a member wrote into its JoinGroup: ConsumerProtocolSubscription, any version (protocol notes 6)."""
 
     topics: tuple[str, ...] = ()
     user_data: bytes | None = None
