@@ -221,6 +221,13 @@ def test_a_refusal_that_is_no_race_is_passed_on_at_once() -> None:
     assert len(surface.commands) == 1
 
 
+def test_a_topic_that_goes_before_the_change_is_unknown_by_its_name() -> None:
+    surface = configured()
+    surface.on_command = lambda command: CommandResult(Code.UNKNOWN_TOPIC_ID, "no topic has this id")
+    assert alter(surface, change("segment.ms", 0, "7000")) == 3
+    assert replace_all(surface, {"segment.ms": "7000"})[0] == 3
+
+
 def test_a_race_that_is_always_lost_ends() -> None:
     surface = configured()
 

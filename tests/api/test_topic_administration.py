@@ -9,6 +9,7 @@ from muster_coordinator import limits
 from muster_coordinator.api.services import ApiSettings, TopicsMode
 from muster_coordinator.controller.commands import AddPartitions, Command, CommandResult, CreateTopic, DeleteTopic
 from muster_coordinator.controller.image import OFFSETS_TOPIC
+from muster_coordinator.errors import Code
 from muster_coordinator.wire.versions import Api
 
 from tests.api.fake_surface import FakeSurface, topic
@@ -363,6 +364,18 @@ def test_topics_are_deleted_by_id_since_v6() -> None:
     assert [code(r.error_code) for r in answer.responses] == [0, 100, 42, 42]
     assert answer.responses[0].name == "orders"
     assert len(surface.commands) == 1
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["name", "id"])
+def test_a_topic_that_goes_before_the_command_is_unknown_by_what_it_was_asked_for(named: bool) -> None:
+    """The command names the topic by its id, whoever asked by its name hears of the name."""
+    surface = FakeSurface()
+    surface.on_command = lambda command: CommandResult(Code.UNKNOWN_TOPIC_ID, "no topic has this id")
+    asked = {"name": "orders"} if named else {"name": None, "topic_id": UUID(bytes=ORDERS_ID)}
+    answer = KafkaClient(surface).ask(Api.DELETE_TOPICS, 6, topics=[asked], timeout_ms=1_000)
+    assert [code(r.error_code) for r in answer.responses] == [3 if named else 100]
+    if named:
+        assert grow(surface, {"name": "orders", "count": 9}) == [("orders", 3)]
 
 
 def test_a_repeated_name_is_42_and_nothing_is_deleted() -> None:

@@ -106,6 +106,8 @@ class AlterConfigs:
 
         def decided(result: CommandResult) -> None:
             answer = Altered(Code(result.error), result.message or None)
+            if answer.code is Code.UNKNOWN_TOPIC_ID:
+                answer = Altered(Code.UNKNOWN_TOPIC_OR_PARTITION)  # by the name that the client knows
             if result.error != Code.INVALID_REQUEST or tries == 0:
                 done(answer)
                 return

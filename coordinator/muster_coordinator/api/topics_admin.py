@@ -87,7 +87,8 @@ class TopicsAdmin:
                 done(Outcome(error.code, error.message, one.name, one.topic_id))
             return
         outcome = Outcome(Code.NONE, None, topic.name, topic.topic_id)
-        self._submit(DeleteTopic(topic_id=topic.topic_id), asked.request.timeout_ms, outcome, done)
+        command, by_id = DeleteTopic(topic_id=topic.topic_id), one.name is None
+        self._submit(command, asked.request.timeout_ms, outcome, done, by_id=by_id)
 
     def _judge_doomed(self, context: RequestContext, version: int, one: Doomed, image: ClusterImage | None) -> Topic:
         if (one.name is None) == (one.topic_id == EMPTY_ID):
@@ -177,13 +178,25 @@ class TopicsAdmin:
 
     # -- both
 
-    def _submit(self, command: Command, timeout_ms: int, outcome: Outcome, done: Callable[[Outcome], None]) -> None:
+    def _submit(
+        self,
+        command: Command,
+        timeout_ms: int,
+        outcome: Outcome,
+        done: Callable[[Outcome], None],
+        *,
+        by_id: bool = False,
+    ) -> None:
+        """`by_id`: the client named the topic so. The command always does: its topic may be gone by then."""
         if timeout_ms <= 0:
             done(outcome._replace(code=Code.REQUEST_TIMED_OUT, message="timeoutMs leaves no time"))
             return
 
         def decided(result: CommandResult) -> None:
-            done(outcome._replace(code=Code(result.error), message=result.message or None))
+            code, message = Code(result.error), result.message or None
+            if code is Code.UNKNOWN_TOPIC_ID and not by_id:
+                code, message = Code.UNKNOWN_TOPIC_OR_PARTITION, None
+            done(outcome._replace(code=code, message=message))
 
         surface = self._services.surface
         wait_ms = min(timeout_ms, limits.ADMIN_TIMEOUT_MS_MAX)
