@@ -178,3 +178,22 @@ def test_an_election_won_while_drained_is_handed_on() -> None:
     replica.leaders[GroupNo(78)] = BrokerId(0)
     world.run_for(1_000)
     assert replica.leaders[GroupNo(78)] == BrokerId(0), "after undrain it may lead"
+
+
+def test_who_asks_a_drained_replica_that_won_an_election_is_told_when_that_is_handed_on() -> None:
+    """As SIGTERM does behind POST /v1/drain: it must not end as a leader."""
+    world, replica, drain, told = made()
+    drain.start()
+    world.run_for(1_000)
+    replica.leaders[GroupNo(3)] = BrokerId(0)
+    replica.transfer_ms = 200
+    drain.start(lambda: told.append(f"{drain.left()} left"))
+    drain.start(lambda: told.append("both"))
+    world.run_for(150)
+    assert told == []
+    world.run_for(1_000)
+    assert told == ["0 left", "both"]
+    assert replica.transfers.count((GroupNo(3), BrokerId(1))) == 2
+    drain.start(lambda: told.append("at once"))
+    world.run_for(1)
+    assert told[2:] == ["at once"]

@@ -52,11 +52,12 @@ class Drain:
         self._round = 0
 
     def start(self, finished: Callable[[], None] = lambda: None) -> None:
-        """Begin, or join, the drain; `finished` is called once when it has nothing left to hand away."""
-        if self.phase == DrainPhase.DRAINED:
-            self._loop.call_soon(finished)
-            return
+        """Begin, or join, the drain; `finished` is called once when it has nothing left to hand away: also a drained
+        replica may just have won an election."""
         self._waiting.append(finished)
+        if self.phase == DrainPhase.DRAINED:
+            self._stop_timer()
+            self._timer = self._loop.call_at(self._loop.monotonic_ms(), self._look)
         if self.phase != DrainPhase.IDLE:
             return
         self.phase = DrainPhase.MARKING
