@@ -23,7 +23,7 @@ def main() -> int:
     from tests.sim.run import run
 
     for number in range(arguments.seeds or mutant.seeds):
-        result = run(draw(f"mutant-{number}", kinds=mutant.kinds, topics=mutant.topics))
+        result = run(draw(f"mutant-{number}", kinds=mutant.kinds, topics=mutant.topics, churn=mutant.churn))
         if not result.failed:
             continue
         first = result.violations[0]

@@ -29,6 +29,8 @@ class Mutant(NamedTuple):
     seeds: int = 40
     topics: bool = False
     """Producers and readers are what notices it."""
+    churn: bool = False
+    """So are clients of a topic that is deleted and created again."""
 
 
 ENDS = ("power-all", "power", "power-at-boundary", "kill-at-boundary", "isolate")
@@ -164,6 +166,17 @@ MUTANTS = (
         kinds=("transfer", "isolate", "kill", "reset-links"),
         by=("D1", "D2", "D4"),
         topics=True,
+    ),
+    Mutant(
+        "an offset is its topic's name's",
+        (
+            Patch("groups.fetch", "            if ids.names.get(topic_id) != topic:\n", "            if False:\n"),
+            Patch("groups.topic_deletion", "        return True\n", "        return False\n"),
+        ),
+        kinds=("kill", "transfer"),
+        by=("O13",),
+        churn=True,
+        seeds=6,
     ),
 )
 

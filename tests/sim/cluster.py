@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from muster_coordinator.admin.drain import Drain
 from muster_coordinator.api.dispatch import Dispatcher
 from muster_coordinator.api.services import ApiSettings, TopicsMode
 from muster_coordinator.controller.image import Endpoint
@@ -73,6 +74,7 @@ class Life:
         port = cluster.net.port(replica.broker, self.loop)
         self.node = Node(replica.settings(), self.loop, replica.disk, port, rand, self._noticed)
         self.dispatcher = Dispatcher(self.node, ApiSettings(topics_mode=setup.topics_mode))
+        self.drain = Drain(self.node)
         self._connections: dict[int, Connection] = {}
         self._flushing: set[int] = set()
 

@@ -16,6 +16,7 @@
 | clock-step | the wall clock of the picked replicas jumps by `amount` ms |
 | pause | as SIGSTOP, for `ms` |
 | transfer | leadership of the picked partition is handed to another replica |
+| drain | the picked replicas hand away what they lead, as before a restart, and take it back after `ms` |
 | block-client, reset-clients | clients and a replica do not hear each other, or their connections break |
 """
 
@@ -24,7 +25,7 @@ import random
 
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo
 
-from tests.sim import link_faults, machine_faults
+from tests.sim import drains, link_faults, machine_faults
 from tests.sim.cluster import Cluster, Replica
 from tests.sim.loop import Latency
 from tests.sim.plan import Fault, Plan
@@ -233,6 +234,12 @@ class Nemesis:
             others = [r.broker for r in self.cluster.replicas if r is not leader]
             leader.node.transfer(group, others[fault.amount % len(others)])
 
+    def _drain(self, fault: Fault, victims: list[Replica]) -> None:
+        for replica in victims:
+            if replica.life is not None and replica.node.hosting is not None:
+                drains.begin(replica.life)
+                self._after(fault.ms, lambda life=replica.life: drains.end(life))
+
     def _depose(self, fault: Fault, victims: list[Replica]) -> None:
         """A topic's partition is handed over, and its old leader cut off before it hears the outcome. Only for seeds
         that aim at it."""
@@ -288,5 +295,6 @@ class Nemesis:
             if replica.life is not None:
                 self._calm_disk(replica.life)
                 replica.life.loop.resume()
+                drains.end(replica.life)
             else:
                 replica.start()

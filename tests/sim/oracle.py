@@ -7,13 +7,15 @@ applied index.
 
 import hashlib
 import random
+from collections.abc import Callable
 
 from crc32c import crc32c
 from muster_coordinator.errors import Corruption
-from muster_coordinator.ids import GroupNo
+from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.raft.messages import NOBODY, Entry, HardState, Message, MsgType
 from muster_coordinator.replica.hosting import OFFSETS_LANE
 from muster_coordinator.replica.payloads import Kind, kind_of
+from muster_coordinator.replica.preferred import preferred_of
 from muster_coordinator.replica.raft_group import RaftGroup
 from muster_coordinator.replica.raft_payload import unpack_raft
 from muster_coordinator.storage.contract import NO_MARK, RecoveredGroup
@@ -40,6 +42,10 @@ class Oracle:
         self.hashes: dict[tuple[int, int], tuple[str, int]] = {}
         self.served: dict[int, tuple[int, int, int]] = {}
         """group -> (term, applied, by whom)"""
+        self.on_applied: list[Callable[[Replica, int], None]] = []
+        """Called as call(replica, group) after a replica applied an entry."""
+        self._told_to_transfer: set[tuple[int, int]] = set()
+        """(replica, group) that somebody outside told to: a drain, a fault."""
         self._rand = random.Random(f"{cluster.setup.seed}/oracle")
         self._votes_left = VOTES_CHECKED_MAX
         self._acks_left = ACKS_CHECKED_MAX
@@ -64,6 +70,10 @@ class Oracle:
                 if self._acks_left and message.index and self._rand.random() < ACKS_CHECKED:
                     self._acks_left -= 1
                     self._ack_is_durable(self.cluster.replicas[sender], group, message)
+            elif message.type == MsgType.TIMEOUT_NOW:
+                held = self.cluster.replicas[sender].node.host.groups.get(GroupNo(group))
+                if (sender, group) not in self._told_to_transfer and held and receiver == preferred_of(held):
+                    self.cluster.marks.add("leadership was taken back")
             elif message.type == MsgType.APPEND:
                 known = self.leaders.setdefault((group, message.term), sender)
                 if known != sender:
@@ -118,19 +128,29 @@ class Oracle:
         added = host.add
 
         def add(group: RaftGroup) -> None:
-            self._watch(replica.broker, group)
+            self._watch(replica, group)
             added(group)
 
         for group in host.groups.values():
-            self._watch(replica.broker, group)
+            self._watch(replica, group)
         setattr(host, "add", add)  # noqa: B010  # the product has no such hook, and needs none
+        told = replica.node.transfer
 
-    def _watch(self, broker: int, group: RaftGroup) -> None:
+        def transfer(group: GroupNo, target: BrokerId) -> bool:
+            self._told_to_transfer.add((replica.broker, group))
+            return told(group, target)
+
+        setattr(replica.node, "transfer", transfer)  # noqa: B010
+
+    def _watch(self, replica: Replica, group: RaftGroup) -> None:
         inner = group.machine.apply
 
         def apply(entry: Entry) -> object:
-            self.applied(broker, group.number, entry)
-            return inner(entry)
+            self.applied(replica.broker, group.number, entry)
+            result = inner(entry)
+            for call in self.on_applied:
+                call(replica, group.number)
+            return result
 
         setattr(group.machine, "apply", apply)  # noqa: B010
 

@@ -20,9 +20,14 @@ KINDS = (
     "kill", "kill-at-boundary", "power", "power-at-boundary", "power-all", "isolate", "one-way", "halves", "ring",
     "reset-links", "slow-disk", "disk-error", "slow-links", "lossy-links", "replaying-links", "clock-step", "pause",
     "transfer", "block-client", "reset-clients", "full-disk", "stalled-thread", "refused-sends", "link-rate",
-    "clock-drift",
+    "clock-drift", "drain",
 )  # fmt: skip
 """See `nemesis`."""
+CHURN_SHARE = 0.35
+"""Of the seeds with topics."""
+RETENTION_CHECK_MS = 700
+SERVER_CONFIGS = (("segment.bytes", "4096"),)
+"""Of clusters where topics are altered: small segments, so that retention has something to take."""
 CALM_MS = 25_000
 """Session and rebalance time-outs of groups that must never rebalance for a fault."""
 
@@ -70,6 +75,8 @@ class Plan:
     """Of the topic that producers write to; 0: no topics here."""
     storm_ms: int
     """Faults happen in this time; then everything is healed."""
+    churn: bool = False
+    """One more topic is deleted, created again and altered all the time."""
     extras: dict[str, Any] = field(default_factory=dict)
 
     def only(self, faults: list[int]) -> "Plan":
@@ -78,17 +85,28 @@ class Plan:
 
 
 def draw(
-    seed: int | str, *, kinds: tuple[str, ...] | None = None, storm_ms: int | None = None, topics: bool = False
+    seed: int | str,
+    *,
+    kinds: tuple[str, ...] | None = None,
+    storm_ms: int | None = None,
+    topics: bool = False,
+    churn: bool = False,
 ) -> Plan:
-    """The plan of a seed. `kinds`: aim it at these faults. `topics`: with producers and readers, whatever it draws."""
+    """The plan of a seed. `kinds`: aim it at these faults. `topics`: with producers and readers, whatever it draws;
+    `churn`: and with a topic that comes and goes."""
     name = str(seed)
     setup_rand = random.Random(f"{name}/setup")
     setup = _setup(name, setup_rand)
-    if topics:
+    if topics or churn:
         setup = replace(setup, topics_mode=TopicsMode.EMBEDDED)
+    embedded = setup.topics_mode is TopicsMode.EMBEDDED
+    churn = churn or (embedded and kinds is None and random.Random(f"{name}/churn").random() < CHURN_SHARE)
+    if churn:
+        node = {**setup.node, "topic_configs": SERVER_CONFIGS, "retention_check_ms": RETENTION_CHECK_MS}
+        setup = replace(setup, node=node)
     work_rand = random.Random(f"{name}/workload")
     crews = _crews(work_rand)
-    data_partitions = work_rand.randint(1, 2) if setup.topics_mode is TopicsMode.EMBEDDED else 0
+    data_partitions = work_rand.randint(1, 2) if embedded else 0
     fault_rand = random.Random(f"{name}/faults")
     length_ms = storm_ms or fault_rand.choice((8_000, 12_000, 12_000, 18_000))
     return Plan(
@@ -98,6 +116,7 @@ def draw(
         faults=_faults(fault_rand, setup, length_ms, kinds),
         data_partitions=data_partitions,
         storm_ms=length_ms,
+        churn=churn,
     )
 
 

@@ -57,6 +57,10 @@ class TopicMaker(Client):
 class TopicClient(Client):
     """Knows how to find a partition's leader."""
 
+    topic = DATA
+    comes_and_goes = False
+    """The topic is deleted now and then."""
+
     def __init__(self, cluster: Cluster, name: str, partition: int) -> None:
         super().__init__(cluster, name)
         self.partition = partition
@@ -70,9 +74,11 @@ class TopicClient(Client):
             if self.line is not None and self.line.open:
                 return self.line
             line = Line(self, self.rand.randrange(len(self.cluster.replicas)))
-            found = yield from self.ask(line, topic_frames.METADATA, "", None, topic_frames.metadata(DATA), 700)
+            found = yield from self.ask(line, topic_frames.METADATA, "", None, topic_frames.metadata(self.topic), 700)
             line.close()
-            assert found is None or found[0] != UNKNOWN or not self.knows, "a topic that is there was called unknown"
+            assert found is None or found[0] != UNKNOWN or not self.knows or self.comes_and_goes, (
+                "a topic that is there was called unknown"
+            )
             self.knows = self.knows or (found is not None and found[0] == 0)
             if found is not None and found[0] == 0 and found[1].get(self.partition, -1) >= 0:
                 self.line = Line(self, found[1][self.partition])

@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, GroupNo
 
-from tests.sim import frames
+from tests.sim import drains, frames
 from tests.sim.audit import Audit
 from tests.sim.check_groups import check_calm, check_groups
 from tests.sim.check_offsets import check_offsets
+from tests.sim.churn import CHURN_GROUP
+from tests.sim.churn_run import Churn
 from tests.sim.client import Client
 from tests.sim.cluster import Cluster
 from tests.sim.committers import Committer, Reader
@@ -82,7 +84,11 @@ class Run:
         self.edge_readers: list[EdgeReader] = []
         if plan.data_partitions:
             self._topics()
-        self.of_topics = [*self.producers, *self.pipelines, *self.topic_readers, *self.edge_readers]
+        self.churn = Churn(self.cluster, self.oracle) if plan.churn else None
+        churning = [] if self.churn is None else self.churn.clients
+        self.of_topics = [*self.producers, *self.pipelines, *self.topic_readers, *self.edge_readers, *churning]
+        if self.churn is not None:
+            self.committers += self.churn.committers
         self.clients: list[Client] = [*self.committers, *self.members, *self.of_topics]
         self.nemesis = Nemesis(self.cluster, plan, [client.name for client in self.clients])
         self.plans: dict[str, GroupPlan] = {crew.name: crew.plan for crew in plan.crews if crew.plan is not None}
@@ -180,6 +186,8 @@ class Run:
         healed_us = self.cluster.world.now_us
         for member in self.members:
             member.quiet = True
+        if self.churn is not None:
+            self.churn.admin.quiet = True
         longest_ms = max((plan.rebalance_ms for plan in self.plans.values()), default=0)
         limit_ms = STABLE_MS_MAX + 2 * longest_ms
         self._wait(lambda: self._unstable(healed_us), lambda: not self._unstable(healed_us), limit_ms)
@@ -195,6 +203,9 @@ class Run:
             reader.start()
         self._wait(lambda: "final read", lambda: all(reader.done for reader in readers), SETTLE_MS_MAX)
         self._wait(lambda: "all replicas equal", self.cluster.settled, SETTLE_MS_MAX)
+        self._wait(lambda: drains.marked(self.cluster), lambda: not drains.marked(self.cluster), SETTLE_MS_MAX)
+        if self.churn is not None:
+            self._wait(self.churn.left_over, lambda: not self.churn.left_over(), SETTLE_MS_MAX)
 
     def _unstable(self, healed_us: int) -> list[str]:
         """Who has not got where it should be (L1)."""
@@ -228,14 +239,14 @@ class Run:
             if op.answer is not None:
                 cluster.marks.update(f"commit answered {code}" for code in op.answer.values() if code)
         found = cluster.violations
-        found += check_offsets(cluster.history)
+        found += check_offsets(cluster.history, but=CHURN_GROUP if self.churn is not None else "")
         found += check_groups(cluster.history, self.plans)
         for group, plan in self.plans.items():
             if plan.calm:
                 seats = {member.instance or member.name for member in self.members if member.plan is plan}
                 if not any(crew.name == group and (crew.twins or crew.rogue) for crew in self.plan.crews):
                     found += check_calm(cluster.history, plan, len(seats))
-        audit = Audit(cluster.history)
+        audit = Audit(cluster.history, partial=CHURN_GROUP)
         for partition in range(cluster.setup.partitions):
             number = GroupNo(FIRST_OFFSETS_GROUP + partition)
             batches, differences = compare_logs(cluster, number)
@@ -244,6 +255,8 @@ class Run:
         found += audit.finish()
         if self.plan.data_partitions:
             found += check_topics(cluster, [*self.producers, *self.pipelines], self.topic_readers)
+        if self.churn is not None:
+            found += self.churn.judge()
 
 
 def run(plan: Plan) -> Result:

@@ -7,8 +7,8 @@ from muster_coordinator import limits
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.links.lanes import APPEND, CONTROL
 
-from tests.sim import link_faults, machine_faults
-from tests.sim.cluster import Cluster, Setup
+from tests.sim import drains, link_faults, machine_faults
+from tests.sim.cluster import Cluster, Replica, Setup
 from tests.sim.loop import SimLoop, World
 from tests.sim.net import SimNet
 
@@ -123,3 +123,38 @@ def test_a_stalled_thread_delays_its_own_jobs_only() -> None:
     waited = dict(done)
     assert waited[machine_faults.LANES[0]] >= 200
     assert waited[machine_faults.LANES[1]] < 200
+
+
+def drained() -> tuple[Cluster, Replica]:
+    """A cluster that serves, and a replica of it that leads something, drained."""
+    cluster = Cluster(Setup(seed="drain", node={"takeback_ms": 500}))
+    cluster.start()
+    cluster.world.run_until("serving", cluster.serving, 10_000)
+    replica = next(replica for replica in cluster.replicas if replica.node.leaderships())
+    cluster.world.run_until("all know it", lambda: all(r.node.image() is not None for r in cluster.replicas), 5_000)
+    assert replica.life is not None
+    drains.begin(replica.life)
+    cluster.world.run_until("drained", lambda: "a replica was drained" in cluster.marks, 5_000)
+    return cluster, replica
+
+
+def test_a_drained_replica_leads_nothing_until_the_drain_is_undone_and_then_takes_back_what_was_its_own() -> None:
+    cluster, replica = drained()
+    assert replica.node.leaderships() == 0
+    cluster.world.run_for(5_000)
+    assert replica.node.leaderships() == 0
+    assert drains.marked(cluster)
+    assert replica.life is not None
+    drains.end(replica.life)
+    cluster.world.run_until("undone", lambda: not drains.marked(cluster), 5_000)
+    cluster.world.run_until("it leads again", replica.node.leaderships, 10_000)
+    assert not cluster.violations
+
+
+def test_a_drained_replica_that_leads_what_another_could_is_noticed() -> None:
+    cluster, replica = drained()
+    assert replica.life is not None
+    replica.life.drain.left = lambda: 1  # type: ignore[method-assign]
+    drains.begin(replica.life)
+    cluster.world.run_for(100)
+    assert {violation.invariant for violation in cluster.violations} == {"drain"}

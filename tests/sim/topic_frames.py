@@ -1,11 +1,12 @@
-"""Frames of clients of topics, plain types only: CreateTopics 2, Metadata 4, InitProducerId 1, Produce 7, Fetch 4."""
+"""Frames of clients of topics, plain types only: CreateTopics 2, Metadata 4, InitProducerId 1, Produce 7, Fetch 4,
+ListOffsets 1."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from tests.sim.frames import FETCH_LOG, In, Out, Request
 
-PRODUCE, METADATA, CREATE_TOPICS, INIT_PRODUCER_ID = 0, 3, 19, 22
+PRODUCE, LIST_OFFSETS, METADATA, CREATE_TOPICS, INIT_PRODUCER_ID = 0, 2, 3, 19, 22
 
 
 def _request(api: int, version: int, out: Out, read) -> Request:  # type: ignore[no-untyped-def]
@@ -144,3 +145,25 @@ def _read_log(source: In) -> LogPart:
         source.i64()
         source.i64()
     return LogPart(error, high_watermark, source.data() or b"")
+
+
+def earliest(topic: str, partition: int) -> Request:
+    """Where a partition begins; the answer is (error, offset)."""
+    out = Out(False)
+    out.i32(-1)
+    out.count(1)
+    out.string(topic)
+    out.count(1)
+    out.i32(partition)
+    out.i64(-2)
+    return _request(LIST_OFFSETS, 1, out, _read_earliest)
+
+
+def _read_earliest(source: In) -> tuple[int, int]:
+    assert source.count() == 1
+    source.text()
+    assert source.count() == 1
+    source.i32()
+    error = source.i16()
+    source.i64()
+    return error, source.i64()
