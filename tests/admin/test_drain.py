@@ -197,3 +197,26 @@ def test_who_asks_a_drained_replica_that_won_an_election_is_told_when_that_is_ha
     drain.start(lambda: told.append("at once"))
     world.run_for(1)
     assert told[2:] == ["at once"]
+
+
+def test_a_mark_that_comes_after_the_undrain_is_cleared_as_well() -> None:
+    """Its proposal was in doubt; the undrain found nothing to clear."""
+    world, replica, drain, _ = made()
+    accept = replica.submit
+    replica.submit = lambda command, *, deadline_ms, done: None
+    drain.start()
+    world.run_for(100)
+    replica.submit = accept
+    drain.undo(lambda result: None)
+    world.run_for(100)
+    late = SetDraining(broker=BrokerId(0), draining=True)
+    replica.submit(late, deadline_ms=0, done=lambda result: None)
+    world.run_for(100)
+    assert replica.known_image.brokers[BrokerId(0)].draining
+    world.run_for(limits.PROPOSAL_TIMEOUT_MS + 1_000)
+    assert not replica.known_image.brokers[BrokerId(0)].draining
+    assert drain.phase == DrainPhase.IDLE
+
+    drain.start()
+    world.run_for(5_000)
+    assert replica.known_image.brokers[BrokerId(0)].draining, "a new drain's mark stays"

@@ -27,6 +27,8 @@ LOOK_MS = 20
 """How often progress is looked at while transfers are under way."""
 DRAINED_LOOK_MS = 100
 """A drained replica may still win an election that was under way: how often it looks for that, and hands it on."""
+LATE_MARK_LOOK_MS = 1_000
+"""An undrained replica looks this often whether it is marked all the same."""
 TRANSFER_PATIENCE_MS = 2_500
 """A transfer that moved nothing for so long is forgotten (Raft aborts it after an election timeout) and tried again."""
 
@@ -84,8 +86,22 @@ class Drain:
             else:
                 self._loop.call_at(self._loop.monotonic_ms() + LOOK_MS, lambda: cleared(result))
 
+        self._clear(deadline_ms, cleared)
+        this_round = self._round
+        self._loop.call_at(deadline_ms, lambda: self._look_for_late_mark(this_round))
+
+    def _clear(self, deadline_ms: int, done: Callable[[CommandResult], None]) -> None:
         mark = SetDraining(broker=self._replica.broker, draining=False)
-        self._replica.submit(mark, deadline_ms=deadline_ms, done=cleared)
+        self._replica.submit(mark, deadline_ms=deadline_ms, done=done)
+
+    def _look_for_late_mark(self, this_round: int) -> None:
+        """A mark whose proposal was in doubt may be applied behind the undrain. Nobody else marks this replica."""
+        if self._round != this_round:
+            return
+        now_ms = self._loop.monotonic_ms()
+        if self._is_marked():
+            self._clear(now_ms + LATE_MARK_LOOK_MS, lambda _: None)
+        self._loop.call_at(now_ms + LATE_MARK_LOOK_MS, lambda: self._look_for_late_mark(this_round))
 
     def left(self) -> int:
         """Raft groups still led here."""
