@@ -45,8 +45,10 @@ class Churn:
 
     def left_over(self) -> list[str]:
         """Raft groups and folders of partitions that no topic has any more (T3)."""
-        image = self.cluster.replicas[0].node.image()
-        assert image is not None
+        down = [f"{replica.broker} is down" for replica in self.cluster.replicas if not replica.up]
+        image = None if down else self.cluster.replicas[0].node.image()
+        if image is None:
+            return down or ["no image"]
         wanted = {CONTROLLER_GROUP, *(partition.group for t in image.topics.values() for partition in t.partitions)}
         wanted |= {GroupNo(FIRST_OFFSETS_GROUP + n) for n in range(self.cluster.setup.partitions)}
         found = []

@@ -202,10 +202,10 @@ class Run:
         for reader in readers:
             reader.start()
         self._wait(lambda: "final read", lambda: all(reader.done for reader in readers), SETTLE_MS_MAX)
-        self._wait(lambda: "all replicas equal", self.cluster.settled, SETTLE_MS_MAX)
         self._wait(lambda: drains.marked(self.cluster), lambda: not drains.marked(self.cluster), SETTLE_MS_MAX)
         if self.churn is not None:
             self._wait(self.churn.left_over, lambda: not self.churn.left_over(), SETTLE_MS_MAX)
+        self._wait(lambda: "all replicas equal", self.cluster.settled, SETTLE_MS_MAX)
 
     def _unstable(self, healed_us: int) -> list[str]:
         """Who has not got where it should be (L1)."""
