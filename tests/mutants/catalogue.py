@@ -174,7 +174,7 @@ MUTANTS = (
             Patch("groups.topic_deletion", "        return True\n", "        return False\n"),
         ),
         kinds=("kill", "transfer"),
-        by=("O13",),
+        by=("O14",),
         churn=True,
         seeds=6,
     ),

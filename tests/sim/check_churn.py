@@ -3,7 +3,7 @@
 A request by name meant the topics that the image of the replica that answered had meanwhile; where that was one, it is
 known which. What was promised in a topic holds as long as the topic is there, and is never seen in another one of its
 name: its records (D3, D5, R4, T1), and the offsets that were committed for it, each key of each topic a register
-(O1-O5, O13). A topic that is there is not called unknown (T2), and of one that is not there nothing is left (T3).
+(O1-O5, O14). A topic that is there is not called unknown (T2), and of one that is not there nothing is left (T3).
 """
 
 from collections import defaultdict
@@ -158,7 +158,7 @@ class ChurnCheck:
                 ids = self._ids(op)
                 for (_, partition), got in op.answer.offsets.items():
                     if got.offset != -1 and not made.get(got.metadata, set()) & ids:
-                        self._say("O13", f"{op.client} at {op.broker} read {got}, committed for another topic")
+                        self._say("O14", f"{op.client} at {op.broker} read {got}, committed for another topic")
                     elif len(ids) == 1 and got.error == 0 and not (got.offset == -1 and self._may_find_none(op)):
                         value = None if got.offset == -1 else got.metadata
                         reads[next(iter(ids)), partition].append(Read(value, op.sent_us, op.answered_us))

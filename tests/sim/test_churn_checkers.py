@@ -112,11 +112,11 @@ def test_a_sound_history_passes() -> None:
         (lambda t: t.put(b"a", -1, 3), "T2"),
         (lambda t: t.commit(1, 3), "T2"),
         (lambda t: t.op(topic_frames.METADATA, CHURN, (3, {})), "T2"),
-        (lambda t: (t.commit(1), t.again(), t.fetch(1)), "O13"),
-        (lambda t: (t.commit(1), t.deleted(), t.deleted(), t.fetch(1)), "O13"),
+        (lambda t: (t.commit(1), t.again(), t.fetch(1)), "O14"),
+        (lambda t: (t.commit(1), t.deleted(), t.deleted(), t.fetch(1)), "O14"),
         (lambda t: (t.commit(1), t.fetch(-1)), "O4"),
         (lambda t: (t.again(), t.commit(1), t.commit(2), t.fetch(1)), "O1/O5"),
-        (lambda t: (t.commit(1, 22), t.fetch(1)), "O13"),
+        (lambda t: (t.commit(1, 22), t.fetch(1)), "O14"),
     ],
 )
 def test_a_breach_is_noticed(breach: Any, name: str) -> None:
