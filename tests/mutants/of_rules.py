@@ -65,6 +65,106 @@ RULE_MUTANTS = (
         "replica.test_beats_contact.test_a_leader_is_not_heard_over_a_new_link_before_it_named_the_group_there",
     ),
     _one(
+        "r32 an ack counts for a term that it was not given in",
+        "replica.beats",
+        "                if covered is not None and covered[0] == term and covered[1] <= outgoing.confirmed_round:\n",
+        "                if covered is not None and covered[1] <= outgoing.confirmed_round:\n",
+        "replica.test_beats_contact.test_an_ack_of_one_term_says_nothing_of_the_next",
+    ),
+    _one(
+        "r32 an ack confirms reads of a term that it was not given in",
+        "replica.beats",
+        "            if covered is not None and covered[0] == core.term and covered[1] <= round_no:\n",
+        "            if covered is not None and covered[1] <= round_no:\n",
+        "replica.test_beats_contact.test_an_ack_of_one_term_says_nothing_of_the_next",
+    ),
+    _one(
+        "r32 a beat counts for a term that it was not sent in",
+        "replica.beats",
+        "incoming.table.get(number) != term or number in incoming.deserted:\n",
+        "number not in incoming.table or number in incoming.deserted:\n",
+        "replica.test_beats_contact.test_a_beat_of_one_term_says_nothing_of_the_next",
+    ),
+    _one(
+        "r32 the number of a deleted group is given again",
+        "controller.transitions",
+        "        partitions=_partitions(cluster.voters, 0, count, cluster.next_group),\n",
+        "        partitions=_partitions(\n"
+        "            cluster.voters,\n"
+        "            0,\n"
+        "            count,\n"
+        "            1 + max(one.group for known in cluster.topics.values() for one in known.partitions),\n"
+        "        ),\n",
+        "controller_image.test_transitions.test_groups_and_ids_of_a_deleted_topic_are_never_used_again",
+    ),
+    _one(
+        "r05 a batch counts although not all of it was written",
+        "storage.wal_recovery",
+        "        if crc32c(memoryview(data)[position:stop], scan.chain) != end.chain:\n",
+        "        if False:\n",
+        "storage.test_wal_crash.test_a_batch_of_which_one_sector_is_missing_is_cut_whole",
+    ),
+    _one(
+        "r16 beats leave while the disk is stuck",
+        "replica.beats",
+        "        if not self._may_beat():\n",
+        "        if False:\n",
+        "replica.test_beats.test_no_beats_leave_while_the_disk_is_stuck",
+    ),
+    _one(
+        "r23 a checkpoint erases the suffix from the WAL",
+        "storage.wal_recovery",
+        "    if log.term_at(index) != term:\n        log.reset(index, term)\n",
+        "    log.reset(index, term)\n",
+        "storage.test_wal.test_an_installed_checkpoint_keeps_the_suffix_of_a_log_that_holds_it",
+    ),
+    _one(
+        "r29 who waits is not told that leadership is lost",
+        "replica.raft_group",
+        "        waiting, self._waiting = self._waiting, {}\n",
+        "        waiting: dict[int, tuple[object, int]] = {}\n",
+        "replica.test_cluster_life.test_a_proposal_whose_place_another_leaders_entry_took_is_lost_and_not_applied",
+    ),
+    _one(
+        "r30 a sync that failed is tried again",
+        "storage.wal_file",
+        "                _write(self._file, self._position, self._data)\n                self._file.sync()\n",
+        "                _write(self._file, self._position, self._data)\n"
+        "                try:\n"
+        "                    self._file.sync()\n"
+        "                except OSError:\n"
+        "                    self._file.sync()\n",
+        "replica.test_recovery.test_a_failed_sync_ends_the_process",
+    ),
+    _one(
+        "r30 the name of a new WAL file is not synced",
+        "storage.wal_file",
+        "        self._disk.rename(spare_path, rotation.path)\n        self._disk.sync_dir(self._folder)\n",
+        "        self._disk.rename(spare_path, rotation.path)\n",
+        "storage.test_wal_carry.test_a_power_loss_at_every_effect_of_carrying_loses_no_tail_and_no_vote",
+    ),
+    _one(
+        "r30 damage is taken for a torn tail",
+        "storage.wal_recovery",
+        "    if later is not None:\n",
+        "    if False:\n",
+        "storage.test_wal_crash.test_a_bit_flipped_before_the_last_batch_is_refused_at_every_byte",
+    ),
+    _one(
+        "r31 a lost WAL is a beginning",
+        "replica.hosting",
+        "            if born and not self._disk.listdir(name):\n",
+        "            if False:\n",
+        "replica.test_recovery.test_a_lost_wal_is_no_beginning",
+    ),
+    _one(
+        "r31 an emptied replica takes its old seat again",
+        "replica.bootstrap",
+        "        if named is not None and named.uuid_of(self.broker) != self.replica_uuid:\n",
+        "        if False:\n",
+        "replica.test_formation.test_emptied_replicas_never_form_a_second_cluster_not_even_as_a_majority",
+    ),
+    _one(
         "decision 7: a leader that hears nobody lets sessions expire",
         "replica.shards",
         "        if group.transferring or not group.quorum_heard(now_ms - self._timing.election_min_ms):\n",

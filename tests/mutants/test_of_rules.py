@@ -11,6 +11,10 @@ from tests.mutants.of_rules import RULE_MUTANTS, RuleMutant
 from tests.mutants.reloading import mutated
 
 pytestmark = [pytest.mark.source]
+NOTICED = (Exception, pytest.fail.Exception)
+"""The second: what was to be raised was not."""
+MISTAKES = (ImportError, NameError, SyntaxError)
+"""Of the mutant's own."""
 UNBROKEN = Mutant("none", ())
 
 
@@ -26,8 +30,9 @@ def named(path: str) -> Callable[[], None]:
 def test_the_mutant_is_noticed(one: RuleMutant) -> None:
     with mutated(one.mutant):
         test = named(one.noticed_by)
-        with pytest.raises(AssertionError):
+        with pytest.raises(NOTICED) as found:
             test()
+    assert not isinstance(found.value, MISTAKES), "this breaks more than a rule"
 
 
 def test_the_product_as_it_is_is_not_accused() -> None:

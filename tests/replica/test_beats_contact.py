@@ -102,3 +102,24 @@ def test_a_leader_is_not_heard_over_a_new_link_before_it_named_the_group_there()
     pair.leader.send_round()
     pair.deliver_one_down()
     assert heard_by_follower(pair, 0) == pair.loop.monotonic_ms()
+
+
+def test_an_ack_of_one_term_says_nothing_of_the_next() -> None:
+    """The core has won another term in this turn; the beats hear of it when the turn ends."""
+    pair = settled_pair(1)
+    group = pair.leading[GroupNo(0)]
+    group.core.wants_beats = True
+    pair.leader.moved(group)
+    pair.leader.send_round()
+    group.core.oks.clear()
+    group.core.term = 2
+    round_trip(pair)
+    assert heard_by_leader(pair, 0) is None
+    assert group.core.oks == []
+
+
+def test_a_beat_of_one_term_says_nothing_of_the_next() -> None:
+    pair = settled_pair(1)
+    assert heard_by_follower(pair, 0) is not None
+    pair.following[GroupNo(0)].core.term = 2
+    assert heard_by_follower(pair, 0) is None

@@ -132,6 +132,36 @@ def test_a_cut_off_old_leader_does_not_answer_reads_or_promise_commits() -> None
     assert cluster.fetch(cluster.wait_leader(1), 0, "g") == (Code.NONE, 2)
 
 
+def test_a_proposal_whose_place_another_leaders_entry_took_is_lost_and_not_applied() -> None:
+    """Rule 29: who waits for an index waits for the entry of its own term there, and for no other."""
+    cluster = SimCluster(World(5))
+    cluster.start()
+    old = cluster.wait_leader(1)
+    others = [b for b in cluster.nodes if b != old]
+    assert cluster.commit(old, 0, "g", 1) == Code.NONE
+    machine = cluster.nodes[old].hosting.shards[0]
+    applied, lost = machine.proposal_applied, machine.proposal_lost
+    fates: list[str] = []
+
+    def told_applied(token: object, result: object) -> None:
+        fates.append("applied")
+        applied(token, result)
+
+    def told_lost(token: object) -> None:
+        fates.append("lost")
+        lost(token)
+
+    machine.proposal_applied, machine.proposal_lost = told_applied, told_lost  # type: ignore[method-assign]
+    cluster.net.isolate(old)
+    cluster.ask_later(old, 0, commit_request("g", 99))
+    new = cluster.wait_leader(1, among=others)
+    assert cluster.commit(new, 0, "g", 2) == Code.NONE
+    cluster.net.heal()
+    cluster.converge()
+    cluster.world.run_for(1_000)
+    assert fates == ["lost"]
+
+
 def test_a_read_that_waits_is_confirmed_by_a_round_that_began_after_it() -> None:
     """The beat of the tick that left before the read must not confirm it."""
     cluster = SimCluster(World(5))

@@ -57,6 +57,17 @@ def test_a_batch_whose_sectors_arrived_in_any_subset_is_cut():
         assert all_entries(open_wal(disk), 1) == list(entries(1, 7 if damaged else 10, size=70))
 
 
+def test_a_batch_of_which_one_sector_is_missing_is_cut_whole():
+    """Also where its records and its end can be read, and only bytes of one entry are not what was written."""
+    pristine, positions = three_batches()
+    for at in range(positions[2], positions[3] - 16, 16):
+        disk, _ = three_batches()
+        disk.damage(FIRST, at, bytes(16))
+        damaged = disk.content(FIRST) != pristine.content(FIRST)
+        assert damaged
+        assert all_entries(open_wal(disk), 1) == list(entries(1, 7, size=70)), at
+
+
 def test_a_cut_tail_leaves_zeros_so_that_it_cannot_come_back():
     disk, positions = three_batches()
     disk.damage(FIRST, positions[2] + 40, b"\xff")
