@@ -242,6 +242,9 @@ TRANSFER_BYTES_PER_SECOND_MIN = MIB
 TRANSFER_HOLD_MS = 15_000
 """So long after a follower's last request in a transfer its leader's core keeps the entries that come after it, and the
 WAL its files while less than three quarters of `WAL_BYTES_MAX` are used; a follower that is later fetches the rest."""
+TRANSFER_INSTALL_MS_MAX = 600_000
+"""So long after its last request it may check what it fetched and put it in place, while its link is up, and what comes
+after it is kept in the same way: a hundred gigabytes are read in less."""
 TRANSFER_VERIFY_STEP_BYTES = MIB
 """Verified in one go; then the loop can have the interpreter."""
 TRANSFER_CHECK_BYTES = MIB

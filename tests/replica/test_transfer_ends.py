@@ -21,7 +21,7 @@ from muster_coordinator.replica.transfer_source import FOLLOW_MS
 from tests.replica.cluster import SimCluster, produce_when_room
 from tests.replica.test_recovery import segment_bytes
 from tests.sim.disk import SimDisk
-from tests.sim.loop import World
+from tests.sim.loop import Latency, World
 
 BATCH_BYTES = 4_000
 EVERY_MS = 20
@@ -133,6 +133,38 @@ def test_a_follower_comes_level_over_a_link_of_half_as_much_again_as_is_written(
     same_segments(cluster, writer)
     cluster.world.run_for(limits.TRANSFER_HOLD_MS)
     assert not cluster.nodes[leader]._transfers.source._sessions, "no checkpoint stays open"
+
+
+def test_what_is_written_while_a_large_state_is_checked_and_put_in_place_is_kept() -> None:
+    """A gigabyte takes longer to check than a follower may be silent while it fetches; before, everything began anew."""
+    cluster, writer, leader, late = far_behind(11, 300, wal_bytes_max=32 * limits.MIB)
+    transfers = cluster.nodes[late]._transfers
+    cluster.world.run_until("all is fetched", lambda: writer.group in transfers._installing, 60_000)
+    slow_us = 1_000 * (limits.TRANSFER_HOLD_MS + 4 * FOLLOW_MS)
+    cluster.loops[late].latency["transfer"] = Latency(slow_us, slow_us)
+    cluster.world.run_until("it is in place", lambda: transfers.installed[writer.group], 4 * slow_us // 1_000)
+    cluster.loops[late].latency["transfer"] = Latency()
+    come_level(cluster, writer, leader, late)
+    assert transfers.installed[writer.group] == 1
+    same_segments(cluster, writer)
+
+
+def test_a_follower_that_never_puts_its_state_in_place_is_not_waited_for_for_ever() -> None:
+    cluster, writer, leader, late = far_behind(12, 300, wal_bytes_max=32 * limits.MIB)
+    transfers = cluster.nodes[late]._transfers
+    cluster.world.run_until("all is fetched", lambda: writer.group in transfers._installing, 60_000)
+    never_us = 10_000 * limits.TRANSFER_INSTALL_MS_MAX
+    cluster.loops[late].latency["transfer"] = Latency(never_us, never_us)
+    writer.stopped = True
+    group = cluster.nodes[leader].host.groups[writer.group]
+    cluster.world.run_for(2 * limits.TRANSFER_HOLD_MS)
+    held = group.core.log.compacted_index
+    cluster.world.run_for(limits.TRANSFER_INSTALL_MS_MAX)
+    writer.stopped = False
+    writer.many(200)
+    cluster.world.run_for(5_000)
+    writer.many(200)
+    cluster.world.run_until("the log is compacted", lambda: group.core.log.compacted_index > held + 200, 60_000)
 
 
 def test_bytes_that_differ_are_fetched_whatever_name_and_size_say() -> None:

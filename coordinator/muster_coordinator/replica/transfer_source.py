@@ -210,7 +210,7 @@ class TransferSource:
                 return
             if self._loop.monotonic_ms() - session.used_ms >= limits.TRANSFER_HOLD_MS:
                 self._end(*key)
-                self._follow(session.peer, session.group, -1)
+                self._await_install(session, session.used_ms + limits.TRANSFER_INSTALL_MS_MAX)
             else:
                 self._look_again(session)
 
@@ -223,6 +223,20 @@ class TransferSource:
         if group is not None and session.index is not None:
             until_ms = session.used_ms + limits.TRANSFER_HOLD_MS + FOLLOW_MS
             group.hold_from(session.peer, session.index, until_ms)
+
+    def _await_install(self, session: _Session, until_ms: int) -> None:
+        """A follower that has everything asks for nothing while it checks that and puts it in place."""
+        peer, index = session.peer, session.index
+        group = self._host.groups.get(session.group)
+        progress = group.core.progresses.get(peer) if group is not None and group.leads else None
+        if group is None or progress is None or index is None or peer not in self._host.peers:
+            return
+        now_ms = self._loop.monotonic_ms()
+        if progress.state is not ProgressState.SNAPSHOT:
+            self._follow(peer, session.group, -1)
+        elif now_ms < until_ms:
+            group.hold_from(peer, index, now_ms + 2 * FOLLOW_MS)
+            self._loop.call_at(now_ms + FOLLOW_MS, lambda: self._await_install(session, until_ms))
 
     def _follow(self, peer: BrokerId, number: GroupNo, before: int) -> None:
         """A follower that has put a transfer in place has the entries streamed that came meanwhile: those that it lacks
