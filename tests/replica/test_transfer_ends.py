@@ -136,7 +136,7 @@ def test_a_follower_comes_level_over_a_link_of_half_as_much_again_as_is_written(
 
 
 def test_what_is_written_while_a_large_state_is_checked_and_put_in_place_is_kept() -> None:
-    """A gigabyte takes longer to check than a follower may be silent while it fetches; before, everything began anew."""
+    """A gigabyte takes longer to check than a follower may be silent; before, everything began anew."""
     cluster, writer, leader, late = far_behind(11, 300, wal_bytes_max=32 * limits.MIB)
     transfers = cluster.nodes[late]._transfers
     cluster.world.run_until("all is fetched", lambda: writer.group in transfers._installing, 60_000)
