@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from muster_operator.api.conditions import ClusterCondition
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "charts" / "muster"
@@ -40,13 +41,33 @@ def test_alerts_and_panels_name_metrics_that_exist(where: str, expression: str) 
     assert not unknown, where
 
 
+def matchers(metric: str, label: str) -> set[str]:
+    """Values that expressions want `label` of `metric` to have."""
+    found = [re.findall(rf'{metric}\{{[^}}]*\b{label}="([^"]+)"', expression) for _, expression in expressions()]
+    return {value for one in found for value in one}
+
+
+def test_alerts_ask_for_conditions_that_are_told() -> None:
+    asked = matchers("muster_cluster_condition", "type")
+    assert asked >= {"Ready", "QuorumAvailable", "Degraded"}
+    assert asked <= {str(one) for one in ClusterCondition}
+    assert matchers("muster_cluster_condition", "status") <= {"True", "False", "Unknown"}
+
+
+def test_the_golden_rules_are_the_rules() -> None:
+    """Helm writes the golden files; a rule that was changed without them is seen here, too."""
+    objects = yaml.safe_load_all((ROOT / "e2e" / "golden" / "everything.yaml").read_text())
+    (rendered,) = [one["spec"] for one in objects if one and one["kind"] == "PrometheusRule"]
+    assert rendered == yaml.safe_load((CHART / "rules" / "muster.yaml").read_text())
+
+
 def test_every_alert_has_its_runbook_and_names_its_subject() -> None:
-    runbooks = (ROOT / "docs" / "runbooks.md").read_text().lower()
+    headings = (ROOT / "docs" / "runbooks.md").read_text().lower().splitlines()
     rules = yaml.safe_load((CHART / "rules" / "muster.yaml").read_text())
     for group in rules["groups"]:
         for rule in group["rules"]:
             annotations = rule["annotations"]
-            assert f"## {rule['alert'].lower()}" in runbooks, rule["alert"]
+            assert f"## {rule['alert'].lower()}" in headings, rule["alert"]
             assert annotations["runbook_url"].endswith(f"#{rule['alert'].lower()}")
             if group["name"] == "muster.groups":
                 assert "$labels.group" in annotations["summary"]

@@ -5,16 +5,19 @@ A PodMonitor that names a port no pod has scrapes nothing, and nobody is told. T
 operator's own code.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from muster_operator.runtime.metrics import Metrics
 
 from tests.controller.resources.owners import cluster_children, cluster_spec, one
 
-GOLDEN = Path(__file__).resolve().parents[2] / "e2e" / "golden"
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "e2e" / "golden"
 FILES = sorted(GOLDEN.glob("*.yaml"))
 Pod = Mapping[str, Any]
 
@@ -85,6 +88,41 @@ def test_both_kinds_of_pods_are_scraped() -> None:
     pods: list[Pod] = [*operator, coordinator_pod()]
     scraped = [selected(pods, monitor["spec"]["selector"]["matchLabels"]) for monitor in of_kind(objects, "PodMonitor")]
     assert scraped == [operator, [coordinator_pod()]]
+
+
+def monitor_of(component: str) -> dict[str, Any]:
+    objects = [found for found in yaml.safe_load_all((GOLDEN / "everything.yaml").read_text()) if found]
+    (monitor,) = [
+        one["spec"]
+        for one in of_kind(objects, "PodMonitor")
+        if one["spec"]["selector"]["matchLabels"]["app.kubernetes.io/component"] == component
+    ]
+    return dict(monitor)
+
+
+def test_labels_that_alerts_want_of_up_are_brought_by_the_monitor_from_the_pods() -> None:
+    """`up` has the labels of its target alone; a pod's label is among them only if the PodMonitor names it."""
+    rules = yaml.safe_load((ROOT / "charts" / "muster" / "rules" / "muster.yaml").read_text())
+    expressions = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
+    wanted = {found for one in expressions for found in re.findall(r'up\{(app_kubernetes_io_\w+)="(\w+)"\}', one)}
+    wanted_names = {found for one in expressions for found in re.findall(r"app_kubernetes_io_\w+", one)}
+    brought = {
+        re.sub(r"\W", "_", label): coordinator_pod()["metadata"]["labels"][label]
+        for label in monitor_of("coordinator")["podTargetLabels"]
+    }
+    assert wanted
+    assert wanted <= brought.items()
+    assert wanted_names <= brought.keys()
+
+
+def test_labels_that_the_operator_writes_are_not_replaced_by_those_of_its_pod() -> None:
+    """`namespace` of a cluster's condition would be `exported_namespace`, and every alert name the operator's."""
+    metrics = Metrics()
+    metrics.cluster("shop", "main", {"conditions": [{"type": "Ready", "status": "True"}]}, "Converged")
+    assert (
+        b'muster_cluster_condition{name="main",namespace="shop",status="True",type="Ready"} 1.0' in metrics.exposition()
+    )
+    assert [one.get("honorLabels") for one in monitor_of("operator")["podMetricsEndpoints"]] == [True]
 
 
 @pytest.mark.parametrize(
