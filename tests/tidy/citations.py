@@ -1,7 +1,7 @@
 """What comments and documents cite by number, and where it should lead (docs/README.md has the list of kinds)."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,10 +68,10 @@ def joined(text: str) -> str:
     return re.sub(r"[ \t]*\n[ \t]*(?:# |// |\* )?", " ", text)
 
 
-def defined(root: Path, kinds: Iterable[Kind] = KINDS) -> dict[Kind, set[str]]:
+def defined(root: Path) -> dict[Kind, set[str]]:
     """What each kind's document defines."""
     found = {}
-    for kind in kinds:
+    for kind in KINDS:
         path = root / kind.document
         text = "\n".join(sorted(p.name for p in path.iterdir())) if path.is_dir() else path.read_text()
         found[kind] = set(kind.definition.findall(text))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tidy.citations import KINDS, Kind, cited, dead_citations, defined
+from tests.tidy.citations import KINDS, cited, dead_citations, defined
 from tests.tidy.named_things import Names, dead_links, missing, tails
 from tests.tidy.rooms_table import PACKAGE, imported, layers, wrong_rows
 
@@ -14,7 +14,6 @@ ROOT = Path(__file__).resolve().parents[2]
 CITING = {".py", ".md", ".toml", ".txt", ".go", ".c", ".yaml", ".yml", ".properties", ".java", ".js", ".tpl", ""}
 HERE = "tests/tidy/"
 """These files speak of faults that they plant."""
-COMING = "docs/raft-rules.md"
 DECISIONS = "| 7 | a |\n| 8 | b |\n"
 
 
@@ -29,18 +28,11 @@ def sources(tracked: list[str]) -> dict[str, str]:
     return {name: (ROOT / name).read_text() for name in tracked if name.endswith(".py")}
 
 
-def all_defined() -> dict[Kind, set[str]]:
-    """A list that is being written counts as whole until it is there; a document that links to it is its reminder."""
-    here = [kind for kind in KINDS if (ROOT / kind.document).exists()]
-    assert {kind.document for kind in KINDS} - {kind.document for kind in here} <= {COMING}
-    return {kind: {str(n) for n in range(1, 34)} for kind in KINDS} | defined(ROOT, here)
-
-
 # -- citations by number
 
 
 def test_every_citation_leads_somewhere(tracked: list[str]) -> None:
-    definitions = all_defined()
+    definitions = defined(ROOT)
     assert all(definitions.values()), [kind.document for kind, known in definitions.items() if not known]
     found = [
         fault
@@ -73,15 +65,15 @@ def test_every_citation_leads_somewhere(tracked: list[str]) -> None:
     ],
 )
 def test_a_citation_that_leads_nowhere_is_found(name: str, planted: str) -> None:
-    assert len(dead_citations(name, planted, all_defined())) >= 1
+    assert len(dead_citations(name, planted, defined(ROOT))) >= 1
 
 
 def test_sound_citations_are_no_fault() -> None:
     text = (
         "decision 4, decisions 5-8 and 20; invariants G1, G2; raft rules 7-9; protocol notes 4.1-4.3, 12.2 row 5; ADR 7"
     )
-    assert not dead_citations("a.py", text, all_defined())
-    assert not dead_citations("operator/a.py", "rule 99 of this plan", all_defined())
+    assert not dead_citations("a.py", text, defined(ROOT))
+    assert not dead_citations("operator/a.py", "rule 99 of this plan", defined(ROOT))
     assert list(cited("G7-G9, G11 and G12")) == ["G7", "G8", "G9", "G11", "G12"]
 
 
@@ -96,7 +88,7 @@ def test_a_number_that_its_document_loses_is_missed() -> None:
 
 
 def test_docstrings_name_what_exists(tracked: list[str], sources: dict[str, str]) -> None:
-    names, ends = Names(sources), tails([*tracked, COMING])
+    names, ends = Names(sources), tails(tracked)
     settings = set(re.findall(r"`([\w.]+)`", (ROOT / "docs" / "configuration.md").read_text()))
     found = [
         fault
@@ -172,8 +164,6 @@ def test_links_and_files_of_documents_are_there(tracked: list[str]) -> None:
     ends = tails(tracked)
     documents = [name for name in tracked if name.endswith(".md")]
     found = [fault for name in documents for fault in dead_links(name, (ROOT / name).read_text(), ends, ROOT)]
-    if not (ROOT / COMING).exists():
-        found = [fault for fault in found if not fault.endswith(f"no {Path(COMING).name}")]
     assert not found, "\n".join(found)
 
 
