@@ -135,6 +135,7 @@ bench-pipeline: setup
 # 1,000 ConsumerGroups against a real API server: operator start to converged, memory.
 operator-bench: setup
 	$(BIN)/python -m e2e.bench_operator
+	$(BIN)/python -m e2e.bench_clusters
 
 # Real Kubernetes (e2e/README.md). `k8s` and `images` are what the others build first. Boxes of different names do not meet.
 E2E := $(BIN)/python -m e2e.node

@@ -35,6 +35,7 @@ from muster_operator.runtime.clock import SystemClock, SystemRand
 from muster_operator.runtime.election import Elector
 from muster_operator.runtime.health import Pulse
 from muster_operator.runtime.metrics import Metrics
+from muster_operator.runtime.patient import PatientKafka
 from muster_operator.runtime.probes import Probes
 from muster_operator.runtime.reconcile import Reconciler
 from muster_operator.runtime.recorder import Recorder
@@ -66,14 +67,18 @@ class Core:
     ) -> None:
         self.cache = Cache()
         recorder = Recorder(kube, clock, metrics, instance=instance)
+        patient = PatientKafka(kafka, self._aside)
         self.reconciler = Reconciler(
-            kube=kube, admin=admin, kafka=kafka, cache=self.cache, clock=clock, rand=rand, metrics=metrics,
+            kube=kube, admin=admin, kafka=patient, cache=self.cache, clock=clock, rand=rand, metrics=metrics,
             recorder=recorder, settings=plan_settings,
         )  # fmt: skip
         self.runner = Runner(self.reconciler, clock=clock, metrics=metrics, workers=workers)
         self.resync = Resync(
             kube=kube, cache=self.cache, runner=self.runner, clock=clock, rand=rand, namespaces=namespaces or ("",)
         )
+
+    def _aside(self) -> contextlib.AbstractContextManager[None]:
+        return self.runner.aside()
 
     def observe(self, kind: Kind, change: str | None, body: Untyped) -> None:
         """One event of a watch."""
@@ -147,7 +152,8 @@ class Operator:
             except OperatorError as error:
                 _log.warning("cannot list yet", extra={"error": str(error)})
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self.stop.wait(), RELIST_MIN_MS / 1_000)
+                    async with asyncio.timeout(RELIST_MIN_MS / 1_000):
+                        await self.stop.wait()
         parts: list[Callable[[], Awaitable[Untyped]]] = [self.core.resync.run, self._act]
         await _until_first_ends(*parts)
 

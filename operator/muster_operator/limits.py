@@ -46,9 +46,15 @@ MESSAGE_CHARS_MAX: Final = 1_024
 """What of another program's text goes into conditions and Events (events.k8s.io allows 1,024 for `note`)."""
 
 # Kafka.
-KAFKA_THREADS: Final = 8
-KAFKA_CLIENTS_MAX: Final = 64
-"""Clusters spoken to at the same time, one client (a thread and a few connections) each."""
+KAFKA_CALLS_MAX: Final = 64
+"""Calls to clusters at the same time, a thread each; any number of clusters waits for its turn."""
+KAFKA_UNPROVEN_CALLS_MAX: Final = 48
+"""Of them to clusters that are new or did not answer last time: the others are kept for those that do answer."""
+KAFKA_CONNECTIONS_MAX: Final = 1_024
+"""Open connections, counted as one for each known broker and one to begin with. A new client that would pass it closes
+the clients that were unused longest; only calls under way may hold more."""
+KAFKA_WAITING_MAX: Final = 2_000
+"""Passes that wait for a cluster without counting as one of the workers."""
 KAFKA_BOOTSTRAP_TIMEOUT_MS: Final = 4_000
 KAFKA_REQUEST_TIMEOUT_MS: Final = 5_000
 KAFKA_UNREACHABLE_FOR_MS: Final = 3_000
@@ -92,4 +98,5 @@ assert LEASE_RETRY_MS * 2 < LEASE_RENEW_DEADLINE_MS < LEASE_DURATION_MS
 assert LEASE_RENEW_DEADLINE_MS + LEASE_CALL_TIMEOUT_MS < LEASE_DURATION_MS
 assert POLL_UNSETTLED_MS < POLL_STABLE_MS <= LAG_ONLY_STATUS_MS < RESYNC_MS
 assert BACKOFF_FIRST_MS < BACKOFF_MAX_MS < RESYNC_MS
+assert KAFKA_UNPROVEN_CALLS_MAX < KAFKA_CALLS_MAX < KAFKA_CONNECTIONS_MAX
 assert EVENT_REPEAT_MS < EVENT_SERIES_MS

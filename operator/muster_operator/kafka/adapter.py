@@ -1,15 +1,19 @@
-"""`ports.Kafka` on kafka-python: questions of many groups to one cluster become one, on a bounded pool of threads.
+"""`ports.Kafka` on kafka-python: questions of many groups to one cluster become one, on a bounded number of threads.
 
-Batches form by themselves: while one question to a cluster is under way, what is asked meanwhile waits and is the next
-batch. So a lone question is not delayed, and a thousand groups cost a handful of requests. A cluster that does not
-answer in time is `Unknown` for everyone in the batch; it delays nobody else, as each cluster has its own lane and
-threads are bounded but many. While one question tries a cluster again that was silent before, others are answered
-`Unknown` at once: a thousand groups of a dead cluster must not hold the workers that others need.
+Batches form by themselves: while one question to a cluster is under way or waits for its turn, what is asked meanwhile
+waits and is the next batch. So a lone question is not delayed, and a thousand groups cost a handful of requests. Each
+cluster has its own lane, and lanes take turns (`turns`): any number of clusters may be asked, and the time that a call
+may take runs from its turn on, so that nobody is `Unknown` for having waited.
+
+`Unknown` is what a question says that was put and failed. A cluster that was silent when last asked is tried by one
+question at a time; its other groups are answered `Unknown` at once, and all of them are when that question itself
+would have to wait for its turn: a thousand groups of dead clusters must not hold the workers that others need.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -19,7 +23,8 @@ from muster_operator.errors import OperatorError, Transient
 from muster_operator.kafka import questions
 from muster_operator.kafka.clients import Clients, nobody
 from muster_operator.kafka.decode import MOVED
-from muster_operator.limits import KAFKA_BATCH_MAX, KAFKA_CALL_TIMEOUT_S, KAFKA_THREADS
+from muster_operator.kafka.turns import Turns
+from muster_operator.limits import KAFKA_BATCH_MAX, KAFKA_CALL_TIMEOUT_S, KAFKA_CALLS_MAX
 from muster_operator.world.group import GroupView, Leaver
 from muster_operator.world.views import Unknown
 
@@ -39,22 +44,29 @@ class _Lane:
 class KafkaAdapter:
     """See `ports.Kafka`; `close` it. Belongs to one event loop."""
 
-    def __init__(self, clients: Clients, *, threads: int = KAFKA_THREADS) -> None:
+    def __init__(self, clients: Clients) -> None:
         self._clients = clients
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="kafka")
+        self._pool = ThreadPoolExecutor(KAFKA_CALLS_MAX, thread_name_prefix="kafka")
+        self._turns: Turns[str, asyncio.Future[bool]] = Turns()
         self._lanes: dict[str, _Lane] = {}
 
     async def group(self, *, bootstrap: str, group_id: str, topics: Sequence[str]) -> Answer:
         """State, members, offsets and log ends of one group, from a batch with others of the same cluster."""
-        lane = self._lanes.setdefault(bootstrap, _Lane())
-        if lane.task is not None and self._clients.silent(bootstrap):
+        silent = self._clients.silent(bootstrap)
+        known = self._lanes.get(bootstrap)
+        if silent and (known is not None or self._clients.resting(bootstrap)):
             return _unknown(nobody(bootstrap))
+        lane = self._lanes.setdefault(bootstrap, _Lane())
         lane.topics.setdefault(group_id, set()).update(topics)
         answer = lane.waiting.get(group_id)
         if answer is None:
             answer = lane.waiting[group_id] = asyncio.get_running_loop().create_future()
+        crowded = self._turns.crowded
         if lane.task is None:
             lane.task = asyncio.create_task(self._drain(bootstrap, lane), name=f"kafka {bootstrap}")
+        if silent and crowded:
+            answer.add_done_callback(_noticed)  # the lane finds out whether it answers again; nobody waits for that
+            return _unknown(nobody(bootstrap))
         return await asyncio.shield(answer)
 
     async def remove_members(self, *, bootstrap: str, group_id: str, members: Sequence[Leaver]) -> None:
@@ -96,32 +108,74 @@ class KafkaAdapter:
             return dict.fromkeys(wanted, _unknown(error))
 
     async def _blocking(self, bootstrap: str, call: Callable[[], Result]) -> Result:
+        """`call` on a thread when it is this cluster's turn."""
         loop = asyncio.get_running_loop()
+        running = await self._started(bootstrap, call)
         try:
-            return await asyncio.wait_for(loop.run_in_executor(self._pool, call), KAFKA_CALL_TIMEOUT_S)
+            async with asyncio.timeout(KAFKA_CALL_TIMEOUT_S):
+                return await asyncio.wrap_future(running)
         except TimeoutError:
-            loop.run_in_executor(None, self._clients.drop, bootstrap)  # ends the call that hangs
+            loop.run_in_executor(None, self._clients.failed, bootstrap)  # ends the call that hangs
             raise Transient("KafkaSilent", f"{bootstrap} does not answer in time") from None
+
+    async def _started(self, bootstrap: str, call: Callable[[], Result]) -> "Future[Result]":
+        """The turn ends with the thread's work, not with our patience: there are as many threads as turns."""
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[bool] = loop.create_future()
+        self._turns.ask(bootstrap, turn, proven=self._clients.proven(bootstrap))
+        self._grant()
+        try:
+            unproven = await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._end(turn.result())
+            raise
+        running = self._pool.submit(call)
+
+        def over(_: object) -> None:
+            with suppress(RuntimeError):  # the loop is closed: nobody waits for a turn
+                loop.call_soon_threadsafe(self._end, unproven)
+
+        running.add_done_callback(over)
+        return running
+
+    def _grant(self) -> None:
+        while (taken := self._turns.take()) is not None:
+            turn, unproven = taken
+            if turn.cancelled():
+                self._turns.end(unproven=unproven)
+            else:
+                turn.set_result(unproven)
+
+    def _end(self, unproven: bool) -> None:
+        self._turns.end(unproven=unproven)
+        self._grant()
 
     def _groups(self, bootstrap: str, wanted: dict[str, set[str]]) -> dict[str, Answer]:
         self._clients.drop_idle()
-        admin = self._clients.get(bootstrap)
-        try:
-            answers = questions.groups(admin, wanted)
-        except (kafka.errors.KafkaError, RuntimeError) as error:  # RuntimeError: another thread dropped the client
-            self._clients.drop(bootstrap)
-            raise Transient("BrokersUnreachable", f"{bootstrap}: {type(error).__name__}") from None
-        if any(isinstance(one, Unknown) and one.reason in MOVED for one in answers.values()):
-            self._clients.drop(bootstrap)
-        return answers
+        with self._clients.use(bootstrap) as admin:
+            try:
+                answers = questions.groups(admin, wanted)
+            except (kafka.errors.KafkaError, RuntimeError) as error:  # RuntimeError: another thread dropped the client
+                self._clients.failed(bootstrap)
+                raise Transient("BrokersUnreachable", f"{bootstrap}: {type(error).__name__}") from None
+            if any(isinstance(one, Unknown) and one.reason in MOVED for one in answers.values()):
+                self._clients.drop(bootstrap)
+            return answers
 
     def _remove(self, bootstrap: str, group_id: str, members: Sequence[Leaver]) -> None:
-        admin = self._clients.get(bootstrap)
-        try:
-            questions.remove_members(admin, group_id, members)
-        except (kafka.errors.KafkaError, RuntimeError) as error:
-            self._clients.drop(bootstrap)
-            raise Transient("BrokersUnreachable", f"{bootstrap}: {type(error).__name__}") from None
+        with self._clients.use(bootstrap) as admin:
+            try:
+                questions.remove_members(admin, group_id, members)
+            except (kafka.errors.KafkaError, RuntimeError) as error:
+                self._clients.failed(bootstrap)
+                raise Transient("BrokersUnreachable", f"{bootstrap}: {type(error).__name__}") from None
+
+
+def _noticed(answer: "asyncio.Future[Answer]") -> None:
+    """A bug in a question that nobody waits for: its next asker meets it again."""
+    if not answer.cancelled():
+        answer.exception()
 
 
 def _unknown(error: OperatorError) -> Unknown:

@@ -1,9 +1,10 @@
 """Admin clients of kafka-python, one a cluster, made when first needed and thrown away when they fail. Blocking.
 
 A client is a thread and a few connections, so there is one for each set of bootstrap servers, not for each group. It
-caches
-coordinators without ever forgetting one that moved; hence a failed question drops the client, and the next makes
-another.
+caches coordinators without ever forgetting one that moved; hence a failed question drops the client, and the next
+makes another. Any number of clusters may be asked: beyond KAFKA_CONNECTIONS_MAX the client that was unused longest is
+closed, and made again when its turn comes.
+
 A cluster that did not answer is left alone for a moment: its other groups get the same answer at once instead of each
 waiting for a time-out.
 
@@ -12,8 +13,8 @@ kafka-python logs whole requests and answers; its loggers are silenced, errors r
 
 import logging
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import kafka
@@ -22,7 +23,7 @@ import kafka.errors
 from muster_operator.errors import Transient
 from muster_operator.limits import (
     KAFKA_BOOTSTRAP_TIMEOUT_MS,
-    KAFKA_CLIENTS_MAX,
+    KAFKA_CONNECTIONS_MAX,
     KAFKA_IDLE_MS,
     KAFKA_REQUEST_TIMEOUT_MS,
     KAFKA_UNREACHABLE_FOR_MS,
@@ -31,6 +32,7 @@ from muster_operator.ports import Clock
 
 Untyped = Any
 Factory = Callable[[str], Untyped]
+Weight = Callable[[Untyped], int]
 
 logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)
 
@@ -64,46 +66,122 @@ def nobody(bootstrap: str) -> Transient:
     return Transient("BootstrapUnreachable", f"no broker answers at {bootstrap}")
 
 
-class Clients:
-    """Thread-safe. `get` answers a client or raises Transient; `drop` forgets one that failed."""
+def connections(client: Untyped) -> int:
+    """Connections that a client may hold: one to each broker that it knows, and one to begin with."""
+    return 1 + len(client._manager.cluster.brokers())
 
-    def __init__(self, clock: Clock, factory: Factory = connect) -> None:
+
+class Clients:
+    """Thread-safe. `use` hands out a client or raises Transient; `failed` and `drop` forget one."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        factory: Factory = connect,
+        *,
+        weight: Weight = connections,
+        connections_max: int = KAFKA_CONNECTIONS_MAX,
+    ) -> None:
         self._clock = clock
         self._factory = factory
+        self._weight = weight
+        self._connections_max = connections_max
         self._lock = threading.Lock()
         self._clients: dict[str, Untyped] = {}
+        """Least recently used first."""
+        self._in_use: dict[str, int] = {}
         self._used_ms: dict[str, int] = {}
         self._silent_until_ms: dict[str, int] = {}
+        self._proven: set[str] = set()
+        self._closed = False
 
-    def get(self, bootstrap: str) -> Untyped:
-        """The client of `bootstrap`, made if needed (blocks up to KAFKA_BOOTSTRAP_TIMEOUT_MS)."""
+    @contextmanager
+    def use(self, bootstrap: str) -> Iterator[Untyped]:
+        """The client of `bootstrap`, made if needed (blocks up to KAFKA_BOOTSTRAP_TIMEOUT_MS), not closed meanwhile
+        because others need room."""
+        with self._lock:
+            self._in_use[bootstrap] = self._in_use.get(bootstrap, 0) + 1
+        try:
+            yield self._get(bootstrap)
+        finally:
+            with self._lock:
+                self._in_use[bootstrap] -= 1
+                if not self._in_use[bootstrap]:
+                    del self._in_use[bootstrap]
+
+    def _get(self, bootstrap: str) -> Untyped:
         now = self._clock.monotonic_ms()
         with self._lock:
+            self._stop_when_closed()
             self._used_ms[bootstrap] = now
-            known = self._clients.get(bootstrap)
+            known = self._clients.pop(bootstrap, None)
             if known is not None:
+                self._clients[bootstrap] = known
                 return known
             if now < self._silent_until_ms.get(bootstrap, 0):
                 raise nobody(bootstrap)
-            if len(self._clients) >= KAFKA_CLIENTS_MAX:
-                raise Transient("TooManyClusters", f"more than {KAFKA_CLIENTS_MAX} Kafka clusters are asked already")
         try:
             made = self._factory(bootstrap)
         except (kafka.errors.KafkaError, OSError, ValueError):
             with self._lock:
+                self._proven.discard(bootstrap)
                 self._silent_until_ms[bootstrap] = self._clock.monotonic_ms() + KAFKA_UNREACHABLE_FOR_MS
             raise nobody(bootstrap) from None
         with self._lock:
+            self._stop_when_closed(made)
             known = self._clients.setdefault(bootstrap, made)
             self._silent_until_ms.pop(bootstrap, None)
+            self._proven.add(bootstrap)
+            surplus = self._make_room()
+        for one in surplus:
+            _close(one)
         if known is not made:
             _close(made)
         return known
+
+    def _stop_when_closed(self, made: Untyped = None) -> None:
+        if self._closed:
+            if made is not None:
+                _close(made)
+            raise Transient("Stopping", "the operator is being stopped")
+
+    def _make_room(self) -> list[Untyped]:
+        """Forget the clients unused longest until the rest is within bounds; answers them. Under the lock."""
+        held = {bootstrap: self._weight(client) for bootstrap, client in self._clients.items()}
+        total, surplus = sum(held.values()), []
+        for bootstrap, weight in held.items():
+            if total <= self._connections_max:
+                break
+            if bootstrap not in self._in_use:
+                surplus.append(self._clients.pop(bootstrap))
+                total -= weight
+        return surplus
+
+    def open_connections(self) -> int:
+        """As KAFKA_CONNECTIONS_MAX counts them."""
+        with self._lock:
+            return sum(self._weight(client) for client in self._clients.values())
+
+    def proven(self, bootstrap: str) -> bool:
+        """It answered when it was last asked."""
+        with self._lock:
+            return bootstrap in self._proven
+
+    def resting(self, bootstrap: str) -> bool:
+        """It was silent a moment ago and is not asked again yet."""
+        with self._lock:
+            return self._clock.monotonic_ms() < self._silent_until_ms.get(bootstrap, 0)
 
     def silent(self, bootstrap: str) -> bool:
         """The last attempt to reach it failed, and none has gone well since."""
         with self._lock:
             return bootstrap in self._silent_until_ms
+
+    def failed(self, bootstrap: str) -> None:
+        """A question to it failed: the next one connects anew, as to a cluster of which nothing is known."""
+        with self._lock:
+            self._proven.discard(bootstrap)
+        self.drop(bootstrap)
 
     def drop(self, bootstrap: str) -> None:
         """Close the client of `bootstrap`; calls under way on it fail."""
@@ -120,12 +198,16 @@ class Clients:
             for bootstrap in idle:
                 self._used_ms.pop(bootstrap, None)
                 self._silent_until_ms.pop(bootstrap, None)
+                self._proven.discard(bootstrap)
         for bootstrap in idle:
             self.drop(bootstrap)
 
     def close(self) -> None:
-        """Close all."""
-        for bootstrap in list(self._clients):
+        """Close all; no client is made any more."""
+        with self._lock:
+            self._closed = True
+            known = list(self._clients)
+        for bootstrap in known:
             self.drop(bootstrap)
 
 

@@ -76,14 +76,15 @@ def _coordinators(admin: Untyped, wanted: Collection[str]) -> dict[str, int]:
     try:
         found = admin._manager.run(admin._find_coordinator_ids, list(wanted))
         return {str(group): int(broker) for group, broker in found.items()}
-    except kafka.errors.KafkaError:
+    except kafka.errors.BrokerResponseError:
+        # Only an answer is worth asking again part by part: of silence each part would wait for a time-out of its own.
         if len(wanted) == 1:
             raise
     known: dict[str, int] = {}
     for group in wanted:
         try:
             known[group] = int(admin._manager.run(admin._find_coordinator_ids, [group])[group])
-        except kafka.errors.KafkaError:
+        except kafka.errors.BrokerResponseError:
             continue
     return known
 

@@ -127,7 +127,8 @@ class Elector:
     async def _renew(self, left_ms: int) -> bool:
         """False: not this time. Raises LeadershipLost when another holds it by now."""
         try:
-            return await asyncio.wait_for(self.renew_once(), left_ms / 1_000)
+            async with asyncio.timeout(left_ms / 1_000):
+                return await self.renew_once()
         except TimeoutError:
             return False
 
@@ -193,4 +194,5 @@ class Elector:
 
 async def _pause(milliseconds: int) -> None:
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(asyncio.Event().wait(), milliseconds / 1_000)
+        async with asyncio.timeout(milliseconds / 1_000):
+            await asyncio.Event().wait()

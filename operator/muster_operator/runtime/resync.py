@@ -10,6 +10,7 @@ Periods vary by a fifth, so that two operators or many clusters do not ask at th
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 
 from muster_operator.errors import OperatorError
 from muster_operator.kube.kinds import WATCHED, Kind, selector_for
@@ -92,7 +93,6 @@ class Resync:
 
 
 async def _wait(event: asyncio.Event, milliseconds: int) -> None:
-    try:
-        await asyncio.wait_for(event.wait(), milliseconds / 1_000)
-    except TimeoutError:
-        return
+    with suppress(TimeoutError):
+        async with asyncio.timeout(milliseconds / 1_000):
+            await event.wait()

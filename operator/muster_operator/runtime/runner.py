@@ -9,9 +9,10 @@ of all other objects down.
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 
-from muster_operator.limits import WORKERS_DEFAULT
+from muster_operator.limits import KAFKA_WAITING_MAX, WORKERS_DEFAULT
 from muster_operator.ports import Clock
 from muster_operator.runtime.keys import OwnerKey
 from muster_operator.runtime.metrics import Metrics
@@ -32,6 +33,7 @@ class Runner:
         self._metrics = metrics
         self._workers = workers
         self._wake = asyncio.Event()
+        self._aside = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._fatal: BaseException | None = None
 
@@ -42,6 +44,17 @@ class Runner:
             if not self.queue.add(key, now, after_ms):
                 _log.error("queue full", extra={"object": "/".join(key)})
         self._wake.set()
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """For the part of a pass that waits for somebody who may be silent: meanwhile it counts as no worker."""
+        lent = self._aside < KAFKA_WAITING_MAX
+        self._aside += lent
+        self._wake.set()
+        try:
+            yield
+        finally:
+            self._aside -= lent
 
     async def run(self) -> None:
         """Until cancelled; then the passes under way are cancelled too and waited for."""
@@ -75,8 +88,11 @@ class Runner:
         self._metrics.queue_depth.set(self.queue.depth(now))
         self._metrics.queue_oldest.set(self.queue.oldest_ms(now) / 1_000)
 
+    def _free(self) -> bool:
+        return len(self._tasks) - self._aside < self._workers
+
     def _start_due(self) -> None:
-        while len(self._tasks) < self._workers:
+        while self._free():
             key = self.queue.take(self._clock.monotonic_ms())
             if key is None:
                 return
@@ -93,12 +109,11 @@ class Runner:
     async def _wait(self) -> None:
         due = self.queue.next_due_ms()
         timeout_s = _IDLE_S
-        if due is not None and len(self._tasks) < self._workers:
+        if due is not None and self._free():
             timeout_s = max(0.0, (due - self._clock.monotonic_ms()) / 1_000)
-        try:
-            await asyncio.wait_for(self._wake.wait(), timeout_s)
-        except TimeoutError:
-            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):  # `wait_for` may swallow a cancellation that meets the wake
+                await self._wake.wait()
 
     async def _one(self, key: OwnerKey) -> None:
         started = self._clock.monotonic_ms()
