@@ -9,6 +9,7 @@ from muster_coordinator import limits
 from muster_coordinator.api.services import ApiSettings, TopicsMode
 from muster_coordinator.controller.commands import AddPartitions, Command, CommandResult, CreateTopic, DeleteTopic
 from muster_coordinator.controller.image import OFFSETS_TOPIC
+from muster_coordinator.controller.transitions import raft_groups
 from muster_coordinator.errors import Code
 from muster_coordinator.wire.versions import Api
 
@@ -146,9 +147,19 @@ def test_dead_brokers_count_as_registered() -> None:
     assert refusal(surface, replication_factor=3, num_partitions=1) == 0
 
 
-@pytest.mark.parametrize(("partitions", "expected"), [(0, 37), (-2, 37), (10_000, 0), (10_001, 44)])
+def room(surface: FakeSurface) -> int:
+    """Partitions that a replica still takes."""
+    image = surface.image()
+    assert image is not None
+    return limits.RAFT_GROUPS_MAX - raft_groups(image)
+
+
+@pytest.mark.parametrize(("partitions", "expected"), [(0, 37), (-2, 37), (10_000, 44), (10_001, 44)])
 def test_numbers_of_partitions(partitions: int, expected: int) -> None:
-    assert refusal(FakeSurface(), num_partitions=partitions) == expected
+    surface = FakeSurface()
+    assert refusal(surface, num_partitions=partitions) == expected
+    assert refusal(surface, num_partitions=room(surface) + 1) == 44
+    assert refusal(surface, num_partitions=room(surface)) == 0
 
 
 def assigned(*replicas: tuple[int, tuple[int, ...]], **more: Any) -> dict[str, Any]:
@@ -189,18 +200,28 @@ def test_manual_assignments_that_name_every_broker_are_taken_in_any_order() -> N
 
 def test_partitions_of_assignments_and_defaults_count_towards_the_limit_of_a_request() -> None:
     surface = FakeSurface()
-    by_hand = {"name": "a", **assigned(*((n, (0, 1, 2)) for n in range(limits.PARTITIONS_PER_REQUEST_MAX)))}
-    assert outcome(create(surface, by_hand, validate_only=True)) == [("a", 0)]
+    each = limits.PARTITIONS_PER_REQUEST_MAX // 10
+    by_hand = [{"name": f"a{n}", **assigned(*((n, (0, 1, 2)) for n in range(each)))} for n in range(10)]
+    assert outcome(create(surface, *by_hand, validate_only=True)) == [(f"a{n}", 0) for n in range(10)]
     one_more = wanted("b", num_partitions=-1)
-    assert outcome(create(surface, by_hand, one_more)) == [("a", 44), ("b", 44)]
+    assert outcome(create(surface, *by_hand, one_more)) == [*((f"a{n}", 44) for n in range(10)), ("b", 44)]
     assert surface.commands == []
 
 
-@pytest.mark.parametrize("timeout_ms", [0, -1])
-def test_no_time_nothing_created(timeout_ms: int) -> None:
+@pytest.mark.parametrize("validate_only", [True, False])
+def test_more_partitions_than_a_replica_takes_are_refused_in_words_also_when_only_asked_about(
+    validate_only: bool,
+) -> None:
     surface = FakeSurface()
-    assert outcome(create(surface, wanted("new"), timeout_ms=timeout_ms)) == [("new", 7)]
-    assert surface.commands == []
+    most = room(surface)
+    surface.add_topic(topic("grows", most - 10, first_group=1_000))
+    for count, expected in ((most + 1, 44), (most, 0)):
+        assert grow(surface, {"name": "grows", "count": count}, validate_only=True) == [("grows", expected)]
+    wide = (wanted("not", num_partitions=11), wanted("far", num_partitions=9_000), wanted("fits", num_partitions=10))
+    answer = create(surface, *wide, validate_only=validate_only)
+    assert outcome(answer) == [("not", 44), ("far", 44), ("fits", 0)]
+    assert answer.topics[0].error_message == "11 more partitions exceed 2000 Raft groups a replica, 1990 are in use"
+    assert len(surface.commands) == (not validate_only)
 
 
 def test_validate_only_creates_nothing() -> None:
@@ -303,16 +324,16 @@ def test_a_leader_that_cannot_be_reached_is_none() -> None:
     assert outcome(client.receive()[0]) == [("new", 0)]
 
 
-def test_ten_thousand_partitions_cost_one_pass_over_them() -> None:
+def test_as_many_partitions_as_a_replica_takes_cost_one_pass_over_them() -> None:
     surface = FakeSurface()
     surface.elected = False
-    client = KafkaClient(surface)
-    client.send(Api.CREATE_TOPICS, 7, topics=[wanted("wide", num_partitions=10_000)], timeout_ms=60_000)
+    client, partitions = KafkaClient(surface), room(surface)
+    client.send(Api.CREATE_TOPICS, 7, topics=[wanted("wide", num_partitions=partitions)], timeout_ms=60_000)
     surface.lookups.clear()
     for group in unled(surface):
         surface.elect(group, 0, 1)
     assert outcome(client.receive()[0]) == [("wide", 0)]
-    assert surface.lookups.count("leadership") < 50_000
+    assert surface.lookups.count("leadership") < 5 * partitions
 
 
 def test_where_topics_are_not_ours_none_is_created() -> None:

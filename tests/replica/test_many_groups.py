@@ -1,13 +1,19 @@
 """What replicas tell each other grows with their groups: it goes in frames that fit, and no part proves too much."""
 
+import dataclasses
 import random
+from collections.abc import Callable
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from muster_coordinator import limits
+from muster_coordinator.controller.commands import CreateTopic
+from muster_coordinator.errors import Code
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.links import lanes
-from muster_coordinator.links.frames import frame_header
+from muster_coordinator.links.frames import HEADER_BYTES, frame_header
+from muster_coordinator.raft.messages import Entry, Message, MsgType
 from muster_coordinator.replica.beats import Beats
 from muster_coordinator.replica.payloads import (
     Beat,
@@ -18,8 +24,24 @@ from muster_coordinator.replica.payloads import (
     decode_leaders,
     encode_beat,
     encode_beat_ack,
+    encode_command,
     encode_leaders,
+    encode_result,
 )
+from muster_coordinator.replica.raft_payload import RaftPacker
+from muster_coordinator.replica.transfer_payload import (
+    FILES_MAX,
+    Chunk,
+    FileKind,
+    Offer,
+    OfferedFile,
+    encode_chunk,
+    encode_offer,
+    encode_refusal,
+)
+from muster_coordinator.storage.checkpoint import checkpoint_name
+from muster_coordinator.storage.contract import Mark
+from muster_coordinator.storage.segment_index import segment_name
 
 from tests.replica.cluster import SimCluster
 from tests.replica.test_beats import FOLLOWER, Group, Pair, disturb
@@ -230,6 +252,64 @@ def test_gossip_of_twenty_thousand_groups_goes_in_frames_that_fit() -> None:
         frame_header(lanes.CONTROL, payload)
     assert [row for payload in payloads for row in decode_leaders(payload)] == news
     assert encode_leaders([]) == []
+
+
+def votes() -> list[bytes]:
+    items = [(number, Message(MsgType.VOTE, 0, 1, 2**63, 2**63, 2**63)) for number in range(GROUPS)]
+    return list(RaftPacker().pack(items))
+
+
+def appends() -> list[bytes]:
+    """As many of the smallest entries as one append takes, and the largest one."""
+    small = tuple(Entry(1, index, 1, b"x") for index in range(1, limits.APPEND_BYTES_MAX + 1))
+    large = (Entry(1, 1, 0, bytes(limits.OFFSETS_BATCH_BYTES_MAX)),)
+    items = [(1, Message(MsgType.APPEND, 0, 1, 1, 0, 0, 0, entries)) for entries in (small, large)]
+    return list(RaftPacker().pack(items))
+
+
+def offers() -> list[bytes]:
+    """Of a partition with as many segments as one transfer takes."""
+    segments = [OfferedFile(FileKind.SEGMENT, segment_name(2**62 + n), 2**62) for n in range(FILES_MAX - 1)]
+    files = (OfferedFile(FileKind.CHECKPOINT, checkpoint_name(2**62, 2**32 - 1), 2**62), *segments)
+    return [encode_offer(Offer(2**63, 2**31, 2**62, 2**62, Mark(1, 2, 3, 4), files, True))]
+
+
+def chunks() -> list[bytes]:
+    return [
+        encode_chunk(Chunk(1, 2, 3, 4, bytes(limits.TRANSFER_CHUNK_BYTES))),
+        encode_refusal(1, "\U0001f600" * 1_000),
+    ]
+
+
+def commands() -> list[bytes]:
+    """No longer than the request that it was made of."""
+    return [encode_command(1, 2, bytes(limits.FRAME_BYTES_MAX)), encode_result(1, bytes(limits.FRAME_BYTES_MAX))]
+
+
+@pytest.mark.parametrize(
+    ("lane", "payloads"),
+    [
+        (lanes.CONTROL, votes),
+        (lanes.APPEND, appends),
+        (lanes.BULK, offers),
+        (lanes.BULK, chunks),
+        (lanes.FORWARD, commands),
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_the_largest_messages_of_each_lane_fit_its_frames(lane: int, payloads: Callable[[], list[bytes]]) -> None:
+    for payload in payloads():
+        assert len(frame_header(lane, payload)) == HEADER_BYTES
+
+
+def test_more_groups_than_a_replica_takes_are_refused_in_words_by_the_cluster() -> None:
+    cluster = SimCluster(World(7))
+    cluster.start()
+    wide = CreateTopic(name="wide", topic_id=bytes([9]) * 16, partitions=limits.RAFT_GROUPS_MAX - 3, configs=())
+    result = cluster.submit(0, wide)
+    assert result.error == Code.POLICY_VIOLATION
+    assert result.message == "1997 more partitions exceed 2000 Raft groups a replica, 4 are in use"
+    assert cluster.submit(0, dataclasses.replace(wide, partitions=4)).error == Code.NONE
 
 
 def test_gossip_of_a_deleted_group_dies_out_and_that_of_one_to_come_is_kept() -> None:

@@ -25,6 +25,7 @@ from muster_coordinator.controller.commands import CommandResult, CreateTopic
 from muster_coordinator.controller.image import EMPTY_ID, ClusterImage
 from muster_coordinator.controller.topic_configs import validate_all
 from muster_coordinator.controller.topic_names import colliding_name, name_error
+from muster_coordinator.controller.transitions import too_many_groups
 from muster_coordinator.errors import ApiError, Code
 from muster_coordinator.replica.surface import Surface
 from muster_coordinator.wire.connection import Exchange
@@ -124,6 +125,9 @@ class CreateTopics:
             raise ApiError(Code.INVALID_PARTITIONS, f"{partitions} partitions cannot be")
         if wanted > limits.PARTITIONS_PER_REQUEST_MAX:
             raise ApiError(Code.POLICY_VIOLATION, f"more than {limits.PARTITIONS_PER_REQUEST_MAX} partitions")
+        too_many = too_many_groups(image, partitions)
+        if too_many is not None:
+            raise ApiError(Code.POLICY_VIOLATION, too_many)
         return CreateTopic(
             name=topic.name,
             topic_id=fresh_topic_id(self._services.surface, image),

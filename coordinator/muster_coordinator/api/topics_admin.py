@@ -16,6 +16,7 @@ from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import AddPartitions, Command, CommandResult, DeleteTopic
 from muster_coordinator.controller.image import EMPTY_ID, ClusterImage, Topic
+from muster_coordinator.controller.transitions import too_many_groups
 from muster_coordinator.errors import ApiError, Code
 from muster_coordinator.wire.connection import Exchange
 from muster_coordinator.wire.schema import Value
@@ -167,6 +168,9 @@ class TopicsAdmin:
             )
         if one.count - have > limits.PARTITIONS_PER_REQUEST_MAX:
             raise ApiError(Code.POLICY_VIOLATION, f"more than {limits.PARTITIONS_PER_REQUEST_MAX} partitions")
+        too_many = too_many_groups(image, one.count - have)
+        if too_many is not None:
+            raise ApiError(Code.POLICY_VIOLATION, too_many)
         if one.assignments is None:
             return
         if len(one.assignments) != one.count - have:

@@ -83,6 +83,14 @@ def raft_groups(cluster: ClusterImage) -> int:
     return 1 + sum(len(topic.partitions) for topic in cluster.topics.values())
 
 
+def too_many_groups(cluster: ClusterImage, more: int) -> str | None:
+    """Why so many more partitions cannot be; None if they can."""
+    groups = raft_groups(cluster)
+    if groups + more <= limits.RAFT_GROUPS_MAX:
+        return None
+    return f"{more} more partitions exceed {limits.RAFT_GROUPS_MAX} Raft groups a replica, {groups} are in use"
+
+
 def rotated(voters: tuple[BrokerId, ...], index: int) -> tuple[BrokerId, ...]:
     """All voters, beginning with a different one for each partition."""
     start = index % len(voters)
@@ -339,12 +347,8 @@ def _require_fresh_id(topic_id: bytes) -> None:
 
 
 def _require_room(cluster: ClusterImage, more: int) -> None:
-    groups = raft_groups(cluster)
-    _require(
-        groups + more <= limits.RAFT_GROUPS_MAX,
-        Code.POLICY_VIOLATION,
-        f"{more} more partitions exceed {limits.RAFT_GROUPS_MAX} Raft groups a replica, {groups} are in use",
-    )
+    too_many = too_many_groups(cluster, more)
+    _require(too_many is None, Code.POLICY_VIOLATION, too_many or "")
     fits = cluster.next_group + more <= GROUP_NUMBER_MAX
     _require(fits, Code.POLICY_VIOLATION, "all Raft group numbers are given away")
 
