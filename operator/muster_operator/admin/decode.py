@@ -34,6 +34,7 @@ def replica_view(pod: str, ordinal: int, status: Json, partitions: Json) -> Repl
             drain_phase=str(drain["phase"]),
             leaderships=_int(status["leaderships"]),
             groups=tuple(_raft_group(one) for one in partitions["partitions"]),
+            disk_low=bool(status["disk"]["low"]) if "disk" in status else False,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         return Unknown(

@@ -4,7 +4,7 @@ Fast numbers stay out (indexes, terms): each would be a write. What could not be
 Unknown and numbers stay as they were last seen.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from muster_operator import naming
@@ -185,7 +185,17 @@ def _degraded(world: ClusterWorld, available: Finding, children: ChildrenPlan, s
         if why is not None:
             reason = Reason.POD_UNSCHEDULABLE if pod.unschedulable else Reason.POD_FAILING
             return finding(type_, True, reason, f"{pod.name}: {why}")
+    low = [view.pod for _, view in sorted(world.replicas.items()) if isinstance(view, ReplicaView) and view.disk_low]
+    if low:
+        return finding(type_, True, Reason.DISK_LOW, _told_of_disks(low, len(pods)))
     return finding(type_, False, Reason.AS_EXPECTED, "nothing is wrong that would not heal by waiting")
+
+
+def _told_of_disks(low: Sequence[str], pods: int) -> str:
+    """Without numbers of bytes: each would be a write."""
+    majority = len(low) * 2 < pods
+    meaning = "others lead what it led" if majority else "commits are refused until there is room"
+    return f"little room is left on the disk of {', '.join(low)}: {meaning}; make the volumes larger, or delete data"
 
 
 def _paused(world: ClusterWorld) -> Finding:

@@ -41,6 +41,8 @@ class ReplicaView:
     """idle | marking | transferring | drained"""
     leaderships: int
     groups: tuple[RaftGroupView, ...]
+    disk_low: bool = False
+    """It says that little room is left on its volume. A coordinator of a release before says nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
