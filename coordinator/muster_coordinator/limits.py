@@ -322,7 +322,10 @@ DISK_FULL_SHARE = 4
 """Below this part of what is low a follower takes no new data of others either: what is left is for votes, for
 commands that make room, and for the checkpoints that let the WAL shrink."""
 DISK_LOOK_MS = 1_000
-"""How often the disk is asked how much is free."""
+"""How often the disk is asked how much is free ..."""
+DISK_NEAR_LOOK_MS = 50
+"""... and while less than `DISK_NEAR_SHARE` times what is low is left: 256 MiB are written in a second or two."""
+DISK_NEAR_SHARE = 4
 NO_SPACE_RETRY_MS = 5_000
 """After the disk had no space for something, it counts as full for so long, whatever it says is free: quotas and tables
 of files run out too."""

@@ -142,7 +142,7 @@ def test_a_low_follower_follows_and_a_full_one_takes_only_what_makes_room() -> N
     it = Disks(6)
     leader = it.cluster.wait_leader(1)
     low = (leader + 1) % 3
-    it.leave(low, FULL + 100_000)
+    it.leave(low, 2 * FULL)
     it.cluster.world.run_for(1_500)
     assert it.commit(0, 1) == Code.NONE
     it.cluster.converge([1])
@@ -227,6 +227,30 @@ def test_a_file_that_can_wait_ends_no_process_is_counted_and_written_later(path:
     counted = node.host.no_space_found[what]
     it.cluster.world.run_for(10_000)
     assert node.host.no_space_found[what] == counted
+
+
+def test_the_next_file_of_each_wal_is_made_while_there_is_room_for_it() -> None:
+    """Then whatever else fills the disk, a new file needs no space."""
+    file_bytes = 4 * limits.MIB
+    sizes = {"wal_file_bytes": file_bytes, "wal_bytes_max": 8 * file_bytes}
+    lows = {"disk_low_bytes": 3 * file_bytes, "disk_good_bytes": 4 * file_bytes}
+    it = Disks(22, replicas=1, **sizes, **lows)
+    disk = it.cluster.disks[0]
+
+    def spares() -> list[int]:
+        names = [f"{folder}/spare.tmp" for folder in ("wal-offsets", "wal-topics")]
+        return [len(disk.content(name)) if disk.exists(name) else 0 for name in names]
+
+    it.cluster.world.run_for(3_000)
+    assert min(spares()) < file_bytes
+    it.leave(0, 3 * file_bytes - 1)
+    it.cluster.world.run_for(3_000)
+    assert spares() == [file_bytes, file_bytes]
+    assert it.node(0).host.disk_low
+    assert not it.node(0).host.disk_full
+    effects = disk.effects
+    it.cluster.world.run_for(3_000)
+    assert disk.effects - effects < 10, "and then it is left alone"
 
 
 def test_the_unknown_changes_nothing() -> None:

@@ -1,11 +1,12 @@
 """Notices that the disk is filling before it is full, and that there is room again; what follows is up to others.
 
 Problem: a replica whose WAL cannot be written must end, and one that refuses what it leads because its disk is short
-keeps its groups from a replica that has room. Mechanism: the free bytes are asked for every `DISK_LOOK_MS`, off the
-loop. Below `low` the replica is *low*, until `good` are free: it takes no new data (`Host.admits`), hands its
-leaderships away (`hand_over`), campaigns after the others (`raft.election`), says so to its peers with each answer to
-their beats, and goes on following. Below a `DISK_FULL_SHARE`-th of that, until it is half as much again, it is *full*:
-it takes no new data of other leaders either. Votes, and commands, which alone can make room, are taken all the way.
+keeps its groups from a replica that has room. Mechanism: the free bytes are asked for every `DISK_LOOK_MS`, more often
+when they are few, off the loop. Below `low` the replica is *low*, until `good` are free: it takes no new data
+(`Host.admits`), hands its leaderships away (`hand_over`), campaigns after the others (`raft.election`), says so to its
+peers with each answer to their beats, has the next file of each WAL made, and goes on following. Below a
+`DISK_FULL_SHARE`-th of that, until it is half as much again, it is *full*: it takes no new data of other leaders
+either. Votes, and commands, which alone can make room, are taken all the way.
 
 Whoever is refused space for what can wait (`Host.no_space`) makes the replica full for `NO_SPACE_RETRY_MS`, then all of
 it is tried again, whatever is said to be free: quotas and tables of files run out as well.
@@ -66,10 +67,14 @@ class DiskSpace:
 
     def _told(self, result: int | BaseException) -> None:
         now_ms = self._loop.monotonic_ms()
-        self._loop.call_at(now_ms + limits.DISK_LOOK_MS, self._look)
         self.free_bytes = -1 if isinstance(result, BaseException) else result
+        near = 0 <= self.free_bytes < limits.DISK_NEAR_SHARE * self._low_bytes
+        self._loop.call_at(now_ms + (limits.DISK_NEAR_LOOK_MS if near else limits.DISK_LOOK_MS), self._look)
         if now_ms >= self._refused_until_ms:
             self._judge()
+        if self._host.disk_low and not self._host.disk_full:
+            for lane in self._host.lanes:
+                lane.prepare()
 
     def _judge(self) -> None:
         """An unknown number changes nothing."""

@@ -85,6 +85,9 @@ class WalLane:
         self._staging = Batch()
         self._dirty = False
         self._held: dict[GroupNo, tuple[int, int]] = {}
+        self._preparing = False
+        self._prepared = False
+        """The file to come is whole, since no batch was written."""
         self._in_flight: Batch | None = None
         self._began_ms = 0
         self._carried_ms = 0
@@ -151,10 +154,24 @@ class WalLane:
             self._shortened(self, shortened)
         if job is None:
             return
+        self._prepared = False  # the batch may begin it
         self._in_flight, self._staging = self._staging, Batch()
         self._dirty = False
         self._began_ms = now_ms
         self._loop.submit(self._name, job, self._done)
+
+    def prepare(self) -> None:
+        """Have some more of the file to come made now, while there is room for it; nothing once it is whole."""
+        if not self._preparing and not self._prepared:
+            self._preparing = True
+            self._loop.submit(self._name, self.wal.prepare(), self._prepare_done)
+
+    def _prepare_done(self, result: bool | BaseException) -> None:
+        self._preparing = False
+        if isinstance(result, BaseException):
+            self._fatal(result)
+        else:
+            self._prepared = result
 
     def idle(self) -> bool:
         """Nothing is staged and nothing in flight."""

@@ -70,6 +70,10 @@ class WalStore(Protocol):
         """The write-and-sync of all that is staged and, if `carry`, of tails to carry, for the WAL lane; None when
         there is nothing. One job in flight."""
 
+    def prepare(self) -> Callable[[], bool]:
+        """A job of the same lane that makes some more of the file to come; it returns whether that is whole."""
+        ...
+
     def job_done(self) -> None: ...
     def read(self, group: GroupNo, low: int, high: int, max_bytes: int) -> list[Entry]:
         """Entries [low, high) from memory or disk; at least one when there is one."""

@@ -17,6 +17,7 @@ from muster_coordinator.errors import Corruption, StorageFailed
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.limits import (
     LOG_CACHE_BYTES_MAX,
+    MIB,
     WAL_BYTES_MAX,
     WAL_CARRY_GAIN_SHARE,
     WAL_FILE_BYTES,
@@ -238,6 +239,20 @@ class Wal:
             self._bases[header.sequence] = self._bases[active.sequence] + self._position
             self._position = FILE_HEADER_BYTES + len(data)
         return self._job
+
+    def prepare(self) -> Callable[[], bool]:
+        """Job, in the lane of the others: zero some more of the file to come. True once it is whole. Raises
+        StorageFailed."""
+        spare, folder = self._spare, self._folder
+
+        def job() -> bool:
+            try:
+                spare.step(MIB)
+            except OSError as error:
+                raise StorageFailed(f"WAL {folder}: {error}") from error
+            return spare.whole
+
+        return job
 
     def job_done(self) -> None:
         """The job of `take_job` returned: its batch is durable."""

@@ -42,6 +42,11 @@ class Spare:
                 raise
             self.discard()
 
+    @property
+    def whole(self) -> bool:
+        """Ready to be taken: a new file needs no space then."""
+        return self._zeroed >= self._file_bytes
+
     def take(self) -> tuple[str, File]:
         """The whole spare, finished now if need be; the next step begins another one."""
         if self._zeroed < self._file_bytes:
