@@ -1,4 +1,4 @@
-"""The rows: all of the issue's are there, each with a name of its own, and can be chosen."""
+"""The rows: all that the plan asks for are there, each with a name of its own, and can be chosen."""
 
 import re
 from pathlib import Path

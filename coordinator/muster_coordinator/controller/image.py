@@ -66,7 +66,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routing:
-    """Where a group lives (decision 13). Overrides and epoch are for live moves, a later issue."""
+    """Where a group lives (decision 13). Overrides and epoch are for moving groups, which is open."""
 
     offsets_partitions: int
     epoch: int = 0

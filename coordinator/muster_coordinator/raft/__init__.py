@@ -3,7 +3,7 @@
 Problem: N offsets partitions, each a replicated log whose leader *is* the coordinator of its groups.
 Mechanism: etcd-raft's semantics (pre-vote and check-quorum always on, asynchronous-storage `Ready`), with time handed
 in (`now_ms`) and no per-group tick: the host keeps one deadline heap and coalesces heartbeats of all groups into one
-beat per peer (decision 19). What it does not do: membership change (CONF entries are refused until that issue), leases.
+beat per peer (decision 19). What it does not do: membership change (CONF entries are refused; decision 45), leases.
 
 The surface (`core.RaftCore`), all calls synchronous, none raising for anything a peer can send:
 

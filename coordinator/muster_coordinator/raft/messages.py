@@ -21,7 +21,7 @@ class EntryKind(IntEnum):
     NOOP = 2
     """First entry of a term."""
     CONF = 3
-    """Membership change; refused until that issue, the place exists."""
+    """Membership change, which is open (decision 45): refused."""
     SKIP = 4
     """An earlier entry, which no replica could apply, is passed over (`replica.skips`). Raft sees an entry as any."""
 

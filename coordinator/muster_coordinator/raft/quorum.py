@@ -3,7 +3,7 @@
 Problem: votes, commits, read rounds and check-quorum all ask "does a quorum ...?" and must never answer it differently.
 Mechanism: pure functions over a `Config`. With `outgoing` empty a config is a plain majority; otherwise both halves
 must agree (raft rule 12; an empty half agrees to everything). Nothing here changes a config: membership change is
-a later issue, and this is its place.
+open (decision 45), and this is its place.
 """
 
 from collections.abc import Mapping
