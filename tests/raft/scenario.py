@@ -7,6 +7,8 @@ Commands (n, m are nodes):
     time BY                 the clock moves; nobody is told
     advance n ...           tell n that its deadline may have passed
     campaign n | step-down n | transfer n to=m | crash n | restart n
+    loses n COUNT           while it is down: the last entries of its log are damaged
+    suspend n               its start has found that something is lost
     propose n WORD ... [term=T]      one NORMAL entry a word
     read n CONTEXT
     ready n                 take one Ready, print it, queue its write
@@ -26,6 +28,7 @@ Commands (n, m are nodes):
 from collections.abc import Callable
 
 from muster_coordinator.raft.messages import (
+    KNOWS_SUSPENSION,
     NOBODY,
     Entry,
     EntryKind,
@@ -64,13 +67,15 @@ def _fields(m: Message) -> str:
     if kind in (MsgType.PRE_VOTE_REPLY, MsgType.VOTE_REPLY):
         return " REJECTED" if m.reject else " granted"
     if kind == MsgType.APPEND:
-        return f" prev={m.index}/{m.log_term} commit={m.commit} {show_entries(m.entries)}"
+        released = " RELEASED" if m.context > KNOWS_SUSPENSION else ""
+        return f" prev={m.index}/{m.log_term} commit={m.commit} {show_entries(m.entries)}{released}"
     if kind == MsgType.APPEND_REPLY:
-        return f" REFUSED {m.index} hint={m.hint}/{m.log_term}" if m.reject else f" match={m.index}"
+        suspended = " SUSPENDED" if m.context else ""
+        return (f" REFUSED {m.index} hint={m.hint}/{m.log_term}" if m.reject else f" match={m.index}") + suspended
     if kind == MsgType.HEARTBEAT:
         return f" commit={m.commit} round={m.context}"
     if kind == MsgType.HEARTBEAT_REPLY:
-        return f" round={m.context}"
+        return f" round={m.context}" + (" NOT ACCEPTED" if m.reject else "")
     if kind == MsgType.SNAPSHOT:
         return f" checkpoint={m.index}/{m.log_term}"
     return ""
@@ -157,6 +162,16 @@ class Scenario:
     def do_restart(self, words: list[str], options: dict[str, str]) -> list[str]:
         self.network.restart(int(words[0]))
         return self.do_status(words[:1], {})
+
+    def do_loses(self, words: list[str], options: dict[str, str]) -> list[str]:
+        held = self.network.nodes[int(words[0])].disk.entries
+        for index in sorted(held)[-int(words[1]) :]:
+            del held[index]
+        return []
+
+    def do_suspend(self, words: list[str], options: dict[str, str]) -> list[str]:
+        self.core(words[0]).suspend()
+        return []
 
     def do_propose(self, words: list[str], options: dict[str, str]) -> list[str]:
         items = tuple((EntryKind.NORMAL, word.encode()) for word in words[1:])
@@ -261,6 +276,7 @@ class Scenario:
             out.append(
                 f"{node}: {status.role.name if me.up else 'DOWN'} t{status.term} vote={status.vote} leader={leader} "
                 f"commit={status.commit} applied={status.applied} last={status.last_index} stable={status.stable_index}"
+                + (" SUSPENDED" if status.suspended else "")
             )
         return out
 

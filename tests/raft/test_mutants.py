@@ -103,8 +103,13 @@ def killed_by_rules(mutant: Mutant) -> bool:
     """The tests of the mutant's own rule go first: most end with them."""
     module = importlib.import_module("tests.raft.test_rules")
     quorum = importlib.import_module("tests.raft.test_quorum")
+    suspension = importlib.import_module("tests.raft.test_suspension")
     own = f"test_rule_{mutant.name[1:3]}_"
-    tests = [*inspect.getmembers(module, inspect.isfunction), *inspect.getmembers(quorum, inspect.isfunction)]
+    tests = [
+        *inspect.getmembers(suspension, inspect.isfunction),
+        *inspect.getmembers(module, inspect.isfunction),
+        *inspect.getmembers(quorum, inspect.isfunction),
+    ]
     for name, test in sorted(tests, key=lambda one: not one[0].startswith(own)):
         if name.startswith("test_") and not inspect.signature(test).parameters:
             try:

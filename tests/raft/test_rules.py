@@ -183,8 +183,9 @@ def test_rule_10_heartbeats_carry_no_more_than_the_follower_is_known_to_hold() -
 
 def test_rule_10_a_beat_beyond_the_own_log_is_not_followed() -> None:
     core = make_core((1, 1), own_heartbeats=False)
-    assert core.beat(NOW, 2, 1, 7)
+    assert not core.beat(NOW, 2, 1, 7)
     assert core.commit == 0
+    assert core.suspended
 
 
 def test_rule_11_answers_of_an_earlier_term_count_for_nothing_and_match_never_falls() -> None:

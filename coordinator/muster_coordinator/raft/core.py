@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from muster_coordinator.ids import LogIndex
 from muster_coordinator.ports import Rand
-from muster_coordinator.raft import election, following, output, replication, transfer
+from muster_coordinator.raft import election, following, output, replication, suspension, transfer
 from muster_coordinator.raft.log import OVERHEAD, RaftLog
 from muster_coordinator.raft.messages import (
     NOBODY,
@@ -56,6 +56,8 @@ class Status(NamedTuple):
     stable_index: int
     checkpoint_index: int
     transfer_target: int
+    suspended: bool
+    """It lost what it had promised, and stands aside."""
     reads: int
     progress: dict[int, ProgressView]
 
@@ -140,9 +142,16 @@ class RaftCore(RaftState):
         replication.heard(self, sent_ms, peer, round_no)
 
     def beat_rejected(self, now_ms: int, peer: int, term: int) -> None:
-        """`peer` is in `term`: if that is later than ours, somebody else leads or will."""
+        """`peer` is in `term`: if that is later than ours, somebody else leads or will; if it is ours, the peer may be
+        suspended."""
         if self.term < term <= TERM_MAX and peer in self.peers:
             become_follower(self, now_ms, term, NOBODY)
+        elif term == self.term:
+            replication.not_accepted(self, now_ms, peer)
+
+    def suspend(self) -> None:
+        """A start found that promises of this voter are lost: it stands aside until its leader has made good for it."""
+        suspension.suspend(self)
 
     @property
     def wants_beats(self) -> bool:
@@ -365,6 +374,7 @@ class RaftCore(RaftState):
             stable_index=self.log.stable,
             checkpoint_index=self.log.checkpoint[0],
             transfer_target=self.transfer_target,
+            suspended=bool(self.suspended),
             reads=len(self.reads),
             progress=self.progress(),
         )

@@ -33,7 +33,7 @@ def campaign(state: RaftState, now_ms: int) -> None:
     """Start with a pre-vote; a leader ignores it."""
     if state.role is LEADER:
         return
-    if not state.may_lead:
+    if not state.may_lead or state.suspended:
         arm_election(state, now_ms)
         return
     become_pre_candidate(state, now_ms)
@@ -90,7 +90,7 @@ def on_vote_request(state: RaftState, now_ms: int, message: Message) -> None:
         or (pre_vote and message.term > state.term)
     )
     reply = MsgType.PRE_VOTE_REPLY if pre_vote else MsgType.VOTE_REPLY
-    if not (free and state.log.up_to_date(message.index, message.log_term)):
+    if state.suspended or not (free and state.log.up_to_date(message.index, message.log_term)):
         state.send(reply, sender, reject=True)
         return
     grant = Message(reply, state.node, sender, message.term)
@@ -130,7 +130,7 @@ def on_vote_reply(state: RaftState, now_ms: int, message: Message) -> None:
 
 def on_timeout_now(state: RaftState, now_ms: int, message: Message) -> None:
     """The leader wants this follower to take over: no pre-vote, and voters are told not to be loyal (rule 27)."""
-    if state.may_lead and state.role is FOLLOWER and state.leader in (message.sender, NOBODY):
+    if state.may_lead and not state.suspended and state.role is FOLLOWER and state.leader in (message.sender, NOBODY):
         _stand(state, now_ms, forced=True)
 
 

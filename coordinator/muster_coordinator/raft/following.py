@@ -7,6 +7,7 @@ never at or below the commit index (raft rules 7-9); a refusal says by (index, t
 Acknowledgements wait for the disk (`after_persist`); refusals promise nothing and leave at once.
 """
 
+from muster_coordinator.raft import suspension
 from muster_coordinator.raft.log import entries_bytes
 from muster_coordinator.raft.messages import Entry, EntryKind, Message, MsgType
 from muster_coordinator.raft.roles import become_follower
@@ -28,7 +29,7 @@ def follow(state: RaftState, now_ms: int, leader: int) -> bool:
 
 def on_append(state: RaftState, now_ms: int, message: Message) -> None:
     """APPEND in the own term."""
-    if not follow(state, now_ms, message.sender):
+    if not follow(state, now_ms, message.sender) or not suspension.may_answer(state, message):
         return
     log = state.log
     previous = message.index
@@ -86,7 +87,9 @@ def _new_part(state: RaftState, entries: tuple[Entry, ...]) -> tuple[Entry, ...]
 
 def _acknowledge(state: RaftState, leader: int, index: int) -> None:
     """Promise, once durable, everything up to `index`. Of several acknowledgements in one Ready the last is enough."""
-    reply = Message(MsgType.APPEND_REPLY, state.node, leader, state.term, index)
+    if not suspension.may_acknowledge(state):
+        return
+    reply = Message(MsgType.APPEND_REPLY, state.node, leader, state.term, index, context=state.suspended)
     waiting = state.after_persist
     if waiting:
         last = waiting[-1]
@@ -108,6 +111,7 @@ def _refuse(state: RaftState, message: Message) -> None:
             log_term=term,
             reject=True,
             hint=index,
+            context=state.suspended,
         )
     )
 
@@ -121,25 +125,28 @@ def commit_to(state: RaftState, index: int) -> None:
 
 def on_heartbeat(state: RaftState, now_ms: int, message: Message) -> None:
     """HEARTBEAT in the own term."""
-    if beat(state, now_ms, message.sender, message.commit):
-        state.send(MsgType.HEARTBEAT_REPLY, message.sender, context=message.context)
+    accepted = beat(state, now_ms, message.sender, message.commit)
+    if accepted or state.suspended:
+        state.send(MsgType.HEARTBEAT_REPLY, message.sender, reject=not accepted, context=message.context)
 
 
 def beat(state: RaftState, now_ms: int, leader: int, commit: int) -> bool:
     """The leader of the own term lives, and knows that we hold, and may commit, everything up to `commit` (rule 10).
 
-    A `commit` above our end means that this replica lost what it had promised; it is not followed.
+    A `commit` above our end means that this replica lost what it had promised. False: it counts for nothing.
     """
     if not follow(state, now_ms, leader):
         return False
-    if commit <= state.log.last_index:
+    if commit > state.log.last_index:
+        suspension.suspend(state)
+    else:
         commit_to(state, commit)
-    return True
+    return not state.suspended
 
 
 def on_snapshot(state: RaftState, now_ms: int, message: Message) -> None:
     """The leader has compacted what we need and offers its checkpoint at (index, log_term)."""
-    if not follow(state, now_ms, message.sender):
+    if not follow(state, now_ms, message.sender) or not suspension.may_answer(state, message):
         return
     index, term = message.index, message.log_term
     if index <= state.commit:

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 NOBODY = -1
 """No vote given; no leader known."""
+KNOWS_SUSPENSION = 1
+"""`Message.context` of an APPEND or SNAPSHOT whose leader knows of suspended voters (`suspension`); tokens are larger."""
 
 
 class EntryKind(IntEnum):
@@ -81,9 +83,12 @@ class Message(NamedTuple):
     entries: tuple[Entry, ...] = ()
     reject: bool = False
     hint: int = 0
-    """Rejecting APPEND_REPLY: where the leader should look next (raft rule 26)."""
+    """Rejecting APPEND_REPLY: where the leader should look next (raft rule 26). APPEND: what the receiver has
+    acknowledged to this leader."""
     context: int = 0
-    """HEARTBEAT and its reply: read round. VOTE/PRE_VOTE: 1 when forced by a leadership transfer."""
+    """HEARTBEAT and its reply: read round. VOTE/PRE_VOTE: 1 when forced by a leadership transfer. APPEND, SNAPSHOT: 0
+    from a release that knows no suspended voters, `KNOWS_SUSPENSION`, or the token of the suspension that ends.
+    APPEND_REPLY: the token of a suspended voter, else 0."""
 
 
 class Role(IntEnum):

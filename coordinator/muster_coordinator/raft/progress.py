@@ -43,14 +43,17 @@ class Progress:
     __slots__ = (
         "_inflight",
         "_inflight_bytes",
+        "barrier",
         "contact_ms",
         "look",
         "match",
         "next",
         "offered_ms",
         "paused",
+        "released",
         "snapshot_index",
         "state",
+        "suspended",
     )
 
     def __init__(self, next_index: int) -> None:
@@ -64,12 +67,22 @@ class Progress:
         self.contact_ms = 0
         self.offered_ms = 0
         self.snapshot_index = 0
+        self.suspended = 0
+        """Token of a follower that lost what it had acknowledged; what it says counts for nothing. See `suspension`."""
+        self.barrier = 0
+        """The entry that it has to hold, and a quorum without it, before it is released."""
+        self.released = False
+        """It is told so until it answers without the token."""
         self._inflight: deque[tuple[int, int]] = deque()
         self._inflight_bytes = 0
 
     def probe(self) -> None:
         """Forget what is on its way; the next append finds out where the follower stands."""
         self.next = self.match + 1
+        self._enter(PROBE)
+
+    def probe_from_next(self) -> None:
+        """What it had acknowledged is void: look for its place from `next` downwards."""
         self._enter(PROBE)
 
     def replicate(self) -> None:

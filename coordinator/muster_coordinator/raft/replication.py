@@ -11,8 +11,8 @@ The own acknowledgement is `log.stable`, so a leader counts itself only after it
 
 from collections.abc import Mapping
 
-from muster_coordinator.raft import transfer
-from muster_coordinator.raft.messages import Message, MsgType
+from muster_coordinator.raft import suspension, transfer
+from muster_coordinator.raft.messages import KNOWS_SUSPENSION, Message, MsgType
 from muster_coordinator.raft.progress import PROBE, REPLICATE, SNAPSHOT, Progress
 from muster_coordinator.raft.quorum import UNBOUNDED, committed, highest_common
 from muster_coordinator.raft.state import LEADER, RaftState
@@ -76,6 +76,8 @@ def _send_append(state: RaftState, peer: int, progress: Progress, *, with_entrie
             previous_term,
             state.commit,
             entries,
+            hint=progress.match,
+            context=progress.suspended if progress.released else KNOWS_SUSPENSION,
         )
     )
     progress.sent(previous + len(entries), size)
@@ -85,7 +87,16 @@ def _offer_checkpoint(state: RaftState, peer: int, progress: Progress) -> None:
     """The follower needs entries that are compacted: it must fetch the newest checkpoint first."""
     index, term = state.log.checkpoint
     state.messages.append(
-        Message(MsgType.SNAPSHOT, state.node, peer, state.term, index=index, log_term=term, commit=state.commit)
+        Message(
+            MsgType.SNAPSHOT,
+            state.node,
+            peer,
+            state.term,
+            index=index,
+            log_term=term,
+            commit=state.commit,
+            context=KNOWS_SUSPENSION,
+        )
     )
     progress.snapshot(index, progress.contact_ms)
 
@@ -95,6 +106,8 @@ def on_append_reply(state: RaftState, now_ms: int, message: Message) -> None:
     if state.role is not LEADER:
         return
     progress = state.progresses[message.sender]
+    if not suspension.counts(state, progress, message):
+        return
     progress.contact_ms = now_ms
     if message.reject:
         _on_refusal(state, progress, message)
@@ -111,7 +124,9 @@ def on_append_reply(state: RaftState, now_ms: int, message: Message) -> None:
     if progress.next <= log.last_index:
         state.send_due = True
     if moved:
-        if index > state.commit:
+        if progress.suspended:
+            suspension.release_healed(state)
+        elif index > state.commit:
             advance_commit(state)
         if message.sender == state.transfer_target:
             transfer.hand_over_when_matched(state)
@@ -128,7 +143,27 @@ def _on_refusal(state: RaftState, progress: Progress, message: Message) -> None:
 
 def on_heartbeat_reply(state: RaftState, now_ms: int, message: Message) -> None:
     """A follower accepted a heartbeat of ours. A round that was not begun yet is not confirmed by anybody."""
-    heard(state, now_ms, message.sender, min(message.context, state.round))
+    if message.reject:
+        not_accepted(state, now_ms, message.sender)
+    else:
+        heard(state, now_ms, message.sender, min(message.context, state.round))
+
+
+def not_accepted(state: RaftState, now_ms: int, peer: int) -> None:
+    """`peer` is in our term and does not accept our beats: it may be suspended, which only an answer to an append
+    says. It is no proof of anything, so it counts for nothing."""
+    progress = state.progresses.get(peer)
+    if state.role is LEADER and progress is not None:
+        _look_again(state, now_ms, peer, progress)
+
+
+def _look_again(state: RaftState, now_ms: int, peer: int, progress: Progress) -> None:
+    progress.paused = False
+    if progress.state is not SNAPSHOT:
+        progress.look = True
+        state.send_due = True
+    elif now_ms - progress.offered_ms >= state.timing.election_min_ms:
+        _offer_checkpoint(state, peer, progress)
 
 
 def heard(state: RaftState, at_ms: int, peer: int, round_no: int) -> None:
@@ -142,14 +177,13 @@ def heard(state: RaftState, at_ms: int, peer: int, round_no: int) -> None:
     progress = state.progresses.get(peer)
     if progress is None:
         return
+    if progress.suspended:
+        _look_again(state, at_ms, peer, progress)
+        return
     progress.contact_ms = max(progress.contact_ms, at_ms)
     progress.paused = False
-    if progress.state is SNAPSHOT:
-        if at_ms - progress.offered_ms >= state.timing.election_min_ms:
-            _offer_checkpoint(state, peer, progress)
-    elif progress.match < state.log.last_index or progress.state is PROBE:
-        progress.look = True
-        state.send_due = True
+    if progress.state is not REPLICATE or progress.match < state.log.last_index:
+        _look_again(state, at_ms, peer, progress)
     if state.reads:
         state.reads.reached(state.config, peer, round_no)
         grant_reads(state)
@@ -160,17 +194,18 @@ def advance_commit(state: RaftState) -> None:
     log = state.log
     progresses = state.progresses
     if state.config.outgoing:
-        reached = {peer: progress.match for peer, progress in progresses.items()}
+        reached = {peer: 0 if progress.suspended else progress.match for peer, progress in progresses.items()}
         reached[state.node] = log.stable
         index = committed(state.config, reached)
     else:
-        matches = [progress.match for progress in progresses.values()]
+        matches = [0 if progress.suspended else progress.match for progress in progresses.values()]
         matches.append(log.stable)
         index = highest_common(matches)
     if index <= state.commit or index < state.term_start_index:
         return
     assert index <= log.last_index, "nothing beyond the log's end is committed"
     state.commit = index
+    suspension.release_healed(state)
     if state.reads:
         grant_reads(state)
 
@@ -191,6 +226,9 @@ def unreachable(state: RaftState, peer: int) -> None:
 
 def quorum_contact_ms(state: RaftState, contact: Mapping[int, int]) -> int:
     """The latest time since which a quorum has shown life; what the host knows beyond the core is in `contact`."""
-    times = {peer: max(progress.contact_ms, contact.get(peer, 0)) for peer, progress in state.progresses.items()}
+    times = {
+        peer: 0 if progress.suspended else max(progress.contact_ms, contact.get(peer, 0))
+        for peer, progress in state.progresses.items()
+    }
     times[state.node] = UNBOUNDED
     return committed(state.config, times)

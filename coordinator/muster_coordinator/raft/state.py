@@ -70,9 +70,11 @@ class RaftState:
         "round",
         "send_due",
         "snapshot_offer",
+        "suspended",
         "term",
         "term_start_index",
         "timing",
+        "told_in_term",
         "transfer_deadline_ms",
         "transfer_target",
         "unapplied",
@@ -108,6 +110,10 @@ class RaftState:
         """False while this voter holds the log and its votes, but no state to serve from."""
         self.hesitates = False
         """True while others should rather lead: this voter campaigns later than they, but it does."""
+        self.suspended = 0
+        """The token under which this voter, which lost something it had promised, stands aside; 0 while it does not."""
+        self.told_in_term = 0
+        """The term whose leader said that it knows of suspended voters."""
         self.term = hard_state.term
         self.vote = hard_state.vote
         self.commit = max(min(hard_state.commit, log.last_index), applied)

@@ -13,7 +13,7 @@ def begin(state: RaftState, now_ms: int, target: int) -> bool:
     """Start, or go on with, a transfer to `target`. False: not leader, not another voter, or one to somebody else
     runs.
     """
-    if state.role is not LEADER or target not in state.progresses:
+    if state.role is not LEADER or target not in state.progresses or state.progresses[target].suspended:
         return False
     if state.transfer_target == target:
         return True
@@ -28,7 +28,9 @@ def begin(state: RaftState, now_ms: int, target: int) -> bool:
 def hand_over_when_matched(state: RaftState) -> None:
     """Tell the target to campaign once it holds the whole log."""
     target = state.transfer_target
-    if target != NOBODY and state.progresses[target].match == state.log.last_index:
+    if target == NOBODY or state.progresses[target].suspended:
+        return
+    if state.progresses[target].match == state.log.last_index:
         state.send(MsgType.TIMEOUT_NOW, target)
 
 
