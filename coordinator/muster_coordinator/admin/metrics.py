@@ -99,7 +99,7 @@ class ReplicaCollector(Collector):
         applied = GaugeMetricFamily("muster_partition_applied_index", "Raft index applied here.", labels=labels)
         names = names_of_groups(self._replica.image())
         families = (leader, term, commit, applied)
-        led = troubled = 0
+        led = troubled = suspended = 0
         for group in self._replica.local_groups():
             topic, partition = names.get(group.group, ("(controller)", group.group))
             values = [topic, str(partition)]
@@ -109,6 +109,7 @@ class ReplicaCollector(Collector):
             applied.add_metric(values, group.applied)
             led += group.role == "leader"
             troubled += group.trouble != ""
+            suspended += group.suspended
             if len(leader.samples) >= PIECE:
                 yield from _pieces(families)
         yield from families
@@ -116,6 +117,11 @@ class ReplicaCollector(Collector):
             "muster_groups_without_state",
             "Raft groups that are out of service here: damaged files, or an entry that cannot be applied.",
             troubled,
+        )
+        yield _gauge(
+            "muster_suspended_groups",
+            "Raft groups whose promises are damaged here: no vote until their leader has made good for it.",
+            suspended,
         )
         yield _gauge("muster_leaderships", "Raft groups led here.", led)
 

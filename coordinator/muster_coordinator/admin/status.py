@@ -94,6 +94,7 @@ def partition_document(group: GroupStatus, topic: str | None, partition: int | N
         "voters": list(group.voters),
         "match": {str(voter): index for voter, index in group.match.items()},
         "trouble": group.trouble,
+        "suspended": group.suspended,
         "damaged": [{"file": one.file, "damage": one.damage, "repair": one.repair} for one in group.damaged],
     }
 

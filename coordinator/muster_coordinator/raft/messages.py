@@ -10,7 +10,7 @@ from typing import NamedTuple
 NOBODY = -1
 """No vote given; no leader known."""
 KNOWS_SUSPENSION = 1
-"""`Message.context` of an APPEND or SNAPSHOT whose leader knows of suspended voters (`suspension`); tokens are larger."""
+"""`Message.context` of an APPEND or SNAPSHOT whose leader knows of suspended voters; tokens are larger."""
 
 
 class EntryKind(IntEnum):

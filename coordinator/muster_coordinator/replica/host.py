@@ -94,6 +94,8 @@ class Host:
         """Told which entry of which group cannot be applied."""
         self.unreadable: Callable[[GroupNo, Corruption], None] = _pass_over
         """Told once of each group of which the WAL cannot write an entry again, because it does not read back."""
+        self.suspension: Callable[[RaftGroup], None] = _ignore
+        """Told of a group whose promises were found to be lost, or are made good for."""
         self.turns = 0
         self.longest_turn_ms = 0
         self.refused_busy = 0
@@ -293,6 +295,9 @@ class Host:
 
     def _take(self, group: RaftGroup) -> None:
         core = group.core
+        if bool(core.suspended) is not group.suspended:
+            group.suspended = not group.suspended
+            self.suspension(group)
         if core.has_ready():
             ready = core.ready()
             for message in ready.messages:
@@ -418,7 +423,7 @@ def _nobody() -> None:
 
 
 def _ignore(group: RaftGroup) -> None:
-    """Until checkpoints are set up."""
+    """Until the parts that are told are set up."""
 
 
 def _still_there(group: GroupNo) -> bool:

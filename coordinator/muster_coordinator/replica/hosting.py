@@ -56,6 +56,11 @@ WITHOUT_STATE = (
     "the file from a backup"
 )
 STATE_AGAIN = "a group has its state again"
+SUSPENDED = (
+    "a group is suspended here: what it had promised is damaged, so it neither votes nor counts until its leader has "
+    "made good for it; if none can, restore the WAL from a backup"
+)
+NOT_SUSPENDED = "a group is not suspended any more"
 WRITE_OUT_MS = 100
 """Appended batches are visible to readers of the files after this time."""
 
@@ -143,6 +148,7 @@ class Hosting:
         self._offsets_lane, self._topics_lane = lanes
         self._host.stopped = self._stopped
         self._host.unreadable = self._unreadable
+        self._host.suspension = self._suspension
         self._host.deleted = self._deleted
         self.checkpoints = Checkpoints(self._loop, self._disk, self._host, self._settings)
         self._maker = GroupMaker(self._disk, self._rand, self._host, self._settings)
@@ -452,6 +458,13 @@ class Hosting:
         """A checkpoint of the group frees the entry, unless it is not applied yet."""
         self._notice(WAL_UNREADABLE, {"group": number, "damage": str(error)}, None)
 
+    def _suspension(self, group: RaftGroup) -> None:
+        """Told by its leader that acknowledged entries are gone, or released."""
+        if group.suspended:
+            self._notice(SUSPENDED, {"group": group.number, "why": "its leader knows of entries that are gone"}, None)
+        else:
+            self._notice(NOT_SUSPENDED, {"group": group.number}, None)
+
     def _stopped(self, group: RaftGroup, entry: Entry, error: Exception) -> None:
         """An entry of this group cannot be applied here: its state may hold half of it."""
         state = self.states.get(group.number)
@@ -493,8 +506,10 @@ class Hosting:
 
     def not_caught_up(self) -> int:
         """Groups that have not yet applied what their leader had committed (decision 30), or are not made yet. Those
-        without a state are left out: they may be for long, and the others are to serve."""
-        behind = sum(1 for group in self._host.groups.values() if not group.caught_up and not group.trouble)
+        without a state, or suspended, are left out: they may be for long, and the others are to serve."""
+        behind = sum(
+            1 for group in self._host.groups.values() if not (group.caught_up or group.trouble or group.suspended)
+        )
         return behind + self.making.waiting()
 
     def stateful(self, number: GroupNo) -> Stateful | None:

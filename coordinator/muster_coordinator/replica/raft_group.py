@@ -138,6 +138,7 @@ class RaftGroup:
         "ready_term",
         "skips",
         "stopped_at",
+        "suspended",
         "trouble",
         "voters",
         "waits_for_space",
@@ -168,6 +169,8 @@ class RaftGroup:
         """The entry that this replica could not apply, when that is the trouble."""
         self.waits_for_space = False
         """Nothing is applied: the segments cannot be written."""
+        self.suspended = bool(core.suspended)
+        """Its promises are not whole, as last told: see `raft.suspension`."""
         self.skips = Skips(core.log)
         self._skip_vote: Callable[[bool], None] | None = None
         """Who waits for the end of `pass_over`."""
@@ -487,7 +490,7 @@ class RaftGroup:
                 self._outstanding_bytes -= waiter[1]
                 self._host.uncommitted(-waiter[1])
                 machine.proposal_applied(waiter[0], result)
-            elif entry.kind == EntryKind.NOOP and self.leads and entry.term == self.core.term:
+            elif entry.kind == EntryKind.NOOP and self.leads and entry.term == self.core.term != self.ready_term:
                 self.ready_term = entry.term
                 self.caught_up = True
                 machine.lead(entry.term)

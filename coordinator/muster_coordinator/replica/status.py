@@ -49,10 +49,12 @@ class GroupStatus(NamedTuple):
     last_index: int
     voters: tuple[BrokerId, ...]
     match: Mapping[BrokerId, int]
-    """Highest index known to be stored at each voter; empty unless leader."""
+    """Highest index known to be stored at each voter, 0 where that does not count; empty unless leader."""
     trouble: str = ""
     """Why this replica holds no state of the group; "" when it does."""
     damaged: tuple[DamagedFile, ...] = ()
+    suspended: bool = False
+    """Promises of this voter are lost: it neither votes nor counts until its leader has made good for it."""
 
 
 class TransferStatus(NamedTuple):
@@ -68,7 +70,7 @@ def group_status(group: RaftGroup, damaged: Sequence[DamagedFile] = ()) -> Group
     core = group.core
     match: dict[BrokerId, int] = {}
     if core.role is Role.LEADER:
-        match = {BrokerId(peer): progress.match for peer, progress in core.progresses.items()}
+        match = {BrokerId(peer): 0 if one.suspended else one.match for peer, one in core.progresses.items()}
         match[BrokerId(core.node)] = core.log.stable
     return GroupStatus(
         group=group.number,
@@ -82,4 +84,5 @@ def group_status(group: RaftGroup, damaged: Sequence[DamagedFile] = ()) -> Group
         match=match,
         trouble=group.trouble,
         damaged=tuple(damaged),
+        suspended=group.suspended,
     )

@@ -1,0 +1,52 @@
+"""Damage of a WAL takes back what was promised: the voter stands aside until its leader has made good for it."""
+
+from muster_coordinator.errors import Code
+from muster_coordinator.ids import GroupNo
+from muster_coordinator.replica.node import Node
+
+from tests.replica.cluster import SimCluster
+from tests.replica.test_damaged_groups import listening
+from tests.replica.test_recovery import commit_many
+from tests.sim.disk import SimDisk
+from tests.sim.loop import World
+
+GROUP = GroupNo(1)
+
+
+def suspended(node: Node) -> set[int]:
+    return {number for number, group in node.host.groups.items() if group.core.suspended}
+
+
+def last_entry_flipped(disk: SimDisk, what: bytes) -> None:
+    """A flipped bit in the newest entry that holds `what`."""
+    path = max(path for path in disk.files() if path.startswith("wal-offsets/") and path.endswith(".wal"))
+    content = disk.content(path)
+    at = content.rindex(what)
+    disk.damage(path, at, bytes([content[at] ^ 4]))
+
+
+def test_a_follower_without_its_last_acknowledged_entry_is_made_whole_and_counts_again() -> None:
+    """It was refused for ever: its log ended at 242, its leader knew 243, and no commit without the third."""
+    cluster = SimCluster(World(61))
+    cluster.start()
+    commit_many(cluster, 0, 0, 30)
+    leader = cluster.wait_leader(1)
+    follower, third = (broker for broker in cluster.brokers if broker != leader)
+    cluster.world.run_for(500)
+    group = cluster.nodes[leader].host.groups[GROUP]
+    cluster.kill(follower)
+    last_entry_flipped(cluster.disks[follower], b"group-29")
+    told = listening(cluster)
+    node = cluster.restart(follower)
+    held = node.host.groups[GROUP]
+    cluster.world.run_until("told that it is suspended", lambda: any("is suspended here" in one for one in told), 5_000)
+    cluster.world.run_until(
+        "whole again",
+        lambda: not suspended(node) and held.core.last_index == group.core.last_index,
+        5_000,
+    )
+    cluster.world.run_until("told", lambda: any("not suspended any more" in one for one in told), 1_000)
+    cluster.kill(third)
+    assert cluster.commit(cluster.wait_leader(1), 0, "after", 7) == Code.NONE
+    cluster.restart(third)
+    cluster.converge()
