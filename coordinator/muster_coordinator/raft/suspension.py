@@ -17,7 +17,7 @@ a quorum without it, and held by it. That is enough:
 
 A leader of a release before this one does not know of tokens: what it is not told it cannot count. So a suspended voter
 acknowledges only to a leader whose messages say that it knows.
-What it does not do: find the loss (`storage.wal_recovery`), or remember it over a restart (`storage.wal_losses`).
+What it does not do: find a loss that no leader tells of, or remember one over a restart.
 """
 
 from muster_coordinator.raft.log import OVERHEAD
