@@ -124,12 +124,19 @@ class Operator:
             await _until_first_ends(self._watch, self._work, self.stop.wait)
         finally:
             if self._leading and self.settings.leader_elect:
-                await asyncio.wait_for(self._elector.release(), LEASE_CALL_TIMEOUT_MS / 1_000)
+                await self._give_up()
             await probes.close()
             await self._admin.close()
             await self._kafka.close()
             self._client.close()
             self._lease_client.close()
+
+    async def _give_up(self) -> None:
+        """Best effort: with the API server silent the Lease ends by itself, and what ended us must stay the reason."""
+        try:
+            await asyncio.wait_for(self._elector.release(), LEASE_CALL_TIMEOUT_MS / 1_000)
+        except TimeoutError:
+            _log.warning("lease not released", extra={"error": "the API server did not answer in time"})
 
     def pulse(self) -> Pulse:
         now = self._clock.monotonic_ms()
