@@ -48,6 +48,6 @@ class NetworkPolicySpec:
     )
     clients: tuple[Mapping[str, Any], ...] = spec_field(
         ListOf(items=PEER, max_items=50),
-        "Who may connect to the client ports. Empty: everybody.",
+        "Who may connect to the client ports. Empty: everybody. Pods of this namespace's ConsumerGroups always may.",
         default=[],
     )

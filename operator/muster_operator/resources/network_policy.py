@@ -1,6 +1,8 @@
 """The NetworkPolicy of the coordinators: who may connect to which port. Effective only with a network that enforces it.
 
-Client ports: `spec.networkPolicy.clients`, or everybody. Peer port: the coordinators among themselves. Admin port:
+Client ports: `spec.networkPolicy.clients`, or everybody; the internal one also the operator and the consumers of this
+namespace's ConsumerGroups, which are told that port. (They are known by what all their pods have; a label for the
+cluster would restart each of them once.) Peer port: the coordinators among themselves. Admin port:
 the coordinators and the operator. Probe port: everybody, since metrics are read-only and scrapers differ; the
 kubelet's probes pass in any case. Outgoing traffic is not limited.
 """
@@ -8,7 +10,15 @@ kubelet's probes pass in any case. Outgoing traffic is not limited.
 from collections.abc import Mapping
 
 from muster_operator.api.cluster import ClusterSpec
-from muster_operator.naming import ADMIN_PORT, COORDINATOR, PEER_PORT, PROBE_PORT, selector
+from muster_operator.naming import (
+    ADMIN_PORT,
+    CONSUMER,
+    COORDINATOR,
+    INSTANCE_LABEL,
+    PEER_PORT,
+    PROBE_PORT,
+    selector,
+)
 from muster_operator.resources.owned import Manifest, metadata
 from muster_operator.world.views import OwnerView
 
@@ -32,12 +42,14 @@ def coordinators(
         "namespaceSelector": {"matchLabels": {NAMESPACE_NAME_LABEL: operator_namespace}},
         "podSelector": {"matchLabels": dict(operator_labels)} if operator_labels else {},
     }
+    of_all_groups = {k: v for k, v in selector(component=CONSUMER, instance="").items() if k != INSTANCE_LABEL}
+    consumers = {"podSelector": {"matchLabels": of_all_groups}}
     client_ports = [listener.port for listener in spec.listeners]
     internal_port = spec.internal_listener.port
     ingress: list[Manifest] = [{"ports": _ports(*client_ports)}]
     if spec.network_policy.clients:
         ingress[0]["from"] = [dict(peer) for peer in spec.network_policy.clients]
-        ingress.append({"ports": _ports(internal_port), "from": [operator]})
+        ingress.append({"ports": _ports(internal_port), "from": [operator, consumers]})
     ingress.append({"ports": _ports(PEER_PORT), "from": [own]})
     ingress.append({"ports": _ports(ADMIN_PORT), "from": [own, operator]})
     ingress.append({"ports": _ports(PROBE_PORT)})

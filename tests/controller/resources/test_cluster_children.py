@@ -17,6 +17,8 @@ from tests.controller.resources.owners import (
     UID,
     cluster_children,
     cluster_spec,
+    group_children,
+    group_spec,
     one,
     owner,
 )
@@ -123,6 +125,29 @@ def test_the_operator_reaches_the_client_port_whoever_else_may() -> None:
     policy = one(cluster_children(cluster_spec(networkPolicy={"clients": [{"podSelector": {}}]})), "NetworkPolicy")
     allowed = [rule["from"] for rule in policy["spec"]["ingress"] if {"port": 9092, "protocol": "TCP"} in rule["ports"]]
     assert any("namespaceSelector" in peer for peers in allowed for peer in peers)
+
+
+def test_consumers_that_the_operator_runs_reach_the_internal_port_whoever_else_may() -> None:
+    """They are told that very port; a `clients` that forgets them would be a cluster without its own consumers."""
+    pods = one(group_children(group_spec(template={"image": "consumer:1"})), "StatefulSet")["spec"]["template"]
+    labels = pods["metadata"]["labels"]
+    ipblock = {"ipBlock": {"cidr": "10.9.0.0/16"}}
+    policy = one(cluster_children(cluster_spec(networkPolicy={"clients": [ipblock]})), "NetworkPolicy")
+
+    def lets_in(port: int, pod: dict[str, str]) -> bool:
+        peers = [
+            peer
+            for rule in policy["spec"]["ingress"]
+            if {"port": port, "protocol": "TCP"} in rule["ports"]
+            for peer in rule["from"]
+        ]
+        own = [peer["podSelector"]["matchLabels"] for peer in peers if set(peer) == {"podSelector"}]
+        return any(wanted.items() <= pod.items() for wanted in own)
+
+    assert lets_in(9092, labels)
+    assert not lets_in(9092, {"app": "anything else"})
+    assert not lets_in(8081, labels)
+    assert not lets_in(9093, labels)
 
 
 def test_the_tokens_value_is_in_no_object() -> None:
