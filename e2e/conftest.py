@@ -15,7 +15,7 @@ import re
 import uuid
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
@@ -28,6 +28,7 @@ from e2e.node.client import Client
 from e2e.node.errors import Broken, Unavailable
 from e2e.node.session import STATE_VARIABLE, Description
 from tests.conftest import pytest_terminal_summary as pytest_terminal_summary
+from tests.machine_parts import give_up as missing
 
 DUMP_CHARS_MAX = 20_000
 LOG_LINES_MAX = 60
@@ -86,13 +87,6 @@ def place_of(item: pytest.Item) -> int:
     if item.get_closest_marker("first") is not None:
         return 0
     return 1 if item.get_closest_marker("last") is None else 2
-
-
-def missing(part: str, reason: str) -> NoReturn:
-    """Skip loudly, or fail where MUSTER_REQUIRE asks for `part`."""
-    if {"all", part} & set(os.environ.get("MUSTER_REQUIRE", "").split(",")):
-        pytest.fail(f"{part} is required (MUSTER_REQUIRE) but missing: {reason}", pytrace=False)
-    pytest.skip(f"NOT RUN ({part}): {reason}")
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.java_tools import CACHE, give_up
+from tests.java_tools import CACHE
+from tests.machine_parts import give_up
 
 SOURCE = Path(__file__).parent / "clients" / "go_tools"
 BUILD_TIMEOUT_S = 300

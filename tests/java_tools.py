@@ -3,8 +3,7 @@
 `classpath("group:artifact:version", ...)` resolves coordinates and their run-time dependencies with Maven once and
 keeps the jars under `.cache/java-lib/`, keyed by the coordinates; `compile_java` keeps class files the same way under
 `.cache/java-classes/`, keyed by the sources. Both take a file lock, so that two test runs can share the cache, and
-work without network once filled. A machine without java, javac or mvn skips such tests with the reason, unless the
-environment variable MUSTER_REQUIRE contains `java` or `all`: then the missing tool is a failure.
+work without network once filled. Without java, javac or mvn they give up (`machine_parts`).
 """
 
 import fcntl
@@ -17,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-import pytest
+from tests.machine_parts import give_up
 
 CACHE = Path(__file__).resolve().parent.parent / ".cache"
 KAFKA_VERSION = "4.3.0"
@@ -35,19 +34,6 @@ JVM_SMALL = ("-Xshare:auto", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xs
 """A JVM that starts fast and leaves the second core alone; add -Xmx yourself."""
 
 
-def required(kind: str) -> bool:
-    """Whether MUSTER_REQUIRE forbids skipping tests of `kind`."""
-    wanted = {word.strip() for word in os.environ.get("MUSTER_REQUIRE", "").split(",")}
-    return kind in wanted or "all" in wanted
-
-
-def give_up(kind: str, reason: str) -> None:
-    """Skip the running test loudly, or fail it where MUSTER_REQUIRE asks for `kind`. Never returns."""
-    if required(kind):
-        pytest.fail(f"MUSTER_REQUIRE asks for {kind}: {reason}", pytrace=False)
-    pytest.skip(f"NOT RUN ({kind}): {reason}")
-
-
 def java_command(tool: str = "java") -> str:
     """Path of `java` or `javac`; gives up when there is none."""
     home = os.environ.get("JAVA_HOME")
@@ -55,7 +41,6 @@ def java_command(tool: str = "java") -> str:
     found = found or shutil.which(tool)
     if found is None:
         give_up("java", f"no {tool} on this machine (JAVA_HOME and PATH searched)")
-    assert found is not None
     return found
 
 
@@ -92,7 +77,6 @@ def _resolve(coordinates: Sequence[str], folder: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         give_up("java", "no mvn on this machine, and the jars are not cached in .cache/java-lib")
-    assert maven is not None
     partial = _fresh(folder.with_suffix(".partial"))
     pom = partial / "pom.xml"
     pom.write_text(_pom(coordinates))

@@ -9,7 +9,7 @@ from bench.compare import ECHO, UVLOOP
 from bench.echo_side import Echo
 from bench.errors import BenchError, RunFailed
 from bench.histogram import percentile_us
-from tests.java_tools import give_up
+from tests.machine_parts import give_up
 
 pytestmark = pytest.mark.slow
 """A cold compiler takes a while."""

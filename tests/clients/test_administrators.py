@@ -37,7 +37,8 @@ from confluent_kafka.admin import (
 from tests import java_tools
 from tests.clients.server import Server
 from tests.cluster import wait_until
-from tests.java_tools import CACHE, give_up
+from tests.java_tools import CACHE
+from tests.machine_parts import give_up
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(420)]
 

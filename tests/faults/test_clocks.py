@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.clocks import Clocks
-from tests.java_tools import give_up
+from tests.machine_parts import give_up
 
 pytestmark = pytest.mark.integration
 

@@ -12,7 +12,7 @@ from tests.faults.__main__ import tools
 from tests.faults.plan import draw
 from tests.faults.run import run
 from tests.faults.sides import Muster
-from tests.java_tools import give_up
+from tests.machine_parts import give_up
 
 pytestmark = [pytest.mark.integration, pytest.mark.java, pytest.mark.timeout(600)]
 

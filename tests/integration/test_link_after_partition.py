@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.java_tools import give_up
+from tests.machine_parts import give_up
 
 ROOT = Path(__file__).parents[2]
 PARTITION_S = 7.0

@@ -7,7 +7,7 @@ from muster_pipeline.session.spark import SparkMissing, check_java, session
 from muster_pipeline.sources.registry import register
 from pyspark.sql import SparkSession
 
-from tests import java_tools
+from tests import machine_parts
 
 SETTINGS = {
     "spark.driver.memory": "1g",
@@ -25,7 +25,7 @@ def spark() -> Iterator[SparkSession]:
     try:
         check_java()
     except SparkMissing as error:
-        java_tools.give_up("java", str(error))
+        machine_parts.give_up("java", str(error))
     found = session("local[2]", SETTINGS, app="muster-tests")
     found.sparkContext.setLogLevel("ERROR")
     register(found)

@@ -15,7 +15,7 @@ from muster_operator.world.group import GroupView, Leaver
 from muster_operator.world.views import Unknown
 
 from tests.cluster import MusterCluster
-from tests.conftest import require
+from tests.machine_parts import require
 
 pytestmark = [
     pytest.mark.clients,

@@ -16,7 +16,7 @@ from muster_pipeline.tables.errors import NothingPublished
 from muster_pipeline.transforms.settings import FoldSettings
 from muster_pipeline.verify.tables import check, same_rows
 
-from tests import java_tools
+from tests import machine_parts
 from tests.cluster import MusterCluster, wait_until
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(900)]
@@ -46,7 +46,7 @@ def test_a_stream_follows_and_ends_when_asked(tmp_path: Path) -> None:
     try:
         check_java()
     except SparkMissing as error:
-        java_tools.give_up("java", str(error))
+        machine_parts.give_up("java", str(error))
     with MusterCluster(tmp_path / "cluster", partitions=2) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
         admin.create_topics([NewTopic("t", 2, replication_factor=3)])["t"].result(60)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from muster_pipeline.session.spark import SparkMissing, check_java
 
-from tests import java_tools
+from tests import machine_parts
 from tests.pipeline.demo.answers import Facts, differences
 
 FACTS = Facts(
@@ -45,7 +45,7 @@ def test_a_minute_of_a_cluster_is_told_as_its_coordinators_tell_it(tmp_path: Pat
     try:
         check_java()
     except SparkMissing as error:
-        java_tools.give_up("java", str(error))
+        machine_parts.give_up("java", str(error))
     command = [sys.executable, "-m", "tests.pipeline.demo", "--dir", tmp_path, "--seconds", "20"]
     root = Path(__file__).resolve().parents[3]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=850, cwd=root)

