@@ -15,10 +15,12 @@ from bench.rows import (
     rebalance,
     snapshot_install,
     wal_full,
+    wal_rotation,
 )
 
 ROWS: tuple[Row, ...] = (
     *limits.ROWS,
+    *wal_rotation.ROWS,
     *load.ROWS,
     *rebalance.ROWS,
     *longest_turn.ROWS,
