@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from muster_coordinator import limits
 from muster_coordinator.errors import WireError
 from muster_coordinator.ids import BrokerId
-from muster_coordinator.links.lanes import CONTROL
+from muster_coordinator.links.lanes import CONTROL, RULES
 from muster_coordinator.ports import PeerSink
 from muster_coordinator.replica.payloads import Kind, kind_of
 
@@ -214,8 +214,7 @@ class SimNet:
         if self.bytes_per_ms is None:
             return False
         waits_us = link.busy_us.get((sender.broker, lane != CONTROL), 0) - self.world.now_us
-        most = limits.LINK_CONTROL_UNSENT_BYTES_MAX if lane == CONTROL else limits.LINK_BULK_UNSENT_BYTES_MAX
-        return waits_us * self.bytes_per_ms > most * 1_000
+        return waits_us * self.bytes_per_ms > RULES[lane].unsent_bytes_max * 1_000
 
     def _gone_us(self, sender: int, lane: int, size: int, link: _Link) -> int:
         """When the last byte of a message has left. The control lane waits for itself only: it goes before the others,

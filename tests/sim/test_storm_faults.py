@@ -5,7 +5,7 @@ import errno
 import pytest
 from muster_coordinator import limits
 from muster_coordinator.ids import BrokerId
-from muster_coordinator.links.lanes import APPEND, CONTROL
+from muster_coordinator.links.lanes import APPEND, BULK, CONTROL
 
 from tests.sim import drains, link_faults, machine_faults
 from tests.sim.cluster import Cluster, Replica, Setup
@@ -64,13 +64,17 @@ def test_bytes_take_their_time_and_the_control_lane_goes_before_them() -> None:
     assert [at_ms for lane, at_ms in heard if lane == APPEND] == [100 * n for n in range(1, 11)]
 
 
-def test_a_slow_link_refuses_a_lane_with_too_much_unsent() -> None:
+@pytest.mark.parametrize(
+    ("lane", "most"), [(APPEND, limits.PEER_UNSENT_BYTES_MAX), (BULK, limits.LINK_BULK_UNSENT_BYTES_MAX)]
+)
+def test_a_slow_link_refuses_a_lane_with_too_much_unsent(lane: int, most: int) -> None:
+    """At the high-water mark that the lane of a real link has."""
     net, _ = linked()
     link_faults.limit_rate(net, 100)
     taken = 0
-    while send(net, APPEND, 100_000):
+    while send(net, lane, 100_000):
         taken += 100_000
-    assert limits.LINK_BULK_UNSENT_BYTES_MAX < taken <= limits.LINK_BULK_UNSENT_BYTES_MAX + 200_000
+    assert most < taken <= most + 200_000
     assert send(net, CONTROL, 100)
 
 
