@@ -72,10 +72,9 @@ COORDINATOR_CLUSTER: Final = Kind(
     unseen=_unseen("Ready", "QuorumAvailable", readyText="Unknown"),
     name_length_max=CLUSTER_NAME_LENGTH_MAX,
     columns=(
-        Column(name="Ready", path=_condition("Ready"), text="Whether everything is as it should be."),
-        Column(name="Replicas", path=".status.readyText", text="Ready coordinators of all."),
+        Column(name="Ready", path=".status.readyText", text="Ready coordinators of all."),
         Column(name="Quorum", path=_condition("QuorumAvailable"), text="Whether every Raft group can commit."),
-        Column(name="Reason", path=_condition("Ready", "reason"), text="Why it is Ready or not."),
+        Column(name="Reason", path=_condition("Ready", "reason"), text="AllReady, or why it is not Ready."),
         Column(name="Bootstrap", path=".status.bootstrapServers.internal", text="Where clients begin.", wide=True),
         Column(name="External", path=".status.bootstrapServers.external", text="Where others begin.", wide=True),
         Column(name="Revision", path=".status.updateRevision", text="Revision of the pods.", wide=True),

@@ -5,7 +5,7 @@ from typing import Any
 
 Row = Mapping[str, str]
 
-CLUSTER_COLUMNS = ("NAMESPACE", "NAME", "READY", "REPLICAS", "QUORUM", "REASON")
+CLUSTER_COLUMNS = ("NAMESPACE", "NAME", "READY", "QUORUM", "REASON")
 GROUP_COLUMNS = ("NAMESPACE", "NAME", "STATE", "READY", "MEMBERS", "LAG", "GENERATION", "STATIC", "COORDINATOR")
 
 
@@ -31,8 +31,7 @@ def cluster_row(obj: Mapping[str, Any]) -> Row:
     return {
         "NAMESPACE": meta["namespace"],
         "NAME": meta["name"],
-        "READY": ready.get("status", "Unknown"),
-        "REPLICAS": _of(status.get("readyReplicas"), spec.get("replicas")),
+        "READY": _of(status.get("readyReplicas"), spec.get("replicas")),
         "QUORUM": condition(obj, "QuorumAvailable").get("status", "Unknown"),
         "REASON": _text(ready.get("reason")),
     }
@@ -109,7 +108,7 @@ def describe_group(obj: Mapping[str, Any]) -> str:
 def describe_cluster(obj: Mapping[str, Any]) -> str:
     """All that the status says of a cluster, pod by pod."""
     status, row = obj.get("status", {}), cluster_row(obj)
-    lines = [f"{row['NAMESPACE']}/{row['NAME']}: {row['REPLICAS']} coordinators ready"]
+    lines = [f"{row['NAMESPACE']}/{row['NAME']}: {row['READY']} coordinators ready"]
     for name, address in sorted((status.get("bootstrapServers") or {}).items()):
         lines.append(f"  {name + ' bootstrap':<20} {address}")
     rollout = status.get("rollout")

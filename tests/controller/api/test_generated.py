@@ -108,3 +108,11 @@ def test_bounds_survive_the_api_servers_floats(kind: Kind) -> None:
     bounds = [node[word] for _, node in nodes(root_schema(kind)) for word in ("minimum", "maximum") if word in node]
     assert bounds
     assert all(int(float(bound)) == bound for bound in bounds)
+
+
+def test_columns_of_one_name_say_the_same_of_both_kinds() -> None:
+    """`kubectl get muster` prints both: READY may not be a count here and a word there."""
+    cluster, group = ({column.name: (column.path, column.type) for column in kind.columns} for kind in KINDS)
+    shared = cluster.keys() & group.keys()
+    assert {"Ready", "Reason", "Age"} <= shared
+    assert {name: cluster[name] for name in shared} == {name: group[name] for name in shared}

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from muster_operator.plugin.main import app
 from muster_operator.plugin.objects import CLUSTER, GROUP, Trouble, parse_reference
-from muster_operator.plugin.views import describe_cluster, describe_group, group_row
+from muster_operator.plugin.views import cluster_row, describe_cluster, describe_group, group_row
 from muster_operator.plugin.waiting import restart_progress
 from typer.testing import CliRunner
 
@@ -41,6 +41,14 @@ def test_a_group_without_pods_of_its_own_shows_no_readiness() -> None:
     observed = group(readyReplicas=0)
     del observed["spec"]["template"]
     assert group_row(observed)["READY"] == "-"
+
+
+def test_ready_is_a_count_for_both_kinds() -> None:
+    cluster = {"metadata": {"name": "main", "namespace": "shop"}, "spec": {"replicas": 3}, "status": {}}
+    assert cluster_row(cluster)["READY"] == group_row(group())["READY"] == "-/3"
+    seen = {**cluster, "status": {"readyReplicas": 2, "conditions": [said("Ready", "False", "RollingOut")]}}
+    assert (cluster_row(seen)["READY"], cluster_row(seen)["REASON"]) == ("2/3", "RollingOut")
+    assert group_row(group(readyReplicas=2))["READY"] == "2/3"
 
 
 def test_describe_names_pods_partitions_and_what_is_hidden() -> None:
