@@ -50,3 +50,44 @@ def test_a_follower_without_its_last_acknowledged_entry_is_made_whole_and_counts
     assert cluster.commit(cluster.wait_leader(1), 0, "after", 7) == Code.NONE
     cluster.restart(third)
     cluster.converge()
+
+
+def test_a_start_that_proves_its_loss_votes_for_nobody_before_any_leader_tells_it() -> None:
+    """Of three, one is down and one has lost its last batch: the third cannot be elected with what may be missing."""
+    cluster = SimCluster(World(62))
+    cluster.start()
+    commit_many(cluster, 0, 0, 30)
+    leader = cluster.wait_leader(1)
+    follower, third = (broker for broker in cluster.brokers if broker != leader)
+    cluster.world.run_for(2_500)
+    for broker in cluster.brokers:
+        cluster.kill(broker)
+    last_entry_flipped(cluster.disks[follower], b"group-29")
+    told = listening(cluster)
+    node = cluster.restart(follower)
+    assert suspended(node) == set(node.host.groups)
+    assert sum("is suspended here" in one for one in told) == len(node.host.groups)
+    cluster.restart(third)
+    cluster.world.run_for(10_000)
+    assert cluster.leader_of(1) is None
+    cluster.kill(follower)
+    node = cluster.restart(follower)
+    assert suspended(node) == set(node.host.groups), "it is remembered"
+    cluster.restart(leader)
+    cluster.world.run_until("whole again", lambda: not suspended(node), 20_000)
+    cluster.converge()
+    cluster.kill(follower)
+    assert not suspended(cluster.restart(follower)), "and forgotten"
+
+
+def test_a_power_loss_of_all_replicas_suspends_nobody() -> None:
+    cluster = SimCluster(World(63))
+    cluster.start()
+    for turn in range(6):
+        commit_many(cluster, 0, 30 * turn, 30)
+        for broker in cluster.brokers:
+            cluster.kill(broker)
+        for broker in cluster.brokers:
+            assert not suspended(cluster.restart(broker))
+        cluster.wait_leader(1)
+    cluster.converge()

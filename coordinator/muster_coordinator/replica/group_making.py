@@ -136,6 +136,8 @@ class GroupMaker:
             timing=self._settings.timing,
             own_heartbeats=False,
         )
+        if lane.wal.is_suspended(number):
+            core.suspend()
         group = RaftGroup(self._host, number, voters, core, machine, lane)
         for index in known.skips:
             if meta.index < index <= known.last_index:

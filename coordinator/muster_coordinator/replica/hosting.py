@@ -61,6 +61,9 @@ SUSPENDED = (
     "made good for it; if none can, restore the WAL from a backup"
 )
 NOT_SUSPENDED = "a group is not suspended any more"
+REMEMBER_RETRY_MS = 1_000
+PROOF_MS = 1_000
+"""How often it is looked whether a WAL has come to rest, to make the proof of its last sync durable."""
 WRITE_OUT_MS = 100
 """Appended batches are visible to readers of the files after this time."""
 
@@ -115,6 +118,8 @@ class Hosting:
         self._rolls: dict[GroupNo, tuple[int, int]] = {}
         """Bytes and milliseconds of their segments as configured now"""
         self._unwritten: list[PartitionState] = []
+        self._proven: dict[WalLane, int] = {}
+        """Batches of each lane as of the last proof"""
         self._unmade = False
         """Topic groups that the WAL does not know wait until the controller group has caught up."""
         self._unclaimed: set[GroupNo] = set()
@@ -132,7 +137,7 @@ class Hosting:
         born = self._disk.exists(BORN_FILE)  # what it says is that it is there, however damaged
         lanes = []
         for name in (OFFSETS_LANE, TOPICS_LANE):
-            if born and not self._disk.listdir(name):
+            if born and not any(file.endswith(".wal") for file in self._disk.listdir(name)):
                 raise Corruption(f"{name} is gone: this replica has lost what it promised, it must not go on")
             wal = Wal.open(
                 self._disk,
@@ -165,10 +170,13 @@ class Hosting:
             self.making.open_known()
         self.checkpoints.start()
         self._loop.call_at(self._loop.monotonic_ms() + WRITE_OUT_MS, self._write_out)
+        self._loop.call_at(self._loop.monotonic_ms() + PROOF_MS, self._prove)
 
     def _track(self, group: RaftGroup, machine: Stateful, state: PartitionState | None) -> None:
         """From now on the group is checkpointed, and healed if its files are not whole."""
         self.checkpoints.add(group, machine, state)
+        if group.suspended:
+            self._suspended(group, "its WAL does not hold all that was synced")
         if group.trouble:
             self._without_state(group, self._maker.interrupted(group.number))
             return
@@ -461,9 +469,29 @@ class Hosting:
     def _suspension(self, group: RaftGroup) -> None:
         """Told by its leader that acknowledged entries are gone, or released."""
         if group.suspended:
-            self._notice(SUSPENDED, {"group": group.number, "why": "its leader knows of entries that are gone"}, None)
-        else:
-            self._notice(NOT_SUSPENDED, {"group": group.number}, None)
+            self._suspended(group, "its leader knows of entries that are gone")
+            return
+        self._notice(NOT_SUSPENDED, {"group": group.number}, None)
+        others = any(one.suspended and one.lane is group.lane for one in self._host.groups.values())
+        controller = self.controller.group
+        if controller is not None and controller.caught_up and not (others or self.making.waiting()):
+            group.lane.wal.all_known()
+        self._remember(group)
+
+    def _suspended(self, group: RaftGroup, why: str) -> None:
+        self._notice(SUSPENDED, {"group": group.number, "why": why}, None)
+        self._remember(group)
+
+    def _remember(self, group: RaftGroup) -> None:
+        """Over a restart. A disk that has no room for it is asked again for as long as it takes."""
+
+        def done(result: BaseException | None) -> None:
+            if isinstance(result, OSError):
+                self._loop.call_at(self._loop.monotonic_ms() + REMEMBER_RETRY_MS, lambda: self._remember(group))
+            elif isinstance(result, BaseException):
+                self._host.fatal(result)
+
+        self._loop.submit("transfer", group.lane.wal.suspend(group.number, group.suspended), done)
 
     def _stopped(self, group: RaftGroup, entry: Entry, error: Exception) -> None:
         """An entry of this group cannot be applied here: its state may hold half of it."""
@@ -490,6 +518,13 @@ class Hosting:
         """The group's files are gone, and what should have replaced them is damaged."""
         group.lost_state(trouble)
         self._without_state(group, None)
+
+    def _prove(self) -> None:
+        self._loop.call_at(self._loop.monotonic_ms() + PROOF_MS, self._prove)
+        for lane in (self._offsets_lane, self._topics_lane):
+            if lane.idle() and lane.batches != self._proven.get(lane):
+                self._proven[lane] = lane.batches
+                self._loop.submit("transfer", lane.wal.sync_proof, lambda _: None)
 
     # -- small parts -----------------------------------------------------------------------------------------------
 

@@ -60,6 +60,21 @@ class WalStore(Protocol):
     """Implemented by `storage.wal.Wal`. `open` recovers or raises `Corruption`."""
 
     def groups(self) -> dict[GroupNo, RecoveredGroup]: ...
+    def is_suspended(self, group: GroupNo) -> bool:
+        """Has the group lost something it had promised, or may it have?"""
+        ...
+
+    def suspend(self, group: GroupNo, suspended: bool) -> Callable[[], None]:
+        """Remember that the group has lost something, or that it is whole again; durable when the job returns."""
+        ...
+
+    def sync_proof(self) -> None:
+        """A job: what was said of the last sync becomes durable. No commit waits for it."""
+
+    def all_known(self) -> None:
+        """Whatever group may have been lost with a part of this WAL is made by now; remembered with the next
+        `suspend`."""
+
     def stage(self, writes: GroupWrites) -> None:
         """Add to the batch of this turn; visible to `read` and `term_at` at once."""
 

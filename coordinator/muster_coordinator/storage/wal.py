@@ -11,7 +11,7 @@ What it does not do: it is no store for readers of topics (segments are), and it
 """
 
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from muster_coordinator.errors import Corruption, StorageFailed
 from muster_coordinator.ids import GroupNo
@@ -55,7 +55,9 @@ from muster_coordinator.storage.wal_index import (
     place_of,
 )
 from muster_coordinator.storage.wal_leaving import Leaving
+from muster_coordinator.storage.wal_losses import Losses, load, store
 from muster_coordinator.storage.wal_opening import Opening, state_bytes
+from muster_coordinator.storage.wal_proof import Proof
 from muster_coordinator.storage.wal_recovery import LiveFile, recover, sequences
 
 _LOOKS_PER_STATE = 2
@@ -82,6 +84,8 @@ class Wal:
         self._node_uuid, self._cluster_uuid = identity
         self._file_bytes, self._bytes_max, cache_bytes_max = self._sizes = sizes
         self._spare = spare
+        self._proof = Proof(disk, folder, *identity)
+        self._losses = Losses(set(), False)
         self._cache = EntryCache(cache_bytes_max)
         self._carrier = Carrier(self._file_bytes, self._bytes_max)
         self._opening = Opening(states_per_batch)
@@ -125,16 +129,16 @@ class Wal:
         assert len(node_uuid) == len(cluster_uuid) == 16
         assert file_bytes * WAL_FILES_MIN <= bytes_max
         spare = Spare(disk, folder, file_bytes)
-        wal = cls(
-            disk, folder, (node_uuid, cluster_uuid), (file_bytes, bytes_max, cache_bytes_max), spare, states_per_batch
-        )
+        identity = node_uuid, cluster_uuid
         try:
             disk.mkdir(folder)
+            wal = cls(disk, folder, identity, (file_bytes, bytes_max, cache_bytes_max), spare, states_per_batch)
             spare.discard()
             if sequences(disk, folder):
                 wal._adopt()
             else:
                 wal._begin()
+            wal._proof.begin(wal._batch)
         except OSError as error:
             raise StorageFailed(f"WAL {folder}: {error}") from error
         return wal
@@ -142,6 +146,7 @@ class Wal:
     def close(self) -> None:
         """Close all files; nothing may be in flight. What is staged and not yet in a job is lost, as in a crash."""
         assert self._job is None
+        self._proof.close()
         for live in self._files:
             live.file.close()
 
@@ -150,6 +155,28 @@ class Wal:
     def groups(self) -> dict[GroupNo, RecoveredGroup]:
         """As recovered by `open`; it does not change with later writes."""
         return self._recovered
+
+    def is_suspended(self, group: GroupNo) -> bool:
+        """Has the group lost something it had promised, or may it have?"""
+        return group in self._losses.groups or (self._losses.unknown and group not in self._recovered)
+
+    def suspend(self, group: GroupNo, suspended: bool) -> Callable[[], None]:
+        """Remember that the group has lost something, or that it is whole again; durable when the job returns."""
+        if suspended:
+            self._losses.groups.add(group)
+        else:
+            self._losses.groups.discard(group)
+        content = self._losses.encoded()
+        return lambda: store(self._disk, self._folder, content)
+
+    def sync_proof(self) -> None:
+        """A job: what was said of the last sync becomes durable. No commit waits for it."""
+        self._proof.sync()
+
+    def all_known(self) -> None:
+        """Whatever group may have been lost with a part of this WAL is made by now; remembered with the next
+        `suspend`."""
+        self._losses.unknown = False
 
     # Writing.
 
@@ -232,6 +259,8 @@ class Wal:
             data=data if header is None else encode_file_header(header) + data,
             rotation=None if header is None else seal,
             delete=delete,
+            proof=self._proof,
+            batch=self._batch,
         )
         if header is None:
             self._position += len(data)
@@ -585,7 +614,18 @@ class Wal:
         raise Corruption(f"group {log.group}: entry {index} of the WAL does not read back as written")
 
     def _adopt(self) -> None:
-        found = recover(self._disk, self._folder, node_uuid=self._node_uuid, cluster_uuid=self._cluster_uuid)
+        losses = load(self._disk, self._folder)
+        self._losses = losses or Losses(set(), True)
+        found = recover(
+            self._disk,
+            self._folder,
+            node_uuid=self._node_uuid,
+            cluster_uuid=self._cluster_uuid,
+            proven=self._proof.batch,
+            lost=self._lost,
+        )
+        if losses is None:
+            self._lost(found.groups)
         self._files = found.files
         self._logs = found.groups
         self._batch, self._chain = found.batch, found.chain
@@ -608,6 +648,12 @@ class Wal:
                 written.checkpoint,
                 tuple(sorted(log.skips)),
             )
+
+    def _lost(self, groups: Iterable[GroupNo]) -> None:
+        """The end is not what was synced: what these groups promised may be gone, and of others all."""
+        self._losses.groups.update(groups)
+        self._losses.unknown = True
+        store(self._disk, self._folder, self._losses.encoded())
 
     def _begin(self) -> None:
         header = FileHeader(1, self._node_uuid, self._cluster_uuid, 1, 0)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from muster_coordinator.errors import StorageFailed, no_space
 from muster_coordinator.limits import MIB
 from muster_coordinator.ports import Disk, File
+from muster_coordinator.storage.wal_proof import Proof
 
 SPARE_NAME = "spare.tmp"
 _SLICE = bytes(MIB)
@@ -87,7 +88,19 @@ class Rotation(NamedTuple):
 class WriteJob:
     """One batch to disk. Made on the loop, run in the WAL lane; `opened` is read on the loop when it is done."""
 
-    __slots__ = ("_data", "_delete", "_disk", "_file", "_folder", "_position", "_rotation", "_spare", "opened")
+    __slots__ = (
+        "_batch",
+        "_data",
+        "_delete",
+        "_disk",
+        "_file",
+        "_folder",
+        "_position",
+        "_proof",
+        "_rotation",
+        "_spare",
+        "opened",
+    )
 
     def __init__(
         self,
@@ -100,6 +113,8 @@ class WriteJob:
         data: bytes,
         rotation: Rotation | None,
         delete: Sequence[str],
+        proof: Proof,
+        batch: int,
     ) -> None:
         """`data` goes to `position` of `file`, or with `rotation` to the start of the new file, header included."""
         self._disk = disk
@@ -110,6 +125,8 @@ class WriteJob:
         self._data = data
         self._rotation = rotation
         self._delete = delete
+        self._proof = proof
+        self._batch = batch
         self.opened: File | None = None
 
     def __call__(self) -> None:
@@ -119,6 +136,7 @@ class WriteJob:
                 self._file.sync()
             else:
                 self.opened = self._begin_file(self._rotation)
+            self._proof.note(self._batch)
             # A slice larger than the batch, so that the spare is whole before this file is full.
             self._spare.step(max(MIB, 2 * len(self._data)))
             for path in self._delete:

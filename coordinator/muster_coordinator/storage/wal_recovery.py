@@ -9,6 +9,7 @@ that died before its sync, or of it; after a failed sync those pages count as cl
 """
 
 import re
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from muster_coordinator.errors import Corruption
@@ -92,8 +93,20 @@ def sequences(disk: Disk, folder: str) -> list[int]:
     return found
 
 
-def recover(disk: Disk, folder: str, *, node_uuid: bytes, cluster_uuid: bytes) -> Recovered:
-    """Replay all files; the torn tail of the last one is cut and synced. The folder holds at least one file."""
+def recover(
+    disk: Disk,
+    folder: str,
+    *,
+    node_uuid: bytes,
+    cluster_uuid: bytes,
+    proven: int = 0,
+    lost: Callable[[Iterable[GroupNo]], None] = lambda groups: None,
+) -> Recovered:
+    """Replay all files; the torn tail of the last one is cut and synced. The folder holds at least one file.
+
+    `proven` is the number of a batch that was synced for certain (`wal_proof`). If the batches end before it, `lost` is
+    told of the groups that are known, before anything is cut.
+    """
     scan = _Scan()
     files: list[LiveFile] = []
     numbers = sequences(disk, folder)
@@ -114,6 +127,8 @@ def recover(disk: Disk, folder: str, *, node_uuid: bytes, cluster_uuid: bytes) -
                 f"WAL file {name}: its first batch is damaged, and a file appears only after that is synced"
             )
         if sequence == numbers[-1]:
+            if proven > scan.batch:
+                lost(scan.groups)
             _cut_tail(file, data, end, header, scan)
             _make_durable(disk, folder, file, data[scan.last_start : end], scan.last_start)
         files.append(LiveFile(sequence, file, end, header.seed))
