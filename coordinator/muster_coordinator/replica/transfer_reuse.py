@@ -19,7 +19,8 @@ from muster_coordinator.replica import transfer_payload as wire
 from muster_coordinator.replica.transfer_payload import Check
 from muster_coordinator.replica.transfer_source import read_job
 
-CHECKS_IN_FLIGHT_MAX = 4
+CHECKS_IN_FLIGHT_MAX = 32
+"""Each is read and summed by itself, one after the other, so this costs no memory; a slow link has them under way."""
 _UNKNOWN = -1
 
 
