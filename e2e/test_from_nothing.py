@@ -42,7 +42,7 @@ def test_the_readme_leads_to_a_healthy_group(flights: Client, node: Description)
     print(shown)
     assert re.search(r"^main +True +3/3 +True +AllReady ", shown, re.MULTILINE), "no column is empty"
     print(readme.run(node, "consume", timeout_s=400))
-    lines = readme.watch(node, "watch", until=r"^flights +Stable +3/3 +3 +0 +True", timeout_s=240)
+    lines = readme.watch(node, "watch", until=r"^flights +Stable +3/3 +3 +0 +True", timeout_s=300)
     print("\n".join(lines))
     seen = [int(found.group(1)) for line in lines if (found := re.match(r"flights +\w+ +\S+ +\d+ +(\d+) ", line))]
     falling = [lag for before, lag in zip([RECORDS, *seen], seen, strict=False) if lag != before]

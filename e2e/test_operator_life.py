@@ -35,7 +35,7 @@ CHILDREN = "statefulsets,services,configmaps,poddisruptionbudgets,networkpolicie
 VARYING = frozenset({"clusterIP", "clusterIPs", "nodePort", "muster.dev/restarted-at", "muster.dev/manifest-hash"})
 HASH = r'(-config-|"muster.dev/config-hash": ")[0-9a-z]+'
 """Of a text with the namespace in it."""
-LAG_ONLY_S = 10.0
+BAND_HELD_S = 60.0
 AT_ONCE_S = 3.0
 
 
@@ -188,7 +188,7 @@ def test_of_two_one_acts_and_the_other_takes_over(
         until("its Lease", lambda: holder(operator) in operator_pods(operator), 60)
 
 
-def test_lag_alone_is_written_every_ten_seconds_and_news_at_once(
+def test_lag_alone_is_written_when_its_band_has_held_and_news_at_once(
     operator: Client, node: Description, shared: Cluster
 ) -> None:
     """A group that only grows: committed once, nobody consumes, records come in all the while."""
@@ -209,17 +209,17 @@ def test_lag_alone_is_written_every_ten_seconds_and_news_at_once(
 
         records = itertools.count()
 
-        def four_writes() -> bool:
+        def two_writes() -> bool:
             shared.produce(name, [str(next(records)) for _ in range(5)])
-            return len(writes()) >= 4
+            return len(writes()) >= 2
 
-        until("four writes of the status", four_writes, 120, every=0.5)
+        until("two writes of the status", two_writes, 420, every=0.5)
         gaps = [later - earlier for earlier, later in itertools.pairwise(writes())]
         print(f"lag alone was written after {[round(gap, 1) for gap in gaps]} s")
-        assert min(gaps) > LAG_ONLY_S - 1
+        assert min(gaps) > BAND_HELD_S - 1
         asked_s = time.time()
         client.kubectl("patch", "cg", name, "--type=merge", '--patch={"spec":{"paused":true}}')
-        until("another write", lambda: writes()[-1] > asked_s, LAG_ONLY_S)
+        until("another write", lambda: writes()[-1] > asked_s, AT_ONCE_S + 5)
         news_s = writes()[-1]
         print(f"news was written {news_s - asked_s:.1f} s after it was made, {news_s - writes()[-2]:.1f} s after lag")
         assert news_s - asked_s < AT_ONCE_S

@@ -73,8 +73,18 @@ ADMIN_REDIRECTS_MAX: Final = 3
 ADMIN_CONNECTIONS_MAX: Final = 100
 
 # Status and Events.
-LAG_ONLY_STATUS_MS: Final = 10_000
-"""A status that differs in lag alone is written at most this often."""
+LAG_BAND_HELD_MS: Final = 60_000
+"""Lag alone is written when it has been in another band (0, then powers of four) for so long."""
+LAG_WRITE_INTERVAL_MS: Final = 250
+"""All lag writes of an operator share one line: four a second."""
+LAG_WRITES_BURST: Final = 8
+"""Of them at once, when passes come later than they were told to."""
+LAG_SERIES_MAX: Final = 5_000
+"""ConsumerGroups whose lag is a metric; more have it in their status only."""
+LAG_PARTITIONS_MAX: Final = 20_000
+"""Partitions of all groups whose ends are remembered, for lag in seconds; groups beyond it have none."""
+LAG_ENDS_MAX: Final = 8
+"""Ends remembered for a partition. Even: of one too many the first and the newest stay when every second goes."""
 EVENT_SERIES_MS: Final = 360_000
 """An Event series ends when its reason was not seen for so long (the API's own six minutes)."""
 EVENT_REPEAT_MS: Final = 60_000
@@ -96,7 +106,8 @@ START_GRACE_MS: Final = 120_000
 
 assert LEASE_RETRY_MS * 2 < LEASE_RENEW_DEADLINE_MS < LEASE_DURATION_MS
 assert LEASE_RENEW_DEADLINE_MS + LEASE_CALL_TIMEOUT_MS < LEASE_DURATION_MS
-assert POLL_UNSETTLED_MS < POLL_STABLE_MS <= LAG_ONLY_STATUS_MS < RESYNC_MS
+assert POLL_UNSETTLED_MS < POLL_STABLE_MS < LAG_BAND_HELD_MS < RESYNC_MS
+assert LAG_ENDS_MAX % 2 == 0
 assert BACKOFF_FIRST_MS < BACKOFF_MAX_MS < RESYNC_MS
 assert KAFKA_UNPROVEN_CALLS_MAX < KAFKA_CALLS_MAX < KAFKA_CONNECTIONS_MAX
 assert EVENT_REPEAT_MS < EVENT_SERIES_MS

@@ -80,6 +80,11 @@ class GroupStatus:
     partitions: GroupPartitions | None = spec_field(Record(GroupPartitions), "Partitions of the topics, counted.")
     lag: int | None = spec_field(LONG, "Records behind, over all partitions. Absent: unknown.")
     lag_text: str | None = spec_field(WORD, "lag for kubectl get: a number or Unknown.")
+    lag_time: str | None = spec_field(
+        TIME,
+        "When `lag` was read. It is written anew with other news, or once it has been in another band (0, then powers "
+        "of four) for a minute; the operator's metrics have it at every look.",
+    )
     last_rebalance: Rebalance | None = spec_field(Record(Rebalance), "The last rebalance and its cause.")
     replicas: int | None = spec_field(COUNT, "Consumer pods that exist.")
     ready_replicas: int | None = spec_field(COUNT, "Consumer pods that are Ready.")

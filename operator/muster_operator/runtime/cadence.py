@@ -1,49 +1,78 @@
 """Is this status worth a write now? Pure.
 
-Every write of a status is a write to etcd and an event to every watcher, and lag moves all the time. So: nothing when
-nothing
-changed; at once when anything but lag changed; lag alone at most every 10 s. Lag that becomes known or Unknown is not
-"lag alone".
+Every write of a status is a write to etcd and an event to every watcher, and lag moves all the time: it is a time
+series, for metrics. So: nothing when nothing changed; at once when anything but lag changed, with the lag of that
+moment; for lag alone only when its order of magnitude changed and has stayed changed, so that it says something that
+will still hold when somebody reads it. Lag that becomes known or Unknown is not "lag alone". The time of the figure is
+part of it: it moves when the figure is written and is no reason for a write.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
 from muster_operator.drift import same_status
-from muster_operator.limits import LAG_ONLY_STATUS_MS
+from muster_operator.limits import LAG_BAND_HELD_MS
 
 Json = Any
 _LAG_KEYS: Final = frozenset({"lag", "lagText"})
+_TIME_KEY: Final = "lagTime"
 _MASK: Final = "#"
 
 
 class Decision(StrEnum):
     SKIP = "skip"
     WAIT = "wait"
+    LAG = "lag"
+    """Lag alone is due: in its turn."""
     WRITE = "write"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """The band in which lag has been, look for look, since a moment of our monotonic clock."""
+
+    band: int | None
+    since_ms: int
+
+
+def band_of(lag: Json) -> int | None:
+    """0 for none, 1 for 1 to 3, 2 for 4 to 15, 3 for 16 to 63, ...: powers of four. None: unknown."""
+    if not isinstance(lag, int) or isinstance(lag, bool):
+        return None
+    return (max(0, lag).bit_length() + 1) // 2
+
+
+def holding(held: Held | None, status: Mapping[str, Any], now_ms: int) -> Held:
+    """What was held, after this look."""
+    band = band_of(status.get("lag"))
+    return held if held is not None and held.band == band else Held(band=band, since_ms=now_ms)
+
+
 def decide(
-    stored: Mapping[str, Any], wanted: Mapping[str, Any], *, last_write_ms: int | None, now_ms: int
+    stored: Mapping[str, Any], wanted: Mapping[str, Any], *, held: Held, now_ms: int, as_written: bool = False
 ) -> tuple[Decision, str, int]:
-    """(decision, reason, wait in ms). `last_write_ms`: our last write of this status, None when not known."""
-    if same_status(stored, wanted):
-        return Decision.SKIP, "nothing changed", 0
-    if not same_status(masked(stored), masked(wanted)):
+    """(decision, reason, wait in ms). `held` includes this look (`holding`); `as_written`: `stored` is known to be what
+    the server made of `wanted`, lag apart."""
+    if not as_written and not same_status(masked(stored), masked(wanted)):
         return Decision.WRITE, "more than lag changed", 0
-    if last_write_ms is None:
-        return Decision.WRITE, "lag changed and was not written by this process yet", 0
-    left = last_write_ms + LAG_ONLY_STATUS_MS - now_ms
+    if band_of(stored.get("lag")) == held.band:
+        return Decision.SKIP, "nothing changed but lag within its band", 0
+    left = held.since_ms + LAG_BAND_HELD_MS - now_ms
     if left > 0:
-        return Decision.WAIT, "only lag changed, and it was written a moment ago", left
-    return Decision.WRITE, "lag changed", 0
+        return Decision.WAIT, "lag came into another band a moment ago", left
+    return Decision.LAG, "lag has stayed in another band", 0
 
 
 def masked(value: Json) -> Json:
-    """`value` with every known number under a lag key replaced by one mark."""
+    """`value` with every known number under a lag key replaced by one mark, and without the time of the figure."""
     if isinstance(value, Mapping):
-        return {key: _MASK if key in _LAG_KEYS and _is_number(one) else masked(one) for key, one in value.items()}
+        return {
+            key: _MASK if key in _LAG_KEYS and _is_number(one) else masked(one)
+            for key, one in value.items()
+            if key != _TIME_KEY
+        }
     if isinstance(value, list | tuple):
         return [masked(one) for one in value]
     return value

@@ -1,6 +1,7 @@
 """What the operator tells Prometheus: a registry of its own, bounded label sets, names from docs/operator.md."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -45,6 +46,15 @@ class Metrics:
             "muster_rollout_state", "1 for what a pass over a CoordinatorCluster last decided.",
             ["namespace", "name", "decision"], **made,
         )  # fmt: skip
+        self._lag = Gauge(
+            "muster_operator_consumer_group_lag", "Records behind, over all partitions of a ConsumerGroup.",
+            ["namespace", "name"], **made,
+        )  # fmt: skip
+        self._lag_seconds = Gauge(
+            "muster_operator_consumer_group_lag_seconds",
+            "Age of the oldest record that a ConsumerGroup has not committed, of its slowest partition.",
+            ["namespace", "name"], **made,
+        )  # fmt: skip
         self._types: dict[tuple[str, str], set[str]] = {}
         self._decision: dict[tuple[str, str], str] = {}
 
@@ -65,6 +75,15 @@ class Metrics:
 
     def status(self, kind: str, result: str) -> None:
         self._statuses.labels(kind, result).inc()
+
+    def lag(self, namespace: str, name: str, records: int | None, seconds: float | None) -> None:
+        """Lag of one ConsumerGroup; None is not known and has no series."""
+        for gauge, value in ((self._lag, records), (self._lag_seconds, seconds)):
+            if value is not None:
+                gauge.labels(namespace, name).set(value)
+            else:
+                with suppress(KeyError):
+                    gauge.remove(namespace, name)
 
     def cluster(self, namespace: str, name: str, status: Mapping[str, Any], decision: str) -> None:
         """Conditions and decision of one CoordinatorCluster."""

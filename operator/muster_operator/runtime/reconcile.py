@@ -34,6 +34,7 @@ from muster_operator.runtime.cache import Cache
 from muster_operator.runtime.execute import Done, Executor, OwnerGone, Target
 from muster_operator.runtime.failure import with_failure
 from muster_operator.runtime.keys import OwnerKey
+from muster_operator.runtime.lag_metrics import LagMetrics
 from muster_operator.runtime.metrics import Metrics
 from muster_operator.runtime.observe_cluster import observe_cluster
 from muster_operator.runtime.observe_group import observe_group
@@ -106,6 +107,7 @@ class Reconciler:
             metrics=metrics,
             settled=self._settled,
         )
+        self._lag = LagMetrics(metrics)
         self._decisions: dict[OwnerKey, str] = {}
         self.steps: tuple[tuple[str, Step], ...] = (
             ("observe", self._observe),
@@ -146,6 +148,7 @@ class Reconciler:
             one.key, one.live, cache=self._cache, tokens=self._tokens, admin=self._admin, kafka=self._kafka,
             clock=self._clock,
         )  # fmt: skip
+        self._lag.observe(one.key, world.group, self._clock.monotonic_ms())
         one.world = dataclasses.replace(world, children=self._intended(world.children))
         bootstrap = world.bootstrap if isinstance(world.bootstrap, str) else None
         one.target = Target(key=target.key, uid=target.uid, generation=target.generation, bootstrap=bootstrap)
@@ -229,6 +232,7 @@ class Reconciler:
 
     def _forget(self, key: OwnerKey) -> Outcome:
         self._reporter.forget(key)
+        self._lag.forget(key)
         self._decisions.pop(key, None)
         if key.kind == CLUSTER.kind:
             self._metrics.forget_cluster(key.namespace, key.name)

@@ -17,10 +17,12 @@ from typing import Any, Final
 
 from muster_operator.errors import OperatorError
 from muster_operator.kube.kinds import OWNERS
+from muster_operator.plan.conditions import timestamp
 from muster_operator.ports import Clock, Kube
 from muster_operator.runtime.cache import Cache
-from muster_operator.runtime.cadence import Decision, decide
+from muster_operator.runtime.cadence import Decision, Held, decide, holding, masked
 from muster_operator.runtime.keys import OwnerKey, api_version_of
+from muster_operator.runtime.lag_writes import LagWrites
 from muster_operator.runtime.metrics import Metrics
 
 _log = logging.getLogger("muster.operator.report")
@@ -34,7 +36,6 @@ _KINDS = {one.kind: one for one in OWNERS}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Written:
     uid: str
-    at_ms: int
     intent: Mapping[str, Any]
     stored: Mapping[str, Any]
 
@@ -46,6 +47,8 @@ class Reporter:
         self._clock = clock
         self._metrics = metrics
         self._written: dict[OwnerKey, _Written] = {}
+        self._held: dict[OwnerKey, Held] = {}
+        self._lag_writes: LagWrites[OwnerKey] = LagWrites()
 
     async def report(self, key: OwnerKey, live: Mapping[str, Any], status: Mapping[str, Any]) -> int | None:
         """Milliseconds after which to come back because a write was put off; None when there is nothing to do.
@@ -57,9 +60,15 @@ class Reporter:
         last = self._written.get(key)
         if last is not None and last.uid != uid:
             last = None
-        if last is not None and last.intent == status and last.stored == stored:
-            return None
-        decision, reason, wait_ms = decide(stored, status, last_write_ms=last.at_ms if last else None, now_ms=now)
+        as_written = last is not None and last.stored == stored and masked(last.intent) == masked(status)
+        held = self._held[key] = holding(self._held.get(key), status, now)
+        decision, reason, wait_ms = decide(stored, status, held=held, now_ms=now, as_written=as_written)
+        if decision is Decision.LAG:
+            wait_ms = self._lag_writes.ask(key, now)
+            if wait_ms > 0:
+                return wait_ms
+        else:
+            self._lag_writes.forget(key)
         if decision is Decision.SKIP:
             return None
         if decision is Decision.WAIT:
@@ -70,7 +79,7 @@ class Reporter:
             self.forget(key)
             return None
         self._cache.observe(_KINDS[key.kind], "MODIFIED", after)
-        self._written[key] = _Written(uid=uid, at_ms=now, intent=status, stored=after.get("status") or {})
+        self._written[key] = _Written(uid=uid, intent=status, stored=after.get("status") or {})
         _log.debug("status written", extra={"object": "/".join(key), "why": reason})
         return None
 
@@ -85,7 +94,7 @@ class Reporter:
                 "namespace": key.namespace,
                 "resourceVersion": live["metadata"]["resourceVersion"],
             },
-            "status": status,
+            "status": dated(status, self._clock.wall_ms()),
         }
         try:
             return await self._kube.apply_status(manifest)
@@ -99,3 +108,11 @@ class Reporter:
     def forget(self, key: OwnerKey) -> None:
         """The object is gone."""
         self._written.pop(key, None)
+        self._held.pop(key, None)
+        self._lag_writes.forget(key)
+
+
+def dated(status: Mapping[str, Any], now_ms: int) -> Mapping[str, Any]:
+    """With the time of its lag, which this very pass has read. Plans leave it out: what they say of a world that stays
+    as it is stays the same."""
+    return {**status, "lagTime": timestamp(now_ms)} if "lag" in status else status

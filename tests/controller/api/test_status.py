@@ -10,6 +10,7 @@ import pytest
 from muster_operator.api.conditions import ClusterCondition, GroupCondition, Reason
 from muster_operator.api.crd import root_schema
 from muster_operator.api.kinds import CONSUMER_GROUP, COORDINATOR_CLUSTER, Kind
+from muster_operator.runtime.report import dated
 
 from tests.controller.api.cel_examples import GOOD
 from tests.controller.api.openapi import problems
@@ -68,7 +69,7 @@ def of_group() -> Iterator[Status]:
         yield from go(5)
 
 
-MADE = {COORDINATOR_CLUSTER.kind: list(of_cluster()), CONSUMER_GROUP.kind: list(of_group())}
+MADE = {COORDINATOR_CLUSTER.kind: list(of_cluster()), CONSUMER_GROUP.kind: [dated(one, 0) for one in of_group()]}
 kinds = pytest.mark.parametrize("kind", [COORDINATOR_CLUSTER, CONSUMER_GROUP], ids=lambda kind: kind.short)
 
 

@@ -1,9 +1,8 @@
-"""What a converged fleet costs, and how often lag is written."""
+"""What a converged fleet costs."""
 
 import dataclasses
 
 import pytest
-from muster_operator.world.group import GroupView
 
 from tests.controller.fakes.bench import World, cluster, group, run
 from tests.controller.runtime.test_crashes import settled, stable
@@ -47,30 +46,3 @@ def test_a_restarted_operator_finds_nothing_to_write() -> None:
         return world
 
     assert run(scene()).fake.writes() == []
-
-
-def test_lag_alone_is_written_every_ten_seconds_and_news_at_once() -> None:
-    async def scene() -> tuple[int, int]:
-        world = World()
-        world.fake.put(group(template=False))
-        world.kafka.groups["g"] = stable(3)
-        world.start()
-        await settled(world)
-        world.fake.calls.clear()
-        for second in range(60):
-            view = world.kafka.groups["g"]
-            assert isinstance(view, GroupView)
-            moved = tuple(dataclasses.replace(one, log_end=(one.log_end or 0) + 1 + second) for one in view.partitions)
-            world.kafka.groups["g"] = dataclasses.replace(view, partitions=moved)
-            world.core.resync.wake_all()  # type: ignore[union-attr]
-            await world.run(1_000)
-        lag_writes = len(world.fake.writes())
-        world.fake.calls.clear()
-        world.kafka.groups["g"] = dataclasses.replace(stable(3), state="PreparingRebalance")
-        world.core.resync.wake_all()  # type: ignore[union-attr]
-        await world.run(1_000)
-        return lag_writes, len(world.fake.writes())
-
-    lag_writes, news = run(scene())
-    assert 5 <= lag_writes <= 7
-    assert news == 1

@@ -1,0 +1,44 @@
+"""Lag of each ConsumerGroup as metrics, at every look: what a status is too slow for.
+
+Of Muster's groups and of Apache Kafka's alike. Labels are namespace and name of the object, so there are no more series
+than objects, and never more than LAG_SERIES_MAX; what is not known has no series, rather than an old one or 0.
+"""
+
+from muster_operator.limits import LAG_PARTITIONS_MAX, LAG_SERIES_MAX
+from muster_operator.plan.partitions import lag_of
+from muster_operator.runtime.keys import OwnerKey
+from muster_operator.runtime.lag_history import LagHistory
+from muster_operator.runtime.metrics import Metrics
+from muster_operator.world.group import GroupView
+from muster_operator.world.views import Unknown
+
+
+class LagMetrics:
+    """`observe` at each look at a group, `forget` when its object is gone."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._histories: dict[OwnerKey, LagHistory] = {}
+        self._partitions = 0
+        """In all histories."""
+
+    def observe(self, key: OwnerKey, group: GroupView | Unknown, now_ms: int) -> None:
+        """`now_ms`: monotonic."""
+        if key not in self._histories and len(self._histories) >= LAG_SERIES_MAX:
+            return
+        history = self._histories.setdefault(key, LagHistory())
+        if isinstance(group, Unknown):
+            self._metrics.lag(key.namespace, key.name, None, None)
+            return
+        before = len(history)
+        room = LAG_PARTITIONS_MAX - (self._partitions - before)
+        behind_ms = history.observe(group.partitions, now_ms, partitions_max=room)
+        self._partitions += len(history) - before
+        seconds = None if behind_ms is None else behind_ms / 1_000
+        self._metrics.lag(key.namespace, key.name, lag_of(group).records, seconds)
+
+    def forget(self, key: OwnerKey) -> None:
+        history = self._histories.pop(key, None)
+        if history is not None:
+            self._partitions -= len(history)
+            self._metrics.lag(key.namespace, key.name, None, None)
