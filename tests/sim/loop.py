@@ -65,7 +65,7 @@ class World:
         """Run `call` at `when_us`; ties are broken by a drawn number, or by `order`."""
         self._count += 1
         tie = self.rand.random() if order is None else order
-        heapq.heappush(self._heap, (max(when_us, self.now_us), tie, self._count, call))
+        heapq.heappush(self._heap, (max(self.now_us, when_us), tie, self._count, call))
 
     def step(self) -> bool:
         """Run one event. False when nothing is left."""
@@ -81,8 +81,12 @@ class World:
         """Let `ms` of virtual time pass."""
         until = self.now_us + int(ms * 1000)
         enough = self.steps + STEPS_MIN + int(ms * STEPS_PER_MS_MAX)
-        while self._heap and self._heap[0][0] <= until:
-            self.step()
+        heap = self._heap
+        while heap and heap[0][0] <= until:
+            when, _, _, call = heapq.heappop(heap)
+            self.now_us = when  # as `step`; nothing is queued for the past
+            self.steps += 1
+            call()
             assert self.steps < enough, f"something turns in circles at {self.now_us} us"
         self.now_us = until
 
@@ -164,7 +168,9 @@ class SimLoop:
     def _own_us(self) -> int:
         world_us, own_us = self._rebased
         passed_us = self.world.now_us - world_us
-        return own_us + passed_us + passed_us * self._drift_ppm // 1_000_000
+        if self._drift_ppm:
+            passed_us += passed_us * self._drift_ppm // 1_000_000
+        return own_us + passed_us
 
     def _world_us(self, wanted_us: int) -> int:
         """When the own clock will show `wanted_us`, unless its drift changes before."""

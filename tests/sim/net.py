@@ -120,7 +120,11 @@ class SimNet:
     # -- links -----------------------------------------------------------------------------------------------------
 
     def _link(self, a: int, b: int) -> _Link:
-        return self._links.setdefault((min(a, b), max(a, b)), _Link())
+        pair = (a, b) if a < b else (b, a)
+        link = self._links.get(pair)
+        if link is None:
+            link = self._links[pair] = _Link()
+        return link
 
     def link_up(self, a: int, b: int) -> bool:
         return self._link(a, b).up
