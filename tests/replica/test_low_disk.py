@@ -12,6 +12,7 @@ from muster_coordinator.replica import disk_space
 from muster_coordinator.replica.node import Node
 
 from tests.replica.cluster import SimCluster
+from tests.sim.disk import SimDisk
 from tests.sim.loop import World
 
 LOW, GOOD, FULL = 4 * limits.MIB, 6 * limits.MIB, limits.MIB
@@ -262,3 +263,21 @@ def test_the_unknown_changes_nothing() -> None:
     space._told(OSError(errno.EIO, "statvfs"))
     assert it.node(0).disk_status().low
     assert it.node(0).free_bytes() == -1
+
+
+def test_what_was_refused_is_tried_again_where_nobody_can_tell_how_much_is_free() -> None:
+    it = Disks(23, replicas=1)
+    space = it.node(0)._space
+    assert space is not None
+    space._disk = _Silent()
+    it.cluster.world.run_for(1_500)
+    it.node(0).host.no_space("checkpoint")
+    assert it.node(0).disk_status().full
+    assert it.cluster.commit(0, 0, "g", 1) == Code.COORDINATOR_NOT_AVAILABLE
+    it.wait("it is tried again", lambda: not it.node(0).disk_status().low, limits.NO_SPACE_RETRY_MS + 1_500)
+    assert it.cluster.commit(0, 0, "g", 2) == Code.NONE
+
+
+class _Silent(SimDisk):
+    def free_bytes(self) -> int:
+        raise OSError(errno.EIO, "statvfs")

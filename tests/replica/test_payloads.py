@@ -190,3 +190,15 @@ def test_heads_of_other_versions_and_kinds_are_refused(head: bytes) -> None:
         return
     assert head[0] == payloads.VERSION
     assert head[1] == kind
+
+
+@given(st.lists(st.tuples(u32, u64), max_size=5).map(tuple))
+def test_a_low_disk_is_a_byte_behind_an_ack_that_older_releases_read_as_before(
+    rejected: tuple[tuple[int, int], ...],
+) -> None:
+    ack = BeatAck(True, 7, 8, rejected)
+    plain, low = payloads.encode_beat_ack(ack), payloads.encode_beat_ack(ack._replace(low=True))
+    assert low == plain + b"\x01"
+    assert payloads.decode_beat_ack(plain) == ack
+    assert payloads.decode_beat_ack(low).low
+    assert payloads.decode_beat_ack(low + b"later") == ack._replace(low=True)

@@ -77,10 +77,14 @@ class DiskSpace:
                 lane.prepare()
 
     def _judge(self) -> None:
-        """An unknown number changes nothing."""
+        """An unknown number changes nothing, but what was refused is tried again."""
         host, free_bytes = self._host, self.free_bytes
         if free_bytes < 0:
+            if self._refused_until_ms:
+                self._refused_until_ms = 0
+                self._set(False, False)
             return
+        self._refused_until_ms = 0
         low = free_bytes < (self._good_bytes if host.disk_low else self._low_bytes)
         full = free_bytes < (self._full_bytes * 3 // 2 if host.disk_full else self._full_bytes)
         self._set(low, full)
