@@ -19,6 +19,7 @@ from muster_coordinator.controller.image import Endpoint
 from muster_coordinator.errors import StorageFailed
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo
+from muster_coordinator.replica import disk_space
 from muster_coordinator.replica.hosting import STATE_AGAIN, WITHOUT_STATE
 from muster_coordinator.replica.node import Node
 from muster_coordinator.replica.settings import NodeSettings
@@ -80,6 +81,10 @@ class Life:
 
     def _noticed(self, what: str, details: Mapping[str, object], error: BaseException | None) -> None:
         """A failing disk may cost a transfer, and a group its state for a while; nothing else is contained here."""
+        if what == disk_space.FULL:
+            self.cluster.marks.add("a full disk was noticed")
+        elif what == disk_space.AGAIN:
+            self.cluster.marks.add("a disk had room again")
         if not (self.replica.disk_may_fail and what in (GIVEN_UP, WITHOUT_STATE, STATE_AGAIN)):
             unexpected(what, details, error)
 

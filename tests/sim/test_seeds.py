@@ -13,6 +13,8 @@ ENOUGH = 200
 """With this many seeds, what is not reached is out of the generator's reach."""
 REACHED = (
     "a checkpoint was transferred",
+    "a disk had room again",
+    "a full disk was noticed",
     "a drain was undone",
     "a leader changed",
     "a replica replayed its WAL",
@@ -28,7 +30,6 @@ REACHED = (
     "commit under an old generation",
     "cut at a boundary",
     "ended by a failing disk",
-    "ended by a full disk",
     "fenced",
     "join of an unknown member",
     "join with unknown outcome",
