@@ -153,7 +153,7 @@ RULE_MUTANTS = (
     _one(
         "r31 a lost WAL is a beginning",
         "replica.hosting",
-        "            if born and not self._disk.listdir(name):\n",
+        '            if born and not any(file.endswith(".wal") for file in self._disk.listdir(name)):\n',
         "            if False:\n",
         "replica.test_recovery.test_a_lost_wal_is_no_beginning",
     ),
