@@ -62,6 +62,7 @@ def hand_over_in_vain(pipeline):
     target = pipeline.others[0]
     pipeline.cluster.net.cut(pipeline.leader, target)
     assert pipeline.cluster.nodes[pipeline.leader].transfer(pipeline.group, BrokerId(target))
+    pipeline.cluster.world.run_for(50)  # what asks the target to campaign is sent, and lost
     assert pipeline.held.transferring
 
 
