@@ -192,7 +192,7 @@ class Reconciler:
                 live.get("status") or {}, status, told,
                 generation=int(one.live["metadata"].get("generation") or 0), now_ms=self._clock.wall_ms(),
             )  # fmt: skip
-            await self._recorder.emit(one.live, _failure_event(told))
+            await self._recorder.emit(one.live, _failure_event(told, live.get("status") or {}))
         put_off: int | None = None
         if status is not None:
             try:
@@ -239,7 +239,13 @@ class Reconciler:
         return Outcome(result="gone", gone=True)
 
 
-def _failure_event(error: OperatorError | InvalidObject) -> Event:
+def _failure_event(error: OperatorError | InvalidObject, stored: Mapping[str, Any]) -> Event:
+    """A warning where somebody must change something. A 403 becomes one when it is met again: an API server learns of
+    a role, or of a kind that was just defined, a moment later."""
     if isinstance(error, InvalidObject):
         return Event(reason="InvalidSpec", message=str(error), warning=True)
-    return Event(reason=error.reason, message=error.message, warning=isinstance(error, Refused))
+    warning = isinstance(error, Refused)
+    if error.reason == FORBIDDEN:
+        before = [one.get("message") for one in stored.get("conditions") or () if one.get("type") == "Degraded"]
+        warning = error.message in before
+    return Event(reason=error.reason, message=error.message, warning=warning)

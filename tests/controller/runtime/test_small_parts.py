@@ -248,6 +248,28 @@ def test_a_right_that_comes_a_moment_late_costs_a_moment() -> None:
     assert 2 <= len(refused) <= 5, "with back-off"
 
 
+@pytest.mark.parametrize(("refused_ms", "warned"), [(200, False), (20_000, True)])
+def test_a_refusal_is_a_warning_when_it_is_met_again(refused_ms: int, warned: bool) -> None:
+    """A 403 of the first moment is the API server's that does not know the role or the kind yet."""
+
+    async def scene() -> World:
+        world = World()
+        world.fake.put(cluster())
+        world.fake.refuse["create", "Secret"] = "secrets is forbidden"
+        world.start()
+        await world.begin()
+        await world.run(refused_ms)
+        world.fake.refuse.clear()
+        await world.run(30_000)
+        return world
+
+    world = run(scene())
+    told = [live for (kind, _, _), live in world.fake.objects.items() if kind == "Event"]
+    about = {(live["reason"], live["type"]) for live in told if live["reason"] == "Forbidden"}
+    assert ("Forbidden", "Normal") in about, "it is told at once"
+    assert (("Forbidden", "Warning") in about) == warned
+
+
 def claims(world: World) -> list[str]:
     return [
         live["spec"]["resources"]["requests"]["storage"]
