@@ -35,6 +35,16 @@ def wait_until(what: str, check: Callable[[], Any], seconds: float, every: float
         time.sleep(every)
 
 
+def watch_stays(what: str, check: Callable[[], Any], seconds: float, every: float = 0.1) -> None:
+    """Poll `check` for so long, of a real process' own clock; fail at once when it is not true."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        value = check()
+        if not value:
+            raise AssertionError(f"it does not stay so: {what} (now: {value!r})")
+        time.sleep(every)
+
+
 def port_block(replicas: int = 5) -> PortBlock:
     """Ports for a cluster that no other test, worker or demo on this machine takes until it is closed."""
     return PortBlock.take(replicas, first=11_000 + (os.getpid() * 7) % 300 * 60)

@@ -15,9 +15,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.cluster import MusterCluster, wait_until
+from tests.cluster import MusterCluster, wait_until, watch_stays
 from tests.integration.failover_load import records_of
-from tests.java_tools import give_up
+from tests.machine_parts import give_up
 from tests.raw_client import Disconnected, RawClient
 from tests.raw_group import NONE, commit, fetch, find_coordinator
 
@@ -38,6 +38,8 @@ SETTINGS = {
 }
 MOVED_SECONDS_MAX = 5.0
 """A look at the disk takes up to a second, moving a handful of groups a tenth of that."""
+TAKEBACK_SEEN_SECONDS = 3.0
+"""Of `muster.leadership.takeback.ms` and a look each second, enough for one to be seen."""
 GROUPS = [f"g{n}" for n in range(12)]
 RETRIABLE = {15, 14, 16, 7}
 PARTITIONS = 6
@@ -145,6 +147,16 @@ def volumes(tmp_path: Path) -> Iterator[Volumes]:
         it.umount()
 
 
+def committed(consumer: Consumer, offset: int) -> bool:
+    """False: refused with an error to try again."""
+    try:
+        consumer.commit(offsets=[TopicPartition("t", 0, offset)], asynchronous=False)
+    except KafkaException as error:
+        assert error.args[0].retriable(), error
+        return False
+    return True
+
+
 def test_one_full_disk_moves_its_groups_and_commits_of_a_real_client_go_on(volumes: Volumes) -> None:
     it = volumes
     consumers = {group: Consumer({"bootstrap.servers": it.cluster.bootstrap, "group.id": group}) for group in GROUPS}
@@ -152,16 +164,9 @@ def test_one_full_disk_moves_its_groups_and_commits_of_a_real_client_go_on(volum
     def commits(offset: int, seconds: float) -> float:
         """Every group commits once, as often as it takes; the longest wait."""
         longest = 0.0
-        for consumer in consumers.values():
+        for group, consumer in consumers.items():
             began = time.monotonic()
-            while True:
-                try:
-                    consumer.commit(offsets=[TopicPartition("t", 0, offset)], asynchronous=False)
-                    break
-                except KafkaException as error:
-                    assert error.args[0].retriable(), error
-                    assert time.monotonic() - began < seconds, error
-                    time.sleep(0.05)
+            wait_until(f"a commit of {group}", lambda one=consumer: committed(one, offset), seconds)
             longest = max(longest, time.monotonic() - began)
         return longest
 
@@ -178,8 +183,7 @@ def test_one_full_disk_moves_its_groups_and_commits_of_a_real_client_go_on(volum
     assert it.metric(0, "muster_disk_low ") == 1
     assert it.logs(0).count("the disk is full") == 1
     assert str(it.path(0)) in it.logs(0)
-    time.sleep(3)
-    assert it.leads(0) == 0, "nothing is given back to it"
+    watch_stays("nothing is given back to it", lambda: it.leads(0) == 0, TAKEBACK_SEEN_SECONDS)
 
     it.clean(0)
     wait_until("it leads again", lambda: it.leads(0) > 0, 30)
@@ -206,8 +210,11 @@ def test_three_full_disks_refuse_with_an_error_to_try_again_and_need_nothing_but
         offset, code = it.read(group)
         assert code == NONE
         assert offset in (1, 2)  # the second was perhaps taken before anybody looked
-    time.sleep(3)
-    assert [it.cluster.probe(replica, "/readyz") for replica in range(3)] == [200] * 3
+    watch_stays(
+        "all are ready",
+        lambda: [it.cluster.probe(replica, "/readyz") for replica in range(3)] == [200] * 3,
+        TAKEBACK_SEEN_SECONDS,
+    )
     for replica in range(3):
         it.clean(replica)
     began = time.monotonic()

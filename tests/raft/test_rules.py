@@ -1,4 +1,8 @@
-"""The rules that Raft implementations are known to break, one by one, numbered as in the list of pitfalls."""
+"""The rules that Raft implementations are known to break, one by one, numbered as on docs/raft-rules.md.
+
+Longer than other files, because it is a list that is looked up by number: the page, and the mutants that must fail
+here, name its tests rule by rule, and parts by size would only have to be searched one after the other.
+"""
 
 import pytest
 from muster_coordinator.raft.log import OVERHEAD
