@@ -39,14 +39,14 @@ def broken(pod: PodView) -> str | None:
     return "Failed" if pod.phase == "Failed" else None
 
 
-def stuck(pod: PodView, *, now_ms: int, settings: PlanSettings) -> str | None:
-    """Why the pod speaks against its revision, or None."""
+def stuck(pod: PodView, *, until_ms: int, settings: PlanSettings) -> str | None:
+    """Why the pod speaks against its revision, or None. `until_ms`: up to then it could have become Ready."""
     reason = broken(pod)
     if reason is not None or pod.ready or pod.terminating:
         return reason
     if pod.restarts >= CRASHES_STUCK:
         return f"{pod.restarts} restarts"
-    if pod.unready_since_ms is not None and now_ms - pod.unready_since_ms > settings.unready_patience_ms:
+    if pod.unready_since_ms is not None and until_ms - pod.unready_since_ms > settings.unready_patience_ms:
         return f"not Ready for more than {settings.unready_patience_ms // 1_000} s"
     return None
 

@@ -7,6 +7,7 @@ first line that applies decides:
  1. The StatefulSet's controller has not seen its spec yet, or a pod has no revision yet   -> wait
  2. Some pod is outdated, and one of the wanted revision is stuck                          -> halt: NewRevisionUnhealthy
     Drains under way are taken back. A revert makes the stuck pod the outdated one, and rule 3 or 7 heals it.
+    The time in which no majority was there for it to join does not count against it.
  3. A pod is outdated and broken (no image, crash loop, no place): it does no work, so deleting it costs no quorum, and
     it is the only way out of a bad revision                                               -> DeletePod
     One after the other: the pod that replaces the last one runs first.
@@ -125,7 +126,7 @@ def _halt(scene: _Scene) -> Step | None:
         (pod, reason)
         for pod in scene.statefulset.pods
         if not outdated(scene.statefulset, pod)
-        and (reason := stuck(pod, now_ms=scene.now_ms, settings=scene.settings)) is not None
+        and (reason := stuck(pod, until_ms=_had_others_until(scene), settings=scene.settings)) is not None
     ]
     if not bad:
         return None
@@ -142,6 +143,24 @@ def _halt(scene: _Scene) -> Step | None:
         halted=True,
         again_ms=scene.settings.wait_ms,
     )
+
+
+def _had_others_until(scene: _Scene) -> int:
+    """Until when other pods were Ready, enough for this one to make a majority with: now, if any pod is Ready.
+
+    A good revision's first pod cannot become Ready among others that never serve. That says nothing against it, and a
+    halt would keep the others from their cure (rules 3 and 4) for ever. Of those only the outdated are asked: a younger
+    pod is not Ready since it was made, and that is no sign that it once was.
+    """
+    needed = scene.statefulset.replicas // 2
+    if needed == 0 or any(one.ready for one in scene.statefulset.pods):
+        return scene.now_ms
+    ended = sorted((_unready_since_ms(one) or 0 for one in scene.outdated), reverse=True)
+    return ended[needed - 1] if len(ended) >= needed else 0
+
+
+def _unready_since_ms(pod: PodView) -> int | None:
+    return pod.unready_since_ms if pod.unready_since_ms is not None else pod.created_ms
 
 
 def _repair(scene: _Scene) -> Step | None:
@@ -190,7 +209,7 @@ def _nobody_serves(scene: _Scene) -> bool:
         return False
     if len(scene.replicas) == len(pods) and all(view.cluster_id is None for view in scene.replicas.values()):
         return True
-    since = [pod.unready_since_ms if pod.unready_since_ms is not None else pod.created_ms for pod in scene.outdated]
+    since = [_unready_since_ms(pod) for pod in scene.outdated]
     return all(one is not None and scene.now_ms - one > scene.settings.unready_patience_ms for one in since)
 
 

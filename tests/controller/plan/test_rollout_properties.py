@@ -7,7 +7,7 @@ Every disruptive action is judged by the model's own truth at the instant in whi
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 from muster_operator.api.conditions import Reason
 from muster_operator.plan.actions import DeletePod, Drain, EvictPod, Plan
@@ -15,6 +15,8 @@ from muster_operator.plan.actions import DeletePod, Drain, EvictPod, Plan
 from tests.controller.plan.model_cluster import BAD_IMAGES, SETTINGS, ModelCluster
 
 PASSES_MAX = 400
+TOLD_AS_FOUND = tuple(phase for phase in Phase if phase is not Phase.shrink)
+"""An example that does not converge takes a second: shrinking it would outlast the test's time-out and hide it."""
 ORDINALS = st.integers(0, 2)
 FAULTS = st.one_of(
     st.tuples(st.just("crash"), ORDINALS),
@@ -107,7 +109,7 @@ def assert_done(model: ModelCluster) -> None:
     assert again.status == before
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25, phases=TOLD_AS_FOUND)
 @given(st.lists(STEP, min_size=1, max_size=40))
 def test_whatever_happens_it_stays_safe_and_ends_well(script: list[tuple[object, int | None, int]]) -> None:
     model = fresh()
@@ -123,8 +125,16 @@ def test_whatever_happens_it_stays_safe_and_ends_well(script: list[tuple[object,
     assert_done(model)
 
 
-@settings(max_examples=15, deadline=None)
+NO_MAJORITY_TO_JOIN: list[tuple[tuple[object, ...] | None, int | None, int]] = [
+    (None, None, 0), (None, None, 3), (("image", "bad-silent"), None, 1), (("heal",), None, 3),
+    (("crash", 0), None, 2), (("cut_off", 2), None, 0), (("elect", 3, 0), None, 0),
+]  # fmt: skip
+"""The first good pod runs among others that never serve: it alone cannot become Ready."""
+
+
+@settings(max_examples=15, phases=TOLD_AS_FOUND)
 @given(st.lists(STEP, min_size=1, max_size=15), st.sampled_from(["good-1", *BAD_IMAGES]))
+@example(NO_MAJORITY_TO_JOIN, "bad-crash")
 def test_also_from_a_first_installation_that_fails(script: list[tuple[object, int | None, int]], image: str) -> None:
     model = ModelCluster(image=image)
     for fault, crash_after, ticks in script:
@@ -172,6 +182,28 @@ def test_a_bad_revision_takes_one_pod_and_its_revert_heals(bad: str, leader: int
     converge(model)
     assert sum(what.startswith(("EvictPod", "DeletePod")) for _, what in model.log) == 2, "only the bad pod goes again"
     assert_done(model)
+
+
+def test_a_bad_revision_stays_halted_when_the_others_lose_power() -> None:
+    """They were Ready while its pod was not: it had its chance, and they come back by themselves."""
+    model = fresh()
+    model.set_image("bad-silent")
+    for _ in range(PASSES_MAX // 4):
+        one_pass(model)
+        model.tick()
+    bad = {pod.ordinal for pod in model.pods.values() if not pod.ready}
+    for ordinal in set(model.pods) - bad:
+        model.cut_off(ordinal)
+    model.log.clear()
+    for _ in range(PASSES_MAX // 4):
+        plan = one_pass(model)
+        model.tick()
+    assert (plan.decision, model.log) == (Reason.NEW_REVISION_UNHEALTHY, [])
+    model.heal()
+    for _ in range(PASSES_MAX // 4):
+        one_pass(model)
+        model.tick()
+    assert (model.away(), model.log) == (bad, [])
 
 
 def test_a_halt_is_said_once_and_costs_nothing_while_it_lasts() -> None:

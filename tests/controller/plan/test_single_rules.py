@@ -27,10 +27,10 @@ def test_a_terminating_pod_is_waited_for_although_it_still_says_ready() -> None:
 def test_a_running_pod_that_is_not_ready_is_neither_broken_nor_stuck_until_its_patience_is_over() -> None:
     recovering = pod(0, ready=False, ready_since_ms=None, unready_since_ms=NOW_MS - 60_000)
     assert broken(recovering) is None
-    assert stuck(recovering, now_ms=NOW_MS, settings=SETTINGS) is None
-    assert stuck(recovering, now_ms=NOW_MS + 1, settings=SETTINGS) is not None
+    assert stuck(recovering, until_ms=NOW_MS, settings=SETTINGS) is None
+    assert stuck(recovering, until_ms=NOW_MS + 1, settings=SETTINGS) is not None
     crashing = pod(0, ready=False, restarts=3)
-    assert (broken(crashing), stuck(crashing, now_ms=NOW_MS, settings=SETTINGS)) == (None, "3 restarts")
+    assert (broken(crashing), stuck(crashing, until_ms=NOW_MS, settings=SETTINGS)) == (None, "3 restarts")
 
 
 def drained() -> ModelCluster:
