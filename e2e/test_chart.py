@@ -178,6 +178,68 @@ def test_a_releases_life(cluster: Client, tmp_path: Path) -> None:
     assert kept() == everything
 
 
+def binding_as_before(folder: Path) -> Path:
+    """The chart with the cluster-wide binding named after the release, as it once was."""
+    chart = older(folder)
+    path = chart / "templates" / "rbac.yaml"
+    text = path.read_text().replace('{{ include "muster.clusterWideBinding" . }}', "{{ $name }}")
+    path.write_text(text.replace('{{- include "muster.onlyClusterWide" . }}', ""))
+    assert text != (CHART / "templates" / "rbac.yaml").read_text()
+    return chart
+
+
+def cluster_wide(client: Client) -> set[str]:
+    """Names of bindings that give an operator every namespace."""
+    found = client.read("clusterrolebindings", "--selector=app.kubernetes.io/name=muster-operator")["items"]
+    return {one["metadata"]["name"] for one in found}
+
+
+def test_a_second_cluster_wide_release_is_refused_in_words(cluster: Client, tmp_path: Path) -> None:
+    """Also beside a release of before; and what was cluster-wide stays so through upgrade and rollback."""
+    cluster.helm("install", "first", str(binding_as_before(tmp_path)), "--create-namespace", *IMAGE)
+    assert cluster_wide(cluster) == {"first-muster-operator"}
+    cluster.helm("upgrade", "first", str(CHART), *IMAGE)
+    assert cluster_wide(cluster) == {"muster-operator"}
+    words = "release first in namespace muster serves all namespaces already"
+    for place in (cluster, cluster.within("shop")):
+        with pytest.raises(Refused, match=words):
+            place.helm("install", "second", str(CHART), *IMAGE, "--set=crds.install=false")
+        with pytest.raises(Refused, match="belong to release first|" + words):
+            place.helm("install", "second", str(CHART), *IMAGE)
+    cluster.helm("rollback", "first", "1")
+    assert cluster_wide(cluster) == {"first-muster-operator"}
+    cluster.helm("upgrade", "first", str(CHART), *IMAGE)
+    cluster.helm("upgrade", "first", str(CHART), *IMAGE, "--set=logLevel=debug")
+    assert cluster_wide(cluster) == {"muster-operator"}
+
+
+def test_two_releases_in_one_namespace(cluster: Client) -> None:
+    """Each serves its own namespaces under a Lease of its own; definitions belong to one of them."""
+    cluster.kubectl("create", "namespace", "bank")
+    cluster.helm("install", "a", str(CHART), "--create-namespace", *IMAGE, "--set=watchNamespaces={shop}")
+    with pytest.raises(Refused, match=r"belong to release a in namespace muster; set crds\.install=false"):
+        cluster.helm("install", "b", str(CHART), *IMAGE, "--set=watchNamespaces={bank}")
+    cluster.helm("install", "b", str(CHART), *IMAGE, "--set=watchNamespaces={bank}", "--set=crds.install=false")
+    assert cluster_wide(cluster) == set()
+    for release, served, other in (("a", "shop", "bank"), ("b", "bank", "shop")):
+        name = f"{release}-muster-operator"
+        (container,) = cluster.read("deployment", name)["spec"]["template"]["spec"]["containers"]
+        said = {one["name"]: one.get("value") for one in container["env"]}
+        assert (said["MUSTER_OPERATOR_LEASE_NAME"], said["MUSTER_OPERATOR_NAMESPACES"]) == (name, served)
+        account = f"--as=system:serviceaccount:muster:{name}"
+
+        def may(*words: str, account: str = account) -> bool:
+            try:
+                return cluster.kubectl("auth", "can-i", *words, account).strip() == "yes"
+            except Refused:
+                return False
+
+        assert may("update", f"leases/{name}")
+        assert may("update", "leases/muster-operator-namespace", f"--namespace={served}")
+        assert may("patch", "statefulsets.apps", f"--namespace={served}")
+        assert not may("patch", "statefulsets.apps", f"--namespace={other}")
+
+
 def test_definitions_can_be_left_to_somebody_else(cluster: Client) -> None:
     """GitOps: `crds.install=false`, and `kubectl apply --server-side -f crds/` as NOTES says."""
     said = cluster.helm("install", "muster", str(CHART), "--create-namespace", *IMAGE, "--set=crds.install=false")

@@ -4,6 +4,7 @@
 No controllers run here, so objects are made and statuses written, and no pod ever starts.
 """
 
+import time
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,34 @@ def names(place: Client, cluster_name: str) -> str:
     """`kind/name` of what the cluster owns."""
     selector = f"--selector=app.kubernetes.io/instance={cluster_name}"
     return place.kubectl("get", "statefulsets,services,configmaps,pdb", selector, "--output=name", "--ignore-not-found")
+
+
+def test_two_releases_that_overlap_do_not_fight(place: Client, tmp_path: Path) -> None:
+    """The second serves the namespace that is its own, and names who serves the other."""
+    mine = f"{place.namespace[:40]}-2"
+    place.kubectl("create", "namespace", mine)
+    place.apply(cluster("c"))
+    place.within(mine).apply(cluster("d"))
+    first_flags = (f"--namespace={place.namespace}", f"--own-namespace={place.namespace}", "--lease-name=a")
+    second_flags = (f"--namespace={place.namespace},{mine}", f"--own-namespace={place.namespace}", "--lease-name=b")
+    with operator_process(place, tmp_path / "a.log", *first_flags) as first:
+        wait_for("children", lambda: "statefulset" in names(place, "c"), 90, first)
+        with operator_process(place, tmp_path / "b.log", *second_flags, "--image=muster:other") as second:
+            wait_for("the second's own", lambda: "statefulset" in names(place.within(mine), "d"), 90, second)
+            wait_for("words", lambda: "ServedByAnother" in place.kubectl("get", "events"), 60, second)
+            wait_for("the figure", lambda: second.metric("muster_operator_refused_namespaces") == 1, 30, second)
+            assert leads(first)
+            assert leads(second), "each under a Lease of its own"
+            generation = place.read("statefulset", "c")["metadata"]["generation"]
+            (event,) = [
+                one for one in place.read("events.events.k8s.io")["items"] if one["reason"] == "ServedByAnother"
+            ]
+            assert f"{place.namespace}/a serves namespace {place.namespace}" in event["note"]
+            place.kubectl("annotate", "cc", "c", "touched=yes")
+            time.sleep(5)
+            live = place.read("statefulset", "c")
+            assert live["metadata"]["generation"] == generation == 1
+            assert live["spec"]["template"]["spec"]["containers"][0]["image"] == "muster:test"
 
 
 def test_two_operators_one_acts_and_the_other_takes_over(place: Client, tmp_path: Path) -> None:

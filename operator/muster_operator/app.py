@@ -12,6 +12,7 @@ annotations, no Events, no scanning of the cluster, no peering. Of each kind it 
 
 import asyncio
 import contextlib
+import functools
 import logging
 import secrets
 import socket
@@ -31,6 +32,7 @@ from muster_operator.limits import KUBE_THREADS, LEASE_CALL_TIMEOUT_MS, RELIST_M
 from muster_operator.plan.settings import PlanSettings
 from muster_operator.ports import Admin, Clock, Kafka, Kube, Rand
 from muster_operator.runtime.cache import Cache
+from muster_operator.runtime.claims import Claims
 from muster_operator.runtime.clock import SystemClock, SystemRand
 from muster_operator.runtime.election import Elector
 from muster_operator.runtime.health import Pulse
@@ -64,13 +66,16 @@ class Core:
         namespaces: tuple[str, ...] = (),
         workers: int = WORKERS_DEFAULT,
         instance: str = "muster-operator",
+        release: str | None = None,
     ) -> None:
+        """`release`: who claims the namespaces that are served; None claims none."""
         self.cache = Cache()
+        self.claims = Claims(kube, clock, holder=release) if release is not None else None
         recorder = Recorder(kube, clock, metrics, instance=instance)
         patient = PatientKafka(kafka, self._aside)
         self.reconciler = Reconciler(
             kube=kube, admin=admin, kafka=patient, cache=self.cache, clock=clock, rand=rand, metrics=metrics,
-            recorder=recorder, settings=plan_settings,
+            recorder=recorder, settings=plan_settings, claims=self.claims,
         )  # fmt: skip
         self.runner = Runner(self.reconciler, clock=clock, metrics=metrics, workers=workers)
         self.resync = Resync(
@@ -79,6 +84,10 @@ class Core:
 
     def _aside(self) -> contextlib.AbstractContextManager[None]:
         return self.runner.aside()
+
+    def namespaces(self) -> set[str]:
+        """Those that have objects of ours."""
+        return {key.namespace for key in self.cache.owners()}
 
     def observe(self, kind: Kind, change: str | None, body: Untyped) -> None:
         """One event of a watch."""
@@ -107,9 +116,12 @@ class Operator:
             kube=KubeAdapter(self._client), admin=self._admin, kafka=self._kafka, clock=self._clock, rand=self._rand,
             metrics=self.metrics, plan_settings=plan_settings(settings), namespaces=settings.namespaces,
             workers=settings.workers, instance=self.identity,
+            release=f"{settings.own_namespace}/{settings.lease_name}" if settings.leader_elect else None,
         )  # fmt: skip
         lease_kube = KubeAdapter(self._lease_client, read_timeout_s=LEASE_CALL_TIMEOUT_MS / 1_000)
-        self._elector = Elector(lease_kube, self._clock, namespace=settings.own_namespace, identity=self.identity)
+        self._elector = Elector(
+            lease_kube, self._clock, namespace=settings.own_namespace, identity=self.identity, name=settings.lease_name
+        )
         self._started_ms = self._clock.monotonic_ms()
         self._leading = False
         self._watching = False
@@ -169,6 +181,8 @@ class Operator:
         if self.settings.leader_elect:
             await self._elector.acquire()
             parts.append(self._elector.hold)
+        if self.core.claims is not None:
+            parts.append(functools.partial(self.core.claims.run, self.core.namespaces))
         self._leading = True
         self.metrics.is_leader.set(1)
         _log.info("leading", extra={"identity": self.identity})
@@ -212,6 +226,7 @@ class Operator:
         self.core.runner.observe_queue()
         age = self.core.resync.age_ms()
         self.metrics.list_age.set(-1 if age is None else age / 1_000)
+        self.metrics.refused_namespaces.set(self.core.claims.refused() if self.core.claims is not None else 0)
         for kind, count in self.core.cache.counts().items():
             self.metrics.cached.labels(kind).set(count)
 

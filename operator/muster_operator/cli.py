@@ -12,6 +12,7 @@ import typer
 
 from muster_operator.errors import LeadershipLost, OperatorError
 from muster_operator.limits import WORKERS_DEFAULT
+from muster_operator.naming import LEASE_NAME
 from muster_operator.probe import probe
 from muster_operator.runtime.logs import set_up
 from muster_operator.settings import LOG_LEVELS, Settings, SettingsError, split_labels, split_list
@@ -40,6 +41,9 @@ def operator(
     own_namespace: Annotated[
         str, typer.Option(envvar="POD_NAMESPACE", help="Where this operator runs and keeps its Lease.")
     ] = "default",
+    lease_name: Annotated[
+        str, typer.Option(envvar="MUSTER_OPERATOR_LEASE_NAME", help="Name of the Lease; of each release another.")
+    ] = LEASE_NAME,
     identity: Annotated[
         str, typer.Option(envvar="POD_NAME", help="Name in the Lease; made from the host's name if empty.")
     ] = "",
@@ -65,7 +69,7 @@ def operator(
     try:
         settings = Settings(
             image=image, image_pull_policy=image_pull_policy or None, namespaces=split_list(namespace),
-            own_namespace=own_namespace, identity=identity, pod_labels=split_labels(pod_labels),
+            own_namespace=own_namespace, lease_name=lease_name, identity=identity, pod_labels=split_labels(pod_labels),
             leader_elect=leader_elect, probe_host=probe_host, probe_port=probe_port, workers=workers,
             log_level=log_level, kubeconfig=kubeconfig or None,
         )  # fmt: skip

@@ -2,7 +2,8 @@
 
 OperatorError
 ├── Transient   ask again with back-off: time-outs, refused connections, 409 conflicts, 429, 5xx
-└── Refused     asking again does not help until somebody changes something: 400, 403, 422, a name taken by others
+└── Refused     asking again does not help until somebody changes something: 400, 403, 422, a name taken by others,
+                a namespace that another operator serves (ServedByAnother)
 
 Messages are written for people and end up in conditions, Events and logs, so none carries a token, a header or the
 data of
@@ -34,6 +35,10 @@ class Conflict(Transient):
 class Refused(OperatorError):
     """The other side understood and will not do it. Not asked again until the object's generation changes or a
     resync."""
+
+
+class ServedByAnother(Refused):
+    """Another operator serves the namespace: nothing is written about its objects, their status included."""
 
 
 FORBIDDEN = "Forbidden"

@@ -9,6 +9,16 @@ LEASE_RETRY_MS: Final = 2_000
 LEASE_CALL_TIMEOUT_MS: Final = 4_000
 """One call of the election may take this long, so that two fit between the renew deadline and the Lease's end."""
 
+# Claims on namespaces. Each namespace with objects of ours costs one read and one write a renewal.
+CLAIM_DURATION_MS: Final = 180_000
+CLAIM_TRUSTED_MS: Final = 150_000
+"""A claim that was not renewed for so long is renewed before anything else is done there."""
+CLAIM_RENEW_MS: Final = 60_000
+CLAIM_LOOK_MS: Final = 15_000
+"""Another's claim is looked at so often, however many objects are in its namespace."""
+CLAIM_RETRY_MS: Final = 30_000
+"""An object in a namespace that another operator serves is queued again after so long."""
+
 # Queue.
 WORKERS_DEFAULT: Final = 64
 """Passes at the same time. They mostly wait, and what they wait for has bounds of its own (threads, connections)."""
@@ -106,6 +116,8 @@ START_GRACE_MS: Final = 120_000
 
 assert LEASE_RETRY_MS * 2 < LEASE_RENEW_DEADLINE_MS < LEASE_DURATION_MS
 assert LEASE_RENEW_DEADLINE_MS + LEASE_CALL_TIMEOUT_MS < LEASE_DURATION_MS
+assert CLAIM_RENEW_MS * 2 < CLAIM_TRUSTED_MS < CLAIM_DURATION_MS
+assert CLAIM_LOOK_MS < CLAIM_RETRY_MS < CLAIM_DURATION_MS
 assert POLL_UNSETTLED_MS < POLL_STABLE_MS < LAG_BAND_HELD_MS < RESYNC_MS
 assert LAG_ENDS_MAX % 2 == 0
 assert BACKOFF_FIRST_MS < BACKOFF_MAX_MS < RESYNC_MS

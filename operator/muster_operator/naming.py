@@ -39,6 +39,9 @@ PROBE_PORT: Final = 8080
 ADMIN_PORT: Final = 8081
 
 LEASE_NAME: Final = "muster-operator"
+"""Which process of a release acts, where no other name is set."""
+CLAIM_NAME: Final = "muster-operator-namespace"
+"""Which release serves the namespace that it is in."""
 TOKEN_KEY: Final = "token"
 
 

@@ -3,13 +3,16 @@
 Nothing else in the operator reads the environment. Docs: docs/operator.md.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from muster_operator.limits import WORKERS_DEFAULT
+from muster_operator.naming import CLAIM_NAME, LEASE_NAME
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 WORKERS_MAX = 256
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
 class SettingsError(ValueError):
@@ -25,6 +28,8 @@ class Settings:
     """Watched namespaces; () for all."""
     own_namespace: str = "default"
     """Where the Lease is, and from where the NetworkPolicies let the operator in."""
+    lease_name: str = LEASE_NAME
+    """Of one release: its processes share it, and another release has another."""
     identity: str = ""
     """Holder identity in the Lease, unique for a process; made from the host's name when empty."""
     pod_labels: Mapping[str, str] = field(default_factory=dict)
@@ -47,6 +52,8 @@ class Settings:
             raise SettingsError("--probe-port must be 0 to 65535")
         if self.log_level not in LOG_LEVELS:
             raise SettingsError(f"--log-level must be one of {', '.join(LOG_LEVELS)}")
+        if self.lease_name == CLAIM_NAME or not _SUBDOMAIN.fullmatch(self.lease_name):
+            raise SettingsError(f"--lease-name {self.lease_name!r} cannot be the name of our Lease")
         bad = [one for one in (*self.namespaces, self.own_namespace) if not one or set(one) & set("*,/ ")]
         if bad:
             raise SettingsError(f"--namespace {bad[0]!r} is no name of a namespace (patterns are not supported)")

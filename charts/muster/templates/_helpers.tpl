@@ -32,6 +32,26 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end }}
 
+{{- /* One name for all releases: there can be one that serves all namespaces. */ -}}
+{{- define "muster.clusterWideBinding" -}}
+muster-operator
+{{- end }}
+
+{{- /* Refuses, in words, a second release that serves all namespaces. `helm template` sees no cluster; without Helm the
+operators themselves find out (docs/operator.md, "Several releases"). */ -}}
+{{- define "muster.onlyClusterWide" -}}
+{{- $found := lookup "rbac.authorization.k8s.io/v1" "ClusterRoleBinding" "" (include "muster.clusterWideBinding" .) -}}
+{{- if $found -}}
+{{- $marks := default (dict) $found.metadata.annotations -}}
+{{- $release := get $marks "meta.helm.sh/release-name" -}}
+{{- $namespace := get $marks "meta.helm.sh/release-namespace" -}}
+{{- if not (and (eq $release .Release.Name) (eq $namespace .Release.Namespace)) -}}
+{{- $who := ternary (printf "release %s in namespace %s" $release $namespace) "an operator that Helm did not install" (ne $release "") -}}
+{{- fail (printf "%s serves all namespaces already (ClusterRoleBinding %s); set watchNamespaces, or uninstall it first" $who (include "muster.clusterWideBinding" .)) -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
 {{- define "muster.image" -}}
 {{- $repository := required "image.repository must be set to where you pushed the image (README, \"On Kubernetes\")" .Values.image.repository -}}
 {{- if .Values.image.digest -}}

@@ -28,6 +28,7 @@ from muster_operator.runtime.recorder import micro_time
 
 _log = logging.getLogger("muster.operator.election")
 Manifest = Mapping[str, Any]
+_POD_SUFFIXES = 2
 
 
 class Step(StrEnum):
@@ -73,6 +74,24 @@ def see(lease: Manifest | None, seen: Seen | None, now_ms: int) -> Seen | None:
     return Seen(holder=holder, version=version, since_ms=now_ms)
 
 
+def lease_spec(lease: Manifest | None, step: Step, *, identity: str, duration_ms: int, wall_ms: int) -> dict[str, Any]:
+    """What `step` writes over `lease`."""
+    now = micro_time(wall_ms)
+    old = (lease or {}).get("spec") or {}
+    return {
+        "holderIdentity": identity,
+        "leaseDurationSeconds": duration_ms // 1_000,
+        "renewTime": now,
+        "acquireTime": old.get("acquireTime", now) if step is Step.RENEW else now,
+        "leaseTransitions": int(old.get("leaseTransitions") or 0) + (step is Step.TAKE),
+    }
+
+
+def of_one_deployment(one: str, other: str) -> bool:
+    """Names of pods of the same Deployment, `<deployment>-<template hash>-<random>`."""
+    return one.count("-") >= _POD_SUFFIXES and one.rsplit("-", _POD_SUFFIXES)[0] == other.rsplit("-", _POD_SUFFIXES)[0]
+
+
 class Elector:
     """`acquire`, then `hold` until it raises LeadershipLost or is cancelled, then `release`."""
 
@@ -85,17 +104,21 @@ class Elector:
         self._name = name
         self.identity = identity
         self._seen: Seen | None = None
+        self._seen_former: Seen | None = None
         self._holder = ""
         self._lease: Manifest | None = None
 
     async def acquire(self) -> None:
         """Return as soon as we hold the Lease. API errors are waited out."""
         while not await self.try_once():
-            await _pause(LEASE_RETRY_MS)
+            await pause(LEASE_RETRY_MS)
 
     async def try_once(self) -> bool:
-        """One read and at most one write; True when we hold the Lease now."""
+        """One read and at most one write; True when we hold the Lease now. Another read where our Lease has a name of
+        its own, which it did not have in every release: a process of before may still be acting beside us."""
         try:
+            if self._name != naming.LEASE_NAME and await self._former_acts():
+                return False
             lease = await self._kube.get(
                 api_version=LEASE.api_version, kind=LEASE.kind, namespace=self._namespace, name=self._name
             )
@@ -113,11 +136,22 @@ class Elector:
             _log.warning("election step failed", extra={"error": str(error)})
             return False
 
+    async def _former_acts(self) -> bool:
+        """A pod of our own Deployment holds the Lease by its common name, so this is the middle of an upgrade."""
+        lease = await self._kube.get(
+            api_version=LEASE.api_version, kind=LEASE.kind, namespace=self._namespace, name=naming.LEASE_NAME
+        )
+        now = self._clock.monotonic_ms()
+        self._seen_former = see(lease, self._seen_former, now)
+        step, _ = decide(lease, identity=self.identity, seen=self._seen_former, now_ms=now)
+        holder = self._seen_former.holder if self._seen_former is not None else ""
+        return step is Step.WAIT and of_one_deployment(self.identity, holder)
+
     async def hold(self) -> None:
         """Renew until the renew deadline passes without success. Raises LeadershipLost."""
         renewed = self._clock.monotonic_ms()
         while True:
-            await _pause(LEASE_RETRY_MS)
+            await pause(LEASE_RETRY_MS)
             left_ms = LEASE_RENEW_DEADLINE_MS - (self._clock.monotonic_ms() - renewed)
             if left_ms > 0 and await self._renew(left_ms):
                 renewed = self._clock.monotonic_ms()
@@ -167,15 +201,9 @@ class Elector:
             _log.warning("lease not released", extra={"error": str(error)})
 
     async def _write(self, lease: Manifest | None, step: Step) -> bool:
-        now = micro_time(self._clock.wall_ms())
-        old = (lease or {}).get("spec") or {}
-        spec = {
-            "holderIdentity": self.identity,
-            "leaseDurationSeconds": LEASE_DURATION_MS // 1_000,
-            "renewTime": now,
-            "acquireTime": old.get("acquireTime", now) if step is Step.RENEW else now,
-            "leaseTransitions": int(old.get("leaseTransitions") or 0) + (step is Step.TAKE),
-        }
+        spec = lease_spec(
+            lease, step, identity=self.identity, duration_ms=LEASE_DURATION_MS, wall_ms=self._clock.wall_ms()
+        )
         if lease is None:
             made = await self._kube.create(
                 {
@@ -192,7 +220,7 @@ class Elector:
         return True
 
 
-async def _pause(milliseconds: int) -> None:
+async def pause(milliseconds: int) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(milliseconds / 1_000):
             await asyncio.Event().wait()

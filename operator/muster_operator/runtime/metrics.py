@@ -36,6 +36,9 @@ class Metrics:
         self.queue_depth = Gauge("muster_operator_queue_depth", "Objects that are due and wait for a worker.", **made)
         self.queue_oldest = Gauge("muster_operator_queue_oldest_seconds", "Longest such wait now.", **made)
         self.is_leader = Gauge("muster_operator_is_leader", "1 when this process holds the Lease.", **made)
+        self.refused_namespaces = Gauge(
+            "muster_operator_refused_namespaces", "Namespaces of ours that another operator serves.", **made
+        )
         self.list_age = Gauge("muster_operator_last_list_age_seconds", "Since every kind was listed.", **made)
         self.cached = Gauge("muster_operator_cached_objects", "Objects in the cache.", ["kind"], **made)
         self._conditions = Gauge(

@@ -11,6 +11,7 @@ conditions why nothing happens. What a pass answers tells the queue when to look
 | Refused as forbidden | back-off of this object: the missing right or quota may come without a change here |
 | a name is somebody else's | half a minute: one read, and the name may be free |
 | InvalidObject | when the object changes |
+| another operator serves the namespace | half a minute; nothing is written but an Event |
 | the object is gone | never |
 """
 
@@ -22,15 +23,23 @@ from typing import Any
 
 from muster_operator.api.conditions import Reason
 from muster_operator.api.errors import InvalidObject
-from muster_operator.errors import FORBIDDEN, Conflict, OperatorError, Refused, Transient
+from muster_operator.errors import FORBIDDEN, Conflict, OperatorError, Refused, ServedByAnother, Transient
 from muster_operator.kube.kinds import CLUSTER
-from muster_operator.limits import BACKOFF_MAX_MS, BLOCKED_RETRY_MS, JITTER, NAME_TAKEN_RETRY_MS, REQUEUE_MIN_MS
+from muster_operator.limits import (
+    BACKOFF_MAX_MS,
+    BLOCKED_RETRY_MS,
+    CLAIM_RETRY_MS,
+    JITTER,
+    NAME_TAKEN_RETRY_MS,
+    REQUEUE_MIN_MS,
+)
 from muster_operator.plan.actions import Event, Plan
 from muster_operator.plan.cluster import plan_cluster
 from muster_operator.plan.group import plan_group
 from muster_operator.plan.settings import PlanSettings
 from muster_operator.ports import Admin, Clock, Kafka, Kube, Rand
 from muster_operator.runtime.cache import Cache
+from muster_operator.runtime.claims import Claims
 from muster_operator.runtime.execute import Done, Executor, OwnerGone, Target
 from muster_operator.runtime.failure import with_failure
 from muster_operator.runtime.keys import OwnerKey
@@ -89,6 +98,7 @@ class Reconciler:
         metrics: Metrics,
         recorder: Recorder,
         settings: PlanSettings,
+        claims: Claims | None = None,
     ) -> None:
         self._kube, self._admin, self._kafka = kube, admin, kafka
         self._cache, self._clock, self._rand, self._metrics = cache, clock, rand, metrics
@@ -108,6 +118,9 @@ class Reconciler:
             settled=self._settled,
         )
         self._lag = LagMetrics(metrics)
+        self._claims = claims
+        self._told: dict[OwnerKey, str] = {}
+        """Whose namespace is not ours, as we have told its object: once, not each time it is looked at."""
         self._decisions: dict[OwnerKey, str] = {}
         self.steps: tuple[tuple[str, Step], ...] = (
             ("observe", self._observe),
@@ -120,6 +133,9 @@ class Reconciler:
         live = self._cache.owner(key)
         if live is None:
             return self._forget(key)
+        unclaimed = await self._unclaimed(key, live)
+        if unclaimed is not None:
+            return unclaimed
         one = Pass(key, live)
         error: OperatorError | InvalidObject | None = None
         at = "start"
@@ -133,6 +149,25 @@ class Reconciler:
             error = caught
             _log.warning("pass failed", extra={"object": "/".join(key), "step": at, "error": str(caught)})
         return await self._report(one, error)
+
+    async def _unclaimed(self, key: OwnerKey, live: Mapping[str, Any]) -> Outcome | None:
+        """The end of a pass whose namespace is not known to be ours: nothing is written but an Event."""
+        if self._claims is None or live["metadata"].get("deletionTimestamp"):
+            return None
+        try:
+            await self._claims.check(key.namespace)
+        except OperatorError as error:
+            if self._told.get(key) != error.message:
+                self._told[key] = error.message
+                _log.warning("pass failed", extra={"object": "/".join(key), "step": "claim", "error": str(error)})
+                warning = isinstance(error, Refused) and error.reason != FORBIDDEN
+                await self._recorder.emit(live, Event(reason=error.reason, message=error.message, warning=warning))
+            if isinstance(error, ServedByAnother):
+                wait_ms = CLAIM_RETRY_MS * self._rand.uniform(1 - JITTER, 1 + JITTER)
+                return Outcome(result="elsewhere", requeue_after_ms=int(wait_ms))
+            return Outcome(result="transient", failed=True, at_least_ms=getattr(error, "retry_after_ms", 0))
+        self._told.pop(key, None)
+        return None
 
     async def _observe(self, one: Pass) -> None:
         metadata = one.live["metadata"]
@@ -234,6 +269,7 @@ class Reconciler:
         self._reporter.forget(key)
         self._lag.forget(key)
         self._decisions.pop(key, None)
+        self._told.pop(key, None)
         if key.kind == CLUSTER.kind:
             self._metrics.forget_cluster(key.namespace, key.name)
         return Outcome(result="gone", gone=True)

@@ -18,6 +18,8 @@ from tests.controller.fakes.faults import FaultLine
 KINDS = {one.kind: one for one in WATCHED}
 SETTINGS = PlanSettings(operator_image="muster:1", operator_namespace="ops", operator_labels={"app": "muster-operator"})
 
+RELEASE = "ops/muster-operator"
+
 
 class World:
     """One API server with its controllers, one Kafka, and at most one operator process."""
@@ -34,13 +36,20 @@ class World:
 
     def start(self, line: FaultLine | None = None) -> Core:
         """A new operator process: nothing is remembered. `line` wraps everything that it asks."""
+        self.core = self._process(line, RELEASE)
+        return self.core
+
+    def start_other(self, release: str) -> Core:
+        """A process of another release beside the first. It is told nothing by watches: `resync.list_all`."""
+        return self._process(None, release)
+
+    def _process(self, line: FaultLine | None, release: str) -> Core:
         self.metrics = Metrics()
         wrap = (line or FaultLine()).wrap
-        self.core = Core(
+        return Core(
             kube=wrap(self.fake), admin=wrap(self.admin), kafka=wrap(self.kafka), clock=self.clock, rand=FakeRand(),
-            metrics=self.metrics, plan_settings=SETTINGS,
+            metrics=self.metrics, plan_settings=SETTINGS, release=release,
         )  # fmt: skip
-        return self.core
 
     def stop(self) -> None:
         self.core = None

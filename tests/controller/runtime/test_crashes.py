@@ -71,7 +71,7 @@ def state(world: World) -> dict[Any, Any]:
     """Everything that matters of every object: names, specs, data keys, conditions without times."""
     found = {}
     for key, live in world.fake.objects.items():
-        if key[0] == "Event":
+        if key[0] in ("Event", "Lease"):
             continue
         said = (live.get("status") or {}).get("conditions") or () if key[0] in OURS else ()
         conditions = {one["type"]: (one["status"], one["reason"]) for one in said}
