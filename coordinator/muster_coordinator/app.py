@@ -46,6 +46,7 @@ from muster_coordinator.replica.identity import StartRefused
 from muster_coordinator.replica.node import Node
 from muster_coordinator.runtime.clients import ClientListener
 from muster_coordinator.runtime.disk import OsDisk
+from muster_coordinator.runtime.event_log import EventLog
 from muster_coordinator.runtime.folder import FolderLock, PidFile
 from muster_coordinator.runtime.gc_policy import GcPolicy
 from muster_coordinator.runtime.http_listener import HttpListener
@@ -141,9 +142,9 @@ class Replica:
         )
         self._tcp.attach(self._mesh)
         self._notices = NoticeLog(loop)
-        self._node = Node(
-            node_settings(settings), loop, OsDisk(str(settings.data_dir)), self._mesh, rand, self._notices
-        )
+        self._events = EventLog(loop)
+        disk = OsDisk(str(settings.data_dir))
+        self._node = Node(node_settings(settings), loop, disk, self._mesh, rand, self._notices, self._events)
         self._drain = Drain(self._node)
         self._commit_latency = Histogram()
         self._dispatcher = Dispatcher(
@@ -290,6 +291,9 @@ class Replica:
 
     def notices(self) -> Mapping[str, int]:
         return self._notices.counts
+
+    def events(self) -> Mapping[str, int]:
+        return self._events.counts
 
     def storage_jobs(self) -> Mapping[str, Histogram]:
         return self._loop.lane_seconds()

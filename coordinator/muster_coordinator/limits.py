@@ -74,6 +74,12 @@ HTTP_LINGER_MS = 1_000
 """After an answer, what is left of the request's body is read and thrown away for so long."""
 HTTP_CONNECTIONS_MAX = 64
 """Of one port: kubelet, Prometheus, operator and some people; beyond it the one that has waited longest is closed."""
+EVENT_WINDOW_MS = 10_000
+EVENTS_PER_WINDOW_MAX = 50
+RARE_EVENTS_PER_WINDOW_MAX = 100 * EVENTS_PER_WINDOW_MAX
+"""Lines of one kind of event in the log, in a window; then repeats are counted in one line at its end."""
+EVENT_TEXT_CHARS_MAX = 256
+"""Of one field, which a client may have chosen."""
 NOTICE_WINDOW_MS = 60_000
 NOTICES_PER_WINDOW_MAX = 10
 """Log lines of one kind of notice in one window; the rest are counted (`runtime.notices`)."""

@@ -59,6 +59,9 @@ class Process:
     def log_records_dropped(self) -> int:
         return 5
 
+    def events(self) -> dict[str, int]:
+        return {"became leader": 7, "member expelled": 0}
+
     def storage_jobs(self) -> Mapping[str, Histogram]:
         histogram = Histogram()
         histogram.observe(0.0004)

@@ -8,6 +8,7 @@ import random
 from collections import deque
 
 from muster_coordinator.errors import Code
+from muster_coordinator.events import ASSIGNED, PREPARING, Event
 from muster_coordinator.groups.classic_group import ClassicGroup, State
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.effects import Answer, Append, AppliedBatch, Effect, Now
@@ -65,6 +66,11 @@ class Host:
         self.asked: dict[int, GroupRequest] = {}
         self.order: list[int] = []
         self._ticket = 0
+        self.events: list[Event] = []
+        """All that the leaders told."""
+        self._counted = (0, 0)
+        self._told_before = 0
+        """Of these, by leaders before this one."""
         self.run(self.leader.lead(self.now, self.term))
         self.tick()
 
@@ -249,6 +255,8 @@ class Host:
 
     def _lead(self) -> None:
         self.term += 1
+        self._told_before = len(self.events)
+        self._counted = self._rebalances()
         self.run(self.leader.lead(self.now, self.term))
         self.tick()
 
@@ -257,6 +265,7 @@ class Host:
     def check(self) -> None:
         core = self.leader._core
         assert self.faults_expected or not core.faults, core.faults
+        self._check_events()
         for group_id, live in core.lives.items():
             lane = core.lanes.get(group_id)
             if lane is not None and lane.exclusive:
@@ -278,6 +287,30 @@ class Host:
         for group_id, lane in core.lanes.items():
             assert not lane.free(), f"an idle lane of {group_id}"
             assert lane.exclusive or lane.shared or lane.timer.at_ms is not None, "somebody waits for nothing"
+
+    def _check_events(self) -> None:
+        """Each has the fields of its kind, and rebalances are told as often as they are counted."""
+        for event in (taken := self.leader.take_events()):
+            assert tuple(event.fields) == event.kind.fields, event
+        self.events += taken
+        if not self.faults_expected:
+            told = [event.kind for event in self.events[self._told_before :]]
+            started, completed = self._rebalances()
+            assert (told.count(PREPARING), told.count(ASSIGNED)) == (
+                started - self._counted[0],
+                completed - self._counted[1],
+            )
+
+    def _rebalances(self) -> tuple[int, int]:
+        stats = self.leader._core.stats
+        return stats.rebalances_started, stats.rebalances_completed
+
+    def told(self) -> list[tuple[str, dict[str, object]]]:
+        """Names and fields of what happened since this was asked last."""
+        events, self.events = self.events, []
+        self._told_before = 0
+        self._counted = self._rebalances()
+        return [(event.kind.name, dict(event.fields)) for event in events]
 
     def check_replicas(self) -> None:
         """Every replica, and a shard restored from a checkpoint, says the same."""

@@ -38,6 +38,10 @@ class ProcessView(Protocol):
         ...
 
     def log_records_dropped(self) -> int: ...
+    def events(self) -> Mapping[str, int]:
+        """What happened, by name (`events.KINDS`), since the start."""
+        ...
+
     def notices(self) -> Mapping[str, int]:
         """What happened (`ports.Notice`) -> how often."""
         ...
@@ -221,6 +225,12 @@ class ReplicaCollector(Collector):
         yield _gauge("muster_gc_longest_pause_seconds", "Longest of them.", longest_ms / 1_000)
         dropped = process.log_records_dropped()
         yield CounterMetricFamily("muster_log_records_dropped", "Log lines lost to a full queue.", value=dropped)
+        events = CounterMetricFamily(
+            "muster_events", "What happened to groups and replicas, as the log tells it.", labels=["event"]
+        )
+        for event, count in process.events().items():
+            events.add_metric([event], count)
+        yield events
         notices = CounterMetricFamily("muster_notices", "Errors of ours that were contained.", labels=["what"])
         for what, count in process.notices().items():
             notices.add_metric([what], count)

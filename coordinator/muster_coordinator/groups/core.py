@@ -13,6 +13,7 @@ from typing import Protocol as Interface
 
 from muster_coordinator import limits
 from muster_coordinator.errors import Code
+from muster_coordinator.events import Event, EventKind
 from muster_coordinator.groups.append_errors import client_code
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.deadlines import Deadlines, Timer, TimerKind
@@ -64,6 +65,8 @@ class Core:
         self.term: int | None = None
         self.faults: list[Fault] = []
         """Contained and not told yet."""
+        self.events: list[Event] = []
+        """Not told yet."""
         self._handle = handle
         self._flights: dict[int, Flight] = {}
         self._last_token = 0
@@ -72,6 +75,10 @@ class Core:
     def take_effects(self) -> list[Effect]:
         effects, self._effects = self._effects, []
         return effects
+
+    def tell(self, kind: EventKind, group: str, generation: int, **fields: object) -> None:
+        """For the log: what is applied, and what nobody was promised."""
+        self.events.append(Event(kind, {"consumer_group": group, "generation": generation, **fields}))
 
     def answer(self, ticket: int, answer: GroupAnswer) -> None:
         self._effects.append(Answer(ticket, answer))

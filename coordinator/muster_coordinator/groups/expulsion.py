@@ -6,6 +6,7 @@ blocked loop, in which heartbeats could not be heard; its member gets a new sess
 
 from muster_coordinator import limits
 from muster_coordinator.errors import Code
+from muster_coordinator.events import EXPELLED
 from muster_coordinator.groups import removal, sessions
 from muster_coordinator.groups.core import Core
 from muster_coordinator.groups.deadlines import Timer
@@ -38,7 +39,15 @@ def expire(core: Core, now: Now, live: LiveGroup, timers: list[Timer]) -> None:
                 core.deadlines.arm(timer, retry_at_ms)
 
     removal.remove_members(
-        core, now, live, gone, reason="session expired", completes_initial=True, done=_nothing, failed=failed
+        core,
+        now,
+        live,
+        gone,
+        kind=EXPELLED,
+        reason="session expired",
+        completes_initial=True,
+        done=_nothing,
+        failed=failed,
     )
 
 

@@ -7,6 +7,7 @@ empty GroupMetadata) and is then judged again.
 """
 
 from muster_coordinator.errors import Code
+from muster_coordinator.events import EXPELLED
 from muster_coordinator.groups import rebalance, removal, sessions, static_members, waking
 from muster_coordinator.groups.classic_group import ClassicGroup, State, validate_member
 from muster_coordinator.groups.core import Core
@@ -101,6 +102,7 @@ def _kick(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup
         now,
         live,
         {request.member: Code.UNKNOWN_MEMBER_ID},
+        kind=EXPELLED,
         reason="group.max.size is exceeded",
         completes_initial=False,
         asked=((ticket, request),),

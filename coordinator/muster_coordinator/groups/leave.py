@@ -6,6 +6,7 @@ is disturbed.
 """
 
 from muster_coordinator.errors import Code
+from muster_coordinator.events import LEFT
 from muster_coordinator.groups import removal, sessions, waking
 from muster_coordinator.groups.classic_group import validate_member
 from muster_coordinator.groups.core import Core
@@ -38,6 +39,7 @@ def leave(core: Core, now: Now, ticket: int, request: LeaveGroup) -> None:
         now,
         live,
         gone,
+        kind=LEFT,
         reason=next((leaver.reason for leaver in request.leavers if leaver.reason), "left"),
         completes_initial=False,
         asked=((ticket, request),),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 from muster_coordinator import limits
 from muster_coordinator.errors import Code
+from muster_coordinator.events import EMPTIED, EXPELLED, PREPARING, STABILIZED, EventKind
 from muster_coordinator.groups import sessions
 from muster_coordinator.groups.classic_group import ClassicGroup, State
 from muster_coordinator.groups.core import Core
@@ -35,6 +36,7 @@ from muster_coordinator.groups.roster import choose_protocol
 
 _ASSIGNMENT_FIXED_BYTES = 8
 _GENERATION_MAX = 2**31 - 1
+_NOT_JOINED = "join phase timed out"
 
 Asked = tuple[tuple[int, GroupRequest], ...]
 Then = Callable[[Now], None]
@@ -76,6 +78,7 @@ def store_rebalance(
     def applied(then: Now) -> None:
         if live.phase is None:
             live.rebalance_reason = reason[:REASON_CHARS_MAX]
+            core.tell(PREPARING, live.id, stored.generation, members=len(members), reason=reason)
         turn_away(core, live, gone)
         interrupt(core, then, live, stored)
         done(then)
@@ -135,6 +138,8 @@ def start_initial(core: Core, now: Now, live: LiveGroup) -> None:
     live.rebalance_started_ms = now.monotonic_ms
     live.rebalance_reason = "a member joined the empty group"
     core.stats.rebalances_started += 1
+    generation, members = live.group.generation, len(live.roster.members)
+    core.tell(PREPARING, live.id, generation, members=members, reason=live.rebalance_reason)
     core.deadlines.arm(live.join_timer, now.monotonic_ms + phase.delay_ms)
 
 
@@ -177,9 +182,11 @@ def complete(core: Core, now: Now, live: LiveGroup) -> None:
 def _wait_for_static(core: Core, now: Now, live: LiveGroup, staying: list[Member]) -> None:
     """Only absent static members are left: stay until they come or their sessions end."""
     kept = {m.id for m in staying}
-    gone = {m: Code.UNKNOWN_MEMBER_ID for m in live.group.members if m not in kept}
+    absent = [m for m in live.group.members.values() if m.id not in kept]
+    gone = {m.id: Code.UNKNOWN_MEMBER_ID for m in absent}
 
     def rearm(then: Now) -> None:
+        tell_members(core, live, EXPELLED, absent, _NOT_JOINED)
         wait_ms = max(live.roster.max_rebalance_timeout_ms(), limits.STATIC_MEMBERS_LOOK_MS)
         core.deadlines.arm(live.join_timer, then.monotonic_ms + wait_ms)
 
@@ -187,9 +194,7 @@ def _wait_for_static(core: Core, now: Now, live: LiveGroup, staying: list[Member
         core.deadlines.arm(live.join_timer, then.monotonic_ms + limits.APPEND_RETRY_MS)
 
     if gone:
-        store_rebalance(
-            core, now, live, remaining=staying, gone=gone, reason="join phase timed out", done=rearm, failed=failed
-        )
+        store_rebalance(core, now, live, remaining=staying, gone=gone, reason=_NOT_JOINED, done=rearm, failed=failed)
     else:
         rearm(now)
 
@@ -211,8 +216,13 @@ def _store_empty(core: Core, now: Now, live: LiveGroup) -> None:
     def failed(then: Now, _: Code) -> None:
         core.deadlines.arm(live.join_timer, then.monotonic_ms + limits.APPEND_RETRY_MS)
 
+    absent = list(live.roster.members.values())
+
+    def done(_: Now) -> None:
+        tell_members(core, live, EXPELLED, absent, _NOT_JOINED)
+
     gone = dict.fromkeys(live.roster.members, Code.UNKNOWN_MEMBER_ID)
-    store_empty(core, now, live, gone=gone, done=_nothing, failed=failed)
+    store_empty(core, now, live, gone=gone, reason=_NOT_JOINED, done=done, failed=failed)
 
 
 def store_empty(
@@ -221,6 +231,7 @@ def store_empty(
     live: LiveGroup,
     *,
     gone: dict[str, Code],
+    reason: str,
     asked: Asked = (),
     done: Then,
     failed: Callable[[Now, Code], None],
@@ -246,6 +257,7 @@ def store_empty(
         live.adopt(stored)
         sessions.restart_all(core, then, live)
         done(then)
+        core.tell(EMPTIED, live.id, stored.generation, reason=reason)
         core.retire(live)
 
     core.append(now, Flight(live.id, True, asked, applied, failed), (metadata_record(live.id, stored),))
@@ -253,6 +265,8 @@ def store_empty(
 
 def _store_candidate(core: Core, now: Now, live: LiveGroup, phase: JoinPhase, staying: list[Member]) -> None:
     leader = phase.leader if phase.leader in phase.parked else next(m.id for m in staying if m.id in phase.parked)
+    kept = {m.id for m in staying}
+    absent = [m for m in live.roster.members.values() if m.id not in kept]
     stored = ClassicGroup(
         state=State.COMPLETING,
         generation=_next_generation(live.group),
@@ -264,6 +278,7 @@ def _store_candidate(core: Core, now: Now, live: LiveGroup, phase: JoinPhase, st
     )
 
     def applied(then: Now) -> None:
+        tell_members(core, live, EXPELLED, absent, _NOT_JOINED)
         _answer_joins(core, then, live, phase, stored)
 
     def failed(then: Now, code: Code) -> None:
@@ -276,6 +291,8 @@ def _answer_joins(core: Core, now: Now, live: LiveGroup, phase: JoinPhase, store
     """The candidate is applied: everybody may know it."""
     live.phase = None
     live.adopt(stored)
+    count, leader, protocol = len(stored.members), stored.leader, stored.protocol
+    core.tell(STABILIZED, live.id, stored.generation, members=count, leader=leader, protocol=protocol)
     for member, parked in phase.parked.items():
         core.answer(parked.ticket, current_generation(stored, member))
     start_sync_phase(core, now, live)
@@ -345,6 +362,21 @@ def park(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup,
     if phase.leader is None:
         phase.leader = member.id
     _extend(core, now, live, phase, member.rebalance_timeout_ms)
+
+
+def tell_members(core: Core, live: LiveGroup, kind: EventKind, members: Iterable[Member], reason: str) -> None:
+    """They are out of the group, one event each."""
+    for member in members:
+        core.tell(
+            kind,
+            live.id,
+            live.group.generation,
+            member=member.id,
+            instance=member.instance,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            reason=reason,
+        )
 
 
 def _extend(core: Core, now: Now, live: LiveGroup, phase: JoinPhase, timeout_ms: int) -> None:

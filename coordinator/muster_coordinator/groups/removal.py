@@ -7,6 +7,7 @@ Members that only wait in a join phase were never stored: they just go.
 from collections.abc import Callable
 
 from muster_coordinator.errors import Code
+from muster_coordinator.events import EventKind
 from muster_coordinator.groups import rebalance
 from muster_coordinator.groups.core import Core
 from muster_coordinator.groups.effects import Now
@@ -19,6 +20,7 @@ def remove_members(
     live: LiveGroup,
     gone: dict[str, Code],
     *,
+    kind: EventKind,
     reason: str,
     completes_initial: bool,
     asked: rebalance.Asked = (),
@@ -27,25 +29,34 @@ def remove_members(
 ) -> None:
     """Remove `gone` (member -> code for its parked requests); `done` once that is applied, or `failed`.
 
-    `completes_initial`: a phase that everybody has joined now ends, even an initial one (quirk Q2).
+    `kind` is what each of them is told as. `completes_initial`: a phase that everybody has joined now ends, even an
+    initial one (quirk Q2).
     """
     assert gone
+    members = live.roster.members
+    told = [members[m] for m in gone if m in members and m in live.group.members]
     stored = {m: code for m, code in gone.items() if m in live.group.members}
     waiting = {m: code for m, code in gone.items() if m not in live.group.members}
+    rebalance.tell_members(core, live, kind, [members[m] for m in waiting if m in members], reason)
     rebalance.turn_away(core, live, waiting)
     for member in waiting:
         live.roster.remove(member)
     if live.phase is not None and live.phase.leader in waiting:
         live.phase.leader = next(iter(live.roster.members), None)
+
+    def removed(then: Now) -> None:
+        rebalance.tell_members(core, live, kind, told, reason)
+        done(then)
+
     if not stored:
         done(now)
         after_removal(core, now, live, completes_initial=completes_initial)
     elif len(stored) == len(live.roster.members):
-        rebalance.store_empty(core, now, live, gone=stored, asked=asked, done=done, failed=failed)
+        rebalance.store_empty(core, now, live, gone=stored, reason=reason, asked=asked, done=removed, failed=failed)
     else:
         remaining = [m for m in live.group.members.values() if m.id not in stored]
         rebalance.store_rebalance(
-            core, now, live, remaining=remaining, gone=stored, reason=reason, asked=asked, done=done, failed=failed
+            core, now, live, remaining=remaining, gone=stored, reason=reason, asked=asked, done=removed, failed=failed
         )
 
 

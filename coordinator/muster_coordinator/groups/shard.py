@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from muster_coordinator import limits
 from muster_coordinator.errors import Code
+from muster_coordinator.events import Event
 from muster_coordinator.groups import expulsion, rebalance, sync, waking
 from muster_coordinator.groups.checkpoint import ShardImage, body_hash, restore_state
 from muster_coordinator.groups.classic_group import State
@@ -94,6 +95,18 @@ class GroupShard:
         core = self._core
         faults, core.faults = core.faults, []
         return faults
+
+    @property
+    def untold(self) -> bool:
+        """There are faults or events to take."""
+        core = self._core
+        return bool(core.events or core.faults)
+
+    def take_events(self) -> list[Event]:
+        """What happened to groups since they were taken last, in order; see `events`."""
+        core = self._core
+        events, core.events = core.events, []
+        return events
 
     def image(self) -> CheckpointImage:
         """O(groups) pointer copies."""

@@ -10,6 +10,7 @@ it.
 from collections.abc import Iterable
 
 from muster_coordinator.errors import Code
+from muster_coordinator.events import REPLACED
 from muster_coordinator.groups import rebalance, sessions
 from muster_coordinator.groups.classic_group import ClassicGroup, State
 from muster_coordinator.groups.core import Core, Record
@@ -92,6 +93,7 @@ def _replace_in_stable(
         rebalance.turn_away(core, live, {old.id: Code.FENCED_INSTANCE_ID})
         live.adopt(stored)
         sessions.restart(core, then, live, new.id)
+        _tell(core, live, old, new)
         core.answer(ticket, _stable_answer(stored, request, new, group.leader))
 
     def failed(_: Now, code: Code) -> None:
@@ -149,6 +151,7 @@ def _replace_stored(
     def park(then: Now) -> None:
         phase = live.phase
         assert phase is not None
+        _tell(core, live, old, new)
         rebalance.park(core, then, live, ticket, request, new)
         sessions.restart(core, then, live, new.id)
         rebalance.maybe_complete(core, then, live)
@@ -177,6 +180,7 @@ def _replace_waiting(
     phase = live.phase
     assert phase is not None
     assert old.id in phase.parked
+    _tell(core, live, old, new)
     rebalance.turn_away(core, live, {old.id: Code.FENCED_INSTANCE_ID})
     protocol_type = live.roster.protocol_type
     live.roster.remove(old.id)
@@ -186,3 +190,16 @@ def _replace_waiting(
     rebalance.park(core, now, live, ticket, request, new)
     sessions.await_answer(core, now, live, new.id)
     rebalance.maybe_complete(core, now, live)
+
+
+def _tell(core: Core, live: LiveGroup, old: Member, new: Member) -> None:
+    core.tell(
+        REPLACED,
+        live.id,
+        live.group.generation,
+        member=new.id,
+        instance=new.instance,
+        client_id=new.client_id,
+        client_host=new.client_host,
+        replaced=old.id,
+    )

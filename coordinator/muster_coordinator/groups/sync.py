@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from muster_coordinator import limits
 from muster_coordinator.errors import Code
+from muster_coordinator.events import ASSIGNED, EXPELLED
 from muster_coordinator.groups import removal, sessions, waking
 from muster_coordinator.groups.classic_group import ClassicGroup, State, validate_member
 from muster_coordinator.groups.core import Core
@@ -106,12 +107,15 @@ def _stabilise(core: Core, now: Now, live: LiveGroup, stored: ClassicGroup) -> N
         core.answer(ticket, _assigned(stored, member))
         sessions.restart(core, now, live, member)
     core.stats.rebalances_completed += 1
+    took_ms = None
     if live.rebalance_started_ms is not None:
         took_ms = now.monotonic_ms - live.rebalance_started_ms
         core.stats.last_rebalance_ms = took_ms
         core.stats.rebalances_timed += 1
         core.stats.rebalances_ms += took_ms
         live.rebalance_started_ms = None
+    count = len(stored.members)
+    core.tell(ASSIGNED, live.id, stored.generation, members=count, leader=stored.leader, took_ms=took_ms)
 
 
 def _plan_lost(core: Core, now: Now, live: LiveGroup, code: Code, retry_at_ms: int) -> None:
@@ -139,6 +143,7 @@ def on_sync_timer(core: Core, now: Now, live: LiveGroup) -> None:
         now,
         live,
         gone,
+        kind=EXPELLED,
         reason="no SyncGroup in time",
         completes_initial=False,
         done=_nothing,

@@ -38,6 +38,9 @@ from muster_coordinator.storage.contract import NO_MARK, GroupWrites, Mark, Reco
 
 NO_META = CheckpointMeta(GroupNo(0), 0, 0)
 
+CONTROLLER_NAME = "controller"
+"""Of the group that is no partition, in events."""
+
 
 class Recovery(NamedTuple):
     """What a state machine starts from."""
@@ -138,7 +141,8 @@ class GroupMaker:
         )
         if lane.wal.is_suspended(number):
             core.suspend()
-        group = RaftGroup(self._host, number, voters, core, machine, lane)
+        name = segments.rpartition("/")[2] or CONTROLLER_NAME
+        group = RaftGroup(self._host, number, voters, core, machine, lane, name)
         for index in known.skips:
             if meta.index < index <= known.last_index:
                 group.skips.note(*lane.wal.read(number, index, index + 1, 1))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from muster_coordinator import limits
 from muster_coordinator.errors import Corruption, WireError
+from muster_coordinator.events import Tell, untold
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.links import lanes
 from muster_coordinator.ports import Loop, PeerNet
@@ -94,6 +95,7 @@ class Host:
         """Told which entry of which group cannot be applied."""
         self.unreadable: Callable[[GroupNo, Corruption], None] = _pass_over
         """Told once of each group of which the WAL cannot write an entry again, because it does not read back."""
+        self.tell: Tell = untold
         self.suspension: Callable[[RaftGroup], None] = _ignore
         """Told of a group whose promises were found to be lost, or are made good for."""
         self.turns = 0

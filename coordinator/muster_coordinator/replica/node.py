@@ -13,6 +13,7 @@ from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import Command, CommandResult, RegisterBroker
 from muster_coordinator.controller.image import ClusterImage
 from muster_coordinator.errors import Code
+from muster_coordinator.events import Tell, untold
 from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartbeat, refusal
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Rand, unnoticed
@@ -46,7 +47,14 @@ class Node:
     """Implements `surface.Surface` and `ports.PeerSink`. All calls on the loop."""
 
     def __init__(
-        self, settings: NodeSettings, loop: Loop, disk: Disk, net: PeerNet, rand: Rand, notice: Notice = unnoticed
+        self,
+        settings: NodeSettings,
+        loop: Loop,
+        disk: Disk,
+        net: PeerNet,
+        rand: Rand,
+        notice: Notice = unnoticed,
+        tell: Tell = untold,
     ) -> None:
         self._notice = notice
         self.settings = settings
@@ -56,6 +64,7 @@ class Node:
         self._disk = disk
         self._net = net
         self.host = Host(loop, net, settings.broker, fatal=self._fatal, offered=self._offered, timing=settings.timing)
+        self.host.tell = tell
         self.founding: Founding | None = None
         self.hosting: Hosting | None = None
         """Set once the cluster is formed."""

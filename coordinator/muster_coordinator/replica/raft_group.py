@@ -20,6 +20,7 @@ from typing import Protocol
 
 from muster_coordinator import limits
 from muster_coordinator.errors import DiskFull, StorageFailed
+from muster_coordinator.events import BECAME_LEADER, LOST_LEADERSHIP, Event, EventKind, Tell
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.raft.core import NO_CONTACT, VOTE_REQUESTS, RaftCore
 from muster_coordinator.raft.messages import NOBODY, Entry, EntryKind, Message, MsgType, ReadGrant, Ready, Refused, Role
@@ -60,6 +61,8 @@ class GroupHost(Protocol):
     """The part of the host that a group calls."""
 
     beats: Beats
+    tell: Tell
+    """Who leads, and what a machine has to say."""
 
     def touch(self, group: "RaftGroup") -> None:
         """The group's core may have a `Ready`, or its deadline may have moved."""
@@ -133,6 +136,7 @@ class RaftGroup:
         "lane",
         "leader_commit",
         "machine",
+        "name",
         "number",
         "proposals",
         "ready_term",
@@ -152,9 +156,12 @@ class RaftGroup:
         core: RaftCore,
         machine: Machine,
         lane: WalLane,
+        name: str = "",
     ) -> None:
         self._host = host
         self.number = number
+        self.name = name
+        """Of its partition, for people."""
         self.voters = voters
         self.core = core
         self.machine = machine
@@ -414,10 +421,17 @@ class RaftGroup:
         if leading_term and self._led_term == 0:
             self._led_term = leading_term
             self._host.beats.leads(self)
+            self.tell(BECAME_LEADER, term=leading_term)
         self._host.beats.follows(self)
         self.machine.moved()
 
+    def tell(self, kind: EventKind, **fields: object) -> None:
+        """For the log, with which group it is."""
+        self._host.tell(Event(kind, {"raft_group": int(self.number), "partition": self.name, **fields}))
+
     def _lost_leadership(self) -> None:
+        leader = None if self.core.leader == NOBODY else int(self.core.leader)
+        self.tell(LOST_LEADERSHIP, term=self.core.term, leader=leader)
         self._led_term = 0
         self.ready_term = 0
         self._joining = None

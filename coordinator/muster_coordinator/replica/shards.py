@@ -93,7 +93,6 @@ class ShardGroup:
         self._unsent: deque[Answer] = deque()
         """What this turn had no time for; everything they promise is applied."""
         self.requests = 0
-        self._faults_told = 0
 
     # -- requests --------------------------------------------------------------------------------------------------
 
@@ -172,12 +171,12 @@ class ShardGroup:
         """Carry out effects, and those that refusals bring: proposals now, and as many answers as fit into a turn."""
         if len(effects) == 1 and isinstance(effects[0], Answer) and not self._unsent:
             self._answer(effects[0])  # nearly every heartbeat
-            if self.shard.stats.faults != self._faults_told:
-                self._tell_faults()
+            if self.shard.untold:
+                self._tell()
             return
         work = deque(effects)
-        if self.shard.stats.faults != self._faults_told:
-            self._tell_faults()
+        if self.shard.untold:
+            self._tell()
         budget = limits.GROUP_ANSWERS_PER_TURN
         while work:
             effect = work.popleft()
@@ -191,9 +190,10 @@ class ShardGroup:
                     self._loop.call_soon(self._answer_more)
                 self._unsent.append(effect)
 
-    def _tell_faults(self) -> None:
+    def _tell(self) -> None:
         assert self.group is not None
-        self._faults_told = self.shard.stats.faults
+        for event in self.shard.take_events():
+            self.group.tell(event.kind, **event.fields)
         for fault in self.shard.take_faults():
             self._notice(
                 "a request failed for a fault of this coordinator",

@@ -1,0 +1,53 @@
+"""`events.Tell` as log lines: each event a line with its fields; of too many of a kind, their number.
+
+Ten thousand rebalances a minute must cost neither the loop nor the disk much, and an expulsion must not be lost among
+them: so each kind has its own bound, and repeats beyond it are summed up in one line when the window ends. All are
+counted, for /metrics. Writing is the log pipeline's, off the loop (`logs`).
+"""
+
+import logging
+from collections import Counter
+
+from muster_coordinator import limits
+from muster_coordinator.events import KINDS, Event, EventKind
+from muster_coordinator.ports import Loop
+
+_log = logging.getLogger("muster_coordinator.events")
+
+
+class EventLog:
+    """Call it as a `Tell`."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self.counts: Counter[str] = Counter({kind.name: 0 for kind in KINDS})
+        """By name, since the start; every kind is there."""
+        self._written: dict[EventKind, int] = {}
+        """Lines of each kind in its window; a kind without one is not there."""
+        self._repeats: Counter[EventKind] = Counter()
+
+    def __call__(self, event: Event) -> None:
+        kind = event.kind
+        self.counts[kind.name] += 1
+        if not _log.isEnabledFor(kind.level):
+            return
+        written = self._written.get(kind)
+        if written is None:
+            written = 0
+            self._loop.call_at(self._loop.monotonic_ms() + limits.EVENT_WINDOW_MS, lambda: self._end_window(kind))
+        if written >= (limits.RARE_EVENTS_PER_WINDOW_MAX if kind.rare else limits.EVENTS_PER_WINDOW_MAX):
+            self._written[kind] = written
+            self._repeats[kind] += 1
+            return
+        self._written[kind] = written + 1
+        fields = {
+            name: value[: limits.EVENT_TEXT_CHARS_MAX] if isinstance(value, str) else value
+            for name, value in event.fields.items()
+        }
+        _log.log(kind.level, kind.name, extra=fields)
+
+    def _end_window(self, kind: EventKind) -> None:
+        del self._written[kind]
+        repeats = self._repeats.pop(kind, 0)
+        if repeats:
+            _log.log(kind.level, "%s: more of these were not logged", kind.name, extra={"times": repeats})
