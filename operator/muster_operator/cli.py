@@ -50,6 +50,16 @@ def operator(
     pod_labels: Annotated[
         str, typer.Option(envvar="MUSTER_OPERATOR_POD_LABELS", help="Labels of this pod (key=value,...).")
     ] = "",
+    max_concurrent_cluster_rollouts: Annotated[
+        int,
+        typer.Option(
+            envvar="MUSTER_OPERATOR_MAX_CONCURRENT_CLUSTER_ROLLOUTS",
+            help="Clusters that are brought to another image of the operator's at the same time.",
+        ),
+    ] = 1,
+    cluster_rollout_delay: Annotated[
+        int, typer.Option(envvar="MUSTER_OPERATOR_CLUSTER_ROLLOUT_DELAY", help="Seconds between two of them.")
+    ] = 30,
     leader_elect: Annotated[
         bool, typer.Option(envvar="MUSTER_OPERATOR_LEADER_ELECT", help="Act only while holding the Lease.")
     ] = True,
@@ -70,6 +80,8 @@ def operator(
         settings = Settings(
             image=image, image_pull_policy=image_pull_policy or None, namespaces=split_list(namespace),
             own_namespace=own_namespace, lease_name=lease_name, identity=identity, pod_labels=split_labels(pod_labels),
+            max_concurrent_cluster_rollouts=max_concurrent_cluster_rollouts,
+            cluster_rollout_delay_s=cluster_rollout_delay,
             leader_elect=leader_elect, probe_host=probe_host, probe_port=probe_port, workers=workers,
             log_level=log_level, kubeconfig=kubeconfig or None,
         )  # fmt: skip

@@ -12,6 +12,8 @@ from muster_operator.naming import CLAIM_NAME, LEASE_NAME
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 WORKERS_MAX = 256
+ROLLOUTS_MAX = 1_000
+ROLLOUT_DELAY_MAX_S = 86_400
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
@@ -34,6 +36,10 @@ class Settings:
     """Holder identity in the Lease, unique for a process; made from the host's name when empty."""
     pod_labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of the operator's pods."""
+    max_concurrent_cluster_rollouts: int = 1
+    """Clusters that are brought to another image of the operator's at the same time."""
+    cluster_rollout_delay_s: int = 30
+    """Between two of them."""
     leader_elect: bool = True
     probe_host: str = "0.0.0.0"  # a pod's probes come from its node
     probe_port: int = 8080
@@ -48,6 +54,10 @@ class Settings:
             raise SettingsError("--image-pull-policy must be Always, IfNotPresent or Never")
         if not 1 <= self.workers <= WORKERS_MAX:
             raise SettingsError(f"--workers must be 1 to {WORKERS_MAX}")
+        if not 1 <= self.max_concurrent_cluster_rollouts <= ROLLOUTS_MAX:
+            raise SettingsError(f"--max-concurrent-cluster-rollouts must be 1 to {ROLLOUTS_MAX}")
+        if not 0 <= self.cluster_rollout_delay_s <= ROLLOUT_DELAY_MAX_S:
+            raise SettingsError(f"--cluster-rollout-delay must be 0 to {ROLLOUT_DELAY_MAX_S}")
         if not 0 <= self.probe_port <= 65_535:
             raise SettingsError("--probe-port must be 0 to 65535")
         if self.log_level not in LOG_LEVELS:

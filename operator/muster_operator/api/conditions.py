@@ -81,6 +81,7 @@ class Reason(Word):
     REPLICAS_NOT_READY = "ReplicasNotReady", "Fewer coordinators than wanted are Ready."
     DISK_LOW = "DiskLow", "Little room is left on a coordinator's volume; others lead what it led, if they have room."
     CATCHING_UP = "CatchingUp", "A coordinator that was replaced still lacks entries."
+    WAITING_FOR_TURN = "WaitingForTurn", "Other clusters are brought to the operator's image first."
     WAITING_FOR_QUORUM = "WaitingForQuorum", "The next restart would leave a Raft group without a caught-up majority."
     DRAINING_POD = "DrainingPod", "A coordinator is handing its leaderships away before its restart."
     EVICTING_POD = "EvictingPod", "A drained coordinator is being restarted."

@@ -77,10 +77,17 @@ def pod_view(live: Object) -> PodView:
         restarts=sum(int(one.get("restartCount") or 0) for one in containers),
         pod_ip=status.get("podIP") or None,
         pod_ips=tuple(str(one["ip"]) for one in status.get("podIPs") or () if one.get("ip")),
+        image=_image(live),
         annotations=metadata.get("annotations") or {},
         created_ms=epoch_ms(metadata.get("creationTimestamp")),
         unready_since_ms=epoch_ms(ready.get("lastTransitionTime")) if ready and not is_ready else None,
     )
+
+
+def _image(pod: Object) -> str:
+    """Of the first container; "" where there is none."""
+    containers = (pod.get("spec") or {}).get("containers") or ()
+    return str(containers[0].get("image") or "") if containers else ""
 
 
 def node_addresses(pods: Iterable[Object]) -> dict[str, str]:

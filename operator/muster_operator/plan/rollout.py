@@ -16,6 +16,7 @@ first line that applies decides:
     Again one after the other, each once the last one's container runs.
  5. A drain is left over, on a pod of the wanted revision (its restart was called off) or on a second pod  -> Undrain
  6. No pod is outdated                                                                     -> converged, or wait
+    Before rule 7, where nothing has begun: it is not this cluster's turn (`plan.pacing`)  -> wait
  7. Choose X among the outdated: the one that drains already, else one that is not Ready, the leader of the controller
     group last, then the highest ordinal.
  8. Any *other* pod is missing, terminating, not Ready, Ready for too short, or its replica does not answer  -> wait
@@ -36,7 +37,7 @@ Deliberately not here: a time-out after which rules 7 to 11 are waived. A rollou
 what. Drains belong to the operator: who drains by hand pauses the object first, or rule 5 undoes it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from muster_operator.api.conditions import Reason
 from muster_operator.plan import quorum
@@ -115,7 +116,26 @@ def next_step(world: ClusterWorld, settings: PlanSettings) -> Step:
     for pod in statefulset.pods:
         if pod.revision == "":
             return scene.wait(Reason.WAITING_FOR_POD, f"{pod.name} has no revision yet", pod.name)
-    return _halt(scene) or _repair(scene) or _undrain_leftover(scene) or _settle(scene) or _roll(scene)
+    return (
+        _halt(scene)
+        or _repair(scene)
+        or _undrain_leftover(scene)
+        or _settle(scene)
+        or _turn(scene, world)
+        or _roll(scene)
+    )
+
+
+def _turn(scene: _Scene, world: ClusterWorld) -> Step | None:
+    """Other clusters are brought to the operator's image first. `rolling` says that a roll-out has begun, so it is not
+    said here (`plan.pacing` reads it from the status)."""
+    if world.must_wait is None:
+        return None
+    later = _roll(scene)
+    if later.action is None:
+        return replace(later, rolling=False)
+    reason = f"the pods keep revision {scene.outdated[0].revision} until it is their turn: {world.must_wait}"
+    return Step(decision=Reason.WAITING_FOR_TURN, reason=reason, again_ms=scene.settings.wait_ms)
 
 
 def _halt(scene: _Scene) -> Step | None:

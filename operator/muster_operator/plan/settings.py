@@ -17,6 +17,10 @@ class PlanSettings:
     """Labels of the operator's pods: the NetworkPolicy lets them, and nobody else, reach the admin port."""
     image_pull_policy: str | None = None
 
+    cluster_rollouts_max: int = 1
+    """Clusters that are brought to the operator's image at the same time."""
+    cluster_rollout_delay_ms: int = 30_000
+    """Between the end of one and the begin of the next."""
     min_ready_ms: int = 10_000
     """A replaced pod counts as back after it was Ready for so long (`minReadySeconds`, which OnDelete leaves to us)."""
     unready_patience_ms: int = 600_000

@@ -146,7 +146,7 @@ def _ready(world: ClusterWorld, available: Finding, children: ChildrenPlan, step
         return finding(type_, False, Reason.NAME_TAKEN, children.reason)
     if children.workload_pending:
         return finding(type_, False, Reason.CREATING_CHILDREN, children.reason)
-    if step.decision == Reason.CONVERGED:
+    if step.decision in (Reason.CONVERGED, Reason.WAITING_FOR_TURN):
         if available.status == "True":
             return finding(type_, True, Reason.ALL_READY, step.reason)
         return Finding(type=type_, status=available.status, reason=available.reason, message=available.message)

@@ -95,6 +95,10 @@ class Cache:
         kinds = {one.kind for one in OWNERS}
         return [OwnerKey(*key) for key in self._objects if key.kind in kinds]
 
+    def clusters(self) -> list[OwnerKey]:
+        """All CoordinatorClusters."""
+        return [OwnerKey(*key) for key in self._objects if key.kind == CLUSTER.kind]
+
     def children(self, key: OwnerKey, uid: str) -> dict[tuple[str, str], Object]:
         """(kind, name) → live object, of what the owner of `uid` controls."""
         found = ((one, self._objects[one]) for one in self._owned.get(key, ()) if one.kind != POD.kind)

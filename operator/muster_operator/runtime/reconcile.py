@@ -36,6 +36,8 @@ from muster_operator.limits import (
 from muster_operator.plan.actions import Event, Plan
 from muster_operator.plan.cluster import plan_cluster
 from muster_operator.plan.group import plan_group
+from muster_operator.plan.pacing import Turns, need
+from muster_operator.plan.rollout import next_step
 from muster_operator.plan.settings import PlanSettings
 from muster_operator.ports import Admin, Clock, Kafka, Kube, Rand
 from muster_operator.runtime.cache import Cache
@@ -119,6 +121,7 @@ class Reconciler:
         )
         self._lag = LagMetrics(metrics)
         self._claims = claims
+        self._turns = Turns(at_once=settings.cluster_rollouts_max, delay_ms=settings.cluster_rollout_delay_ms)
         self._told: dict[OwnerKey, str] = {}
         """Whose namespace is not ours, as we have told its object: once, not each time it is looked at."""
         self._decisions: dict[OwnerKey, str] = {}
@@ -147,6 +150,8 @@ class Reconciler:
             return Outcome(result="gone", requeue_after_ms=None)
         except (OperatorError, InvalidObject) as caught:
             error = caught
+            if not isinstance(caught, Transient):
+                self._turns.looked(key)
             _log.warning("pass failed", extra={"object": "/".join(key), "step": at, "error": str(caught)})
         return await self._report(one, error)
 
@@ -157,6 +162,7 @@ class Reconciler:
         try:
             await self._claims.check(key.namespace)
         except OperatorError as error:
+            self._turns.looked(key)
             if self._told.get(key) != error.message:
                 self._told[key] = error.message
                 _log.warning("pass failed", extra={"object": "/".join(key), "step": "claim", "error": str(error)})
@@ -176,7 +182,9 @@ class Reconciler:
             seen = await observe_cluster(
                 one.key, one.live, cache=self._cache, kube=self._kube, admin=self._admin, clock=self._clock
             )
-            one.world = dataclasses.replace(seen.world, children=self._intended(seen.world.children))
+            one.world = self._in_turn(
+                one.key, dataclasses.replace(seen.world, children=self._intended(seen.world.children))
+            )
             one.target = Target(key=target.key, uid=target.uid, generation=target.generation, access=seen.access)
             return
         world = await observe_group(
@@ -187,6 +195,12 @@ class Reconciler:
         one.world = dataclasses.replace(world, children=self._intended(world.children))
         bootstrap = world.bootstrap if isinstance(world.bootstrap, str) else None
         one.target = Target(key=target.key, uid=target.uid, generation=target.generation, bootstrap=bootstrap)
+
+    def _in_turn(self, key: OwnerKey, world: ClusterWorld) -> ClusterWorld:
+        """The world with what pacing says of it."""
+        wanted = need(world, self._settings, next_step(world, self._settings))
+        why = self._turns.ask(key, wanted, known=self._cache.clusters(), now_ms=self._clock.monotonic_ms())
+        return dataclasses.replace(world, must_wait=why)
 
     def _intended(self, children: Children) -> Children:
         if isinstance(children, Unknown):
@@ -272,6 +286,7 @@ class Reconciler:
         self._told.pop(key, None)
         if key.kind == CLUSTER.kind:
             self._metrics.forget_cluster(key.namespace, key.name)
+            self._turns.forget(key, self._clock.monotonic_ms())
         return Outcome(result="gone", gone=True)
 
 

@@ -57,3 +57,5 @@ class ClusterWorld:
     node_addresses: Mapping[str, str] | Unknown
     """Node name → address, for external NodePort listeners; {} when none is asked for."""
     now_ms: int
+    must_wait: str | None = None
+    """Why a roll-out to the operator's image must not begin now (`plan.pacing`); None: it may."""

@@ -38,6 +38,8 @@ class PodView:
     """Since when the Ready condition is not True; None while it is, or before the kubelet has said anything."""
     pod_ips: tuple[str, ...] = ()
     """`status.podIPs`: one of each family; `pod_ip` is the first."""
+    image: str = ""
+    """Of the first container, as the pod's spec has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
