@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest
 # Hundreds of replicas and clients are started here: each would compile our modules anew, as no installed one does.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test test-fast test-unit test-fuzz fuzz faults soak test-sim test-clients test-integration check fmt bench operator-bench sim clean \
+.PHONY: help setup run test test-fast test-unit test-fuzz test-damage fuzz faults soak test-sim test-clients test-integration check fmt bench operator-bench sim clean \
   test-compiled wheel test-pipeline pipeline-demo bench-pipeline k8s promtool image images e2e e2e-first e2e-api e2e-up e2e-in e2e-down \
   e2e-kind kind-up kind-in kind-down
 
@@ -26,6 +26,7 @@ help:
 	@echo "make sim SEEDS=1000   more simulated clusters; FROM=seed, and PROGRESS=file to go on where it was ended"
 	@echo "make fuzz MINUTES=45  as many hostile requests to a replica as the time gives"
 	@echo "make faults FAULTS=60 processes killed and frozen under real clients, what those saw judged; AGAINST=kafka prints Kafka's"
+	@echo "make test-damage DAMAGES=all  every written byte of a replica flipped or cut; PROGRESS=file to go on where it was ended"
 	@echo "make soak       200,000 connections, and what is left of them in memory"
 	@echo "make e2e        a real Kubernetes node in a box, tests, gone again (root; builds Kubernetes once, 6 to 10 minutes)"
 	@echo "make e2e-first  of it what every change must pass: from nothing to a healthy group as the README says it"
@@ -59,6 +60,12 @@ test-unit: setup
 # 300,000 inputs to one replica on virtual time; `make fuzz` goes on for MINUTES.
 test-fuzz: setup
 	$(PYTEST) tests/fuzz -n 2 --dist worksteal -m fuzz
+
+DAMAGES ?= 3000
+
+# One byte of a replica's files flipped, or the file cut there, and a start; the sample alone is in `make test-unit` too.
+test-damage: setup
+	$(BIN)/python -m tests.damage --damages $(DAMAGES) --jobs $(JOBS) $(if $(PROGRESS),--progress $(PROGRESS))
 
 MINUTES ?= 45
 
