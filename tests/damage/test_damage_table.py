@@ -14,11 +14,11 @@ from muster_coordinator.storage.wal import Wal
 
 from tests.damage import disks
 from tests.damage.judge import MAY_REFUSE, PROMISES, Broken, Outcome, alone, lost, outcome, states
-from tests.damage.pieces import Tally, differences, judge, judge_all, lines
+from tests.damage.pieces import Outcomes, Tally, differences, judge, judge_all, lines
 
 PINNED = Path(__file__).with_name("pinned.json")
 SAMPLE = 3_000
-SLICES = 6
+SLICES = 30
 """Tests that share the sample, so that several processes can."""
 EVERY = 25
 """One in so many is judged beside the other replicas."""
@@ -28,7 +28,13 @@ EVERY = 25
 def rewritten() -> None:
     if os.environ.get("MUSTER_REWRITE"):
         disks.write()
-        PINNED.write_text(json.dumps({"outcomes": {}, "slices": [{}] * SLICES}))
+        write_pinned([{}] * SLICES)
+
+
+def write_pinned(slices: list[Outcomes]) -> None:
+    """A line a slice, and their sums."""
+    rows = ",\n".join(json.dumps(one, sort_keys=True) for one in slices)
+    PINNED.write_text(f'{{"outcomes": {json.dumps(Tally.of(slices).table())},\n"slices": [\n{rows}\n]}}\n')
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +54,7 @@ def test_a_damaged_byte_costs_one_group_at_most_and_nothing_acknowledged(kept: l
     pinned = json.loads(PINNED.read_text())
     if os.environ.get("MUSTER_REWRITE"):
         pinned["slices"][part] = tally.table()
-        sums = Tally.of(pinned["slices"])
-        PINNED.write_text(json.dumps({**pinned, "outcomes": sums.table()}, indent=1) + "\n")
+        write_pinned(pinned["slices"])
     else:
         assert tally.table() == pinned["slices"][part]
 
