@@ -124,6 +124,22 @@ def test_a_change_that_is_allowed_is_not_refused(place: Client) -> None:
     assert place.read("cc", "example")["spec"]["storage"]["size"] == "20Gi"
 
 
+def test_an_observer_may_look_at_another_cluster(place: Client) -> None:
+    """Nobody consumes, so nobody moves without offsets; and the way to move consumers is to stop them first."""
+    given: dict[str, object] = {"groupId": "billing", "topics": ["orders"], "clusterRef": {"name": "main"}}
+    for spec in (
+        given,
+        given | {"clusterRef": {"name": "other"}},
+        given | {"clusterRef": {"name": "other"}, "template": {"image": "consumer:1"}},
+        given | {"clusterRef": {"name": "other"}},
+        {"groupId": "billing", "topics": ["orders"], "bootstrapServers": "kafka:9092"},
+    ):
+        place.apply(
+            {"apiVersion": "muster.dev/v1alpha1", "kind": "ConsumerGroup", "metadata": {"name": "mover"}, "spec": spec}
+        )
+    assert "clusterRef" not in place.read("cg", "mover")["spec"]
+
+
 def cluster(**spec: object) -> dict[str, Any]:
     return {
         "apiVersion": "muster.dev/v1alpha1",

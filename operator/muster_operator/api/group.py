@@ -82,10 +82,20 @@ class GroupSpec:
             message="exactly one of `clusterRef` and `bootstrapServers` must be set",
             holds=lambda spec: (spec.cluster_ref is None) != (spec.bootstrap_servers is None),
         ),
+        Rule(
+            cel="(!has(self.template) && !has(oldSelf.template))"
+            " || (has(self.clusterRef) == has(oldSelf.clusterRef)"
+            " && (!has(self.clusterRef) || self.clusterRef.name == oldSelf.clusterRef.name))",
+            message="`clusterRef` may not change while there is a `template`: consumers would move without"
+            " their offsets",
+            holds=None,
+        ),
     )
 
     cluster_ref: ClusterRef | None = spec_field(
-        Record(ClusterRef), "The CoordinatorCluster that coordinates the group. Or set `bootstrapServers`."
+        Record(ClusterRef),
+        "The CoordinatorCluster that coordinates the group. Or set `bootstrapServers`."
+        " It may not change while there is a `template`: offsets stay behind.",
     )
     bootstrap_servers: str | None = spec_field(
         Text(

@@ -125,6 +125,13 @@ CEL_EXAMPLES: tuple[Example, ...] = (
     _cg("exactly one of `clusterRef` and `bootstrapServers`", {"bootstrapServers": "kafka:9092"}),
     _cg("exactly one of `clusterRef` and `bootstrapServers`", {"clusterRef": None}),
     _cg("`groupId` may not change", {"groupId": "other"}, old={}),
+    _cg(
+        "`clusterRef` may not change",
+        {"template": TEMPLATE, "clusterRef": {"name": "other"}},
+        old={"template": TEMPLATE},
+    ),
+    _cg("`clusterRef` may not change", {"template": TEMPLATE, "clusterRef": {"name": "other"}}, old={}),
+    _cg("`clusterRef` may not change", {"clusterRef": {"name": "other"}}, old={"template": TEMPLATE}),
     _cg("`heartbeatIntervalSeconds` may be at most a third", {"session": {"heartbeatIntervalSeconds": 16}}),
     _cg("`heartbeatIntervalSeconds` may be at most a third", {"session": {"timeoutSeconds": 8}}),
     _cg("`maxPollIntervalSeconds` must be at least", {"session": {"maxPollIntervalSeconds": 44}}),
