@@ -1,13 +1,12 @@
 """The composition root: builds every part, starts them in order, and ends them in the reverse order.
 
-Start: probes → first list (fills the cache) → watches → wait for the Lease → workers. Only the Lease's holder runs
-workers;
-a standby keeps its cache warm. Whatever ends (a signal, a lost Lease, a dead watch) ends everything; Kubernetes
-starts us again.
+Start: probes → first lists (fill the cache) → watches → wait for the Lease → workers. Only the Lease's holder runs
+workers; a standby keeps its cache warm. A signal or a lost Lease ends everything, and Kubernetes starts us again; a
+namespace that cannot be listed or watched ends nothing (`runtime.scopes`).
 
-kopf is used for watching alone: a registry of our own with handlers that feed the cache and the queue, no finalizers,
-no
-annotations, no Events, no scanning of the cluster, no peering. Of each kind it watches only what carries our labels.
+kopf is used for watching alone (`kube.kopf_watch`): a registry of our own with handlers that feed the cache and the
+queue, no finalizers, no annotations, no Events, no scanning of the cluster, no peering. Of each kind it watches only
+what carries our labels.
 """
 
 import asyncio
@@ -15,19 +14,18 @@ import contextlib
 import functools
 import logging
 import secrets
+import signal
 import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import kopf
-
 from muster_operator.admin.adapter import AdminAdapter
-from muster_operator.errors import OperatorError
 from muster_operator.kafka.adapter import KafkaAdapter
 from muster_operator.kafka.clients import Clients
 from muster_operator.kube.adapter import KubeAdapter
 from muster_operator.kube.client import ApiClient, configuration
-from muster_operator.kube.kinds import WATCHED, Kind, selector_for, selector_text
+from muster_operator.kube.kinds import Kind
+from muster_operator.kube.kopf_watch import KopfWatch
 from muster_operator.limits import KUBE_THREADS, LEASE_CALL_TIMEOUT_MS, RELIST_MIN_MS, WORKERS_DEFAULT
 from muster_operator.plan.settings import PlanSettings
 from muster_operator.ports import Admin, Clock, Kafka, Kube, Rand
@@ -37,17 +35,19 @@ from muster_operator.runtime.clock import SystemClock, SystemRand
 from muster_operator.runtime.election import Elector
 from muster_operator.runtime.health import Pulse
 from muster_operator.runtime.metrics import Metrics
+from muster_operator.runtime.notices import Notices
 from muster_operator.runtime.patient import PatientKafka
 from muster_operator.runtime.probes import Probes
 from muster_operator.runtime.reconcile import Reconciler
 from muster_operator.runtime.recorder import Recorder
 from muster_operator.runtime.resync import Resync
 from muster_operator.runtime.runner import Runner
+from muster_operator.runtime.scopes import Scopes
+from muster_operator.runtime.watches import Watches
 from muster_operator.settings import Settings
 
 _log = logging.getLogger("muster.operator.app")
 Untyped = Any
-_WATCH_SERVER_TIMEOUT_S = 300
 
 
 class Core:
@@ -71,15 +71,18 @@ class Core:
         """`release`: who claims the namespaces that are served; None claims none."""
         self.cache = Cache()
         self.claims = Claims(kube, clock, holder=release) if release is not None else None
-        recorder = Recorder(kube, clock, metrics, instance=instance)
+        self._clock = clock
+        self.scopes = Scopes(namespaces)
+        self.recorder = Recorder(kube, clock, metrics, instance=instance)
         patient = PatientKafka(kafka, self._aside)
         self.reconciler = Reconciler(
             kube=kube, admin=admin, kafka=patient, cache=self.cache, clock=clock, rand=rand, metrics=metrics,
-            recorder=recorder, settings=plan_settings, claims=self.claims,
+            recorder=self.recorder, settings=plan_settings, scopes=self.scopes,
+            claims=self.claims,
         )  # fmt: skip
         self.runner = Runner(self.reconciler, clock=clock, metrics=metrics, workers=workers)
         self.resync = Resync(
-            kube=kube, cache=self.cache, runner=self.runner, clock=clock, rand=rand, namespaces=namespaces or ("",)
+            kube=kube, cache=self.cache, runner=self.runner, clock=clock, rand=rand, scopes=self.scopes
         )
 
     def _aside(self) -> contextlib.AbstractContextManager[None]:
@@ -92,8 +95,10 @@ class Core:
     def observe(self, kind: Kind, change: str | None, body: Untyped) -> None:
         """One event of a watch."""
         self.runner.enqueue(self.cache.observe(kind, change, body))
-        if change is None and (self.resync.age_ms() or 0) > RELIST_MIN_MS:
-            self.resync.ask()  # a watch started over: it did not tell what was deleted meanwhile
+        if change is None:
+            scope = self.scopes.of(body["metadata"].get("namespace", ""))
+            if scope.listed_ms is not None and self._clock.monotonic_ms() - scope.listed_ms > RELIST_MIN_MS:
+                self.resync.ask(scope)  # a watch started over: it did not tell what was deleted meanwhile
 
 
 class Operator:
@@ -122,19 +127,27 @@ class Operator:
         self._elector = Elector(
             lease_kube, self._clock, namespace=settings.own_namespace, identity=self.identity, name=settings.lease_name
         )
+        self._notices = Notices(
+            kube=KubeAdapter(self._client), recorder=self.core.recorder, scopes=self.core.scopes, clock=self._clock,
+            own_namespace=settings.own_namespace, lease_name=settings.lease_name,
+        )  # fmt: skip
         self._started_ms = self._clock.monotonic_ms()
         self._leading = False
-        self._watching = False
         self.stop = asyncio.Event()
         self.probe_port = 0
 
     async def run(self) -> None:
         """Raises LeadershipLost, or whatever ended a part."""
+        loop = asyncio.get_running_loop()
+        for one in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(one, self.stop.set)
         probes = Probes(pulse=self.pulse, metrics=self.metrics, before_metrics=self._refresh_metrics)
         self.probe_port = await probes.start(self.settings.probe_host, self.settings.probe_port)
         try:
             await _until_first_ends(self._watch, self._work, self.stop.wait)
         finally:
+            for one in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(one)
             if self._leading and self.settings.leader_elect:
                 await self._give_up()
             await probes.close()
@@ -158,29 +171,22 @@ class Operator:
             leading=self._leading,
             oldest_ms=queue.oldest_ms(now),
             longest_pass_ms=queue.longest_running_ms(now),
-            list_age_ms=self.core.resync.age_ms(),
-            watching=self._watching,
+            list_age_ms=self.core.scopes.age_ms(now),
+            unready=tuple(self.core.scopes.unready()),
         )
 
     async def _work(self) -> None:
-        """List until it succeeds, wait for the Lease, then run workers for as long as it is held."""
-        while True:
-            try:
-                await self.core.resync.list_all()
-                break
-            except OperatorError as error:
-                _log.warning("cannot list yet", extra={"error": str(error)})
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(RELIST_MIN_MS / 1_000):
-                        await self.stop.wait()
+        """Keep everything listed; once there is something to work on, wait for the Lease and run workers for as long as
+        it is held."""
         parts: list[Callable[[], Awaitable[Untyped]]] = [self.core.resync.run, self._act]
         await _until_first_ends(*parts)
 
     async def _act(self) -> None:
+        await self.core.resync.begun()
         parts: list[Callable[[], Awaitable[Untyped]]] = [self.core.runner.run]
         if self.settings.leader_elect:
             await self._elector.acquire()
-            parts.append(self._elector.hold)
+            parts += [self._elector.hold, self._notices.run]
         if self.core.claims is not None:
             parts.append(functools.partial(self.core.claims.run, self.core.namespaces))
         self._leading = True
@@ -193,40 +199,22 @@ class Operator:
             self.metrics.is_leader.set(0)
 
     async def _watch(self) -> None:
-        """kopf's watches, until `stop`, a signal (kopf takes those) or its end."""
-        self._watching = True
-        try:
-            await kopf.operator(
-                registry=build_registry(self.core.observe, self._connection),
-                settings=kopf_settings(),
-                standalone=True,
-                namespaces=list(self.settings.namespaces),
-                clusterwide=not self.settings.namespaces,
-                stop_flag=self.stop,
-            )
-        finally:
-            self._watching = False
+        """Watches of every scope, until cancelled."""
 
-    def _connection(self) -> kopf.ConnectionInfo:
-        """The very credentials of the other client, read anew: kopf asks again when the API server answers 401."""
-        found = configuration(self.settings.kubeconfig)
-        key = (found.auth_settings().get("BearerToken") or {}).get("value") or ""
-        scheme, _, token = str(key).rpartition(" ")
-        return kopf.ConnectionInfo(
-            server=found.host,
-            ca_path=found.ssl_ca_cert,
-            insecure=not found.verify_ssl,
-            certificate_path=found.cert_file,
-            private_key_path=found.key_file,
-            scheme=scheme or None,
-            token=token or None,
-        )
+        def start(namespace: str, kinds: frozenset[Kind]) -> KopfWatch:
+            return KopfWatch(
+                namespace=namespace, kinds=kinds, observe=self.core.observe, kubeconfig=self.settings.kubeconfig
+            )
+
+        await Watches(start=start, ask=self.core.resync.ask, scopes=self.core.scopes, clock=self._clock).run()
 
     def _refresh_metrics(self) -> None:
         self.core.runner.observe_queue()
-        age = self.core.resync.age_ms()
+        age = self.core.scopes.list_age_ms(self._clock.monotonic_ms())
         self.metrics.list_age.set(-1 if age is None else age / 1_000)
         self.metrics.refused_namespaces.set(self.core.claims.refused() if self.core.claims is not None else 0)
+        for scope in self.core.scopes:
+            self.metrics.served.labels(scope.namespace).set(scope.served)
         for kind, count in self.core.cache.counts().items():
             self.metrics.cached.labels(kind).set(count)
 
@@ -242,43 +230,6 @@ def plan_settings(settings: Settings) -> PlanSettings:
     )
 
 
-def build_registry(
-    observe: Callable[[Kind, str | None, Untyped], None], connect: Callable[[], kopf.ConnectionInfo]
-) -> kopf.OperatorRegistry:
-    """A registry with one login and one watch for each kind; nothing is registered globally."""
-    registry = kopf.OperatorRegistry()
-
-    @kopf.on.login(registry=registry)
-    def login(**_: Untyped) -> kopf.ConnectionInfo:
-        return connect()
-
-    for kind in WATCHED:
-        kopf.on.event(kind.group, kind.version, kind.plural, registry=registry, id=kind.plural)(_watcher(kind, observe))
-    return registry
-
-
-def _watcher(kind: Kind, observe: Callable[[Kind, str | None, Untyped], None]) -> Untyped:
-    async def seen(event: Untyped, **_: Untyped) -> None:
-        body = {"apiVersion": kind.api_version, "kind": kind.kind, **event["object"]}
-        observe(kind, event["type"], body)
-
-    return seen
-
-
-def kopf_settings() -> kopf.OperatorSettings:
-    """Watching only: nothing that writes, nothing that reads more than our own kinds and what carries our labels."""
-    found = kopf.OperatorSettings()
-    found.posting.enabled = False
-    found.scanning.disabled = True
-    found.watching.server_timeout = _WATCH_SERVER_TIMEOUT_S
-    found.watching.reconnect_backoff = 1.0
-    for kind in WATCHED:
-        selector = selector_for(kind)
-        if selector:
-            found.watching.label_selectors[kind.group, kind.version, kind.plural] = selector_text(selector)
-    return found
-
-
 async def _until_first_ends(*parts: Callable[[], Awaitable[Untyped]]) -> None:
     """Run `parts` side by side until one ends or fails; then cancel the others and wait for them. Raises its error."""
     tasks = [asyncio.ensure_future(part()) for part in parts]
@@ -289,5 +240,4 @@ async def _until_first_ends(*parts: Callable[[], Awaitable[Untyped]]) -> None:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
     for task in done:
-        if not task.cancelled():  # kopf, when it ends, cancels every task that it finds
-            task.result()
+        task.result()

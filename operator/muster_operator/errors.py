@@ -4,6 +4,7 @@ OperatorError
 ├── Transient   ask again with back-off: time-outs, refused connections, 409 conflicts, 429, 5xx
 └── Refused     asking again does not help until somebody changes something: 400, 403, 422, a name taken by others,
                 a namespace that another operator serves (ServedByAnother)
+    └── NotServed   a kind that the API server does not know
 
 Messages are written for people and end up in conditions, Events and logs, so none carries a token, a header or the
 data of
@@ -39,6 +40,10 @@ class Refused(OperatorError):
 
 class ServedByAnother(Refused):
     """Another operator serves the namespace: nothing is written about its objects, their status included."""
+
+
+class NotServed(Refused):
+    """The API server does not know the kind (404 of a list): its definition is not there, or not served yet."""
 
 
 FORBIDDEN = "Forbidden"

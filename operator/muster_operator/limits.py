@@ -35,6 +35,18 @@ RESYNC_MS: Final = 600_000
 RELIST_MS: Final = 300_000
 """Our own list of every watched kind: removes what a broken watch did not report as deleted."""
 RELIST_MIN_MS: Final = 5_000
+RELIST_RETRY_MAX_MS: Final = 30_000
+"""A list that fails, or lacks a kind that is not defined yet, is made again after 5 s, doubling up to this."""
+FIRST_LIST_MAX_MS: Final = 60_000
+"""Nobody waits longer at the start for a namespace that neither lists nor refuses, once another was listed."""
+NOTICE_MS: Final = 30_000
+"""How often the leader looks for namespaces that are not served, to tell of them in an Event."""
+WATCH_START_MAX_MS: Final = 30_000
+"""A watch that does not have all its kinds by then is started anew."""
+WATCH_STEADY_MS: Final = 60_000
+"""A watch that ran so long was no failure: the next one is started without a back-off."""
+WATCH_STOP_MAX_S: Final = 10.0
+"""How long the end of a watch is waited for."""
 JITTER: Final = 0.2
 """Share by which periods vary, up and down."""
 POLL_UNSETTLED_MS: Final = 5_000
@@ -120,6 +132,7 @@ assert CLAIM_RENEW_MS * 2 < CLAIM_TRUSTED_MS < CLAIM_DURATION_MS
 assert CLAIM_LOOK_MS < CLAIM_RETRY_MS < CLAIM_DURATION_MS
 assert POLL_UNSETTLED_MS < POLL_STABLE_MS < LAG_BAND_HELD_MS < RESYNC_MS
 assert LAG_ENDS_MAX % 2 == 0
+assert RELIST_MIN_MS < RELIST_RETRY_MAX_MS < RELIST_MS
 assert BACKOFF_FIRST_MS < BACKOFF_MAX_MS < RESYNC_MS
 assert KAFKA_UNPROVEN_CALLS_MAX < KAFKA_CALLS_MAX < KAFKA_CONNECTIONS_MAX
 assert EVENT_REPEAT_MS < EVENT_SERIES_MS

@@ -40,7 +40,9 @@ class Kube(Protocol):
 
     async def list(
         self, *, api_version: str, kind: str, namespace: str, labels: Mapping[str, str] | None = None
-    ) -> Sequence[Manifest]: ...
+    ) -> Sequence[Manifest]:
+        """`errors.NotServed` when the API server does not know the kind. A namespace that is not there has none."""
+        ...
 
     async def apply(self, manifest: Manifest) -> Manifest:
         """Server-side apply, `naming.FIELD_MANAGER`, force; the object as it is now stored."""

@@ -61,6 +61,10 @@ class Reason(Word):
     INVALID_SPEC = "InvalidSpec", "The spec breaks a rule; the message names the field."
     NAME_TAKEN = "NameTaken", "An object that it needs exists and belongs to somebody else."
     API_ERROR = "ApiError", "The Kubernetes API answered with an error; it is asked again."
+    NAMESPACE_NOT_SERVED = (
+        "NamespaceNotServed",
+        "The operator cannot list this namespace (deleted, or without its role): nothing is done here until it can.",
+    )
     NOT_OBSERVED = "NotObserved", "The question could not be asked in this pass."
     WAITING_FOR_POD = "WaitingForPod", "A pod is starting, not Ready yet, or not Ready for long enough."
     POD_TERMINATING = "PodTerminating", "A pod is being stopped. On a cut-off node this lasts until somebody acts."

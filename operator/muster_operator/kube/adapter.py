@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import Any
 
 from muster_operator import naming
-from muster_operator.errors import Refused, Transient
+from muster_operator.errors import NotServed, Refused, Transient
 from muster_operator.kube.answers import Answer, failure, is_blocked_by_budget, is_uid_mismatch
 from muster_operator.kube.client import APPLY, MERGE, ApiClient
 from muster_operator.kube.kinds import POD, SECRET, Kind, kind_of, selector_text
@@ -48,6 +48,8 @@ class KubeAdapter:
             answer = await self._call("GET", known, namespace=namespace, verb="list", query=query)
             if answer.status == HTTPStatus.GONE:
                 raise Transient("ListExpired", f"list {kind}: the list changed too much while it was read")
+            if answer.status == HTTPStatus.NOT_FOUND:  # of an unknown namespace the API server lists nothing, with 200
+                raise NotServed("NotServed", f"list {kind}: the API server has no {known.plural} of {api_version}")
             page = _object(answer, known, verb="list", name="")
             found += [{"apiVersion": api_version, "kind": kind, **item} for item in page.get("items") or ()]
             if len(found) > KUBE_LIST_OBJECTS_MAX:

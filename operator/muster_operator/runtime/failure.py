@@ -12,7 +12,7 @@ from muster_operator.api.errors import InvalidObject
 from muster_operator.errors import OperatorError, Refused
 from muster_operator.plan.conditions import Finding, merged
 
-_REASONS = {"NameTaken": Reason.NAME_TAKEN, "StorageRefused": Reason.STORAGE_REFUSED}
+_REASONS = {str(one): one for one in (Reason.NAME_TAKEN, Reason.STORAGE_REFUSED, Reason.NAMESPACE_NOT_SERVED)}
 
 
 def with_failure(

@@ -1,11 +1,10 @@
 """What /livez and /readyz say. Pure.
 
 Live means that work moves: no key that is due waits too long for a worker, no pass runs for ever, and the API server
-was read
-lately. An API server that is down must not get the operator restarted for ever, so a list that is merely old counts
-only after
-three missed ones, and never before the first has had time. Ready means that the caches are filled, leader or not: a
-standby that could take over is a good pod.
+was read lately. An API server that is down must not get the operator restarted for ever, so a list that is merely old
+counts only after three missed ones, and never before the first has had time; a refusal is an answer, and no restart
+mends it. Ready means that every kind is listed and watched, leader or not: a standby that could take over is a good
+pod. A namespace that refuses us counts only when every one does.
 """
 
 from dataclasses import dataclass
@@ -21,9 +20,9 @@ class Pulse:
     """Longest wait of a due key for a worker."""
     longest_pass_ms: int
     list_age_ms: int | None
-    """None: nothing was listed yet."""
-    watching: bool
-    """The watches have been started and have not ended."""
+    """Since the API server last answered a list of any scope; None: it has not answered one yet."""
+    unready: tuple[str, ...]
+    """What is not listed or not watched (`scopes.Scopes.unready`)."""
 
 
 def not_live(pulse: Pulse) -> list[str]:
@@ -34,17 +33,12 @@ def not_live(pulse: Pulse) -> list[str]:
     if pulse.longest_pass_ms > PASS_MAX_MS:
         found.append(f"a pass has run for {pulse.longest_pass_ms // 1_000} s")
     if pulse.list_age_ms is not None and pulse.list_age_ms > LIST_AGE_MAX_MS:
-        found.append(f"the last successful list is {pulse.list_age_ms // 1_000} s old")
+        found.append(f"the API server last answered a list {pulse.list_age_ms // 1_000} s ago")
     if pulse.list_age_ms is None and pulse.uptime_ms > START_GRACE_MS:
-        found.append("nothing could be listed since the start")
+        found.append("the API server has answered no list since the start")
     return found
 
 
 def not_ready(pulse: Pulse) -> list[str]:
     """Reasons against readiness; empty when ready."""
-    found = []
-    if pulse.list_age_ms is None:
-        found.append("the caches are not filled yet")
-    if not pulse.watching:
-        found.append("the watches are not running")
-    return found
+    return list(pulse.unready)

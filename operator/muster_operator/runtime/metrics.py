@@ -40,6 +40,10 @@ class Metrics:
             "muster_operator_refused_namespaces", "Namespaces of ours that another operator serves.", **made
         )
         self.list_age = Gauge("muster_operator_last_list_age_seconds", "Since every kind was listed.", **made)
+        self.served = Gauge(
+            "muster_operator_namespace_served", "1 when a namespace is listed and watched (empty: all namespaces).",
+            ["namespace"], **made,
+        )  # fmt: skip
         self.cached = Gauge("muster_operator_cached_objects", "Objects in the cache.", ["kind"], **made)
         self._conditions = Gauge(
             "muster_cluster_condition", "1 for the status that a condition of a CoordinatorCluster has.",

@@ -12,6 +12,7 @@ conditions why nothing happens. What a pass answers tells the queue when to look
 | a name is somebody else's | half a minute: one read, and the name may be free |
 | InvalidObject | when the object changes |
 | another operator serves the namespace | half a minute; nothing is written but an Event |
+| its namespace cannot be listed | as Refused or Transient, and at once when it can |
 | the object is gone | never |
 """
 
@@ -51,6 +52,7 @@ from muster_operator.runtime.observe_cluster import observe_cluster
 from muster_operator.runtime.observe_group import observe_group
 from muster_operator.runtime.recorder import Recorder
 from muster_operator.runtime.report import Reporter
+from muster_operator.runtime.scopes import Scopes
 from muster_operator.runtime.settled import Settled
 from muster_operator.runtime.tokens import Tokens
 from muster_operator.world.cluster import ClusterWorld
@@ -100,8 +102,10 @@ class Reconciler:
         metrics: Metrics,
         recorder: Recorder,
         settings: PlanSettings,
+        scopes: Scopes,
         claims: Claims | None = None,
     ) -> None:
+        self._scopes = scopes
         self._kube, self._admin, self._kafka = kube, admin, kafka
         self._cache, self._clock, self._rand, self._metrics = cache, clock, rand, metrics
         self._recorder = recorder
@@ -143,6 +147,9 @@ class Reconciler:
         error: OperatorError | InvalidObject | None = None
         at = "start"
         try:
+            obstacle = self._scopes.obstacle(key.namespace, self._clock.monotonic_ms())
+            if obstacle is not None:
+                raise obstacle
             for at, step in self.steps:  # noqa: B007 (named in the log below)
                 await step(one)
         except OwnerGone:

@@ -34,21 +34,21 @@ class World:
         self.metrics = Metrics()
         self.fake.watchers.append(self._event)
 
-    def start(self, line: FaultLine | None = None) -> Core:
+    def start(self, line: FaultLine | None = None, namespaces: tuple[str, ...] = ()) -> Core:
         """A new operator process: nothing is remembered. `line` wraps everything that it asks."""
-        self.core = self._process(line, RELEASE)
+        self.core = self._process(line, RELEASE, namespaces)
         return self.core
 
     def start_other(self, release: str) -> Core:
         """A process of another release beside the first. It is told nothing by watches: `resync.list_all`."""
-        return self._process(None, release)
+        return self._process(None, release, ())
 
-    def _process(self, line: FaultLine | None, release: str) -> Core:
+    def _process(self, line: FaultLine | None, release: str, namespaces: tuple[str, ...]) -> Core:
         self.metrics = Metrics()
         wrap = (line or FaultLine()).wrap
         return Core(
             kube=wrap(self.fake), admin=wrap(self.admin), kafka=wrap(self.kafka), clock=self.clock, rand=FakeRand(),
-            metrics=self.metrics, plan_settings=SETTINGS, release=release,
+            metrics=self.metrics, plan_settings=SETTINGS, release=release, namespaces=namespaces,
         )  # fmt: skip
 
     def stop(self) -> None:

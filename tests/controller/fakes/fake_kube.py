@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from muster_operator import naming
-from muster_operator.errors import Conflict, Refused, Transient
+from muster_operator.errors import Conflict, NotServed, Refused, Transient
 
 Object = dict[str, Any]
 Key = tuple[str, str, str]
@@ -34,6 +34,12 @@ class FakeKube:
         """(verb, kind) → what such a request is refused with."""
         self.undeclared = {"newerThanTheDefinition"}
         """Fields of a status that the definition, an older one, does not have: refused, as server-side apply does."""
+        self.undefined: set[str] = set()
+        """Kinds that no definition makes known."""
+        self.blind: dict[str, set[str]] = {}
+        """Namespace → kinds that may not be listed there."""
+        self.silent: set[str] = set()
+        """Namespaces whose lists get no answer."""
         self.watchers: list[Callable[[str, str, Object], None]] = []
         self._owned: dict[Key, dict[str, set[Path]]] = {}
         self._versions = itertools.count(1_000)
@@ -49,7 +55,13 @@ class FakeKube:
     async def list(
         self, *, api_version: str, kind: str, namespace: str, labels: Mapping[str, str] | None = None
     ) -> Sequence[Object]:
-        self.calls.append(("list", kind, ""))
+        self.calls.append(("list", kind, namespace))
+        if kind in self.undefined:
+            raise NotServed("NotServed", f"list {kind}: no such kind")
+        if kind in self.blind.get(namespace, ()):
+            raise Refused("Forbidden", f"list {kind}: HTTP 403 Forbidden")
+        if namespace in self.silent:
+            raise Transient("ApiUnreachable", f"list {kind}: no answer from the API server")
         return [
             copy.deepcopy(live)
             for (its_kind, its_namespace, _), live in sorted(self.objects.items())

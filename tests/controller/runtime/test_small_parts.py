@@ -42,7 +42,7 @@ def test_one_object_cannot_flood_the_api_server() -> None:
     assert series.occurred(SeriesKey("other", "R", False), "c", "m", 0)[0] is not None
 
 
-GOOD = Pulse(uptime_ms=10**6, leading=True, oldest_ms=0, longest_pass_ms=0, list_age_ms=1_000, watching=True)
+GOOD = Pulse(uptime_ms=10**6, leading=True, oldest_ms=0, longest_pass_ms=0, list_age_ms=1_000, unready=())
 
 
 @pytest.mark.parametrize(
@@ -53,9 +53,9 @@ GOOD = Pulse(uptime_ms=10**6, leading=True, oldest_ms=0, longest_pass_ms=0, list
         ({"oldest_ms": 120_001, "leading": False}, True, True),
         ({"longest_pass_ms": 600_001}, False, True),
         ({"list_age_ms": 900_001}, False, True),
-        ({"list_age_ms": None}, False, False),
-        ({"list_age_ms": None, "uptime_ms": 1_000}, True, False),
-        ({"watching": False}, True, False),
+        ({"list_age_ms": None}, False, True),
+        ({"list_age_ms": None, "uptime_ms": 1_000}, True, True),
+        ({"unready": ("no watch of ConsumerGroup in namespace shop",)}, True, False),
     ],
 )
 def test_probes(change: dict[str, object], live: bool, ready: bool) -> None:

@@ -1,0 +1,56 @@
+"""Events about namespaces that are not served, in the operator's own namespace.
+
+Objects of such a namespace say so themselves where that can still be written; in a namespace that was deleted or took
+back the operator's whole role nothing can. So the leader also tells it as an Event about its Lease.
+"""
+
+from muster_operator import naming
+from muster_operator.api.conditions import Reason
+from muster_operator.errors import OperatorError
+from muster_operator.kube.kinds import LEASE
+from muster_operator.limits import NOTICE_MS
+from muster_operator.plan.actions import Event
+from muster_operator.ports import Clock, Kube
+from muster_operator.runtime.recorder import Recorder
+from muster_operator.runtime.scopes import Scopes
+from muster_operator.runtime.waiting import pause
+
+
+class Notices:
+    def __init__(
+        self,
+        *,
+        kube: Kube,
+        recorder: Recorder,
+        scopes: Scopes,
+        clock: Clock,
+        own_namespace: str,
+        lease_name: str = naming.LEASE_NAME,
+    ) -> None:
+        self._lease_name = lease_name
+        self._kube, self._recorder, self._scopes, self._clock = kube, recorder, scopes, clock
+        self._own_namespace = own_namespace
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self.tell()
+            await pause(NOTICE_MS)
+
+    async def tell(self) -> None:
+        """One Event for each scope that is not served now; a series while that lasts."""
+        now = self._clock.monotonic_ms()
+        found = [error for one in self._scopes if (error := self._scopes.obstacle(one.namespace, now)) is not None]
+        if not found:
+            return
+        try:
+            lease = await self._kube.get(
+                api_version=LEASE.api_version, kind=LEASE.kind, namespace=self._own_namespace, name=self._lease_name
+            )
+        except OperatorError:
+            return  # the Lease's own loop tells when that lasts
+        if lease is None:
+            return  # without an election there is none
+        for error in found:
+            event = Event(reason=Reason.NAMESPACE_NOT_SERVED, message=error.message, warning=True)
+            await self._recorder.emit({"apiVersion": LEASE.api_version, "kind": LEASE.kind, **lease}, event)

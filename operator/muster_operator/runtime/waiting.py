@@ -1,0 +1,16 @@
+"""Waits of the operator's own loops: bounded, and ended by an event where there is one."""
+
+import asyncio
+from contextlib import suppress
+
+
+async def wait(event: asyncio.Event, milliseconds: int) -> None:
+    """Until `event` is set, `milliseconds` at most."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(milliseconds / 1_000):
+            await event.wait()
+
+
+async def pause(milliseconds: int) -> None:
+    """For `milliseconds`."""
+    await wait(asyncio.Event(), milliseconds)
