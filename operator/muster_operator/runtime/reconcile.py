@@ -149,6 +149,7 @@ class Reconciler:
         try:
             obstacle = self._scopes.obstacle(key.namespace, self._clock.monotonic_ms())
             if obstacle is not None:
+                self._turns.forget(key, self._clock.monotonic_ms())  # nobody waits for a cluster that is out of reach
                 raise obstacle
             for at, step in self.steps:  # noqa: B007 (named in the log below)
                 await step(one)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from muster_operator.errors import Refused
 from muster_operator.plan.pacing import Need, Turns
 from muster_operator.runtime.keys import OwnerKey
 
@@ -190,3 +191,32 @@ def test_who_cannot_begin_and_who_is_gone_holds_no_turn() -> None:
     assert asked(made, B, Need.TURN) is None
     made.forget(B, 1_000)
     assert made.ask(C, Need.TURN, known=(A, C), now_ms=31_000) is None
+
+
+def test_a_cluster_whose_namespace_is_lost_in_its_turn_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> World:
+        world = await before(cluster("a"))
+        other = cluster("b")
+        other["metadata"]["namespace"] = "other"
+        world.fake.put(other)
+        world.start(namespaces=("ns", "other"))
+        await world.begin()
+        await world.run(60_000)
+        world.stop()
+        settings = dataclasses.replace(bench.SETTINGS, operator_image=NEW)
+        monkeypatch.setattr(bench, "SETTINGS", settings)
+        core = world.start(namespaces=("ns", "other"))
+        await world.begin()
+        for _ in range(120):
+            await world.run(1_000)
+            if NEW in images(world, "a"):
+                break
+        assert NEW in images(world, "a")
+        assert NEW not in images(world, "b")
+        world.fake.blind["ns"] = {"Pod"}
+        with pytest.raises(Refused):
+            await core.resync.list_all()
+        await world.run(300_000)
+        return world
+
+    assert set(images(run(scene()), "b")) == {NEW}
