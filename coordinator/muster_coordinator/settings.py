@@ -291,7 +291,13 @@ class Settings:
     topics_mode: str = _key(
         "topics.mode", _one_of("embedded", "none"), "embedded", "none: groups and offsets only, any topic name."
     )
-    num_partitions: int = _key("num.partitions", _integer(1, 10_000), "1", "Of a topic created without a number.")
+    num_partitions: int = _key(
+        "num.partitions",
+        _integer(1, limits.RAFT_GROUPS_MAX - 2),
+        "1",
+        "Of a topic created without a number. A cluster has room for 2,000 Raft groups: one for the controller, one a "
+        "partition of the offsets topic, one a partition of topics.",
+    )
     auto_create_topics: bool = _key(
         "auto.create.topics.enable",
         _boolean,
@@ -487,6 +493,11 @@ def _check_relations(settings: Settings) -> None:
         raise ConfigError("muster.raft.heartbeat.ms is above a third of muster.raft.election.timeout.min.ms")
     if settings.disk_good_bytes is not None and settings.disk_good_bytes < settings.disk_low_bytes:
         raise ConfigError("muster.disk.good.bytes is below muster.disk.low.bytes")
+    if 1 + settings.offsets_partitions + settings.num_partitions > limits.RAFT_GROUPS_MAX:
+        raise ConfigError(
+            f"num.partitions={settings.num_partitions} and offsets.topic.num.partitions={settings.offsets_partitions}: "
+            f"with the controller's more than the {limits.RAFT_GROUPS_MAX} Raft groups that a cluster may have"
+        )
     if settings.wal_file_bytes * limits.WAL_FILES_MIN > settings.wal_bytes_max:
         raise ConfigError("muster.wal.max.bytes is below four times muster.wal.file.bytes")
 

@@ -29,7 +29,7 @@ from muster_coordinator.runtime.loop import AsyncLoop
 from yarl import URL
 
 from tests.admin import json_schema
-from tests.admin.fake_replica import OFFSETS_PARTITIONS, FakeReplica
+from tests.admin.fake_replica import OFFSETS_PARTITIONS, FakeReplica, image
 from tests.sim.loop import SimLoop, World
 
 SCHEMA = json_schema.load()
@@ -224,6 +224,23 @@ def test_transfer_moves_one_partition_and_reports_the_new_leader(tmp_path: Path)
         assert h.replica.transfers == [(3, 1)]
         status, document = await h.ask("POST", "/v1/transfer", {"group": 0, "target": 2})
         assert (status, document["leader"]) == (200, 2)
+
+    run(tmp_path, body)
+
+
+def test_a_transfer_without_a_target_goes_where_a_drain_would_send_it(tmp_path: Path) -> None:
+    async def body(h: Harness) -> None:
+        h.replica.low = {BrokerId(1)}  # the best-matched
+        status, document = await h.ask("POST", "/v1/transfer", {"partition": 2})
+        assert (status, document["leader"]) == (200, 2)
+        h.replica.low = set()
+        h.replica.known_image = image(frozenset({1}))
+        status, document = await h.ask("POST", "/v1/transfer", {"group": 0})
+        assert (status, document["leader"]) == (200, 2)
+        h.replica.down = {BrokerId(2)}
+        assert (await h.ask("POST", "/v1/transfer", {"group": 1}))[0] == 409, "not to one that is draining"
+        status, document = await h.ask("POST", "/v1/transfer", {"group": 1, "target": 1})
+        assert (status, document["leader"]) == (200, 1), "unless it is named"
 
     run(tmp_path, body)
 

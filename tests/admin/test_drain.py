@@ -1,5 +1,8 @@
 """Drain on virtual time: what is marked, what moves where, how many at once, and when it is over."""
 
+from typing import Any
+
+import pytest
 from muster_coordinator import limits
 from muster_coordinator.admin.drain import MARK_MS, Drain, DrainPhase
 from muster_coordinator.controller.commands import CommandResult, SetDraining
@@ -51,6 +54,43 @@ def test_without_a_controller_quorum_it_goes_on_after_two_seconds() -> None:
     assert replica.transfers == []
     world.run_for(1_000)
     assert drain.phase == DrainPhase.DRAINED
+
+
+@pytest.mark.parametrize("silent", [True, False], ids=["no answer", "refusals"])
+def test_the_mark_is_proposed_for_as_long_as_it_is_wanted(silent: bool) -> None:
+    """Moved without a mark, leaderships come back from whoever does not know of the drain."""
+    world, replica, drain, told = made()
+    accept = replica.submit
+    asked: list[int] = []
+
+    def out_of_reach(command: object, *, deadline_ms: int, done: Any) -> None:
+        asked.append(replica.loop.monotonic_ms())
+        if not silent:
+            done(CommandResult(15))
+
+    replica.submit = out_of_reach
+    drain.start(lambda: told.append("drained"))
+    world.run_for(60_000)
+    assert (drain.phase, told) == (DrainPhase.DRAINED, ["drained"])
+    assert 25 <= len(asked) <= 75
+    replica.submit = accept
+    world.run_for(3_000)
+    assert replica.known_image.brokers[BrokerId(0)].draining
+    assert replica.commands == [SetDraining(broker=BrokerId(0), draining=True)], "once it is there nobody asks again"
+    world.run_for(60_000)
+    assert len(replica.commands) == 1
+
+
+def test_an_undone_drain_proposes_no_mark_any_more() -> None:
+    world, replica, drain, _ = made()
+    replica.submit = lambda command, *, deadline_ms, done: done(CommandResult(15))
+    drain.start()
+    world.run_for(10_000)
+    drain.undo(lambda result: None)
+    before = len(replica.transfers)
+    replica.submit = lambda command, *, deadline_ms, done: pytest.fail(f"{command}")
+    world.run_for(60_000)
+    assert len(replica.transfers) == before
 
 
 def test_a_refused_mark_is_proposed_again() -> None:

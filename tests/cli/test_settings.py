@@ -128,6 +128,7 @@ def test_a_key_that_must_be_set_is_named(missing: str) -> None:
         ("node.id", "1_0", "not a whole number"),
         ("log.dirs", "/a,/b", "one folder only"),
         ("offsets.topic.num.partitions", "0", "not between 1"),
+        ("num.partitions", "1999", "not between 1 and 1998"),
         ("listeners", "", "no listener"),
         ("listeners", "127.0.0.1:9092", "NAME://host:port"),
         ("listeners", "A://h:1,A://h:2", "comes twice"),
@@ -163,11 +164,18 @@ def test_a_bad_value_is_refused_and_its_key_named(key: str, value: str, why: str
         ({"muster.raft.election.timeout.min.ms": "2000"}, "not below"),
         ({"muster.raft.heartbeat.ms": "500"}, "above a third"),
         ({"muster.wal.max.bytes": "300000"}, "below four times"),
+        ({"num.partitions": "1950"}, "more than the 2000 Raft groups that a cluster may have"),
+        ({"num.partitions": "1000", "offsets.topic.num.partitions": "1000"}, "more than the 2000 Raft groups"),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(keys: dict[str, str], why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         settings_of(MINIMAL | keys)
+
+
+def test_a_topic_may_take_all_the_room_that_there_is() -> None:
+    assert settings_of(MINIMAL | {"num.partitions": "1949"}).num_partitions == 1_949
+    assert settings_of(MINIMAL | {"num.partitions": "1998", "offsets.topic.num.partitions": "1"})
 
 
 def test_listeners_have_names_and_each_its_advertised_address() -> None:

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from muster_coordinator.admin.auth import TokenFile
 from muster_coordinator.admin.calls import CALL_MS_MAX, admin_context, answer_of, next_turn, until
-from muster_coordinator.admin.drain import Drain
+from muster_coordinator.admin.drain import Drain, takers
 from muster_coordinator.admin.status import (
     Json,
     group_document,
@@ -139,7 +139,8 @@ class AdminApi:
         return web.json_response({"phase": str(self._drain.phase), "left": self._drain.left()})
 
     async def transfer(self, request: web.Request) -> web.StreamResponse:
-        """Hand one Raft group's leadership to another voter; answers when it has moved, or 503 after some seconds."""
+        """Hand one Raft group's leadership to the `target`, or to whom a drain would give it; answers when it has
+        moved, or 503 after some seconds."""
         try:
             body: object = await request.json()
             group_no, target = self._transfer_of(body)
@@ -151,12 +152,13 @@ class AdminApi:
         image = self._replica.image()
         if group.role != "leader":
             return self._misdirected(image, group.leader, group_no)
-        takers = [voter for voter in group.voters if voter != self._replica.broker and self._replica.alive(voter)]
-        takers.sort(key=lambda voter: -group.match.get(voter, 0))
-        if target is not None:
-            takers = [voter for voter in takers if voter == target]
-        if not any(self._replica.transfer(group_no, taker) for taker in takers):
-            return _error(409, "nobody_can_take_it", "no other voter is reachable, or a transfer is under way")
+        if target is None:
+            wanted = takers(self._replica, group)
+        else:
+            wanted = [voter for voter in group.voters if voter == target != self._replica.broker]
+        if not any(self._replica.alive(taker) and self._replica.transfer(group_no, taker) for taker in wanted):
+            said = "no other voter is reachable and not draining, or a transfer is under way"
+            return _error(409, "nobody_can_take_it", said)
         me = self._replica.broker
         moved = await until(
             self._replica.loop,

@@ -1,10 +1,11 @@
 """Handing away everything this replica leads, before it stops or while it is kept from leading (architecture "Drain").
 
-Steps 1-3: mark draining in the controller log (without a controller quorum go on after `MARK_MS`), then transfer
-leaderships, `limits.DRAIN_TRANSFERS_AT_ONCE` at a time, each to the best-matched live voter that is not draining
-itself; the controller group's comes last. A group that nobody can take now is tried again until the caller's patience
-ends: a replica that is waiting for a follower to catch up still serves. Skipped: groups whose voters are all draining,
-or that have no other.
+Steps 1-3: mark draining in the controller log (without a controller quorum go on after `MARK_MS`, and propose the mark
+again for as long as it is wanted: without it the others hand leaderships back), then transfer leaderships,
+`limits.DRAIN_TRANSFERS_AT_ONCE` at a time, each to the best-matched live voter that is not draining itself; the
+controller group's comes last. A group that nobody can take now is tried again until the caller's patience ends: a
+replica that is waiting for a follower to catch up still serves. Skipped: groups whose voters are all draining, or that
+have no other.
 
 The state of a drain is asked for, never pushed: `phase`, `left()`, and `finished` once.
 """
@@ -21,8 +22,9 @@ from muster_coordinator.ports import Timer
 from muster_coordinator.replica.status import GroupStatus
 
 MARK_MS = 2_000
-"""Without a controller quorum the mark is given up after this time."""
+"""Without a controller quorum leaderships are moved after this time, and the mark is proposed once so long."""
 MARK_RETRY_MS = 200
+"""After a refusal within the first `MARK_MS`; `LATE_MARK_LOOK_MS` later."""
 LOOK_MS = 20
 """How often progress is looked at while transfers are under way."""
 DRAINED_LOOK_MS = 100
@@ -52,6 +54,8 @@ class Drain:
         """Group -> monotonic ms at which its transfer is given up."""
         self._timer: Timer | None = None
         self._round = 0
+        self._proposed = 0
+        """Counts proposals of the mark."""
 
     def start(self, finished: Callable[[], None] = lambda: None) -> None:
         """Begin, or join, the drain; `finished` is called once when it has nothing left to hand away: also a drained
@@ -65,7 +69,7 @@ class Drain:
         self.phase = DrainPhase.MARKING
         self._round += 1
         until_ms = self._loop.monotonic_ms() + MARK_MS
-        self._mark(self._round, until_ms)
+        self._mark(self._round)
         self._look_for_mark(self._round, until_ms)
 
     def undo(self, done: Callable[[CommandResult], None]) -> None:
@@ -107,17 +111,27 @@ class Drain:
         """Raft groups still led here."""
         return self._replica.leaderships()
 
-    def _mark(self, this_round: int, until_ms: int) -> None:
-        """Propose the mark, again while the controller group has no leader, until `until_ms`."""
+    def _mark(self, this_round: int) -> None:
+        """Propose the mark, again for as long as it is wanted and not applied here. One proposal at a time: the next
+        begins after a refusal or at the end of the last one's time."""
+        if self._round != this_round or self._is_marked():
+            return
+        self._proposed += 1
+        this_one, begun_ms = self._proposed, self._loop.monotonic_ms()
+
+        def again() -> None:
+            if self._proposed == this_one:
+                self._mark(this_round)
 
         def done(result: CommandResult) -> None:
-            again_ms = self._loop.monotonic_ms() + MARK_RETRY_MS
-            if result.error != Code.NONE and self._is_marking(this_round) and again_ms < until_ms:
-                self._loop.call_at(again_ms, lambda: self._mark(this_round, until_ms))
+            if result.error != Code.NONE and self._round == this_round:
+                marking = self.phase == DrainPhase.MARKING
+                pause_ms = MARK_RETRY_MS if marking else LATE_MARK_LOOK_MS
+                self._loop.call_at(self._loop.monotonic_ms() + pause_ms, again)
 
-        if self._is_marking(this_round):
-            mark = SetDraining(broker=self._replica.broker, draining=True)
-            self._replica.submit(mark, deadline_ms=until_ms, done=done)
+        mark = SetDraining(broker=self._replica.broker, draining=True)
+        self._loop.call_at(begun_ms + MARK_MS, again)
+        self._replica.submit(mark, deadline_ms=begun_ms + MARK_MS, done=done)
 
     def _look_for_mark(self, this_round: int, until_ms: int) -> None:
         """Go on when the mark is applied here (it may have been made elsewhere a moment ago), or at `until_ms`."""
@@ -150,7 +164,7 @@ class Drain:
         self._moving = {
             group: deadline_ms for group, deadline_ms in self._moving.items() if group in still and deadline_ms > now_ms
         }
-        wanted = [group for group in led if group.group not in self._moving and self._takers(group)]
+        wanted = [group for group in led if group.group not in self._moving and takers(self._replica, group)]
         others = [group for group in wanted if group.group != CONTROLLER_GROUP]
         for group in others if others or self._moving else wanted:
             if len(self._moving) >= limits.DRAIN_TRANSFERS_AT_ONCE:
@@ -162,24 +176,10 @@ class Drain:
             self._timer = self._loop.call_at(now_ms + LOOK_MS, self._look)
 
     def _transfer(self, group: GroupStatus, now_ms: int) -> None:
-        for target in self._takers(group):
+        for target in takers(self._replica, group):
             if self._replica.alive(target) and self._replica.transfer(group.group, target):
                 self._moving[group.group] = now_ms + TRANSFER_PATIENCE_MS
                 return
-
-    def _takers(self, group: GroupStatus) -> list[BrokerId]:
-        """Voters that may lead instead, those with room on their disks and best-matched first; those that are down now
-        may come back."""
-        image = self._replica.image()
-        brokers = image.brokers if image is not None else {}
-        takers = [
-            voter
-            for voter in group.voters
-            if voter != self._replica.broker and not (voter in brokers and brokers[voter].draining)
-        ]
-        low = self._replica.low_disks()
-        takers.sort(key=lambda voter: (voter in low, -group.match.get(voter, 0), voter))
-        return takers
 
     def _finish(self) -> None:
         self.phase = DrainPhase.DRAINED
@@ -192,3 +192,17 @@ class Drain:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def takers(replica: AdminReplica, group: GroupStatus) -> list[BrokerId]:
+    """Voters that may lead a group of this replica instead, none that is draining, those with room on their disks and
+    best-matched first; those that are down now may come back."""
+    image = replica.image()
+    brokers = image.brokers if image is not None else {}
+    found = [
+        voter
+        for voter in group.voters
+        if voter != replica.broker and not (voter in brokers and brokers[voter].draining)
+    ]
+    low = replica.low_disks()
+    return sorted(found, key=lambda voter: (voter in low, -group.match.get(voter, 0), voter))
