@@ -126,11 +126,13 @@ class History:
     def append(self, number, group):
         last, before = self.ends(group)
         new = self.entries_from(number, last + 1, before, group.hard.term)
+        if not new:
+            return None
         commit_ = self.rand.randrange(group.hard.commit, last + 1)
         for index in range(1, commit_ + 1):
             if index in group.log:
                 self.committed.setdefault((number, index), group.log[index])
-        return self.take(number, group, group.hard._replace(commit=commit_), new) if new else None
+        return self.take(number, group, group.hard._replace(commit=commit_), new)
 
     def supersede(self, number, group):
         last, _ = self.ends(group)
