@@ -32,7 +32,7 @@ from tests.sim.loop import World
 MAY_REFUSE = ("identity", "cluster")
 """The files for which a whole start may be refused: who this folder is, and which cluster it belongs to."""
 PROMISES = ("wal-offsets/", "wal-topics/")
-"""Files that hold votes and acknowledgements. Damage of theirs suspends groups."""
+"""Files that hold votes and acknowledgements. Damage before good records of theirs refuses the start too."""
 TOPIC_GROUP = GroupNo(3)
 START_MS = 20
 """What a replica knows to be committed is applied by then."""
@@ -90,7 +90,7 @@ def outcome(disk: SimDisk, damage: Damage, whole: States) -> Outcome:
     try:
         node, told = alone(damaged(disk, damage))
     except (Corruption, UnsupportedFormat, StartRefused) as error:
-        if not damage.path.startswith(MAY_REFUSE):
+        if not damage.path.startswith(MAY_REFUSE + PROMISES):
             raise Broken(f"{damage}: refused: {error}") from error
         return Outcome.REFUSED
     if damage.path.startswith(PROMISES):

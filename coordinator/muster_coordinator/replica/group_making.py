@@ -120,8 +120,6 @@ class GroupMaker:
                 known = self._name_interrupted(number, lane.wal, known)
             recovery, machine, trouble = self._restored(number, lane.wal, known, restore, trouble)
         meta = recovery.meta
-        if trouble:
-            known = known._replace(mark=NO_MARK)
         if not meta.index <= max(known.mark.applied, meta.index) <= known.last_index:
             raise Corruption(f"group {number}: the WAL ends at {known.last_index}, the mark is {known.mark.applied}")
         log = RaftLog(
@@ -196,8 +194,6 @@ class GroupMaker:
         trouble: str,
     ) -> tuple[Recovery, Machine, str]:
         """The state machine, and why it is not whole, "" when it is."""
-        if not trouble and known.mark.applied > known.last_index and wal.is_suspended(number):
-            trouble = f"the WAL has lost entries {known.last_index + 1} to {known.mark.applied}"
         if not trouble:
             try:
                 recovery = self._recovery(number, wal, known)

@@ -56,7 +56,6 @@ WITHOUT_STATE = (
     "the file from a backup"
 )
 STATE_AGAIN = "a group has its state again"
-WAL_DAMAGED = "bytes of the WAL are not what was written: groups that may have lost a promise there are suspended"
 SUSPENDED = (
     "a group is suspended here: what it had promised is damaged, so it neither votes nor counts until its leader has "
     "made good for it; if none can, restore the WAL from a backup"
@@ -148,8 +147,6 @@ class Hosting:
                 file_bytes=self._settings.wal_file_bytes,
                 bytes_max=self._settings.wal_bytes_max,
             )
-            for damage in wal.damage:
-                self._notice(WAL_DAMAGED, {"wal": name, "damage": damage}, None)
             lanes.append(self._host.add_lane(name, wal))
         if not born:
             store_file(self._disk, BORN_FILE, _BORN_MAGIC, b"")

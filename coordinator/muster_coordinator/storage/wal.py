@@ -11,7 +11,7 @@ What it does not do: it is no store for readers of topics (segments are), and it
 """
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from muster_coordinator.errors import Corruption, StorageFailed
 from muster_coordinator.ids import GroupNo
@@ -111,11 +111,6 @@ class Wal:
         self._deleted_files = 0
         self._held: dict[GroupNo, int] = {}
         self._damage: list[tuple[GroupNo, Corruption]] = []
-        self._cut: frozenset[GroupNo] = frozenset()
-        """Groups that are being written anew from what lies before a hole: no file goes meanwhile."""
-        self._behind_hole = False
-        self.damage: tuple[str, ...] = ()
-        """What the start found damaged and did not refuse, in words."""
 
     @classmethod
     def open(
@@ -143,9 +138,7 @@ class Wal:
                 wal._adopt()
             else:
                 wal._begin()
-            wal._proof.begin(wal._batch, wal._chain)
-            wal._go_on_behind_hole()
-            wal._remember_groups()
+            wal._proof.begin(wal._batch)
         except OSError as error:
             raise StorageFailed(f"WAL {folder}: {error}") from error
         return wal
@@ -268,7 +261,6 @@ class Wal:
             delete=delete,
             proof=self._proof,
             batch=self._batch,
-            chain=self._chain,
         )
         if header is None:
             self._position += len(data)
@@ -567,7 +559,7 @@ class Wal:
         The job unlinks after its sync, so the checkpoints of its own batch count.
         """
         oldest = self._files[0]
-        if len(self._files) <= 1 + WAL_TRAILING_FILES or self._cut:
+        if len(self._files) <= 1 + WAL_TRAILING_FILES:
             return [], False
         gone, going_on = self._leaving.step(self._logs, oldest.sequence, held=self._is_held(oldest.sequence))
         if not gone:
@@ -629,12 +621,11 @@ class Wal:
             self._folder,
             node_uuid=self._node_uuid,
             cluster_uuid=self._cluster_uuid,
-            proven=(self._proof.batch, self._proof.chain),
+            proven=self._proof.batch,
             lost=self._lost,
         )
         if losses is None:
-            self._lost(found.groups, True)
-        self._behind_hole, self._cut, self.damage = found.behind_hole, found.cut, found.damage
+            self._lost(found.groups)
         self._files = found.files
         self._logs = found.groups
         self._batch, self._chain = found.batch, found.chain
@@ -646,31 +637,7 @@ class Wal:
         if not found.whole:
             self._opening.resume(self._logs)
         self._fit(sum(state_bytes(log.written) for log in found.groups.values()))
-
-    def _go_on_behind_hole(self) -> None:
-        """Write anew what a start knows of the groups, so that the next one need not judge of the hole again."""
-        for group in sorted(self._cut):
-            log = self._logs[group]
-            written, low = log.written, log.live_from
-            chunks = self._chunks(log, low)
-            first = next(chunks, ())
-            self.drop_group(group)
-            self.stage(GroupWrites(group, written.hard_state, first, written.mark, written.checkpoint))
-            self._logs[group].skips = log.skips
-            self._write_now()
-            for entries in chunks:
-                self.stage(GroupWrites(group, None, entries))
-                self._write_now()
-        self._cut = frozenset()
-        first_log = next(iter(self._logs.values()), None)
-        if self._behind_hole and first_log is not None:
-            self._opening.begin_behind_hole()
-            self.stage(GroupWrites(first_log.group, first_log.written.hard_state, ()))
-            self._write_now()
-
-    def _remember_groups(self) -> None:
-        """What the start found."""
-        for group, log in self._logs.items():
+        for group, log in found.groups.items():
             written = log.written
             self._recovered[group] = RecoveredGroup(
                 written.hard_state,
@@ -682,28 +649,10 @@ class Wal:
                 tuple(sorted(log.skips)),
             )
 
-    def _chunks(self, log: GroupLog, low: int) -> Iterator[tuple[Entry, ...]]:
-        """Entries from `low` on as they lie on the disk, up to one that does not read back."""
-        while low <= log.last:
-            found: list[Entry] = []
-            try:
-                self._read_disk(log, low, log.last + 1, found, 0, WAL_READ_AHEAD_BYTES)
-            except Corruption as error:
-                self._damage.append((log.group, error))
-                return
-            yield tuple(found)
-            low = found[-1].index + 1
-
-    def _write_now(self) -> None:
-        job = self.take_job(carry=False)
-        assert job is not None, "something is staged"
-        job()
-        self.job_done()
-
-    def _lost(self, groups: Iterable[GroupNo], unknown: bool) -> None:
-        """What these groups promised may be gone, and, if `unknown`, of others all."""
+    def _lost(self, groups: Iterable[GroupNo]) -> None:
+        """The end is not what was synced: what these groups promised may be gone, and of others all."""
         self._losses.groups.update(groups)
-        self._losses.unknown |= unknown
+        self._losses.unknown = True
         store(self._disk, self._folder, self._losses.encoded())
 
     def _begin(self) -> None:

@@ -7,7 +7,6 @@ BATCH_END that carries its number, its position and a CRC chained over all batch
 """
 
 import struct
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from muster_coordinator.errors import Corruption, UnsupportedFormat
@@ -46,8 +45,6 @@ MARK_BYTES = RECORD_HEADER_BYTES + 24
 """Of a whole record, padding included; likewise the two above."""
 COMPLETES = 1
 """Kind of a HARD_STATE behind which the file has the states of all groups (`wal_opening`)."""
-COMPLETES_AT_ONCE = 2
-"""Likewise, where all of them lie in this one batch: true also behind a hole in the file (`wal_hole`)."""
 _SPREAD = 1
 """Flag of a file."""
 _PADS = [bytes(-n % ALIGN) for n in range(ALIGN)]
@@ -136,9 +133,9 @@ class BatchWriter:
         self._records += 1
         return position
 
-    def add_hard_state(self, group: int, state: HardState, *, kind: int = 0) -> None:
-        """`kind`: 0, COMPLETES or COMPLETES_AT_ONCE."""
-        self.add(HARD_STATE, group, state.commit, state.term, _VOTE.pack(state.vote), kind)
+    def add_hard_state(self, group: int, state: HardState, *, completes: bool = False) -> None:
+        """`completes`: now the file has the states of all groups."""
+        self.add(HARD_STATE, group, state.commit, state.term, _VOTE.pack(state.vote), COMPLETES * completes)
 
     def add_mark(self, group: int, mark: Mark) -> None:
         self.add(MARK, group, mark.applied, 0, _MARK.pack(mark.next_offset, mark.segment, mark.position))
@@ -182,19 +179,15 @@ def record_is_sound(record: bytes, seed: int) -> bool:
     return crc32c(memoryview(record)[8:], seed) == crc
 
 
-def ends_behind(data: bytes, position: int, seed: int) -> Iterator[tuple[int, BatchEnd]]:
-    """(Position, fields) of whatever looks like the sound BATCH_END of a batch that lies at or behind `position`."""
+def later_end(data: bytes, position: int, seed: int, above: int) -> BatchEnd | None:
+    """A sound BATCH_END behind `position` that ends a batch numbered `above` or more: the proof that the batch at
+    `position` had been synced, because a batch is written only after the one before it is durable."""
     found = data.find(_END_SIGN, position)
     while found >= 0:
         at = found - 8
         if at % ALIGN == 0 and at >= position:
             end = decode_end(data, at, seed)
-            if end is not None and end.start + end.size == at:
-                yield at, end
+            if end is not None and end.number >= above and end.start + end.size == at:
+                return end
         found = data.find(_END_SIGN, found + 1)
-
-
-def later_end(data: bytes, position: int, seed: int, above: int) -> BatchEnd | None:
-    """A sound BATCH_END behind `position` that ends a batch numbered `above` or more: the proof that the batch at
-    `position` had been synced, because a batch is written only after the one before it is durable."""
-    return next((end for _, end in ends_behind(data, position, seed) if end.number >= above), None)
+    return None
