@@ -5,6 +5,8 @@ What it lacks at first is in its leader's segments, and what is written while it
 has: else it begins again, for ever. What it does not measure is a link without a bound.
 """
 
+from muster_coordinator.limits import WAL_BYTES_MAX
+
 from bench.compare import MUSTER, Target
 from bench.far_behind import TOPIC, catch_up
 from bench.lab import Lab
@@ -45,7 +47,7 @@ ROWS = (
         how="One of three replicas is down while 1 GiB is written to a partition, then reaches its peers over a link "
         f"of {LINK_RATE / 1e6} MB/s while {WRITE_RATE / 1e6:.0f} MB/s are written. Level: all but {LEVEL_ENTRIES:,} "
         "entries acknowledged, and so for some seconds; fetched is all that went over the link to it, lacked what was "
-        "written until then and it did not have.",
+        "written until then and it did not have. The WAL's bound is production's default (1 GiB).",
         units={
             "until it is level": "s",
             "fetched of lacked": "x",
@@ -59,6 +61,6 @@ ROWS = (
             Target(figure="fetched of lacked", at_most=1.2, worst=True),
         ),
         runs=1,
-        own=Own(partitions=3, topics={TOPIC: 1}, warm=False),
+        own=Own(partitions=3, topics={TOPIC: 1}, warm=False, settings={"muster.wal.max.bytes": str(WAL_BYTES_MAX)}),
     ),
 )

@@ -8,7 +8,7 @@ One thread calls everything here except the body of an I/O job. No port raises i
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from muster_coordinator.ids import BrokerId
 
@@ -91,6 +91,14 @@ class File(Protocol):
     def close(self) -> None: ...
 
 
+class FileIdentity(NamedTuple):
+    """Two looks at a name that find equal ones found the same file, and nobody has written to it in between."""
+
+    size: int
+    changed_ns: int
+    inode: int
+
+
 class Disk(Protocol):
     """The data folder of one replica. Paths are relative, `/`-separated. Blocking; OSError as the kernel gives it.
 
@@ -99,6 +107,9 @@ class Disk(Protocol):
 
     def open(self, path: str, *, create: bool = False) -> File: ...
     def exists(self, path: str) -> bool: ...
+    def identity(self, path: str) -> FileIdentity:
+        """Of the file of this name; another name of it has the same."""
+
     def listdir(self, path: str) -> list[str]:
         """Sorted names; an absent folder is an empty list."""
 

@@ -12,7 +12,10 @@ disks).
 
 import errno
 from collections.abc import Callable, Sequence
+from itertools import count
 from random import Random
+
+from muster_coordinator.ports import FileIdentity
 
 SECTOR_BYTES = 512
 
@@ -21,8 +24,13 @@ class PowerLoss(BaseException):
     """The machine went off within an operation. No product code may catch it."""
 
 
+_inodes = count()
+
+
 class _Inode:
     def __init__(self) -> None:
+        self.number = next(_inodes)
+        self.changes = 0
         self.durable = bytearray()
         self.seen = bytearray()
         self.pending: list[tuple[int, bytes | None]] = []
@@ -88,6 +96,7 @@ class SimFile:
         growth = max(0, offset + len(data) - len(self._inode.seen))
         self._disk.effect("pwrite", self._path, len(data), growth=growth)
         _put(self._inode.seen, offset, data)
+        self._inode.changes += 1
         self._inode.pending.append((offset, data))
         self._disk.power()
         return len(data)
@@ -96,6 +105,7 @@ class SimFile:
         self._usable()
         self._disk.effect("truncate", self._path, 0)
         _resize(self._inode.seen, size)
+        self._inode.changes += 1
         self._inode.pending.append((size, None))
         self._disk.power()
 
@@ -226,6 +236,12 @@ class SimDisk:
 
     def exists(self, path: str) -> bool:
         return path in self._names or path in self._folders
+
+    def identity(self, path: str) -> FileIdentity:
+        inode = self._names.get(path)
+        if inode is None:
+            raise FileNotFoundError(errno.ENOENT, "no such file", path)
+        return FileIdentity(len(inode.seen), inode.changes, inode.number)
 
     def listdir(self, path: str) -> list[str]:
         prefix = f"{path}/" if path else ""

@@ -14,24 +14,28 @@ What goes wrong in steps 1 and 2 costs the transfer and nothing else: no promise
 
 import errno
 from collections.abc import Generator, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from muster_coordinator import limits
 from muster_coordinator.errors import Corruption, SegmentDamaged, WireError
 from muster_coordinator.groups.effects import CheckpointBody
 from muster_coordinator.ids import GroupNo
-from muster_coordinator.ports import Disk
+from muster_coordinator.ports import Disk, FileIdentity
 from muster_coordinator.records.batch import check
 from muster_coordinator.records.errors import MalformedError
 from muster_coordinator.replica import identity
 from muster_coordinator.replica.folders import checkpoint_folder
 from muster_coordinator.replica.transfer_payload import FileKind, Offer, OfferedFile, decode_offer, encode_offer
 from muster_coordinator.storage.checkpoint import CheckpointMeta, open_checkpoint
+from muster_coordinator.storage.segment_index import SegmentIndex, sidecar_name
 
 INCOMING = "incoming"
 COMPLETE = "complete"
 _MAGIC = 0x4D55_5458
 _PLACE_BYTES = 12
+FILES_PER_STEP = 100
+"""Opened, linked or synced in one go; then the loop can have the interpreter."""
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 """What file systems without second names answer."""
 
@@ -42,6 +46,23 @@ def staging_folder(number: int) -> str:
 
 class NoRoom(OSError):
     """A transfer does not begin: the disk would be full before its end."""
+
+
+class Verified(NamedTuple):
+    """A segment file whose batches are all as they were written."""
+
+    identity: FileIdentity
+    next_offset: int
+    synced: bool
+    """Here, by a transfer: it need not be synced again."""
+
+
+class Prefix(NamedTuple):
+    """So many first bytes of a staged segment are a copy of what this replica applied, in batches of these epochs."""
+
+    size: int
+    epochs: tuple[tuple[int, int], ...]
+    """(epoch, first offset) as they change."""
 
 
 class Staged(NamedTuple):
@@ -84,8 +105,8 @@ def adopt(
     disk: Disk, number: int, folder: str, usable: Sequence[tuple[OfferedFile, int]], needed_bytes: int, spare_bytes: int
 ) -> Generator[None, None, dict[str, int]]:
     """Steps: take what lies in the partition's own folder and is known to be equal, (file, bytes of it). A sealed file
-    gets a second name; the newest one, which may still grow, and the beginning of another are copied. Returns the bytes
-    staged so, by name.
+    gets a second name, and so does its sidecar; the newest one, which may still grow, and the beginning of another are
+    copied. Returns the bytes staged so, by name.
 
     Raises `NoRoom` when `needed_bytes`, copies included, would leave less than `spare_bytes`.
     """
@@ -94,16 +115,22 @@ def adopt(
         raise NoRoom(errno.ENOSPC, f"a transfer of {needed_bytes} bytes, {free} are free", staging_folder(number))
     found: dict[str, int] = {}
     here = sizes(disk, folder) if usable else {}
-    for item, equal in usable:
-        own, staged = f"{folder}/{item.name}", f"{staging_folder(number)}/{item.name}"
+    staged_folder = staging_folder(number)
+    for count, (item, equal) in enumerate(usable, 1):
+        own, staged = f"{folder}/{item.name}", f"{staged_folder}/{item.name}"
         if sealed(here, item) and equal == item.size:
             try:
                 disk.link(own, staged)
             except OSError:
                 continue  # it is fetched: gone meanwhile, or the file system knows no second names
+            sidecar = sidecar_name(int(item.name.removesuffix(".log")))
+            with suppress(OSError):  # it only saves a walk over the segment
+                disk.link(f"{folder}/{sidecar}", f"{staged_folder}/{sidecar}")
         else:
             yield from _copy(disk, own, staged, equal)
         found[item.name] = equal
+        if count % FILES_PER_STEP == 0:
+            yield
     return found
 
 
@@ -128,37 +155,81 @@ def write(disk: Disk, number: int, name: str, offset: int, data: bytes) -> None:
         file.close()
 
 
-def seal(disk: Disk, offer: Offer) -> Generator[None, None, None]:
-    """Steps: verify and sync everything, then say so. Raises `Corruption` when the bytes are not what was offered."""
+def seal(
+    disk: Disk, offer: Offer, known: Mapping[str, Verified], prefixes: Mapping[str, Prefix]
+) -> Generator[None, None, dict[str, Verified]]:
+    """Steps: verify and sync everything, then say so; returns the segments, all whole now.
+
+    `known`: segments verified before; those that are the same file still are neither read nor synced again. `prefixes`:
+    what of a segment is a copy of an own one. Raises `Corruption` when the bytes are not what was offered."""
     folder = staging_folder(offer.group)
     expected = 0
-    for item in sorted(offer.files, key=lambda item: item.name):
+    found: dict[str, Verified] = {}
+    for count, item in enumerate(sorted(offer.files, key=lambda item: item.name), 1):
         path = f"{folder}/{item.name}"
-        file = disk.open(path, create=True)
-        try:
-            if file.size() != item.size:
-                raise Corruption(f"{path}: {file.size()} bytes of {item.size}")
-            file.sync()
-        finally:
-            file.close()
+        before = _verified_before(disk, path, item, known)
+        if before is None or not before.synced:
+            _sync_whole(disk, path, item.size)
         if item.kind == FileKind.SEGMENT:
             base = int(item.name.removesuffix(".log"))
             if expected and base != expected:
                 raise Corruption(f"{path}: a segment is missing before it")
-            expected = yield from _verify_segment(disk, path, base)
+            if before is None:
+                index = yield from verify_segment(disk, path, base, item.size, prefixes.get(item.name))
+                expected = index.next_offset
+                if offer.mark is not None and base != offer.mark.segment:
+                    _leave_sidecar(disk, folder, index)
+            else:
+                expected = before.next_offset
+            found[item.name] = Verified(disk.identity(path), expected, True)
+        if count % FILES_PER_STEP == 0:
+            yield
     yield from _verify_checkpoint(disk, offer)
     if offer.mark is not None and expected != offer.mark.next_offset:
         raise Corruption(f"{folder}: the segments end at {expected}, the offer says {offer.mark.next_offset}")
     disk.sync_dir(folder)
     identity.store(disk, f"{folder}/{COMPLETE}", _MAGIC, encode_offer(offer))
+    return found
 
 
-def _verify_segment(disk: Disk, path: str, base: int) -> Generator[None, None, int]:
-    """Steps: every batch's CRC and that offsets follow one another; returns the offset after the last."""
+def _verified_before(disk: Disk, path: str, item: OfferedFile, known: Mapping[str, Verified]) -> Verified | None:
+    before = known.get(item.name)
+    if before is None or before.identity.size != item.size or not disk.exists(path):
+        return None
+    return before if disk.identity(path) == before.identity else None
+
+
+def _sync_whole(disk: Disk, path: str, size: int) -> None:
+    file = disk.open(path, create=True)
+    try:
+        if file.size() != size:
+            raise Corruption(f"{path}: {file.size()} bytes of {size}")
+        file.sync()
+    finally:
+        file.close()
+
+
+def _leave_sidecar(disk: Disk, folder: str, index: SegmentIndex) -> None:
+    """It saves the log that opens over these files a walk over the segment; a disk without room for it does not have
+    it, and half of one is told by its CRC."""
+    with suppress(OSError):
+        file = disk.open(f"{folder}/{sidecar_name(index.base)}", create=True)
+        try:
+            file.pwrite(0, [index.encode()])
+        finally:
+            file.close()
+
+
+def verify_segment(
+    disk: Disk, path: str, base: int, size: int, prefix: Prefix | None
+) -> Generator[None, None, SegmentIndex]:
+    """Steps: of the first `size` bytes every batch's CRC, that offsets follow one another, and the epochs of what this
+    replica applied, which no CRC covers; returns their index. SegmentDamaged, or OSError as the disk has it."""
     file = disk.open(path)
     try:
-        position, size, offset, pause_at = 0, file.size(), base, limits.TRANSFER_VERIFY_STEP_BYTES
-        while position < size:
+        index, pause_at = SegmentIndex(base), limits.TRANSFER_VERIFY_STEP_BYTES
+        while index.size < size:
+            position = index.size
             if position >= pause_at:
                 pause_at = position + limits.TRANSFER_VERIFY_STEP_BYTES
                 yield
@@ -167,15 +238,24 @@ def _verify_segment(disk: Disk, path: str, base: int) -> Generator[None, None, i
             if length > size - position:
                 raise SegmentDamaged(base, f"{path}: a batch of {length} bytes at {position} of {size}")
             header = check(file.pread(position, length))
-            if header.base_offset != offset:
-                raise SegmentDamaged(base, f"{path}: a batch at offset {header.base_offset}, expected {offset}")
-            offset = header.next_offset
-            position += length
-        return offset
+            if header.base_offset != index.next_offset:
+                why = f"{path}: a batch at offset {header.base_offset}, expected {index.next_offset}"
+                raise SegmentDamaged(base, why)
+            index.note(length, header.next_offset, header.leader_epoch, header.max_timestamp_ms)
+            if prefix is not None and position < prefix.size <= index.size:
+                _compare_epochs(path, index, prefix)
+        return index
     except MalformedError as error:
         raise SegmentDamaged(base, f"{path}: {error}") from error
     finally:
         file.close()
+
+
+def _compare_epochs(path: str, index: SegmentIndex, prefix: Prefix) -> None:
+    """The copied batches end here."""
+    written = [(epoch, start) for epoch, start in prefix.epochs if start < index.next_offset]
+    if written != index.epochs:
+        raise SegmentDamaged(index.base, f"{path}: epochs {index.epochs[:20]}, and {written[:20]} were written")
 
 
 def _verify_checkpoint(disk: Disk, offer: Offer) -> Generator[None, None, None]:
@@ -208,6 +288,10 @@ def swap(disk: Disk, offer: Offer, segments: str) -> Staged:
         for item in offer.files:
             if item.kind == kind:
                 _place(disk, f"{staged}/{item.name}", f"{folder}/{item.name}")
+                if kind is FileKind.SEGMENT:
+                    sidecar = sidecar_name(int(item.name.removesuffix(".log")))
+                    if disk.exists(f"{staged}/{sidecar}"):
+                        _place(disk, f"{staged}/{sidecar}", f"{folder}/{sidecar}")
         disk.sync_dir(folder)
         disk.sync_dir(folder.rpartition("/")[0])  # nothing may have been flushed there before
     checkpoint = open_checkpoint(disk, f"{folders[FileKind.CHECKPOINT]}/{_checkpoint_of(offer)}")

@@ -23,21 +23,25 @@ from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.links import lanes
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Timer, unnoticed
 from muster_coordinator.raft.core import TERM_MAX
-from muster_coordinator.replica import staging
+from muster_coordinator.replica import staging, transfer_own
 from muster_coordinator.replica import transfer_payload as wire
 from muster_coordinator.replica.host import Host
 from muster_coordinator.replica.hosting import Hosting
 from muster_coordinator.replica.payloads import Kind
 from muster_coordinator.replica.raft_group import RaftGroup
 from muster_coordinator.replica.repair import Repairs
-from muster_coordinator.replica.staging import Staged
+from muster_coordinator.replica.staging import Prefix, Staged, Verified
+from muster_coordinator.replica.transfer_own import OwnSegments
 from muster_coordinator.replica.transfer_payload import Check, Chunk, FileKind, Offer
 from muster_coordinator.replica.transfer_reuse import Reuse
 from muster_coordinator.replica.transfer_source import TransferSource
 from muster_coordinator.storage.partition_log import PartitionLog
+from muster_coordinator.storage.segment import SegmentSummary
 
 Swapped = tuple[Staged, PartitionLog | None]
 CHUNKS_IN_FLIGHT_MAX = 8
+ALIVE_MS = 1_000
+"""How often a leader hears of a follower that looks at its own segments."""
 SILENCE_MS = 5_000
 """A transfer that brought nothing for so long is given up; the leader offers again."""
 HOLD_RETRY_MS = 50
@@ -53,7 +57,20 @@ ROOM_RETRY_MS = 5_000
 class _Pull:
     """One group's transfer."""
 
-    __slots__ = ("asked", "group", "leader", "number", "offer", "reuse", "timer", "todo")
+    __slots__ = (
+        "asked",
+        "equal",
+        "group",
+        "leader",
+        "looks",
+        "number",
+        "offer",
+        "own",
+        "reuse",
+        "timer",
+        "todo",
+        "todo_own",
+    )
 
     def __init__(self, number: int, group: RaftGroup, leader: BrokerId) -> None:
         self.number = number
@@ -66,6 +83,13 @@ class _Pull:
         """(file, offset) -> length of chunks on their way, or being written"""
         self.timer: Timer | None = None
         self.reuse: Reuse | None = None
+        self.own = transfer_own.NOTHING
+        self.looks = False
+        """It is busy with what lies here."""
+        self.todo_own: deque[tuple[int, SegmentSummary | Prefix]] = deque()
+        """Own segments that are not looked at yet."""
+        self.equal: dict[int, int] = {}
+        """File -> bytes that lie here, by what was proven here alone."""
 
 
 class Transfers:
@@ -82,6 +106,7 @@ class Transfers:
         self._hosting = hosting
         self.source = TransferSource(loop, disk, net, host, hosting, hosting.transfer_rate)
         self.repairs = Repairs(loop, disk, net, host, hosting, notice)
+        self._own = OwnSegments(loop, hosting)
         self._pulls: dict[int, _Pull] = {}
         self._installing: set[GroupNo] = set()
         self._have: dict[GroupNo, dict[str, int]] = {}
@@ -210,6 +235,8 @@ class Transfers:
         keep = frozenset(self._have[number])
         state = self._hosting.states.get(number)
         folder = state.folder if state is not None and offer.checks else ""
+        if folder:
+            pull.own = self._own.plan(pull.group, offer)
 
         def job() -> dict[str, int]:
             staging.begin(self._disk, number, keep)
@@ -224,14 +251,58 @@ class Transfers:
         assert pull.offer is not None
         assert not isinstance(result, BaseException)
         have = self._have.get(pull.group.number, {})
-        both = [
-            (at, f"{folder}/{file.name}", min(file.size, result[file.name]))
-            for at, file in enumerate(pull.offer.files)
-            if file.name in result and file.name not in have
-        ]
-        done = partial(self._adopt, pull, folder, result)
-        pull.reuse = Reuse(self._loop, self._disk, self._net, pull.leader, pull.number, both, done)
-        pull.reuse.go_on()
+        names = [file.name for file in pull.offer.files]
+        rows: list[tuple[int, SegmentSummary | Prefix]] = [*pull.own.sealed, *pull.own.growing]
+        pull.todo_own.extend(
+            (at, own) for at, own in rows if own.size <= result.get(names[at], 0) and names[at] not in have
+        )
+        pull.looks = folder != ""
+        self._look_alive(pull)
+        self._next_own(pull, folder, result)
+
+    def _look_alive(self, pull: _Pull) -> None:
+        """A leader forgets a follower that asks for nothing, and a transfer that brings nothing ends: while it looks at
+        its own files and copies them, it asks for one byte's checksum."""
+        if pull.number in self._pulls and pull.looks:
+            self._listen(pull)
+            self._net.send(pull.leader, lanes.BULK, wire.encode_check_ask(pull.number, 0, 0, 1))
+            self._loop.call_at(self._loop.monotonic_ms() + ALIVE_MS, lambda: self._look_alive(pull))
+
+    def _next_own(self, pull: _Pull, folder: str, here: dict[str, int]) -> None:
+        """Look at one own segment after the other, others' jobs in between; ask the leader about what is left."""
+        if pull.number not in self._pulls:
+            return
+        assert pull.offer is not None
+        files, number = pull.offer.files, pull.group.number
+        if not pull.todo_own:
+            have = self._have.get(number, {})
+            both = [
+                (at, f"{folder}/{file.name}", min(file.size, here[file.name]))
+                for at, file in enumerate(files)
+                if file.name in here and file.name not in have and at not in pull.equal
+            ]
+            self._listen(pull)
+            done = partial(self._adopt, pull, folder, here)
+            pull.reuse = Reuse(self._loop, self._disk, self._net, pull.leader, pull.number, both, done)
+            pull.reuse.go_on()
+            return
+        at, own = pull.todo_own[0]
+        name = files[at].name
+
+        def looked(result: Verified | int | BaseException | None) -> None:
+            self._check(result if isinstance(result, BaseException) else None)
+            pull.todo_own.popleft()
+            if isinstance(result, Verified):
+                self._own.verified(number, {name: result})
+            if result:
+                pull.equal[at] = own.size
+            self._next_own(pull, folder, here)
+
+        if isinstance(own, Prefix):
+            self._loop.submit_paced("transfer", transfer_own.verify_growing(self._disk, folder, name, own), looked)
+        else:
+            known = self._own.known(number).get(name)
+            self._loop.submit_paced("transfer", transfer_own.verify(self._disk, folder, own, name, known), looked)
 
     def _adopt(self, pull: _Pull, folder: str, here: dict[str, int], equal: dict[int, int]) -> None:
         if pull.number not in self._pulls:
@@ -239,6 +310,7 @@ class Transfers:
         assert pull.offer is not None
         files, number = pull.offer.files, pull.group.number
         have = self._have.get(number, {})
+        equal = equal | pull.equal
         usable = [(files[at], size) for at, size in equal.items()]
         whole = sum(file.size for file, size in usable if size == file.size and staging.sealed(here, file))
         needed_bytes = sum(file.size - have.get(file.name, 0) for file in files) - whole
@@ -247,6 +319,7 @@ class Transfers:
 
     def _adopted(self, pull: _Pull, result: dict[str, int] | BaseException) -> None:
         """Ask for the rest. A file that is staged by a second name is not one that later chunks may be added to."""
+        pull.looks = False
         number = pull.group.number
         if self._failed(number, pull, result) or pull.number not in self._pulls:
             return
@@ -332,10 +405,17 @@ class Transfers:
         number = pull.group.number
         self._installing.add(number)
         self._have.pop(number, None)
-        self._loop.submit_paced("transfer", staging.seal(self._disk, offer), partial(self._sealed, offer))
+        prefixes = {offer.files[at].name: prefix for at, prefix in pull.own.growing if at in pull.equal}
+        steps = staging.seal(self._disk, offer, self._own.known(number), prefixes)
+        self._loop.submit_paced("transfer", steps, partial(self._sealed, offer))
 
-    def _sealed(self, offer: Offer, result: BaseException | None) -> None:
+    def _sealed(self, offer: Offer, result: dict[str, Verified] | BaseException | None) -> None:
+        """Verified: the files; None: before, by an earlier life, or when it was tried to put them in place."""
         number = GroupNo(offer.group)
+        if isinstance(result, dict):
+            self._own.verified(number, result)
+        if isinstance(result, Corruption):
+            self._own.distrust(number)
         if isinstance(result, Corruption) or self._failed(number, None, result):
             self._installing.discard(number)  # the leader offers again, and everything is fetched anew
             if isinstance(result, Corruption):

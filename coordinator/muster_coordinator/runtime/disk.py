@@ -10,6 +10,8 @@ import os
 import shutil
 from collections.abc import Sequence
 
+from muster_coordinator.ports import FileIdentity
+
 _FILE_MODE = 0o600
 _FOLDER_MODE = 0o700
 _PARTS_MAX = 1_024
@@ -85,6 +87,11 @@ class OsDisk:
 
     def exists(self, path: str) -> bool:
         return os.path.exists(self._at(path))
+
+    def identity(self, path: str) -> FileIdentity:
+        """Of the file of this name; another name of it has the same."""
+        found = os.stat(self._at(path))
+        return FileIdentity(found.st_size, found.st_mtime_ns, found.st_ino)
 
     def listdir(self, path: str) -> list[str]:
         """Sorted names; an absent folder is an empty list."""

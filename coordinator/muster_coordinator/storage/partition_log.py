@@ -13,6 +13,7 @@ import struct
 from bisect import bisect_right
 from collections.abc import Callable
 from contextlib import suppress
+from typing import NamedTuple
 
 from muster_coordinator.errors import Corruption, DiskFull, SegmentDamaged, StorageFailed, no_space
 from muster_coordinator.limits import SEGMENT_BYTES, SEGMENT_MS, SEGMENTS_LOADED_MAX, SIDECARS_LEFT_OUT_MAX
@@ -29,6 +30,14 @@ from muster_coordinator.topics.machine import RetentionView
 _BATCH = struct.Struct(">qiibIhiqq")
 """A batch header up to maxTimestamp."""
 _SEGMENT_OFFSETS_MAX = 2**31 - 1
+
+
+class Growing(NamedTuple):
+    """The first `size` bytes of the segment that is appended to, whole batches of applied entries, and the epochs of
+    all batches: (epoch, first offset) as they change."""
+
+    size: int
+    epochs: tuple[tuple[int, int], ...]
 
 
 class PartitionLog:
@@ -264,6 +273,13 @@ class PartitionLog:
         with suppress(DiskFull):  # what cannot be written yet lies behind every mark
             self.write_out()
         return tuple((segment.path, segment.written) for segment in self._segments)
+
+    def growing(self) -> tuple[int, Growing]:
+        """The base of the segment that is appended to, and what of it lies in its file."""
+        with suppress(DiskFull):
+            self.write_out()
+        active = self._segments[-1]
+        return active.base, Growing(active.written, tuple(active.index.epochs))
 
     def reaches_back_to(self, mark: Mark) -> bool:
         """Is the segment that `mark` lies in still there? False once the log start has passed it."""

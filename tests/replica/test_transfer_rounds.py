@@ -1,0 +1,133 @@
+"""A follower that needs one transfer after the other pays in each for what came since, not for its whole log.
+
+What lies here already is proven here: nothing is asked of the leader, whose link is the scarce part, and nothing is
+read or synced a second time. What cannot be proven here (a damaged byte, an epoch that no CRC covers) is asked for and
+fetched.
+"""
+
+from collections import Counter
+
+import pytest
+from muster_coordinator import limits
+from muster_coordinator.replica import transfer_payload
+from muster_coordinator.replica.transfer import ALIVE_MS, SILENCE_MS
+
+from tests.replica.cluster import SimCluster
+from tests.replica.test_transfer_ends import BATCH_BYTES, Writer, come_level, far_behind, same_segments
+from tests.sim.disk import SimDisk
+from tests.sim.loop import Latency
+
+FAST = 4 * limits.MIB
+"""Bytes a second of the link: here rounds are counted, not seconds."""
+
+
+class Questions:
+    """Asked for checksums of ranges, signs of life apart."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked: list[tuple[int, int, int]] = []
+        self.alive = 0
+        encode = transfer_payload.encode_check_ask
+
+        def count(transfer: int, file: int, offset: int, length: int) -> bytes:
+            if length > 1:
+                self.asked.append((file, offset, length))
+            else:
+                self.alive += 1
+            return encode(transfer, file, offset, length)
+
+        monkeypatch.setattr(transfer_payload, "encode_check_ask", count)
+
+
+def watched(disk: SimDisk) -> Counter[tuple[str, str]]:
+    """(operation, name of a segment) -> times, from now on."""
+    seen: Counter[tuple[str, str]] = Counter()
+
+    def cost(operation: str, path: str, size: int) -> None:
+        if path.endswith(".log"):
+            seen[operation, path.rpartition("/")[2]] += 1
+
+    disk.cost = cost
+    return seen
+
+
+def fall_behind(cluster: SimCluster, writer: Writer, leader: int, late: int, missed: int) -> None:
+    """Cut off until the leader has let go of what it needs next."""
+    group = cluster.nodes[leader].host.groups[writer.group]
+    match = group.core.progresses[late].match
+    cluster.net.isolate(late)
+    writer.many(missed)
+    cluster.world.run_until("the log is compacted", lambda: group.core.log.compacted_index > match, 60_000)
+    cluster.net.heal()
+
+
+def test_a_round_costs_what_came_since_and_not_what_the_log_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, writer, leader, late = far_behind(21, 600, transfer_rate=FAST)
+    come_level(cluster, writer, leader, late)
+    transfers = cluster.nodes[late]._transfers
+    known = set(transfers._own.known(writer.group))
+    questions = Questions(monkeypatch)
+    for installed in (2, 3):
+        assert len(known) >= 8 * installed - 8
+        seen = watched(cluster.disks[late])
+        fall_behind(cluster, writer, leader, late, 600)
+        before = transfers.bytes_received
+        cluster.world.run_until("again", lambda wanted=installed: transfers.installed[writer.group] >= wanted, 60_000)
+        come_level(cluster, writer, leader, late)
+        assert transfers.bytes_received - before < 1.5 * 600 * BATCH_BYTES
+        touched = {name for (operation, name) in seen if operation in ("pread", "sync")}
+        grew = {max(known)}
+        assert not touched & known - grew, "what a transfer verified and synced is neither read nor synced again"
+        known = set(transfers._own.known(writer.group))
+        assert len({file for file, _, _ in questions.asked}) <= 1, "one was sealed since its sidecar was written"
+        assert all(file > len(known) // 2 for file, _, _ in questions.asked), "none of an earlier round"
+        questions.asked.clear()
+    cluster.disks[late].cost = None
+    same_segments(cluster, writer)
+
+
+def test_after_a_restart_own_segments_are_proven_here_and_the_leader_is_not_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    questions = Questions(monkeypatch)
+    cluster, writer, leader, late = far_behind(22, 600, transfer_rate=FAST)
+    lacked = come_level(cluster, writer, leader, late)
+    transfers = cluster.nodes[late]._transfers
+    assert transfers.bytes_reused > 700_000, "sealed segments, and the beginning of the one that grew"
+    assert transfers.bytes_received <= 1.1 * lacked
+    assert len({file for file, _, _ in questions.asked}) <= 1, "one whose sidecar was not whole at the power loss"
+    same_segments(cluster, writer)
+
+
+@pytest.mark.parametrize("at", [15, 100], ids=["an epoch, which no CRC covers", "a byte of a record"])
+def test_what_cannot_be_proven_here_is_asked_for_and_fetched(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    questions = Questions(monkeypatch)
+
+    def flip(disk: SimDisk, folder: str) -> None:
+        assert disk.exists(f"{folder}/{0:020}.sidx")
+        path = f"{folder}/{0:020}.log"
+        disk.damage(path, at, bytes([disk.content(path)[at] ^ 1]))
+
+    cluster, writer, leader, late = far_behind(23, 600, flip, transfer_rate=FAST)
+    come_level(cluster, writer, leader, late)
+    assert 1 in {file for file, _, _ in questions.asked}
+    assert len({file for file, _, _ in questions.asked}) <= 3
+    same_segments(cluster, writer)
+
+
+def test_a_leader_waits_for_a_follower_that_is_busy_with_its_own_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    questions = Questions(monkeypatch)
+    cluster, writer, leader, late = far_behind(24, 600, transfer_rate=FAST, wal_bytes_max=32 * limits.MIB)
+    transfers = cluster.nodes[late]._transfers
+
+    def busy() -> bool:
+        return any(pull.looks for pull in transfers._pulls.values())
+
+    cluster.world.run_until("it looks at its own", busy, 60_000)
+    slow_us = 1_000 * (SILENCE_MS + 1_000)
+    cluster.loops[late].latency["transfer"] = Latency(slow_us, slow_us)
+    cluster.world.run_until("it has looked, and copied", lambda: not busy(), 120_000)
+    cluster.loops[late].latency["transfer"] = Latency()
+    assert questions.alive * ALIVE_MS >= 1.5 * limits.TRANSFER_HOLD_MS
+    come_level(cluster, writer, leader, late)
+    assert transfers._numbers == 1, "one transfer, never dropped"
