@@ -251,6 +251,10 @@ WAL its files while less than three quarters of `WAL_BYTES_MAX` are used; a foll
 TRANSFER_INSTALL_MS_MAX = 600_000
 """So long after its last request it may check what it fetched and put it in place, while its link is up, and what comes
 after it is kept in the same way: a hundred gigabytes are read in less."""
+TRANSFER_FILES_MAX = 250_000
+"""Of one transfer: 250 TiB in segments of 1 GiB. A partition of more, in segments too small, is refused in words."""
+TRANSFER_OFFER_FILES_MAX = 4_000
+"""Named in one frame; an offer of more takes several, up to 140 kB each."""
 TRANSFER_VERIFY_STEP_BYTES = MIB
 """Verified in one go; then the loop can have the interpreter."""
 TRANSFER_CHECK_BYTES = MIB
@@ -426,4 +430,5 @@ assert CHECKPOINT_BYTES_MIN < CHECKPOINT_BYTES
 assert WAL_FILE_BYTES * DISK_LOW_WAL_FILES < DISK_LOW_BYTES
 assert DISK_LOOK_MS < NO_SPACE_RETRY_MS
 assert TRANSFER_CHUNK_BYTES < PEER_FRAME_BYTES_MAX
+assert TRANSFER_OFFER_FILES_MAX * 40 < PEER_FRAME_BYTES_MAX
 assert TRANSFERS_MAX * 8 * TRANSFER_CHUNK_BYTES <= TRANSFER_BYTES_PER_SECOND_MIN <= TRANSFER_BYTES_PER_SECOND

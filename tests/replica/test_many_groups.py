@@ -30,7 +30,6 @@ from muster_coordinator.replica.payloads import (
 )
 from muster_coordinator.replica.raft_payload import RaftPacker
 from muster_coordinator.replica.transfer_payload import (
-    FILES_MAX,
     Chunk,
     FileKind,
     Offer,
@@ -269,7 +268,10 @@ def appends() -> list[bytes]:
 
 def offers() -> list[bytes]:
     """Of a partition with as many segments as one transfer takes."""
-    segments = [OfferedFile(FileKind.SEGMENT, segment_name(2**62 + n), 2**62) for n in range(FILES_MAX - 1)]
+    segments = [
+        OfferedFile(FileKind.SEGMENT, segment_name(2**62 + n), 2**62)
+        for n in range(limits.TRANSFER_OFFER_FILES_MAX - 1)
+    ]
     files = (OfferedFile(FileKind.CHECKPOINT, checkpoint_name(2**62, 2**32 - 1), 2**62), *segments)
     return [encode_offer(Offer(2**63, 2**31, 2**62, 2**62, Mark(1, 2, 3, 4), files, True))]
 

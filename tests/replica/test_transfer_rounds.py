@@ -6,16 +6,22 @@ fetched.
 """
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from muster_coordinator import limits
+from muster_coordinator.errors import Code, WireError
+from muster_coordinator.ids import GroupNo
+from muster_coordinator.records.batch import encode_batch
 from muster_coordinator.replica import transfer_payload
 from muster_coordinator.replica.transfer import ALIVE_MS, SILENCE_MS
+from muster_coordinator.replica.transfer_payload import FileKind, Offer, OfferedFile
+from muster_coordinator.storage.contract import Mark
 
 from tests.replica.cluster import SimCluster
-from tests.replica.test_transfer_ends import BATCH_BYTES, Writer, come_level, far_behind, same_segments
+from tests.replica.test_transfer_ends import BATCH_BYTES, SETTINGS, TOPIC, Writer, come_level, far_behind, same_segments
 from tests.sim.disk import SimDisk
-from tests.sim.loop import Latency
+from tests.sim.loop import Latency, World
 
 FAST = 4 * limits.MIB
 """Bytes a second of the link: here rounds are counted, not seconds."""
@@ -131,3 +137,57 @@ def test_a_leader_waits_for_a_follower_that_is_busy_with_its_own_segments(monkey
     assert questions.alive * ALIVE_MS >= 1.5 * limits.TRANSFER_HOLD_MS
     come_level(cluster, writer, leader, late)
     assert transfers._numbers == 1, "one transfer, never dropped"
+
+
+def test_a_partition_of_more_segments_than_a_frame_names_is_transferred(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its offer takes several frames, and the manifest of what is sealed names all."""
+    monkeypatch.setattr(limits, "TRANSFER_OFFER_FILES_MAX", 50)
+    cluster = SimCluster(World(25), partitions=1, **SETTINGS | {"transfer_rate": FAST})
+    cluster.start()
+    assert cluster.submit(0, replace(TOPIC, configs=(("segment.bytes", "100"),))).error == Code.NONE
+    group = GroupNo(cluster.nodes[0].image().topics["data"].partitions[0].group)
+    leader = cluster.wait_leader(group)
+    writer = Writer(cluster, group)
+    writer.batch = encode_batch([(b"k", b"")], timestamp_ms=1_700_000_000_000)
+    late = next(broker for broker in cluster.nodes if broker != leader)
+    cluster.kill(late)
+    writer.many(300)
+    hosting = cluster.nodes[leader].hosting
+    assert len(hosting.states[group].log.files()) >= 300
+    published: list[None] = []
+    hosting.checkpoints.want(group, lambda: published.append(None))
+    cluster.world.run_until("a checkpoint", lambda: bool(published), 20_000)
+    held = cluster.nodes[leader].host.groups[group]
+    held.compact(held.applied)
+    cluster.restart(late)
+    transfers = cluster.nodes[late]._transfers
+    cluster.world.run_until("it is in place", lambda: bool(transfers.installed[group]), 60_000)
+    same_segments(cluster, writer)
+
+
+def offered(files: int) -> Offer:
+    segments = [OfferedFile(FileKind.SEGMENT, f"{base:020}.log", 2**40) for base in range(files)]
+    checkpoint = OfferedFile(FileKind.CHECKPOINT, f"{7:020}-{1:010}.ckpt", 9)
+    return Offer(1, 2, 7, 1, Mark(7, files, files - 1, 5), (checkpoint, *segments), True)
+
+
+@pytest.mark.parametrize("files", [1, 3_999, 4_000, 5_000, 20_000])
+def test_an_offer_of_any_number_of_files_comes_in_frames_that_a_link_takes(files: int) -> None:
+    offer = offered(files)
+    frames = [transfer_payload.encode_offer(part) for part in transfer_payload.parts(offer)]
+    assert all(len(frame) <= limits.PEER_FRAME_BYTES_MAX for frame in frames)
+    assert len(frames) == 1 + (files - 1) // (limits.TRANSFER_OFFER_FILES_MAX - 1)
+    first, *others = (transfer_payload.decode_offer(frame) for frame in frames)
+    assert all(part.more and part.mark is None for part in (first, *others)[:-1])
+    for part in others:
+        first = transfer_payload.joined(first, part)
+    assert first == offer
+
+
+def test_parts_of_different_offers_and_more_files_than_the_limit_are_malformed(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, last = transfer_payload.parts(offered(5_000))
+    with pytest.raises(WireError, match="different"):
+        transfer_payload.joined(first, last._replace(index=8))
+    monkeypatch.setattr(limits, "TRANSFER_FILES_MAX", 5_000)
+    with pytest.raises(WireError, match="5001 files"):
+        transfer_payload.joined(first, last)

@@ -339,6 +339,6 @@ def _completed(disk: Disk, path: str) -> Offer | None:
     """None too when the manifest is damaged: then the group's own files are whole, or found to be not."""
     try:
         body = identity.load(disk, path, _MAGIC)
-        return None if body is None else decode_offer(body, 2)
+        return None if body is None else decode_offer(body, 2, limits.TRANSFER_FILES_MAX)
     except (Corruption, WireError):
         return None

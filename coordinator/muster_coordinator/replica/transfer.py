@@ -18,7 +18,7 @@ from functools import partial
 from crc32c import crc32c
 
 from muster_coordinator import limits
-from muster_coordinator.errors import Corruption, SegmentDamaged, StorageFailed
+from muster_coordinator.errors import Corruption, SegmentDamaged, StorageFailed, WireError
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.links import lanes
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Timer, unnoticed
@@ -66,6 +66,7 @@ class _Pull:
         "number",
         "offer",
         "own",
+        "parts",
         "reuse",
         "timer",
         "todo",
@@ -77,6 +78,8 @@ class _Pull:
         self.group = group
         self.leader = leader
         self.offer: Offer | None = None
+        self.parts: Offer | None = None
+        """What came of an offer in several frames."""
         self.todo: deque[tuple[int, int, int]] = deque()
         """(file, offset, length) not asked for yet"""
         self.asked: dict[tuple[int, int], int] = {}
@@ -104,7 +107,7 @@ class Transfers:
         self._net = net
         self._host = host
         self._hosting = hosting
-        self.source = TransferSource(loop, disk, net, host, hosting, hosting.transfer_rate)
+        self.source = TransferSource(loop, disk, net, host, hosting, hosting.transfer_rate, notice)
         self.repairs = Repairs(loop, disk, net, host, hosting, notice)
         self._own = OwnSegments(loop, hosting)
         self._pulls: dict[int, _Pull] = {}
@@ -219,6 +222,17 @@ class Transfers:
         pull = self._pulls.get(offer.transfer)
         if pull is None or pull.leader != peer or pull.offer is not None or pull.group.number != offer.group:
             return
+        if pull.parts is not None:
+            try:
+                offer = wire.joined(pull.parts, offer)
+            except WireError:
+                self._drop(pull)
+                raise
+        if offer.more:
+            pull.parts = offer
+            self._listen(pull)
+            return
+        pull.parts = None
         has_segments = offer.group in self._hosting.states
         outdated = not self._of_use(pull.group, offer) or offer.term > TERM_MAX
         if has_segments != (offer.mark is not None) or outdated:

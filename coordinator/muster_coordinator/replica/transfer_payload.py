@@ -23,8 +23,9 @@ _CHECK = struct.Struct(">QIQII")
 _CHUNK = struct.Struct(">QIQI")
 SEGMENT_ASKED = 1 << 63
 """In the index of an ask: the rest of it is the base offset of a segment."""
-FILES_MAX = 4_000
-"""A 1 TiB partition in 256 MiB segments; an offer stays below one peer frame."""
+_CHECKS = 1
+_MORE = 2
+"""Bits of an offer's last byte: checksums are answered; another frame of the same offer follows."""
 _NAMES = re.compile(r"[0-9]{20}(-[0-9]{10}\.ckpt|\.log)")
 
 
@@ -53,6 +54,8 @@ class Offer(NamedTuple):
     files: tuple[OfferedFile, ...]
     checks: bool = False
     """Does the offering side answer CHECK_ASK? Releases before that end an offer after the files."""
+    more: bool = False
+    """Does another part follow? (`parts`)"""
 
 
 class Check(NamedTuple):
@@ -104,15 +107,41 @@ def encode_offer(offer: Offer) -> bytes:
     for file in offer.files:
         name = file.name.encode()
         parts += (_FILE.pack(file.kind, len(name), file.size), name)
-    parts.append(bytes([offer.checks]))
+    parts.append(bytes([_CHECKS * offer.checks | _MORE * offer.more]))
     return b"".join(parts)
 
 
-def decode_offer(payload: bytes, position: int = HEAD_BYTES) -> Offer:
+def parts(offer: Offer) -> list[Offer]:
+    """An offer in as many as fit a frame each. All name the checkpoint, and all but the last have no mark: a release
+    that does not know of parts takes such an offer for one of a group without segments, and lets it be."""
+    checkpoint = tuple(file for file in offer.files if file.kind == FileKind.CHECKPOINT)
+    segments = [file for file in offer.files if file.kind == FileKind.SEGMENT]
+    room = limits.TRANSFER_OFFER_FILES_MAX - len(checkpoint)
+    cut = [(*checkpoint, *segments[at : at + room]) for at in range(0, max(1, len(segments)), room)]
+    return [
+        *(offer._replace(mark=None, files=files, more=True) for files in cut[:-1]),
+        offer._replace(files=cut[-1]),
+    ]
+
+
+def joined(first: Offer, then: Offer) -> Offer:
+    """`WireError` when they are not parts of one offer, or are too many."""
+    same = first._replace(mark=None, files=(), more=False) == then._replace(mark=None, files=(), more=False)
+    checkpoint = [file for file in first.files if file.kind == FileKind.CHECKPOINT]
+    if not same or checkpoint != [file for file in then.files if file.kind == FileKind.CHECKPOINT]:
+        raise WireError("parts of different transfer offers")
+    files = first.files + tuple(file for file in then.files if file.kind == FileKind.SEGMENT)
+    if len(files) > limits.TRANSFER_FILES_MAX:
+        raise WireError(f"a transfer of {len(files)} files")
+    return then._replace(files=files)
+
+
+def decode_offer(payload: bytes, position: int = HEAD_BYTES, files_max: int = limits.TRANSFER_OFFER_FILES_MAX) -> Offer:
+    """A frame, or what was stored: that may name `files_max`."""
     try:
         transfer, group, index, term, has_mark, *mark, count = _OFFER.unpack_from(payload, position)
         position += _OFFER.size
-        if count > FILES_MAX:
+        if count > files_max:
             raise WireError(f"a transfer of {count} files")
         files = []
         for _ in range(count):
@@ -129,8 +158,9 @@ def decode_offer(payload: bytes, position: int = HEAD_BYTES) -> Offer:
         raise WireError("malformed transfer offer") from error
     if sum(file.kind == FileKind.CHECKPOINT for file in files) != 1:
         raise WireError("a transfer has one checkpoint")
-    checks = payload[position : position + 1] == b"\1"
-    return Offer(transfer, group, index, term, Mark(*mark) if has_mark else None, tuple(files), checks)
+    flags = payload[position] if position < len(payload) else 0
+    where = Mark(*mark) if has_mark else None
+    return Offer(transfer, group, index, term, where, tuple(files), bool(flags & _CHECKS), bool(flags & _MORE))
 
 
 def encode_refusal(transfer: int, why: str) -> bytes:

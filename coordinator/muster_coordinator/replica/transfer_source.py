@@ -17,7 +17,7 @@ from muster_coordinator import limits
 from muster_coordinator.errors import Corruption, SegmentDamaged
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.links import lanes
-from muster_coordinator.ports import Disk, File, Loop, PeerNet
+from muster_coordinator.ports import Disk, File, Loop, Notice, PeerNet, unnoticed
 from muster_coordinator.raft.progress import ProgressState
 from muster_coordinator.replica import transfer_payload as wire
 from muster_coordinator.replica.folders import checkpoint_folder
@@ -30,6 +30,7 @@ from muster_coordinator.storage.contract import Mark
 from muster_coordinator.storage.segment_check import CheckedSegment, check_segment, unpaced
 from muster_coordinator.storage.segment_index import segment_name
 
+TOO_MANY = "a partition has too many segments for a state transfer; raise its segment.bytes, or let old ones go"
 FOLLOW_MS = 5_000
 """How often a follower is looked at that streams after a transfer."""
 FOLLOWED_SHARE = 50
@@ -69,8 +70,11 @@ class _Session:
 class TransferSource:
     """See the module."""
 
-    def __init__(self, loop: Loop, disk: Disk, net: PeerNet, host: Host, hosting: Hosting, rate: int) -> None:
+    def __init__(
+        self, loop: Loop, disk: Disk, net: PeerNet, host: Host, hosting: Hosting, rate: int, notice: Notice = unnoticed
+    ) -> None:
         """`rate`: bytes a second."""
+        self._notice = notice
         self._rate = rate
         self._free_us = 0
         """When the next chunk may be read, in microseconds of the loop's time."""
@@ -178,18 +182,31 @@ class TransferSource:
                     paths.append(path)
                     kinds.append(FileKind.SEGMENT)
                     sizes.append(mark.position if base == mark.segment else written)
-        if len(paths) > wire.FILES_MAX:
+        if len(paths) > limits.TRANSFER_FILES_MAX:
             checkpoint.close()
-            self._refuse(peer, transfer, "too many files")
+            self._notice(TOO_MANY, {"group": number, "files": len(paths), "most": limits.TRANSFER_FILES_MAX}, None)
+            self._refuse(peer, transfer, f"{TOO_MANY}: {len(paths)} files, {limits.TRANSFER_FILES_MAX} at most")
             return
-        self._admit(_Session(peer, transfer, GroupNo(number), meta.index, checkpoint, paths, sizes))
+        session = _Session(peer, transfer, GroupNo(number), meta.index, checkpoint, paths, sizes)
+        self._admit(session)
         files = tuple(
             OfferedFile(kind, path.rpartition("/")[2], size)
             for kind, path, size in zip(kinds, paths, sizes, strict=True)
         )
-        self._net.send(
-            peer, lanes.BULK, wire.encode_offer(Offer(transfer, number, meta.index, meta.term, mark, files, True))
-        )
+        offer = Offer(transfer, number, meta.index, meta.term, mark, files, True)
+        self._send_offer(session, [wire.encode_offer(part) for part in wire.parts(offer)], SEND_TRIES_MAX)
+
+    def _send_offer(self, session: _Session, frames: list[bytes], tries: int) -> None:
+        """One after the other, as the bulk lane takes them; a session that ended meanwhile gets no more."""
+        if not frames or self._sessions.get((session.peer, session.transfer)) is not session:
+            return
+        rest, left = frames, tries - 1
+        if self._net.send(session.peer, lanes.BULK, frames[0]):
+            self._used(session)
+            rest, left = frames[1:], SEND_TRIES_MAX
+        if left:
+            when_ms = self._loop.monotonic_ms() + (SEND_RETRY_MS if rest is frames else 0)
+            self._loop.call_at(when_ms, lambda: self._send_offer(session, rest, left))
 
     def _admit(self, session: _Session) -> None:
         """At most `TRANSFERS_MAX`; the one that was silent for the longest gives way."""
