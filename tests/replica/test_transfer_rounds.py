@@ -11,11 +11,12 @@ from dataclasses import replace
 import pytest
 from muster_coordinator import limits
 from muster_coordinator.errors import Code, WireError
-from muster_coordinator.ids import GroupNo
+from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.records.batch import encode_batch
 from muster_coordinator.replica import transfer_payload
 from muster_coordinator.replica.transfer import ALIVE_MS, SILENCE_MS
 from muster_coordinator.replica.transfer_payload import FileKind, Offer, OfferedFile
+from muster_coordinator.replica.transfer_source import FOLLOW_MS, FOLLOWED_SHARE
 from muster_coordinator.storage.contract import Mark
 
 from tests.replica.cluster import SimCluster
@@ -137,6 +138,24 @@ def test_a_leader_waits_for_a_follower_that_is_busy_with_its_own_segments(monkey
     assert questions.alive * ALIVE_MS >= 1.5 * limits.TRANSFER_HOLD_MS
     come_level(cluster, writer, leader, late)
     assert transfers._numbers == 1, "one transfer, never dropped"
+
+
+def test_what_a_follower_needs_after_a_transfer_is_kept_for_as_long_as_it_comes_nearer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However long that takes: 500 MB are a minute and more of a link."""
+    cluster, writer, leader, late = far_behind(15, 300, transfer_rate=FAST, wal_bytes_max=32 * limits.MIB)
+    monkeypatch.setattr(limits, "TRAILING_ENTRIES", -100 * FOLLOWED_SHARE)  # nobody is near enough
+    come_level(cluster, writer, leader, late)
+    group, clock = cluster.nodes[leader].host.groups[writer.group], cluster.loops[leader]
+    before = group.core.progresses[late].match
+    cluster.world.run_for(limits.TRANSFER_HOLD_MS + 6 * FOLLOW_MS)
+    held, until_ms = group._held[BrokerId(late)]
+    assert held > before
+    assert until_ms > clock.monotonic_ms()
+    writer.stopped = True
+    cluster.world.run_for(3 * FOLLOW_MS)
+    assert group._held[BrokerId(late)][1] <= clock.monotonic_ms(), "it comes no nearer"
 
 
 def test_a_partition_of_more_segments_than_a_frame_names_is_transferred(monkeypatch: pytest.MonkeyPatch) -> None:

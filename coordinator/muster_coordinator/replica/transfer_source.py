@@ -264,9 +264,9 @@ class TransferSource:
             return
         if group.core.last_index - progress.match <= limits.TRAILING_ENTRIES // FOLLOWED_SHARE:
             return
-        now_ms = self._loop.monotonic_ms()
-        group.hold_from(peer, progress.match, now_ms + 2 * FOLLOW_MS)
-        self._loop.call_at(now_ms + FOLLOW_MS, lambda: self._follow(peer, number, progress.match))
+        now_ms, match = self._loop.monotonic_ms(), progress.match
+        group.hold_from(peer, match, now_ms + 2 * FOLLOW_MS)
+        self._loop.call_at(now_ms + FOLLOW_MS, lambda: self._follow(peer, number, match))
 
     def _end(self, peer: BrokerId, transfer: int) -> None:
         """Closed by the thread that reads, after what it was given before."""
