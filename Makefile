@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make run        three replicas, real flight data, real clients, a killed coordinator (under 90 s after set-up)"
 	@echo "make test       everything: units, simulation, real processes with real clients (about 25 minutes)"
-	@echo "make test-fast  units, properties, scenarios (under 2 minutes)"
+	@echo "make test-fast  units, properties, scenarios (under 2 minutes); ROOM=groups for those of one room"
 	@echo "make check      ruff, mypy --strict, import contracts"
 	@echo "make sim SEEDS=1000   more simulated clusters; FROM=seed, and PROGRESS=file to go on where it was ended"
 	@echo "make fuzz MINUTES=45  as many hostile requests to a replica as the time gives"
@@ -54,8 +54,11 @@ test: check test-unit test-fuzz test-sim test-clients test-integration test-pipe
 
 test-fast: test-unit
 
+# ROOM=groups: only the tests of that room.
+ROOM ?=
+
 test-unit: setup
-	$(PYTEST) tests -n 2 -m "not sim and not integration and not clients and not slow and not pipeline and not fuzz"
+	$(PYTEST) tests$(if $(ROOM),/$(ROOM)) -n 2 -m "not sim and not integration and not clients and not slow and not pipeline and not fuzz"
 
 # 300,000 inputs to one replica on virtual time; `make fuzz` goes on for MINUTES.
 test-fuzz: setup

@@ -1,7 +1,7 @@
 """`muster operator`: flags and environment into settings, settings into a running operator, its end into an exit code.
 
-Exit codes: 0 after a signal, 2 for settings that cannot be used, 3 when leadership was lost (start again), 1 for
-anything else.
+Exit codes: 0 after a signal, 2 for settings that cannot be used or a package that is not installed, 3 when leadership
+was lost (start again), 1 for anything else.
 """
 
 import asyncio
@@ -11,10 +11,10 @@ from typing import Annotated
 import typer
 
 from muster_operator.errors import LeadershipLost, OperatorError
+from muster_operator.extras import missing_packages
 from muster_operator.limits import WORKERS_DEFAULT
 from muster_operator.naming import LEASE_NAME
 from muster_operator.probe import probe
-from muster_operator.runtime.logs import set_up
 from muster_operator.settings import LOG_LEVELS, Settings, SettingsError, split_labels, split_list
 
 EXIT_USAGE = 2
@@ -76,6 +76,10 @@ def operator(
     kubeconfig: Annotated[str, typer.Option(help="Credentials; without it those of the pod, else KUBECONFIG.")] = "",
 ) -> None:
     """Run the Kubernetes operator for CoordinatorCluster and ConsumerGroup."""
+    lacking = missing_packages()
+    if lacking is not None:
+        typer.echo(f"muster operator: {lacking}", err=True)
+        raise typer.Exit(EXIT_USAGE)
     try:
         settings = Settings(
             image=image, image_pull_policy=image_pull_policy or None, namespaces=split_list(namespace),
@@ -88,6 +92,8 @@ def operator(
     except SettingsError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(EXIT_USAGE) from None
+    from muster_operator.runtime.logs import set_up  # imports what the extra brings
+
     set_up(settings.log_level)
     try:
         asyncio.run(_run(settings))

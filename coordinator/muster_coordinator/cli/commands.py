@@ -6,6 +6,7 @@ from muster_coordinator.cli import cluster, groups, stopped_entries, topics
 from muster_coordinator.cli.consume import consume
 from muster_coordinator.cli.demo import demo
 from muster_coordinator.cli.dev import dev
+from muster_coordinator.cli.extras import needing
 from muster_coordinator.cli.produce import produce
 from muster_coordinator.cli.server import server
 
@@ -16,8 +17,8 @@ def register(app: typer.Typer) -> None:
     app.add_typer(groups.app, name="group")
     stopped_entries.register(cluster.app)
     app.add_typer(cluster.app, name="cluster")
-    app.command("produce")(produce)
-    app.command("consume")(consume)
-    app.command("demo")(demo)
-    app.command("dev")(dev)
-    app.command("server")(server)
+    app.command("produce")(needing("cli")(produce))
+    app.command("consume")(needing("cli")(consume))
+    app.command("demo")(needing("coordinator", "demo")(demo))
+    app.command("dev")(needing("coordinator")(dev))
+    app.command("server")(needing("coordinator")(server))

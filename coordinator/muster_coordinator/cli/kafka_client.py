@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from muster_coordinator.cli.exits import CliError, Exit
+from muster_coordinator.cli.extras import require
 from muster_coordinator.properties import PropertiesError, parse_properties
 
 DEFAULT_TIMEOUT_S = 15.0
@@ -34,10 +35,9 @@ Untyped = Any
 
 def load_kafka() -> Untyped:
     """The kafka-python package; its own log lines stay silent (errors reach the user as sentences)."""
-    try:
-        import kafka
-    except ImportError as error:
-        raise CliError(Exit.USAGE, "this command needs kafka-python: pip install 'muster[cli]'") from error
+    require("this command", "cli")
+    import kafka
+
     logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)
     return kafka
 

@@ -124,5 +124,5 @@ def restart(
 
 
 def main() -> None:
-    """Entry point of the distribution."""
+    """Run the plug-in; ends in SystemExit."""
     app()

@@ -1,7 +1,7 @@
 """The sub-commands of `muster pipeline` and their options; the work is in the other files of this folder.
 
-Exit codes: 0 done; 1 the cluster, the disk or Spark failed; 2 options or input that cannot be used; 3 with --strict:
-published, but something is in quarantine; 4 an invariant is broken; 69 Java or a package is missing.
+Exit codes: 0 done; 1 the cluster, the disk or Spark failed; 2 options or input that cannot be used, or a package is not
+installed; 3 with --strict: published, but something is in quarantine; 4 an invariant is broken; 69 Java is missing.
 """
 
 from pathlib import Path
@@ -47,7 +47,7 @@ def register(app: typer.Typer) -> None:
     """Add `pipeline` to `app` (entry-point group `muster.commands`)."""
     group = typer.Typer(
         name="pipeline", help="The offsets log as tables and a report, with Spark.", no_args_is_help=True,
-        epilog="Exit: 0 done, 1 failed, 2 usage, 3 quarantine (--strict), 4 invariant broken, 69 no Java or Spark.",
+        epilog="Exit: 0 done, 1 failed, 2 usage, 3 quarantine (--strict), 4 invariant broken, 69 no Java.",
     )  # fmt: skip
     add_commands(group)
     app.add_typer(group)

@@ -16,13 +16,13 @@ class Exit(IntEnum):
     FAILED = 1
     """The environment: a cluster did not answer, a file changed under the reader, another run holds the tables."""
     USAGE = 2
-    """Options, files or folders that cannot be used."""
+    """Options, files or folders that cannot be used; a package that is not installed."""
     QUARANTINE = 3
     """With --strict: the tables are published, and something is in quarantine."""
     BROKEN = 4
     """An invariant does not hold."""
     NO_SPARK = 69
-    """Java, PySpark or another needed package is missing or too old; the sentence says what to install."""
+    """Java is missing or too old, or Spark does not start; the sentence says what to install."""
 
 
 _ABORTED = "Job aborted due to stage failure: "
@@ -52,7 +52,7 @@ def failures_told() -> Iterator[None]:
         from muster_pipeline.store.keeping import StoreBusy
         from muster_pipeline.tables.errors import TablesError
     except ImportError as error:
-        leave(Exit.NO_SPARK, f"the pipeline needs the package {error.name}, which is not installed: {INSTALL}")
+        leave(Exit.USAGE, f"the pipeline needs the package {error.name}, which is not installed: {INSTALL}")
     try:
         yield
     except SparkMissing as error:

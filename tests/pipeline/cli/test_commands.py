@@ -56,7 +56,7 @@ def test_a_missing_package_is_named_with_what_to_install(tables: Path) -> None:
         f"app(['verify', '--tables', {str(tables)!r}])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.returncode == Exit.NO_SPARK
+    assert done.returncode == Exit.USAGE
     assert "pyarrow" in done.stderr
     assert "pip install 'muster[pipeline]'" in done.stderr
     assert "Traceback" not in done.stderr

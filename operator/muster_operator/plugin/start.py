@@ -1,0 +1,21 @@
+"""Entry point of `kubectl-muster`: the plug-in, or one sentence where the packages it imports are not installed.
+
+Exit code 2 then, as for any command line that cannot work.
+"""
+
+import sys
+
+from muster_operator.extras import missing_packages
+
+EXIT_USAGE = 2
+
+
+def main() -> None:
+    """Run the plug-in; ends in SystemExit."""
+    lacking = missing_packages()
+    if lacking is not None:
+        sys.stderr.write(f"kubectl muster: {lacking}\n")
+        raise SystemExit(EXIT_USAGE)
+    from muster_operator.plugin.main import main as run  # imports yaml and kubernetes
+
+    run()
