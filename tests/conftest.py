@@ -1,13 +1,17 @@
-"""For all tests: `needs`, by which a test asks for a part of the machine, and the closing table of what was missing."""
+"""For all tests: what they ask of the machine, and the closing table of what was missing.
+
+`needs` is how a test asks for a part of it. Modules and tests that import a package of an extra that is not installed
+are skipped here for all rooms at once, so that the tests of one part run with that part's extra.
+"""
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 import pytest
 from hypothesis import settings
 
-from tests.machine_parts import require
+from tests.machine_parts import excuse, require
 
 # A property is never a timed test: a machine that stalls for 200 ms proves nothing.
 settings.register_profile("muster", deadline=None)
@@ -26,6 +30,31 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def needs() -> Callable[[str], None]:
     """`needs("java")` at the start of a test that cannot run without it."""
     return require
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """A module that cannot be imported for want of an extra is skipped, not an error."""
+    report = yield
+    call = getattr(report, "call", None)
+    reason = excuse(call.excinfo.value) if report.failed and call is not None and call.excinfo is not None else None
+    if reason is not None:
+        report.outcome, report.longrepr = "skipped", (str(collector.path), 0, f"Skipped: {reason}")
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """So is a test, or a fixture of it, that imports one when it runs."""
+    report = yield
+    reason = excuse(call.excinfo.value) if report.failed and call.excinfo is not None else None
+    if reason is not None:
+        report.outcome, report.longrepr = "skipped", (str(item.path), item.reportinfo()[1] or 0, f"Skipped: {reason}")
+    return report
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

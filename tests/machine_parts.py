@@ -6,8 +6,12 @@ parts with commas between (`java,go`), or `all` (CI): a test that lacks one of t
 
 import importlib.util
 import os
+import re
 import shutil
+import tomllib
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -46,6 +50,39 @@ def _module(name: str) -> Callable[[], str | None]:
         return None if importlib.util.find_spec(name) else f"Python package {name} is not installed"
 
     return probe
+
+
+EXTRAS_IN_ORDER = ("coordinator", "operator", "cli", "pipeline", "demo", "bench", "dev")
+"""Of a package that several bring, the first is named. `test` is what every test needs, so its lack is an error."""
+
+IMPORTED_AS = {"kafka-python": "kafka", "pyyaml": "yaml"}
+
+
+@cache
+def packages() -> dict[str, str]:
+    """Package, by the name that is imported, to the extra of pyproject.toml that brings it."""
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    found: dict[str, str] = {}
+    for extra in EXTRAS_IN_ORDER:
+        for requirement in project["optional-dependencies"][extra]:
+            name = re.split(r"[<>=!~;\[ ]", requirement)[0].lower()
+            found.setdefault(IMPORTED_AS.get(name, name.replace("-", "_")), extra)
+    del found["muster"]
+    return found
+
+
+def excuse(error: BaseException | None) -> str | None:
+    """Why a test that ended with `error` counts as not run: it imports a package whose extra is not installed.
+
+    None for every other error, and where MUSTER_REQUIRE names the extra.
+    """
+    while error is not None and not isinstance(error, ModuleNotFoundError):
+        error = error.__cause__ or error.__context__
+    package = (error.name or "").partition(".")[0] if error is not None else ""
+    extra = packages().get(package)
+    if extra is None or required(f"muster[{extra}]") or required(extra):
+        return None
+    return f"NOT RUN (muster[{extra}]): Python package {package} is not installed"
 
 
 PARTS: dict[str, Callable[[], str | None]] = {

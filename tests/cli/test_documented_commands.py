@@ -1,4 +1,4 @@
-"""Every `muster` command that README and runbooks show is one that the command line takes."""
+"""Every `muster` command that README, runbooks and troubleshooting show is one that the command line takes."""
 
 import re
 import shlex
@@ -16,6 +16,9 @@ def commands() -> list[str]:
     readme = [line.strip() for line in (ROOT / "README.md").read_text().splitlines()]
     shown = [line.removeprefix(".venv/bin/") for line in readme if line.startswith(".venv/bin/muster ")]
     shown += re.findall(r"`(muster [a-z][^`]*)`", (ROOT / "docs" / "runbooks.md").read_text())
+    trouble = (ROOT / "docs" / "troubleshooting.md").read_text()
+    shown += re.findall(r"`(muster [a-z]+ [^`…]*)`", trouble)
+    shown += [line for line in trouble.splitlines() if line.startswith("muster ")]
     return sorted({line.partition("#")[0].strip() for line in shown})
 
 
@@ -54,3 +57,18 @@ def test_a_documented_command_is_taken(line: str, monkeypatch: pytest.MonkeyPatc
 def test_the_judge_sees_a_wrong_one(line: str) -> None:
     with pytest.raises(NotACommand):
         parse(shlex.split(line)[1:])
+
+
+@pytest.mark.parametrize(
+    ("words", "group", "instance_id"),
+    [([], "billing", "worker-0"), (["-g", "other", "--instance-id", "me"], "other", "me")],
+)
+def test_consume_reads_its_group_from_the_environment(
+    words: list[str], group: str, instance_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a pod of a StatefulSet has it; an option wins."""
+    monkeypatch.setenv("MUSTER_GROUP_ID", "billing")
+    monkeypatch.setenv("MUSTER_GROUP_INSTANCE_ID", "worker-0")
+    consume: Any = typer.main.get_command(build()).commands["consume"]  # type: ignore[attr-defined]
+    with consume.make_context("consume", ["orders", *words]) as context:
+        assert (context.params["group"], context.params["instance_id"]) == (group, instance_id)

@@ -1,5 +1,8 @@
 """What MUSTER_REQUIRE names fails where it is missing, all else is skipped, and one module knows."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,6 +30,54 @@ def test_a_part_that_is_there_is_no_reason_to_give_up(monkeypatch: pytest.Monkey
     monkeypatch.setenv(VARIABLE, "all")
     monkeypatch.setitem(machine_parts.PARTS, "java", lambda: None)
     machine_parts.require("java")
+
+
+def judged(error: BaseException) -> str | None:
+    try:
+        raise ImportError("a conftest's words") from error
+    except ImportError as outer:
+        return machine_parts.excuse(outer)
+
+
+def test_a_package_of_an_extra_excuses_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    missing = ModuleNotFoundError("No module named 'pyspark.sql'", name="pyspark.sql")
+    assert judged(missing) == "NOT RUN (muster[pipeline]): Python package pyspark is not installed"
+    for named in ("pipeline", "muster[pipeline]", "all"):
+        monkeypatch.setenv(VARIABLE, named)
+        assert judged(missing) is None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ModuleNotFoundError("No module named 'muster_coordinator.nothing'", name="muster_coordinator.nothing"),
+        ModuleNotFoundError("No module named 'hypothesis'", name="hypothesis"),
+        ImportError("cannot import name 'x' from 'pyspark'", name="pyspark"),
+        AssertionError("wrong"),
+    ],
+    ids=repr,
+)
+def test_nothing_else_does(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert judged(error) is None
+
+
+def test_a_module_that_lacks_an_extra_is_skipped_and_told(tmp_path: Path) -> None:
+    """By the real hooks: one module imports a hidden package as it is collected, a test of another as it runs."""
+    (tmp_path / "test_whole.py").write_text("import polars\n\ndef test_it(): pass\n")
+    (tmp_path / "test_part.py").write_text("def test_it(): import polars\n\ndef test_other(): assert 1\n")
+    (tmp_path / "test_ours.py").write_text("import muster_nothing\n")
+    (tmp_path / "conftest.py").write_text("import sys\nsys.modules['polars'] = None\nfrom tests.conftest import *\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "--rootdir", str(tmp_path), str(tmp_path)]
+    environment = {key: value for key, value in os.environ.items() if key != VARIABLE}
+    for wanted, summary in (("", "1 passed, 2 skipped, 1 error"), ("bench", "1 failed, 1 passed, 2 errors")):
+        done = subprocess.run(
+            [*command, "--continue-on-collection-errors"],
+            cwd=ROOT, env=environment | {VARIABLE: wanted}, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert summary in done.stdout, done.stdout
+        assert ("muster[bench]" in done.stdout) is (wanted == ""), done.stdout
 
 
 def test_nobody_else_reads_the_variable() -> None:

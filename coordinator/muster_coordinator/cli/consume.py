@@ -43,11 +43,17 @@ DEFAULT_ASSIGNORS = "cooperative-sticky"
 
 def consume(
     topics: Annotated[list[str], typer.Argument(help="Topics to read.")],
-    group: Annotated[str | None, typer.Option("--group", "-g", help="Join this group and commit offsets.")] = None,
+    group: Annotated[
+        str | None,
+        typer.Option("--group", "-g", envvar="MUSTER_GROUP_ID", help="Join this group and commit offsets."),
+    ] = None,
     from_beginning: Annotated[
         bool, typer.Option("--from-beginning", help="Where nothing is committed start at the oldest record.")
     ] = False,
-    instance_id: Annotated[str | None, typer.Option("--instance-id", help="Join as this static member.")] = None,
+    instance_id: Annotated[
+        str | None,
+        typer.Option("--instance-id", envvar="MUSTER_GROUP_INSTANCE_ID", help="Join as this static member."),
+    ] = None,
     assignors: Annotated[
         str | None,
         typer.Option("--assignor", help="range, roundrobin, sticky, cooperative-sticky; comma-separated."),
@@ -66,7 +72,7 @@ def consume(
     properties = read_client_properties(config)
     group = group or properties.pop("group.id", None)
     if group is None and (instance_id or assignors):
-        raise CliError(Exit.USAGE, "--instance-id and --assignor need --group")
+        raise CliError(Exit.USAGE, "--instance-id and --assignor need --group (or MUSTER_GROUP_ID)")
     with KafkaSide(bootstrap, {}, timeout) as side:
         for topic in topics:
             known_topic(side, topic)
