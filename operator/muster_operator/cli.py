@@ -5,8 +5,10 @@ was lost (start again), 1 for anything else.
 """
 
 import asyncio
+import functools
 import logging
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, ParamSpec
 
 import typer
 
@@ -15,16 +17,33 @@ from muster_operator.extras import missing_packages
 from muster_operator.limits import WORKERS_DEFAULT
 from muster_operator.naming import LEASE_NAME
 from muster_operator.probe import probe
+from muster_operator.runtime.logs import set_up
 from muster_operator.settings import LOG_LEVELS, Settings, SettingsError, split_labels, split_list
 
 EXIT_USAGE = 2
 EXIT_LEADERSHIP_LOST = 3
 
+P = ParamSpec("P")
+
 
 def register(app: typer.Typer) -> None:
     """Add `operator` and `probe` to `app` (entry-point group `muster.commands`)."""
-    app.command("operator")(operator)
+    app.command("operator")(_with_packages(operator))
     app.command("probe")(probe)
+
+
+def _with_packages(command: Callable[P, None]) -> Callable[P, None]:
+    """`command`, or one sentence and exit code 2 where a package that it imports is not installed."""
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        lacking = missing_packages()
+        if lacking is not None:
+            typer.echo(f"muster operator: {lacking}", err=True)
+            raise typer.Exit(EXIT_USAGE)
+        command(*args, **kwargs)
+
+    return run
 
 
 def operator(
@@ -76,10 +95,6 @@ def operator(
     kubeconfig: Annotated[str, typer.Option(help="Credentials; without it those of the pod, else KUBECONFIG.")] = "",
 ) -> None:
     """Run the Kubernetes operator for CoordinatorCluster and ConsumerGroup."""
-    lacking = missing_packages()
-    if lacking is not None:
-        typer.echo(f"muster operator: {lacking}", err=True)
-        raise typer.Exit(EXIT_USAGE)
     try:
         settings = Settings(
             image=image, image_pull_policy=image_pull_policy or None, namespaces=split_list(namespace),
@@ -92,8 +107,6 @@ def operator(
     except SettingsError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(EXIT_USAGE) from None
-    from muster_operator.runtime.logs import set_up  # imports what the extra brings
-
     set_up(settings.log_level)
     try:
         asyncio.run(_run(settings))
