@@ -20,8 +20,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	@echo "make run        three replicas, real flight data, real clients, a killed coordinator (under 90 s after set-up)"
-	@echo "make test       everything: units, simulation, real processes with real clients (about 25 minutes)"
-	@echo "make test-fast  units, properties, scenarios (under 2 minutes); ROOM=groups for those of one room"
+	@echo "make test       everything: units, simulation, real processes with real clients (about 45 minutes on two cores)"
+	@echo "make test-fast  units, properties, scenarios (about 5 minutes); ROOM=groups for those of one room"
 	@echo "make check      ruff, mypy --strict, import contracts"
 	@echo "make sim SEEDS=1000   more simulated clusters; FROM=seed, and PROGRESS=file to go on where it was ended"
 	@echo "make fuzz MINUTES=45  as many hostile requests to a replica as the time gives"
