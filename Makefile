@@ -58,7 +58,7 @@ test-fast: test-unit
 ROOM ?=
 
 test-unit: setup
-	$(PYTEST) tests$(if $(ROOM),/$(ROOM)) -n 2 -m "not sim and not integration and not clients and not slow and not pipeline and not fuzz"
+	$(PYTEST) tests$(if $(ROOM),/$(ROOM)) -n 2 -o faulthandler_timeout=300 -m "not sim and not integration and not clients and not slow and not pipeline and not fuzz"
 
 # 300,000 inputs to one replica on virtual time; `make fuzz` goes on for MINUTES.
 test-fuzz: setup
