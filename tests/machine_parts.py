@@ -1,13 +1,15 @@
 """Parts of the machine that tests may need, and what MUSTER_REQUIRE says of those that are missing.
 
 Without a part a test is skipped with the reason, which the closing table (`conftest`) repeats. MUSTER_REQUIRE names
-parts with commas between (`java,go`), or `all` (CI): a test that lacks one of those fails instead.
+parts with commas between (`java,go`), or `all` (CI): a test that lacks one of those fails instead. What is one of
+Debian's packages is installed there first, where we are root.
 """
 
 import importlib.util
 import os
 import re
 import shutil
+import subprocess
 import tomllib
 from collections.abc import Callable
 from functools import cache
@@ -35,6 +37,22 @@ def require(part: str) -> None:
     reason = PARTS[part]()
     if reason is not None:
         give_up(part, reason)
+
+
+INSTALL_S_MAX = 600
+
+
+def debian_packages(part: str, *packages: str) -> None:
+    """Installs what brings `part` where MUSTER_REQUIRE names it, we are root and there is apt-get; else nothing.
+
+    Whoever asks looks again afterwards: a package that could not be installed is a part that is missing.
+    """
+    if not required(part) or os.geteuid() != 0 or shutil.which("apt-get") is None:
+        return
+    install = ["apt-get", "install", "--yes", "--no-install-recommends", *packages]
+    for command in (["apt-get", "update", "--quiet"], install):
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        subprocess.run(command, capture_output=True, check=False, timeout=INSTALL_S_MAX, env=environment)
 
 
 def _java() -> str | None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from tests import java_tools
 from tests.faults.checks import Produced
@@ -123,6 +123,23 @@ def franz_go(go_tools: Path, bootstrap: str, partitions: Sequence[int]) -> Progr
     return Program("franz-go", command, partitions)
 
 
+ASK_AGAIN = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.REQUEST_TIMED_OUT)
+
+
+def watermarks(consumer: Consumer, at: TopicPartition) -> tuple[int, int]:
+    """(first offset, end) of a partition. librdkafka asks once, and leaderships still go home after the faults."""
+    deadline = time.monotonic() + READ_TIMEOUT_S
+    while True:
+        try:
+            low, end = consumer.get_watermark_offsets(at, timeout=20)
+        except KafkaException as refusal:
+            if refusal.args[0].code() not in ASK_AGAIN or time.monotonic() > deadline:
+                raise
+            consumer.poll(0.1)
+        else:
+            return low, end
+
+
 def logs(bootstrap: str) -> dict[int, list[str]]:
     """Every value of every partition, in order; no offset may be missing or come twice."""
     options = {"bootstrap.servers": bootstrap, "group.id": "logs", "enable.auto.commit": False, "log_level": 0}
@@ -131,7 +148,7 @@ def logs(bootstrap: str) -> dict[int, list[str]]:
     try:
         for partition in range(PARTITIONS):
             at = TopicPartition(TOPIC, partition, 0)
-            low, end = consumer.get_watermark_offsets(at, timeout=20)
+            low, end = watermarks(consumer, at)
             assert low == 0, f"partition {partition} begins at {low}"
             values: list[str] = []
             consumer.assign([at])

@@ -11,23 +11,32 @@ from pathlib import Path
 
 import pytest
 
-from tests.machine_parts import give_up
+from tests.machine_parts import debian_packages, give_up
 
 ROOT = Path(__file__).parents[2]
 PARTITION_S = 7.0
 LINKED_MS_MAX = 3_000
 """A dial that was under way when the packets came back (1 s), the back-off after it (1 s), a machine with work."""
 
-pytestmark = pytest.mark.integration
+PACKAGES = {"unshare": "util-linux", "iptables": "iptables", "ip": "iproute2"}
+"""Command to Debian's package."""
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(700)]
+"""Packages may have to be installed; the partition itself takes 20 s."""
+
+
+def lacking() -> list[str]:
+    return [tool for tool in PACKAGES if shutil.which(tool) is None]
 
 
 def missing() -> str:
     """What the test needs and this machine lacks; "" when nothing."""
     if os.geteuid() != 0:
         return "needs root, for a network namespace"
-    lacking = [tool for tool in ("unshare", "iptables", "ip") if shutil.which(tool) is None]
-    if lacking:
-        return f"no {', '.join(lacking)} on PATH"
+    if lacking():
+        debian_packages("iptables", *(PACKAGES[tool] for tool in lacking()))
+    if lacking():
+        return f"no {', '.join(lacking())} on PATH"
     try_it = ["unshare", "-n", "iptables", "-A", "INPUT", "-p", "tcp", "-j", "DROP"]
     tried = subprocess.run(try_it, check=False, capture_output=True, text=True)
     return tried.stderr.strip() if tried.returncode else ""
