@@ -15,7 +15,7 @@ PYTEST := $(BIN)/python -m pytest
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup run test test-fast test-unit test-fuzz test-damage fuzz faults soak test-sim test-clients test-integration check fmt bench operator-bench sim clean \
-  test-compiled wheel test-pipeline pipeline-demo bench-pipeline k8s promtool image images e2e e2e-first e2e-api e2e-up e2e-in e2e-down \
+  test-compiled wheel test-pipeline docs pipeline-demo bench-pipeline k8s promtool image images e2e e2e-first e2e-api e2e-up e2e-in e2e-down \
   e2e-kind kind-up kind-in kind-down
 
 help:
@@ -34,6 +34,7 @@ help:
 	@echo "make e2e-kind   the same on three nodes: drain, a frozen node, a lost node (Docker in the box; nightly)"
 	@echo "make pipeline-demo   a minute of a cluster, its offsets log as tables and a report that the coordinators confirm"
 	@echo "make bench-pipeline  the pipeline beside DuckDB, Polars and plain processes; SCALE=100M for a large log"
+	@echo "make docs       the documents as pages with a search, in .cache/site"
 	@echo "make bench      beside Kafka on this machine, 25 minutes; ROWS=name for one row, ROWS=all for everything, FORM=pure"
 
 setup: $(STAMP)
@@ -133,6 +134,11 @@ FORM ?= $(if $(shell command -v cc),compiled,pure)
 
 bench: setup $(if $(filter compiled,$(FORM)),$(COMPILED_STAMP))
 	$(if $(filter compiled,$(FORM)),$(COMPILED_ENV)) $(BIN)/python -m bench $(ROWS)
+
+# The documents as pages in .cache/site; a link that leads nowhere fails.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --config-file docs/site/mkdocs.yml
+	@echo "open .cache/site/index.html"
 
 pipeline-demo: setup
 	$(BIN)/python -m tests.pipeline.demo
