@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest
 # Hundreds of replicas and clients are started here: each would compile our modules anew, as no installed one does.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test test-fast test-unit test-fuzz test-damage fuzz faults soak test-sim test-clients test-integration check fmt bench operator-bench sim clean \
+.PHONY: help setup run test test-fast test-unit test-slow test-fuzz test-damage fuzz faults soak test-sim test-clients test-integration check fmt bench operator-bench sim clean \
   test-compiled wheel test-pipeline docs pipeline-demo bench-pipeline k8s promtool image images e2e e2e-first e2e-api e2e-up e2e-in e2e-down \
   e2e-kind kind-up kind-in kind-down
 
@@ -51,7 +51,7 @@ $(STAMP): pyproject.toml
 run: setup
 	$(BIN)/muster demo
 
-test: check test-unit test-fuzz test-sim test-clients test-integration test-pipeline
+test: check test-unit test-slow test-fuzz test-sim test-clients test-integration test-pipeline
 
 test-fast: test-unit
 
@@ -94,15 +94,19 @@ test-sim: setup
 test-clients: setup
 	$(PYTEST) tests -n 4 --dist worksteal -m "clients and not sim and not pipeline"
 
+# Long properties, comparisons with Java, mutants in processes of their own.
+test-slow: setup
+	$(PYTEST) tests -n 2 --dist worksteal -m "slow and not integration and not clients and not sim and not pipeline"
+
 # One at a time: these measure pauses and kill processes.
 test-integration: setup
-	$(PYTEST) tests -m "(integration or slow) and not clients and not sim and not pipeline"
+	$(PYTEST) tests -m "integration and not clients and not sim and not pipeline"
 
 # The compiled form (docs/adr/0010): C's compiler is needed, and three minutes for it.
 COMPILED := $(CURDIR)/.cache/compiled
 COMPILED_STAMP := $(COMPILED)/.built
 COMPILED_ENV := PYTHONPATH=$(COMPILED) MUSTER_FORM=compiled
-SUITES ?= test-unit test-sim test-clients test-integration
+SUITES ?= test-unit test-slow test-sim test-clients test-integration
 
 $(COMPILED_STAMP): $(STAMP) $(shell find coordinator -name '*.py' -o -name '*.json')
 	$(MAKE) wheel COMPILE=1
