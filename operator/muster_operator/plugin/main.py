@@ -1,56 +1,46 @@
 """The command `kubectl-muster`, found by kubectl as `kubectl muster`.
 
-Exit codes: 0 done; 1 the object or the API server says no; 2 usage; 3 a restart that was waited for has not ended.
+Exit codes: 0 done; 1 the object or the API server says no; 2 usage; 3 what was waited for has not ended; 5 done with
+holes. `lag cg/NAME` and `reset` end with the code of `muster group lag` and `reset-offsets` (docs/cli.md).
 """
 
 import json
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
-from enum import StrEnum
-from typing import Annotated
+import os
+import sys
 
 import typer
 import yaml
 
-from muster_operator import naming
-from muster_operator.plugin.objects import CLUSTER, GROUP, Objects, Trouble, parse_reference
+from muster_operator.plugin import changes, colour, logs, offsets, report
+from muster_operator.plugin.objects import CLUSTER, GROUP, Objects, parse_reference
+from muster_operator.plugin.options import (
+    Context,
+    Everywhere,
+    Kubeconfig,
+    Namespace,
+    Output,
+    OutputOption,
+    Reference,
+    plain_errors,
+)
 from muster_operator.plugin.views import (
     CLUSTER_COLUMNS,
+    CLUSTER_WIDE_COLUMNS,
     GROUP_COLUMNS,
+    GROUP_WIDE_COLUMNS,
     cluster_row,
     describe_cluster,
     describe_group,
     group_row,
     table,
 )
-from muster_operator.plugin.waiting import restart_progress
 
-POLL_S = 1.0
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Consumer groups and coordinators at a glance.")
-
-Namespace = Annotated[str | None, typer.Option("--namespace", "-n", help="Default: the context's.")]
-Everywhere = Annotated[bool, typer.Option("--all-namespaces", "-A")]
-Context = Annotated[str | None, typer.Option("--context")]
-Kubeconfig = Annotated[str | None, typer.Option("--kubeconfig", envvar="KUBECONFIG")]
-
-
-class Output(StrEnum):
-    """Values of `--output`."""
-
-    TABLE = "table"
-    JSON = "json"
-    YAML = "yaml"
-
-
-@contextmanager
-def _plain_errors() -> Iterator[None]:
-    try:
-        yield
-    except Trouble as error:
-        typer.echo(f"kubectl muster: {error}", err=True)
-        raise typer.Exit(1) from error
+app = typer.Typer(
+    name="kubectl muster",
+    no_args_is_help=True,
+    add_completion=False,
+    help="Consumer groups and coordinators at a glance, and what is done to them by hand.",
+)
 
 
 @app.command()
@@ -59,17 +49,22 @@ def status(
     everywhere: Everywhere = False,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
-    output: Annotated[Output, typer.Option("--output", "-o")] = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Every cluster and group with its state, members and lag."""
-    with _plain_errors():
+    with plain_errors():
         objects = Objects.connect(kubeconfig=kubeconfig, context=context, namespace=namespace, everywhere=everywhere)
         clusters = [cluster_row(one) for one in objects.list(CLUSTER)]
         groups = [group_row(one) for one in objects.list(GROUP)]
-    if output is Output.TABLE:
-        parts = [("Coordinator clusters", clusters, CLUSTER_COLUMNS), ("Consumer groups", groups, GROUP_COLUMNS)]
+    if output in (Output.TABLE, Output.WIDE):
+        wide = output is Output.WIDE
+        parts = [
+            ("Coordinator clusters", clusters, CLUSTER_COLUMNS + (CLUSTER_WIDE_COLUMNS if wide else ())),
+            ("Consumer groups", groups, GROUP_COLUMNS + (GROUP_WIDE_COLUMNS if wide else ())),
+        ]
+        paint = {"paint": colour.painted} if colour.wanted(sys.stdout, os.environ) else {}
         for title, rows, columns in parts:
-            typer.echo(f"{title}\n{table(rows, columns) if rows else 'none'}\n")
+            print(f"{title}\n{table(rows, columns, **paint) if rows else 'none'}\n")
         return
     plain = {"clusters": clusters, "groups": groups}
     typer.echo(json.dumps(plain, indent=2) if output is Output.JSON else yaml.safe_dump(plain, sort_keys=False))
@@ -77,50 +72,23 @@ def status(
 
 @app.command()
 def describe(
-    reference: Annotated[str, typer.Argument(help="cg/NAME or cc/NAME")],
+    reference: Reference,
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """One object: conditions with the troubling ones first, members by pod, the last rebalance."""
-    with _plain_errors():
+    with plain_errors():
         kind, name = parse_reference(reference)
-        objects = Objects.connect(kubeconfig=kubeconfig, context=context, namespace=namespace, everywhere=False)
+        objects = Objects.connect(kubeconfig=kubeconfig, context=context, namespace=namespace)
         obj = objects.get(kind, name)
     typer.echo(describe_group(obj) if kind is GROUP else describe_cluster(obj))
 
 
-@app.command()
-def restart(
-    reference: Annotated[str, typer.Argument(help="cg/NAME or cc/NAME")],
-    namespace: Namespace = None,
-    context: Context = None,
-    kubeconfig: Kubeconfig = None,
-    wait: Annotated[bool, typer.Option(help="Wait until every pod has been replaced.")] = True,
-    timeout_seconds: Annotated[int, typer.Option("--timeout-seconds", min=1)] = 900,
-) -> None:
-    """Replace the pods one after the other: coordinators are drained first, static consumers cause no rebalance."""
-    restarted_at = datetime.now(UTC).isoformat(timespec="milliseconds")
-    with _plain_errors():
-        kind, name = parse_reference(reference)
-        objects = Objects.connect(kubeconfig=kubeconfig, context=context, namespace=namespace, everywhere=False)
-        objects.annotate(kind, name, {naming.RESTART_ANNOTATION: restarted_at})
-        typer.echo(f"{kind.singular}/{name}: restart asked for at {restarted_at}")
-        if not wait:
-            return
-        deadline_s, told = time.monotonic() + timeout_seconds, ""
-        while time.monotonic() < deadline_s:
-            state, why = restart_progress(objects.get(kind, name), restarted_at=restarted_at)
-            if why != told:
-                typer.echo(f"{kind.singular}/{name}: {why}")
-                told = why
-            if state == "done":
-                return
-            if state == "halted":
-                raise typer.Exit(3)
-            time.sleep(POLL_S)
-    typer.echo(f"kubectl muster: not finished after {timeout_seconds} s; it goes on without being watched", err=True)
-    raise typer.Exit(3)
+for command in (
+    offsets.lag, changes.scale, changes.pause, changes.resume, changes.restart, offsets.reset, logs.logs, report.report,
+):  # fmt: skip
+    app.command()(command)
 
 
 def main() -> None:

@@ -1,10 +1,11 @@
-"""Our kinds over the caller's kubeconfig: list, get, annotate. Every call has a time-out."""
+"""Our kinds over the caller's kubeconfig: list, get, annotate, scale. Every call has a time-out."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import HTTPError
 
 from muster_operator import naming
 
@@ -28,13 +29,24 @@ class Trouble(Exception):
     """The request cannot be answered; the text is for a person and holds no secret."""
 
 
-def parse_reference(text: str) -> tuple[Kind, str]:
-    """`cg/NAME` or `cc/NAME`, in any of the kinds' spellings. Trouble when it is neither."""
+def parse_reference(text: str, kinds: Sequence[Kind] = KINDS) -> tuple[Kind, str]:
+    """`cg/NAME` or `cc/NAME`, in any of the kinds' spellings. Trouble when it is none of `kinds`."""
     kind_text, slash, name = text.partition("/")
-    for kind in KINDS:
+    for kind in kinds:
         if slash and name and kind_text.lower() in kind:
             return kind, name
-    raise Trouble(f"{text!r} must be cg/NAME (a ConsumerGroup) or cc/NAME (a CoordinatorCluster)")
+    words = {CLUSTER: "cc/NAME (a CoordinatorCluster)", GROUP: "cg/NAME (a ConsumerGroup)"}
+    raise Trouble(f"{text!r} must be {' or '.join(words[kind] for kind in reversed(kinds))}")
+
+
+def ask(call: Callable[..., Any], subject: str, **arguments: Any) -> Any:  # noqa: ANN401  # as typed as the call
+    """The answer of one call of the Kubernetes client, within TIMEOUT_S. Raises Trouble."""
+    try:
+        return call(**{"_request_timeout": TIMEOUT_S, **arguments})
+    except ApiException as error:
+        raise Trouble(f"{subject}: {error.status} {error.reason}") from error
+    except (OSError, HTTPError) as error:
+        raise Trouble(f"the API server does not answer: {error}") from error
 
 
 class Objects:
@@ -46,15 +58,16 @@ class Objects:
 
     @classmethod
     def connect(
-        cls, *, kubeconfig: str | None, context: str | None, namespace: str | None, everywhere: bool
+        cls, *, kubeconfig: str | None, context: str | None, namespace: str | None, everywhere: bool = False
     ) -> "Objects":
         """By kubeconfig, as kubectl finds it; the namespace is the context's unless given."""
         try:
             config.load_kube_config(config_file=kubeconfig, context=context)
-            _, active = config.list_kube_config_contexts(config_file=kubeconfig)
+            contexts, active = config.list_kube_config_contexts(config_file=kubeconfig)
         except config.ConfigException as error:
             raise Trouble(f"no usable kubeconfig: {error}") from error
-        own = namespace or active["context"].get("namespace") or "default"
+        chosen = next((one for one in contexts if one["name"] == context), active)
+        own = namespace or chosen["context"].get("namespace") or "default"
         return cls(client.CustomObjectsApi(), None if everywhere else own)
 
     def list(self, kind: Kind) -> Sequence[Mapping[str, Any]]:
@@ -70,10 +83,15 @@ class Objects:
         """One object. Trouble when it is not there."""
         return self._ask(self._api.get_namespaced_custom_object, **self._one(kind, name))
 
-    def annotate(self, kind: Kind, name: str, annotations: Mapping[str, str]) -> Mapping[str, Any]:
-        """Merge annotations into an object; the object as it is then."""
+    def annotate(self, kind: Kind, name: str, annotations: Mapping[str, str | None]) -> Mapping[str, Any]:
+        """Merge annotations into an object (None removes one); the object as it is then."""
         body = {"metadata": {"annotations": dict(annotations)}}
         return self._ask(self._api.patch_namespaced_custom_object, body=body, **self._one(kind, name))
+
+    def scale(self, kind: Kind, name: str, replicas: int) -> Mapping[str, Any]:
+        """Through the scale subresource, as `kubectl scale` does, so that the same right is enough."""
+        body = {"spec": {"replicas": replicas}}
+        return self._ask(self._api.patch_namespaced_custom_object_scale, body=body, **self._one(kind, name))
 
     def _one(self, kind: Kind, name: str) -> dict[str, str]:
         if self.namespace is None:
@@ -88,13 +106,7 @@ class Objects:
 
     @staticmethod
     def _ask(call: Callable[..., object], **arguments: object) -> Mapping[str, Any]:
-        try:
-            answer = call(**arguments, _request_timeout=TIMEOUT_S)
-        except ApiException as error:
-            subject = arguments.get("name") or arguments["plural"]
-            raise Trouble(f"{subject}: {error.status} {error.reason}") from error
-        except OSError as error:
-            raise Trouble(f"the API server does not answer: {error}") from error
+        answer = ask(call, str(arguments.get("name") or arguments["plural"]), **arguments)
         if not isinstance(answer, Mapping):
             raise Trouble(f"the API server answered with a {type(answer).__name__}, not an object")
         return answer

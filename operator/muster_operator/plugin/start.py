@@ -19,3 +19,13 @@ def main() -> None:
     from muster_operator.plugin.main import main as run  # imports yaml and kubernetes
 
     run()
+
+
+def complete() -> None:
+    """Entry point of `kubectl_complete-muster`: what kubectl's shell completion asks; nothing without packages."""
+    if missing_packages() is not None:
+        sys.stdout.write(":4\n")
+        return
+    from muster_operator.plugin.completing import main as run  # imports kubernetes
+
+    run()

@@ -1,12 +1,17 @@
 """Objects as rows and lines of text. Pure. Unknown is shown as `Unknown`, what was never said as `-`, never as 0."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 Row = Mapping[str, str]
 
-CLUSTER_COLUMNS = ("NAMESPACE", "NAME", "READY", "QUORUM", "REASON")
+CLUSTER_COLUMNS = ("NAMESPACE", "NAME", "READY", "QUORUM", "VERSION", "REASON")
+CLUSTER_WIDE_COLUMNS = ("BOOTSTRAP", "PROGRESSING", "MESSAGE")
 GROUP_COLUMNS = ("NAMESPACE", "NAME", "STATE", "READY", "MEMBERS", "LAG", "GENERATION", "STATIC", "COORDINATOR")
+GROUP_WIDE_COLUMNS = ("CLUSTER", "GROUP-ID", "PROTOCOL", "LAST-REBALANCE", "CAUSE")
+LAG_COLUMNS = ("NAMESPACE", "NAME", "STATE", "LAG", "READ-AT")
+LAG_WIDE_COLUMNS = ("PARTITIONS", "UNCOMMITTED", "UNKNOWN", "GROUP-ID")
+Paint = Callable[[str, str], str]
 
 
 def condition(obj: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
@@ -33,14 +38,18 @@ def cluster_row(obj: Mapping[str, Any]) -> Row:
         "NAME": meta["name"],
         "READY": _of(status.get("readyReplicas"), spec.get("replicas")),
         "QUORUM": condition(obj, "QuorumAvailable").get("status", "Unknown"),
+        "VERSION": _text(status.get("version")),
         "REASON": _text(ready.get("reason")),
+        "BOOTSTRAP": _text((status.get("bootstrapServers") or {}).get("internal")),
+        "PROGRESSING": condition(obj, "Progressing").get("status", "Unknown"),
+        "MESSAGE": _text(ready.get("message")),
     }
 
 
 def group_row(obj: Mapping[str, Any]) -> Row:
     """Columns of a ConsumerGroup."""
     status, spec, meta = obj.get("status", {}), obj.get("spec", {}), obj["metadata"]
-    wanted = spec.get("replicas") if spec.get("template") else None
+    wanted = spec.get("replicas") if spec.get("template") or spec.get("workloadRef") else None
     return {
         "NAMESPACE": meta["namespace"],
         "NAME": meta["name"],
@@ -51,14 +60,39 @@ def group_row(obj: Mapping[str, Any]) -> Row:
         "GENERATION": _text(status.get("generation")),
         "STATIC": condition(obj, "StaticMembership").get("status", "Unknown"),
         "COORDINATOR": _text(status.get("coordinator")),
+        "CLUSTER": _text((spec.get("clusterRef") or {}).get("name") or spec.get("bootstrapServers")),
+        "GROUP-ID": _text(spec.get("groupId")),
+        "PROTOCOL": _text(status.get("protocol")),
+        "LAST-REBALANCE": _text((status.get("lastRebalance") or {}).get("time")),
+        "CAUSE": _text((status.get("lastRebalance") or {}).get("cause")),
     }
 
 
-def table(rows: Sequence[Row], columns: Sequence[str]) -> str:
-    """Aligned text under a line of titles."""
+def lag_row(obj: Mapping[str, Any]) -> Row:
+    """How far a group is behind, and how old that figure is."""
+    status = obj.get("status", {})
+    partitions = status.get("partitions") or {}
+    row = group_row(obj)
+    return {
+        **{column: row[column] for column in ("NAMESPACE", "NAME", "STATE", "LAG", "GROUP-ID")},
+        "READ-AT": _text(status.get("lagTime")),
+        "PARTITIONS": _text(partitions.get("total")),
+        "UNCOMMITTED": _text(partitions.get("uncommitted")),
+        "UNKNOWN": _text(partitions.get("unknown")),
+    }
+
+
+def _plain(_: str, text: str) -> str:
+    return text
+
+
+def table(rows: Sequence[Row], columns: Sequence[str], paint: Paint = _plain) -> str:
+    """Aligned text under a line of titles; `paint` gets column and padded cell."""
     widths = {column: max(len(column), *(len(row[column]) for row in rows)) for column in columns}
-    lines = [{column: column for column in columns}, *rows]
-    return "\n".join("   ".join(line[column].ljust(widths[column]) for column in columns).rstrip() for line in lines)
+    widths[columns[-1]] = 0  # nothing follows it
+    titles = "   ".join(column.ljust(widths[column]) for column in columns)
+    lines = ["   ".join(paint(column, row[column].ljust(widths[column])) for column in columns) for row in rows]
+    return "\n".join([titles, *lines])
 
 
 def condition_lines(obj: Mapping[str, Any]) -> Iterable[str]:

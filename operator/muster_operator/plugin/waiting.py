@@ -1,24 +1,27 @@
-"""When a restart is over, judged from an object alone. Pure."""
+"""When a restart, a pause or a scaling is over, judged from an object alone. Pure.
+
+Each answers (done | running | halted, why). An old status that happens to look right is not taken for the end of what
+has not begun: the operator must have spoken of this very change.
+"""
 
 from collections.abc import Mapping
 from typing import Any
 
 from muster_operator.plugin.views import condition
 
+NOT_TAKEN_UP = "the operator has not taken it up yet"
+
 
 def restart_progress(obj: Mapping[str, Any], *, restarted_at: str) -> tuple[str, str]:
-    """(done | running | halted, why).
-
-    Done: the operator has said so of this very restart (`status.restartedAt`) and nothing is progressing. An old
-    status that happens to be Ready is not taken for the end of a restart that has not begun.
-    """
+    """Done: the operator has said so of this very restart (`status.restartedAt`) and nothing is progressing."""
     status = obj.get("status", {})
-    if obj.get("kind") == "ConsumerGroup" and not obj.get("spec", {}).get("template"):
+    spec = obj.get("spec", {})
+    if obj.get("kind") == "ConsumerGroup" and not spec.get("template") and not spec.get("workloadRef"):
         return "halted", "it has no `template`: the operator runs no pods of it"
     if condition(obj, "Paused").get("status") == "True":
         return "running", "it is paused"
     if status.get("restartedAt") != restarted_at:
-        return "running", "the operator has not taken it up yet"
+        return "running", NOT_TAKEN_UP
     degraded = condition(obj, "Degraded")
     if degraded.get("status") == "True":
         return "halted", f"{degraded.get('reason', '')}: {degraded.get('message', '')}"
@@ -26,3 +29,26 @@ def restart_progress(obj: Mapping[str, Any], *, restarted_at: str) -> tuple[str,
     if progressing.get("status") == "False" and condition(obj, "Ready").get("status") == "True":
         return "done", "every pod runs the new revision"
     return "running", progressing.get("message") or "in progress"
+
+
+def pause_progress(obj: Mapping[str, Any], *, paused: bool) -> tuple[str, str]:
+    """Done: condition Paused says what was asked for."""
+    if condition(obj, "Paused").get("status") == str(paused):
+        return "done", "it is paused: only its status is written" if paused else "it is not paused any more"
+    return "running", NOT_TAKEN_UP
+
+
+def scale_progress(obj: Mapping[str, Any], *, replicas: int, generation: int) -> tuple[str, str]:
+    """Done: of this generation or a later one there are so many pods, all Ready, and nothing is progressing."""
+    status = obj.get("status", {})
+    if obj.get("spec", {}).get("replicas") != replicas:
+        return "halted", f"somebody asked for {obj.get('spec', {}).get('replicas')} meanwhile"
+    if condition(obj, "Paused").get("status") == "True":
+        return "running", "it is paused"
+    if int(status.get("observedGeneration") or 0) < generation:
+        return "running", NOT_TAKEN_UP
+    progressing = condition(obj, "Progressing")
+    there = (status.get("replicas"), status.get("readyReplicas") or 0)
+    if progressing.get("status") == "False" and there == (replicas, replicas):
+        return "done", f"{replicas} consumers are Ready"
+    return "running", progressing.get("message") or f"{there[1]} of {replicas} are Ready"

@@ -1,7 +1,8 @@
 """The NetworkPolicy of the coordinators: who may connect to which port. Effective only with a network that enforces it.
 
-Client ports: `spec.networkPolicy.clients`, or everybody; the internal one also the operator and the consumers of this
-namespace's ConsumerGroups, which are told that port. (They are known by what all their pods have; a label for the
+Client ports: `spec.networkPolicy.clients`, or everybody; the internal one also the operator, the coordinators (for
+`muster group ...` run in one, as `kubectl muster` does) and the consumers of this namespace's ConsumerGroups, which are
+told that port. (They are known by what all their pods have; a label for the
 cluster would restart each of them once.) Peer port: the coordinators among themselves. Admin port:
 the coordinators and the operator. Probe port: everybody, since metrics are read-only and scrapers differ; the
 kubelet's probes pass in any case. Outgoing traffic is not limited.
@@ -49,7 +50,7 @@ def coordinators(
     ingress: list[Manifest] = [{"ports": _ports(*client_ports)}]
     if spec.network_policy.clients:
         ingress[0]["from"] = [dict(peer) for peer in spec.network_policy.clients]
-        ingress.append({"ports": _ports(internal_port), "from": [operator, consumers]})
+        ingress.append({"ports": _ports(internal_port), "from": [operator, consumers, own]})
     ingress.append({"ports": _ports(PEER_PORT), "from": [own]})
     ingress.append({"ports": _ports(ADMIN_PORT), "from": [own, operator]})
     ingress.append({"ports": _ports(PROBE_PORT)})

@@ -1,34 +1,16 @@
 """`kubectl muster`: what is shown, when a restart is over, and what is asked of the API server."""
 
 import json
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from muster_operator.plugin.main import app
 from muster_operator.plugin.objects import CLUSTER, GROUP, Trouble, parse_reference
 from muster_operator.plugin.views import cluster_row, describe_cluster, describe_group, group_row
 from muster_operator.plugin.waiting import restart_progress
 from typer.testing import CliRunner
 
-GROUPS = "/apis/muster.dev/v1alpha1/namespaces/shop/consumergroups"
-CLUSTERS = "/apis/muster.dev/v1alpha1/namespaces/shop/coordinatorclusters"
-
-
-def said(kind: str, status: str, reason: str = "Because", message: str = "") -> dict[str, Any]:
-    return {"type": kind, "status": status, "reason": reason, "message": message}
-
-
-def group(**status: Any) -> dict[str, Any]:
-    return {
-        "metadata": {"name": "orders", "namespace": "shop", "annotations": {}},
-        "spec": {"groupId": "orders-v2", "replicas": 3, "template": {"image": "x"}},
-        "status": status,
-    }
+from tests.controller.plugin.fake_api import GROUPS, Server, group, said
 
 
 def test_unknown_is_unknown_and_nothing_is_zero() -> None:
@@ -120,74 +102,17 @@ def test_references() -> None:
             parse_reference(wrong)
 
 
-class Server(ThreadingHTTPServer):
-    """The API server's paths that the plugin uses, over two objects."""
-
-    daemon_threads = True
-    objects: dict[str, dict[str, Any]]
-    patches: list[Any]
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def _answer(self, code: int, body: Any) -> None:
-        data = json.dumps(body).encode()
-        self.send_response(code)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def do_GET(self) -> None:
-        path = self.path.partition("?")[0]
-        if path in (GROUPS, CLUSTERS):
-            items = [one for key, one in self.server.objects.items() if key.startswith(f"{path}/")]
-            self._answer(200, {"items": items})
-        elif path in self.server.objects:
-            self._answer(200, self.server.objects[path])
-        else:
-            self._answer(404, {"reason": "NotFound"})
-
-    def do_PATCH(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.patches.append(body)
-        obj = self.server.objects[self.path.partition("?")[0]]
-        obj["metadata"]["annotations"].update(body["metadata"]["annotations"])
-        # The operator is quick here: it has restarted everything at once.
-        obj["status"]["restartedAt"] = body["metadata"]["annotations"]["muster.dev/restarted-at"]
-        self._answer(200, obj)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
-        return None
-
-
 @pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    server = Server(("127.0.0.1", 0), Handler)
-    server.patches = []
+def server(serving: Server) -> Server:
+    """The operator is quick here: it has restarted everything at once."""
+
+    def restart(obj: dict[str, Any]) -> None:
+        obj["status"]["restartedAt"] = obj["metadata"]["annotations"].get("muster.dev/restarted-at")
+
+    serving.operator = restart
     conditions = [said("Ready", "True"), said("Progressing", "False")]
-    server.objects = {f"{GROUPS}/orders": group(state="Stable", memberCount=3, lagText="0", conditions=conditions)}
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(
-        yaml.safe_dump(
-            {
-                "apiVersion": "v1",
-                "kind": "Config",
-                "current-context": "c",
-                "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u", "namespace": "shop"}}],
-                "clusters": [{"name": "k", "cluster": {"server": f"http://127.0.0.1:{server.server_address[1]}"}}],
-                "users": [{"name": "u", "user": {}}],
-            }
-        )
-    )
-    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    serving.objects[f"{GROUPS}/orders"] = group(state="Stable", memberCount=3, lagText="0", conditions=conditions)
+    return serving
 
 
 def test_status_lists_what_is_in_the_contexts_namespace(server: Server) -> None:
@@ -202,7 +127,7 @@ def test_status_lists_what_is_in_the_contexts_namespace(server: Server) -> None:
 def test_restart_annotates_and_waits_for_this_restart(server: Server) -> None:
     done = CliRunner().invoke(app, ["restart", "cg/orders"])
     assert done.exit_code == 0, done.output
-    (patch,) = server.patches
+    ((_, patch),) = server.patches
     assert list(patch["metadata"]["annotations"]) == ["muster.dev/restarted-at"]
     assert "every pod runs the new revision" in done.output
 

@@ -1,0 +1,65 @@
+"""What only the coordinators know, asked in one of their pods: `muster ...` by the API server's exec.
+
+Why there. Offsets move by Kafka's protocol, which answers with the coordinators' own addresses: a port-forward ends at
+an address that no other machine resolves. In the pod they resolve, NetworkPolicies let it through, the admin token is a
+file that never leaves it, and who may do it is a right of Kubernetes (`create` on pods/exec) with its audit log. The
+command is that of the coordinators' own release, so it speaks their version.
+
+Not here: groups of a cluster that only `bootstrapServers` names. Nobody says which pod may reach it, so the sentence
+names the command to run where it can be reached.
+"""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from muster_operator import naming
+from muster_operator.plugin.objects import CLUSTER, Kind, Objects, Trouble
+from muster_operator.plugin.pods import Finished, Pods, is_ready
+
+TOKEN_FILE = "/etc/muster-admin/token"  # where the pod has it, not what it is
+
+
+def cluster_of(group: Mapping[str, Any], argv: Sequence[str]) -> str:
+    """Name of the CoordinatorCluster that `argv` can be run in. Trouble for a group of another cluster."""
+    found = (group["spec"].get("clusterRef") or {}).get("name")
+    if found:
+        return str(found)
+    command = shlex.join([*argv, f"--bootstrap-server={group['spec'].get('bootstrapServers')}"])
+    raise Trouble(
+        f"{group['metadata']['name']} belongs to a cluster that is named by its addresses only; run this where they can"
+        f" be reached: {command}"
+    )
+
+
+class Coordinators:
+    """The pods of one CoordinatorCluster."""
+
+    def __init__(self, objects: Objects, name: str) -> None:
+        self.cluster = objects.get(CLUSTER, name)
+        self._pods = Pods(self.cluster["metadata"]["namespace"])
+        self._name = name
+
+    def run(self, argv: Sequence[str]) -> Finished:
+        """`muster ARGV` in a Ready coordinator, with the address of its own client port."""
+        pods = self._pods.list(selector_of(CLUSTER, self.cluster))
+        ready = next((pod["metadata"]["name"] for pod in pods if is_ready(pod)), None)
+        if ready is None:
+            raise Trouble(f"no coordinator of {self._name} is Ready ({len(pods)} pods)")
+        return self._pods.run(ready, naming.COORDINATOR, ["muster", *argv, f"--bootstrap-server={self._address()}"])
+
+    def _address(self) -> str:
+        listeners = self.cluster["spec"].get("listeners") or ()
+        port = next((one["port"] for one in listeners if one.get("type") == "internal"), naming.CLIENT_PORT)
+        return f"localhost:{port}"
+
+
+def selector_of(kind: Kind, obj: Mapping[str, Any]) -> str:
+    """Labels of an object's pods: as its status says, else as the operator writes them."""
+    told = (obj.get("status") or {}).get("selector")
+    if told:
+        return str(told)
+    component = naming.COORDINATOR if kind is CLUSTER else naming.CONSUMER
+    return ",".join(
+        f"{k}={v}" for k, v in naming.selector(component=component, instance=obj["metadata"]["name"]).items()
+    )
