@@ -140,6 +140,22 @@ def test_an_observer_may_look_at_another_cluster(place: Client) -> None:
     assert "clusterRef" not in place.read("cg", "mover")["spec"]
 
 
+def test_addresses_of_the_same_cluster_come_and_go(place: Client) -> None:
+    """One that stays proves that it is the same cluster; whoever wants another one stops the consumers first."""
+    given: dict[str, object] = {"groupId": "billing", "topics": ["orders"], "template": {"image": "consumer:1"}}
+    many = ",".join(f"broker-{number}.example.com:9092" for number in range(16))
+    for addresses in ("a:1", "a:1,b:1", "b:1,a:1", "b:1", f"b:1,{many}", many, "broker-0.example.com:9092"):
+        place.apply(
+            {
+                "apiVersion": "muster.dev/v1alpha1",
+                "kind": "ConsumerGroup",
+                "metadata": {"name": "addresses"},
+                "spec": given | {"bootstrapServers": addresses},
+            }
+        )
+        assert place.read("cg", "addresses")["spec"]["bootstrapServers"] == addresses
+
+
 def cluster(**spec: object) -> dict[str, Any]:
     return {
         "apiVersion": "muster.dev/v1alpha1",

@@ -1,6 +1,7 @@
 """What makes membership static: the promise without the CRD, and what is said when a program breaks it."""
 
 import re
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -187,3 +188,14 @@ def test_of_two_objects_with_one_group_id_the_younger_is_told(group: Callable[..
     assert elder.stable(3) == generation
     assert condition(elder.read(), "StaticMembership").get("status") == "True"
     namespace.kubectl("delete", "cg", elder.name)
+
+
+def test_a_deleted_group_leaves_no_members_behind(group: Callable[..., Group]) -> None:
+    """Static members do not leave by themselves; the operator removes exactly those of the pods that it ran."""
+    mine = group(replicas=3, session_s=300)
+    members = {one["member"] for one in mine.truth()["members"]}
+    assert len(members) == 3
+    mine.delete()
+    began_s = time.monotonic()
+    until("an empty group", lambda: mine.truth().get("state") in ("Empty", None), 30)
+    print(f"{mine.name}: empty {time.monotonic() - began_s:.1f} s after its last pod, with a session timeout of 300 s")

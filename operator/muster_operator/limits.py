@@ -54,6 +54,10 @@ POLL_STABLE_MS: Final = 10_000
 REQUEUE_MIN_MS: Final = 200
 NAME_TAKEN_RETRY_MS: Final = 30_000
 """A name that somebody else has: nothing tells us when it is free, so one read asks now and then."""
+FAREWELL_LOOK_MS: Final = 1_000
+"""How often the pods of a deleted ConsumerGroup are looked for, to remove their members when they are gone."""
+FAREWELLS_MAX: Final = 10_000
+"""Deleted ConsumerGroups whose pods are waited for; of one too many the oldest is left to the session timeout."""
 BLOCKED_RETRY_MS: Final = 5_000
 """After an eviction that a disruption budget forbade."""
 

@@ -19,6 +19,8 @@ from muster_operator.api.schema import Boolean, Integer, ListOf, Rule, Text, cho
 Json = Mapping[str, Any]
 
 ASSIGNORS: Final = ("range", "roundrobin", "sticky", "cooperative-sticky")
+COMPARED_ADDRESSES_MAX: Final = 16
+"""Pieces of `bootstrapServers` that a rule compares, the last of them with the rest: it bounds the rule's cost."""
 ASSIGNOR_ALIASES: Final = {"round_robin": "roundrobin", "cooperative_sticky": "cooperative-sticky"}
 
 
@@ -90,6 +92,15 @@ class GroupSpec:
             " their offsets",
             holds=None,
         ),
+        Rule(
+            cel="(!has(self.template) && !has(oldSelf.template))"
+            " || !has(self.bootstrapServers) || !has(oldSelf.bootstrapServers)"
+            f" || self.bootstrapServers.split(',', {COMPARED_ADDRESSES_MAX}).exists(address,"
+            f" address in oldSelf.bootstrapServers.split(',', {COMPARED_ADDRESSES_MAX}))",
+            message="`bootstrapServers` must keep one of its addresses while there is a `template`: consumers might move"
+            " without their offsets",
+            holds=None,
+        ),
     )
 
     cluster_ref: ClusterRef | None = spec_field(
@@ -105,7 +116,7 @@ class GroupSpec:
             pattern_text="must be host:port, several with commas between them",
         ),
         "Addresses of a cluster outside of Muster's care (Apache Kafka or Muster), as host:port,host:port. Or set"
-        " `clusterRef`.",
+        " `clusterRef`. A change keeps one of them while there is a `template`: offsets stay behind.",
     )
     group_id: str = spec_field(
         Text(max_length=249, min_length=1, rules=(immutable("groupId"),)),

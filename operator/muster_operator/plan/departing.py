@@ -84,6 +84,25 @@ def departing(world: GroupWorld) -> Departing:
     return Departing(records=kept, held=_held(world, statefulset, kept, stored))
 
 
+def present(world: GroupWorld, before: Mapping[str, Record]) -> dict[str, Record] | None:
+    """Who runs in the pods of this object now, by pod: whom to remove when it is deleted. `before`: as of the last look.
+
+    None: nobody's, so nothing may be removed: no pods or ids of ours, paused, or an older object's group. Pods that go
+    while the object is being deleted stay in it, as do those whose removal is under way.
+    """
+    spec = world.spec
+    if spec.template is None or not spec.static_membership or world.elder is not None:
+        return None
+    if world.owner.paused or spec.paused:
+        return None
+    if not isinstance(world.statefulset, StatefulSetView):
+        return dict(before)
+    found = {pod: one for pod, one in stored_records(world.owner.status).items() if one.member_id is not None}
+    if world.owner.deleting:
+        found |= before
+    return found | {pod.name: _of_pod(pod, before.get(pod.name), world.group) for pod in world.statefulset.pods}
+
+
 def stored_records(status: Mapping[str, Any]) -> dict[str, Record]:
     """`status.departing` as the API server has it, by pod. An entry that names no pod or uid is no record."""
     found = {}

@@ -13,7 +13,7 @@ conditions why nothing happens. What a pass answers tells the queue when to look
 | InvalidObject | when the object changes |
 | another operator serves the namespace | half a minute; nothing is written but an Event |
 | its namespace cannot be listed | as Refused or Transient, and at once when it can |
-| the object is gone | never |
+| the object is gone | never; while members of its pods are to leave the group, every second |
 """
 
 import dataclasses
@@ -44,6 +44,7 @@ from muster_operator.ports import Admin, Clock, Kafka, Kube, Rand
 from muster_operator.runtime.cache import Cache
 from muster_operator.runtime.claims import Claims
 from muster_operator.runtime.execute import Done, Executor, OwnerGone, Target
+from muster_operator.runtime.farewells import Farewells
 from muster_operator.runtime.failure import with_failure
 from muster_operator.runtime.keys import OwnerKey
 from muster_operator.runtime.lag_metrics import LagMetrics
@@ -124,6 +125,7 @@ class Reconciler:
             settled=self._settled,
         )
         self._lag = LagMetrics(metrics)
+        self._farewells = Farewells(kube=kube, kafka=kafka, cache=cache, clock=clock, metrics=metrics)
         self._claims = claims
         self._turns = Turns(at_once=settings.cluster_rollouts_max, delay_ms=settings.cluster_rollout_delay_ms)
         self._told: dict[OwnerKey, str] = {}
@@ -138,11 +140,15 @@ class Reconciler:
     async def reconcile(self, key: OwnerKey) -> Outcome:
         """One pass. Raises nothing but bugs."""
         live = self._cache.owner(key)
+        self._farewells.gone(key, successor_uid=str(live["metadata"]["uid"]) if live is not None else None)
         if live is None:
-            return self._forget(key)
+            outcome = self._forget(key)
+            return await self._farewell(key) if self._farewells.pending(key) else outcome
         unclaimed = await self._unclaimed(key, live)
         if unclaimed is not None:
             return unclaimed
+        if self._farewells.pending(key):
+            await self._farewell(key)  # of the one before; its successor is looked at in any case
         one = Pass(key, live)
         error: OperatorError | InvalidObject | None = None
         at = "start"
@@ -200,6 +206,7 @@ class Reconciler:
             clock=self._clock,
         )  # fmt: skip
         self._lag.observe(one.key, world.group, self._clock.monotonic_ms())
+        self._farewells.saw(one.key, world)
         one.world = dataclasses.replace(world, children=self._intended(world.children))
         bootstrap = world.bootstrap if isinstance(world.bootstrap, str) else None
         one.target = Target(key=target.key, uid=target.uid, generation=target.generation, bootstrap=bootstrap)
@@ -286,6 +293,20 @@ class Reconciler:
         if put_off is not None:
             wait_ms = max(wait_ms, min(waits))
         return Outcome(result="done", requeue_after_ms=max(REQUEUE_MIN_MS, int(wait_ms)))
+
+    async def _farewell(self, key: OwnerKey) -> Outcome:
+        """Of an object that is gone: remove whose pods are gone, and come again for the others."""
+        try:
+            if self._claims is not None:
+                await self._claims.check(key.namespace)
+            wait_ms = await self._farewells.step(key)
+        except ServedByAnother:
+            self._farewells.drop(key)
+            return Outcome(result="gone", gone=True)
+        except OperatorError as error:
+            _log.warning("pass failed", extra={"object": "/".join(key), "step": "farewell", "error": str(error)})
+            return Outcome(result="transient", failed=True, at_least_ms=getattr(error, "retry_after_ms", 0))
+        return Outcome(result="gone", requeue_after_ms=wait_ms, gone=wait_ms is None)
 
     def _forget(self, key: OwnerKey) -> Outcome:
         self._reporter.forget(key)

@@ -62,6 +62,10 @@ def _external(**fields: Any) -> Spec:
     return {"name": "outside", "type": "nodePort", "port": 9094, "nodePortBase": 31090, **fields}
 
 
+def _elsewhere(addresses: str) -> Spec:
+    return {"clusterRef": None, "bootstrapServers": addresses, "template": TEMPLATE}
+
+
 PROBLEM_VOLUME = {"name": "both", "emptyDir": {}, "secret": {"secretName": "s"}}
 
 CEL_EXAMPLES: tuple[Example, ...] = (
@@ -132,6 +136,10 @@ CEL_EXAMPLES: tuple[Example, ...] = (
     ),
     _cg("`clusterRef` may not change", {"template": TEMPLATE, "clusterRef": {"name": "other"}}, old={}),
     _cg("`clusterRef` may not change", {"clusterRef": {"name": "other"}}, old={"template": TEMPLATE}),
+    _cg("`bootstrapServers` must keep one", _elsewhere("b:1,c:1"), old=_elsewhere("a:1,a:2")),
+    _cg("`bootstrapServers` must keep one", _elsewhere("a:10"), old=_elsewhere("a:1")),
+    _cg("`bootstrapServers` must keep one", {**_elsewhere("b:1"), "template": None}, old=_elsewhere("a:1")),
+    _cg("`bootstrapServers` must keep one", _elsewhere("b:1"), old={**_elsewhere("a:1"), "template": None}),
     _cg("`heartbeatIntervalSeconds` may be at most a third", {"session": {"heartbeatIntervalSeconds": 16}}),
     _cg("`heartbeatIntervalSeconds` may be at most a third", {"session": {"timeoutSeconds": 8}}),
     _cg("`maxPollIntervalSeconds` must be at least", {"session": {"maxPollIntervalSeconds": 44}}),

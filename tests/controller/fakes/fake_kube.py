@@ -174,15 +174,15 @@ class FakeKube:
         change(live)
         return self._store((kind, namespace, name), live)
 
-    def remove(self, kind: str, namespace: str, name: str) -> None:
-        """Gone at once, with everything that it controls (the garbage collector's work)."""
+    def remove(self, kind: str, namespace: str, name: str, *, cascade: bool = True) -> None:
+        """Gone at once, with everything that it controls (the garbage collector's work; `cascade` False: before it)."""
         live = self.objects.pop((kind, namespace, name), None)
         if live is None:
             return
         self._owned.pop((kind, namespace, name), None)
         live["metadata"]["resourceVersion"] = str(next(self._versions))
         self._tell("DELETED", live)
-        for child in list(self.objects.values()):
+        for child in list(self.objects.values()) if cascade else ():
             references = child["metadata"].get("ownerReferences") or ()
             if any(one["uid"] == live["metadata"]["uid"] for one in references):
                 self.remove(*_key(child))

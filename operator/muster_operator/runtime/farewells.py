@@ -1,0 +1,129 @@
+"""A deleted ConsumerGroup's static members leave at once: remembered while the object is there, removed when it is not.
+
+A deleted object has no status to record anybody in, and a finalizer would keep objects from being deleted while no
+operator runs or no broker answers. So each pass remembers, in the process, who was seen in the object's pods
+(`plan.departing.present`), with the addresses to reach the group by. When the object is gone, each of these pods is
+waited for; once the API server itself says that a pod is gone, exactly its member is removed, by instance id and member
+id: a successor under the same names has other member ids.
+
+Deliberately not here: anything that outlives the process. An operator that starts between the deletion and the end of
+the pods knows nothing of them, and a cluster that does not answer is asked no longer than its members could be listed
+(grace period and session timeout): then they are gone by themselves. Nothing here ever holds a deletion up.
+"""
+
+import logging
+from dataclasses import dataclass, field
+
+from muster_operator.kube.kinds import POD
+from muster_operator.limits import FAREWELL_LOOK_MS, FAREWELLS_MAX
+from muster_operator.plan.departing import Record, present
+from muster_operator.ports import Clock, Kafka, Kube
+from muster_operator.runtime.cache import Cache
+from muster_operator.runtime.keys import OwnerKey
+from muster_operator.runtime.metrics import Metrics
+from muster_operator.world.group import GroupWorld, Leaver
+
+_log = logging.getLogger("muster.operator.farewells")
+_LEEWAY_MS = 30_000
+"""Added to grace period and session timeout: pods are told to end a moment after their object was deleted."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """A ConsumerGroup as it was last seen."""
+
+    uid: str
+    group_id: str
+    bootstrap: str
+    listed_ms: int
+    """How long a member can be listed after its object was deleted."""
+    records: dict[str, Record] = field(default_factory=dict)
+    until_ms: int = 0
+    """Set when the object is gone."""
+
+
+class Farewells:
+    def __init__(self, *, kube: Kube, kafka: Kafka, cache: Cache, clock: Clock, metrics: Metrics) -> None:
+        self._kube, self._kafka, self._cache, self._clock, self._metrics = kube, kafka, cache, clock, metrics
+        self._known: dict[OwnerKey, _Known] = {}
+        self._leaving: dict[OwnerKey, list[_Known]] = {}
+
+    def saw(self, key: OwnerKey, world: GroupWorld) -> None:
+        """Remember who runs in the pods of a living object."""
+        found = present(world, self._before(key, world.owner.uid))
+        if found is None or not isinstance(world.bootstrap, str):
+            if found is None:
+                self._known.pop(key, None)
+            return
+        template = world.spec.template
+        assert template is not None
+        listed_s = template.termination_grace_period_seconds + world.spec.session.timeout_seconds
+        self._known[key] = _Known(
+            uid=world.owner.uid, group_id=world.spec.group_id, bootstrap=world.bootstrap,
+            listed_ms=listed_s * 1_000 + _LEEWAY_MS, records=found,
+        )  # fmt: skip
+
+    def _before(self, key: OwnerKey, uid: str) -> dict[str, Record]:
+        known = self._known.get(key)
+        return known.records if known is not None and known.uid == uid else {}
+
+    def gone(self, key: OwnerKey, *, successor_uid: str | None) -> None:
+        """The object of this key does not exist any more, or is another one by now."""
+        known = self._known.get(key)
+        if known is None or known.uid == successor_uid:
+            return
+        del self._known[key]
+        known.records = {pod: one for pod, one in known.records.items() if one.member_id is not None}
+        if not known.records:
+            return
+        known.until_ms = self._clock.monotonic_ms() + known.listed_ms
+        while len(self._leaving) >= FAREWELLS_MAX:
+            self._leaving.pop(next(iter(self._leaving)))  # its members are left to the session timeout
+        self._leaving.setdefault(key, []).append(known)
+
+    def pending(self, key: OwnerKey) -> bool:
+        return key in self._leaving
+
+    def drop(self, key: OwnerKey) -> None:
+        """Another operator serves the namespace."""
+        self._leaving.pop(key, None)
+
+    async def step(self, key: OwnerKey) -> int | None:
+        """Remove whose pods are gone by now. Time until the next look; None: nobody is left. Raises OperatorError."""
+        now = self._clock.monotonic_ms()
+        self._leaving[key] = [one for one in self._leaving.get(key, ()) if one.records and now < one.until_ms]
+        try:
+            for known in self._leaving[key]:
+                await self._remove(key, known)
+        finally:
+            self._leaving[key] = [one for one in self._leaving[key] if one.records]
+            if not self._leaving[key]:
+                del self._leaving[key]
+        return FAREWELL_LOOK_MS if key in self._leaving else None
+
+    async def _remove(self, key: OwnerKey, known: _Known) -> None:
+        over = [one for one in known.records.values() if await self._is_over(key, one)]
+        if not over:
+            return
+        members = [Leaver(instance_id=one.pod, member_id=one.member_id) for one in over if one.member_id is not None]
+        try:
+            await self._kafka.remove_members(bootstrap=known.bootstrap, group_id=known.group_id, members=members)
+        except Exception:
+            self._metrics.action("RemoveMembers", "failed")
+            raise
+        for one in over:
+            del known.records[one.pod]
+        self._metrics.action("RemoveMembers", "done")
+        names = ", ".join(one.pod for one in over)
+        on = f"group {known.group_id}: {names}"
+        _log.info("acted", extra={"object": "/".join(key), "action": "RemoveMembers", "on": on})
+
+    async def _is_over(self, key: OwnerKey, record: Record) -> bool:
+        """The API server says so; it is asked only when the cache does."""
+        cached = self._cache.get(POD, key.namespace, record.pod)
+        if cached is not None and cached["metadata"].get("uid") == record.uid:
+            return False
+        live = await self._kube.get(
+            api_version=POD.api_version, kind=POD.kind, namespace=key.namespace, name=record.pod
+        )
+        return live is None or bool(live["metadata"].get("uid") != record.uid)
