@@ -59,6 +59,18 @@ def test_templates(api: Client, values: Path) -> None:
     assert golden.read_text() == text, "MUSTER_REWRITE=1 writes it anew"
 
 
+@pytest.mark.parametrize(("setting", "asked"), [("auto", False), ("true", False), ("false", True)])
+def test_a_platform_that_sets_users_is_seen_by_its_api(api: Client, setting: str, asked: bool) -> None:
+    """OpenShift refuses the ids of others; whoever sets the value by hand is obeyed."""
+    openshift = "--api-versions=security.openshift.io/v1"
+    objects = rendered(api, *IMAGE, openshift, "--set", f"platformSetsUser={setting}")
+    (deployment,) = [one for one in objects if one["kind"] == "Deployment"]
+    pod = deployment["spec"]["template"]["spec"]
+    assert ("runAsUser" in pod["securityContext"]) is asked
+    names = {one["name"] for one in pod["containers"][0]["env"]}
+    assert ("MUSTER_OPERATOR_PLATFORM_SETS_USER" in names) is not asked
+
+
 def test_every_golden_file_has_its_values() -> None:
     assert {path.stem for path in GOLDEN.glob("*.yaml")} == {path.stem.removesuffix("-values") for path in VALUES}
 

@@ -15,6 +15,10 @@ from e2e.node.client import Refused
 
 pytestmark = pytest.mark.timeout(400)
 
+TALKATIVE = (
+    "import os, runpy; print('starting with', os.environ['DATABASE'], flush=True);"
+    " runpy.run_path('/program/consumer.py', run_name='__main__')"
+)
 CANARIES = {where: f"canary-{where}-7c41" for where in ("secret", "env", "annotation", "pod-annotation", "argument")}
 
 
@@ -108,8 +112,7 @@ def test_a_report_without_one_secret(group: Callable[..., Group], tmp_path: Path
         },
         mine.manifest(
             1,
-            command=["python3", "-c", "import os, runpy; print('starting with', os.environ['DATABASE'], flush=True);"
-                     " runpy.run_path('/program/consumer.py', run_name='__main__')", CANARIES["argument"]],
+            command=["python3", "-c", TALKATIVE, CANARIES["argument"]],
             env=[{"name": "DATABASE", "value": CANARIES["env"]},
                  {"name": "FROM", "valueFrom": {"secretKeyRef": {"name": "canary", "key": "password"}}}],
             annotations={"example.com/pin": CANARIES["pod-annotation"]},
@@ -145,7 +148,7 @@ def test_completion_by_kubectl(shared: Cluster) -> None:
     environment = client.environment()
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
     done = subprocess.run(
-        [str(client.tools.path("kubectl")), "__complete", "muster", "describe", f"--namespace={client.namespace}", "cc/"],
+        [str(client.tools.path("kubectl")), "__complete", "muster", "describe", "--namespace", client.namespace, "cc/"],
         env=environment, capture_output=True, text=True, timeout=30, check=True,
     )  # fmt: skip
     assert f"cc/{shared.name}" in done.stdout

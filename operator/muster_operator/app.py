@@ -225,6 +225,7 @@ def plan_settings(settings: Settings) -> PlanSettings:
         operator_namespace=settings.own_namespace,
         operator_labels=dict(settings.pod_labels),
         image_pull_policy=settings.image_pull_policy,
+        platform_sets_user=settings.platform_sets_user,
         cluster_rollouts_max=settings.max_concurrent_cluster_rollouts,
         cluster_rollout_delay_ms=settings.cluster_rollout_delay_s * 1_000,
     )

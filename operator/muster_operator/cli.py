@@ -53,6 +53,13 @@ def operator(
     image_pull_policy: Annotated[
         str, typer.Option(envvar="MUSTER_OPERATOR_IMAGE_PULL_POLICY", help="Always, IfNotPresent or Never.")
     ] = "",
+    platform_sets_user: Annotated[
+        bool,
+        typer.Option(
+            envvar="MUSTER_OPERATOR_PLATFORM_SETS_USER",
+            help="Let the platform (OpenShift) choose the coordinators' user and groups.",
+        ),
+    ] = False,
     namespace: Annotated[
         str,
         typer.Option(envvar="MUSTER_OPERATOR_NAMESPACES", help="Namespaces to watch, commas between; all if empty."),
@@ -97,7 +104,8 @@ def operator(
     """Run the Kubernetes operator for CoordinatorCluster and ConsumerGroup."""
     try:
         settings = Settings(
-            image=image, image_pull_policy=image_pull_policy or None, namespaces=split_list(namespace),
+            image=image, image_pull_policy=image_pull_policy or None,
+            platform_sets_user=platform_sets_user, namespaces=split_list(namespace),
             own_namespace=own_namespace, lease_name=lease_name, identity=identity, pod_labels=split_labels(pod_labels),
             max_concurrent_cluster_rollouts=max_concurrent_cluster_rollouts,
             cluster_rollout_delay_s=cluster_rollout_delay,

@@ -26,6 +26,8 @@ class Settings:
     image: str
     """Image of coordinators whose spec names none: the operator's own."""
     image_pull_policy: str | None = None
+    platform_sets_user: bool = False
+    """Coordinators ask for no user and group ids: the platform (OpenShift) gives each namespace its own."""
     namespaces: tuple[str, ...] = ()
     """Watched namespaces; () for all."""
     own_namespace: str = "default"

@@ -61,11 +61,21 @@ operators themselves find out (docs/operator.md, "Several releases"). */ -}}
 {{- end -}}
 {{- end }}
 
+{{- /* "true" where the platform gives each namespace user and group ids of its own, and refuses others (OpenShift). */ -}}
+{{- define "muster.platformSetsUser" -}}
+{{- $asked := toString .Values.platformSetsUser -}}
+{{- if or (eq $asked "true") (and (eq $asked "auto") (.Capabilities.APIVersions.Has "security.openshift.io/v1")) -}}
+true
+{{- end -}}
+{{- end }}
+
 {{- /* Restricted Pod Security, for the operator and its test. */ -}}
 {{- define "muster.podSecurityContext" -}}
 runAsNonRoot: true
+{{- if not (include "muster.platformSetsUser" .) }}
 runAsUser: 10001
 runAsGroup: 10001
+{{- end }}
 seccompProfile:
   type: RuntimeDefault
 {{- end }}

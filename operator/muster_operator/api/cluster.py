@@ -186,8 +186,8 @@ class PodTemplate:
     )
     security_context: Json | None = spec_field(
         POD_SECURITY,
-        "Security settings of the pods, merged over the operator's: non-root user and group 10001, RuntimeDefault"
-        " seccomp.",
+        "Security settings of the pods, merged over the operator's: non-root, user and group 10001 (but where the"
+        " platform sets them: OpenShift), RuntimeDefault seccomp.",
     )
 
 

@@ -97,8 +97,8 @@ class GroupSpec:
             " || !has(self.bootstrapServers) || !has(oldSelf.bootstrapServers)"
             f" || self.bootstrapServers.split(',', {COMPARED_ADDRESSES_MAX}).exists(address,"
             f" address in oldSelf.bootstrapServers.split(',', {COMPARED_ADDRESSES_MAX}))",
-            message="`bootstrapServers` must keep one of its addresses while there is a `template`: consumers might move"
-            " without their offsets",
+            message="`bootstrapServers` must keep one of its addresses while there is a `template`: consumers might"
+            " move without their offsets",
             holds=None,
         ),
     )

@@ -84,6 +84,7 @@ def _children(world: ClusterWorld, settings: PlanSettings, kept: int) -> Childre
         replicas=kept,
         storage_size=_made_size(live.get(("StatefulSet", owner.name))),
         pull_policy=settings.image_pull_policy,
+        platform_sets_user=settings.platform_sets_user,
     )
     pods = statefulset.pods if statefulset is not None else ()
     in_use = {pod.annotations.get(CONFIG_HASH_ANNOTATION, "") for pod in pods}

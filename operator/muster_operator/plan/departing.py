@@ -85,10 +85,10 @@ def departing(world: GroupWorld) -> Departing:
 
 
 def present(world: GroupWorld, before: Mapping[str, Record]) -> dict[str, Record] | None:
-    """Who runs in the pods of this object now, by pod: whom to remove when it is deleted. `before`: as of the last look.
+    """Who runs in the pods of this object now, by pod: whom to remove when it is deleted. `before`: of the last look.
 
-    None: nobody's, so nothing may be removed: no pods or ids of ours, paused, or an older object's group. Pods that go
-    while the object is being deleted stay in it, as do those whose removal is under way.
+    None: nothing may be removed, for there are no pods or ids of ours, it is paused, or the group is an older object's.
+    Pods that go while the object is being deleted stay in it, as do those whose removal is under way.
     """
     spec = world.spec
     if spec.template is None or not spec.static_membership or world.elder is not None:

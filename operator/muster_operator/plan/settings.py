@@ -16,6 +16,8 @@ class PlanSettings:
     operator_labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of the operator's pods: the NetworkPolicy lets them, and nobody else, reach the admin port."""
     image_pull_policy: str | None = None
+    platform_sets_user: bool = False
+    """Pods ask for no user and group ids of ours."""
 
     cluster_rollouts_max: int = 1
     """Clusters that are brought to the operator's image at the same time."""

@@ -31,6 +31,7 @@ def children(
     replicas: int | None = None,
     storage_size: str | None = None,
     pull_policy: str | None = None,
+    platform_sets_user: bool = False,
 ) -> tuple[Manifest, ...]:
     """`image`, `pull_policy`: where the spec names none. `replicas`, `storage_size`: what the live StatefulSet was made
     with, which stays; None when there is none yet, then the spec's."""
@@ -41,6 +42,7 @@ def children(
         spec,
         image=image,
         pull_policy=pull_policy,
+        platform_sets_user=platform_sets_user,
         config_map_name=config["metadata"]["name"],
         config_hash=config_map.hash_of(config),
     )

@@ -34,14 +34,17 @@ STARTUP_SECONDS_MAX: Final = 3600
 STARTUP_PERIOD_SECONDS: Final = 2
 TMP_SIZE: Final = "64Mi"
 
-_SECURITY: Final = {
-    "runAsNonRoot": True,
-    "runAsUser": USER_ID,
-    "runAsGroup": USER_ID,
-    "fsGroup": USER_ID,
-    "fsGroupChangePolicy": "OnRootMismatch",
-    "seccompProfile": {"type": "RuntimeDefault"},
-}
+_USER: Final = {"runAsUser": USER_ID, "runAsGroup": USER_ID, "fsGroup": USER_ID}
+"""Not asked for where the platform gives each namespace ids of its own (OpenShift refuses all others)."""
+
+
+def _security(*, platform_sets_user: bool) -> Manifest:
+    return {
+        "runAsNonRoot": True,
+        **({} if platform_sets_user else _USER),
+        "fsGroupChangePolicy": "OnRootMismatch",
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
 
 
 def _field(name: str, path: str) -> Manifest:
@@ -132,6 +135,7 @@ def template(
     *,
     image: str,
     pull_policy: str | None,
+    platform_sets_user: bool,
     config_map_name: str,
     config_hash: str,
 ) -> Manifest:
@@ -145,7 +149,7 @@ def template(
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": server_properties.SHUTDOWN_GRACE_SECONDS,
-        "securityContext": {**_SECURITY, **(asked.security_context or {})},
+        "securityContext": {**_security(platform_sets_user=platform_sets_user), **(asked.security_context or {})},
         "containers": [_container(spec, spec.image or image, spec.image_pull_policy or pull_policy)],
         "volumes": _volumes(owner, config_map_name),
         "topologySpreadConstraints": spread_constraints(

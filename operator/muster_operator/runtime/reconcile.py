@@ -44,8 +44,8 @@ from muster_operator.ports import Admin, Clock, Kafka, Kube, Rand
 from muster_operator.runtime.cache import Cache
 from muster_operator.runtime.claims import Claims
 from muster_operator.runtime.execute import Done, Executor, OwnerGone, Target
-from muster_operator.runtime.farewells import Farewells
 from muster_operator.runtime.failure import with_failure
+from muster_operator.runtime.farewells import Farewells
 from muster_operator.runtime.keys import OwnerKey
 from muster_operator.runtime.lag_metrics import LagMetrics
 from muster_operator.runtime.metrics import Metrics

@@ -30,6 +30,7 @@ CASES = {
     "cluster-kept": cluster_children(
         cluster_spec(replicas=5, storage={"size": "20Gi"}), replicas=3, storage_size="10Gi", pull_policy="IfNotPresent"
     ),
+    "cluster-openshift": cluster_children(cluster_spec(replicas=1), platform_sets_user=True),
     "group-minimal": group_children(group_spec(template={"image": "consumer:1"})),
     "group-full": group_children(group_spec(**sample("consumergroup-full"))),
     "group-dynamic": group_children(group_spec(template={"image": "consumer:1"}, staticMembership=False)),
