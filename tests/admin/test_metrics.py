@@ -96,7 +96,7 @@ def test_series_are_bounded_the_largest_lag_first_and_the_rest_is_summed() -> No
     assert shown[0].lag == limits.METRIC_GROUPS_MAX + extra - 1
     rest = meter.rest()
     assert rest is not None
-    assert (rest.members, rest.generation, rest.lag) == (2 * extra, 3 * extra, sum(range(extra)))
+    assert (rest.members, rest.generation, rest.lag) == (2 * extra, 0, sum(range(extra)))
     assert meter.states() == {"Stable": limits.METRIC_GROUPS_MAX + extra}
 
 
@@ -176,6 +176,36 @@ def scrape() -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
         for family in text_string_to_metric_families(page)
         for sample in family.samples
     }
+
+
+def counters(groups: list[GroupSample]) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """Every sample of a page that must never fall."""
+    world, _, meter = swept({0: groups})
+    collector = ReplicaCollector(FakeReplica(SimLoop(world)), Process(), meter, Histogram())
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in collector.collect()
+        for sample in family.samples
+        if family.type == "counter" or sample.name.endswith(("_count", "_sum", "_bucket"))
+    }
+
+
+def test_no_counter_falls_when_groups_change_places() -> None:
+    """A group whose lag grows gets a series of its own, and another loses its own. Their generations only rise."""
+    many = samples(limits.METRIC_GROUPS_MAX + 10)
+    many[3] = many[3]._replace(generation=500)
+    before = counters(many)
+    many[3] = many[3]._replace(lag=1_000_000, generation=505)
+    after = counters(many)
+    assert [key for key, value in before.items() if key in after and after[key] < value] == []
+    assert ("muster_consumer_group_rebalances_total", (("group", "g3"),)) not in before
+    assert after["muster_consumer_group_rebalances_total", (("group", "g3"),)] == 505
+
+
+def test_a_group_that_nobody_ever_joined_has_had_no_rebalance() -> None:
+    """Its generation is -1, as Kafka's is."""
+    found = counters([GroupSample("g", "Empty", 0, -1, None)])
+    assert found["muster_consumer_group_rebalances_total", (("group", "g"),)] == 0
 
 
 def test_the_page_holds_every_promised_metric() -> None:

@@ -34,6 +34,7 @@ class GroupSample(NamedTuple):
     state: str
     members: int
     generation: int
+    """-1: nobody ever joined. 0 in a sum: generations of changing groups add up to nothing."""
     lag: int | None
     """None: not known here (topics.mode none, or no commit of a partition that is here)."""
 
@@ -130,7 +131,6 @@ class _Found:
         """A heap; the least of them first."""
         self._others = 0
         self._members = 0
-        self._generations = 0
         self._lag: int | None = None
 
     def add(self, sample: GroupSample) -> None:
@@ -144,7 +144,6 @@ class _Found:
     def _sum(self, sample: GroupSample) -> None:
         self._others += 1
         self._members += sample.members
-        self._generations += sample.generation
         if sample.lag is not None:
             self._lag = (self._lag or 0) + sample.lag
 
@@ -156,7 +155,7 @@ class _Found:
         """The sum of the others, None when there are none."""
         if not self._others:
             return None
-        return GroupSample(OTHER_GROUPS, "", self._members, self._generations, self._lag)
+        return GroupSample(OTHER_GROUPS, "", self._members, 0, self._lag)
 
 
 class _Ranked:

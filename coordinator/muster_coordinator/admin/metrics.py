@@ -186,15 +186,15 @@ class ReplicaCollector(Collector):
         rebalances = CounterMetricFamily("muster_consumer_group_rebalances", "Generations.", labels=["group"])
         for sample in meter.samples():
             members.add_metric([sample.group, sample.state], sample.members)
-            rebalances.add_metric([sample.group], sample.generation)
+            rebalances.add_metric([sample.group], max(0, sample.generation))
             if sample.lag is not None:
                 lag.add_metric([sample.group], sample.lag)
             if len(members.samples) >= PIECE:
                 yield from _pieces((members, lag, rebalances))
         rest = meter.rest()
         if rest is not None:
+            # No counter of the others: it would fall whenever one of them gets a series of its own.
             members.add_metric([OTHER_GROUPS, ""], rest.members)
-            rebalances.add_metric([OTHER_GROUPS], rest.generation)
             if rest.lag is not None:
                 lag.add_metric([OTHER_GROUPS], rest.lag)
         yield from (members, lag, rebalances)
