@@ -4,6 +4,8 @@ The claims are about what never happened in between, so they rest on records, no
 acknowledged commits of real clients, and what each coordinator said of itself just before it was told to stop.
 """
 
+import importlib.metadata
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -272,3 +274,24 @@ def test_an_emptied_volume_is_not_silently_formed_again(operator: Client, namesp
             assert status["ready"]
         load.check()
     assert condition(cluster.read(), "Ready").get("status") != "True"
+
+
+def test_the_release_is_in_the_status_and_a_downgrade_is_refused_before_a_pod_is_touched(shared: Cluster) -> None:
+    """The image that is refused does not exist: one pull of it would be seen."""
+    status = shared.read()["status"]
+    assert status["version"] == importlib.metadata.version("muster")
+    assert status["featureLevel"] == int(shared.admin(0, "/v1/status")[1]["feature_level"])
+    uids = {name: pod["metadata"]["uid"] for name, pod in shared.pods().items()}
+    patch = {"spec": {"image": "registry.example.com/muster:0.0.9"}}
+    shared.client.kubectl("patch", "cc", shared.name, "--type=merge", f"--patch={json.dumps(patch)}")
+    try:
+        until("refusal", lambda: condition(shared.read(), "Degraded").get("reason") == "DowngradeRefused", 60)
+        assert condition(shared.read(), "Ready")["status"] == "True"
+        template = shared.client.read("statefulset", shared.name)["spec"]["template"]
+        assert template["spec"]["containers"][0]["image"] != patch["spec"]["image"]
+    finally:
+        back = {"spec": {"image": None}}
+        shared.client.kubectl("patch", "cc", shared.name, "--type=merge", f"--patch={json.dumps(back)}")
+    shared.ready()
+    until("no refusal", lambda: condition(shared.read(), "Degraded")["status"] == "False", 60)
+    assert {name: pod["metadata"]["uid"] for name, pod in shared.pods().items()} == uids

@@ -12,6 +12,7 @@ what carries our labels.
 import asyncio
 import contextlib
 import functools
+import importlib.metadata
 import logging
 import secrets
 import signal
@@ -222,6 +223,7 @@ class Operator:
 def plan_settings(settings: Settings) -> PlanSettings:
     return PlanSettings(
         operator_image=settings.image,
+        operator_release=importlib.metadata.version("muster"),
         operator_namespace=settings.own_namespace,
         operator_labels=dict(settings.pod_labels),
         image_pull_policy=settings.image_pull_policy,

@@ -12,6 +12,7 @@ from muster_operator.world.cluster import RaftGroupView, ReplicaView
 from muster_operator.world.views import Unknown
 
 Json = Mapping[str, Any]
+VERSION_CHARS_MAX = 60
 GroupFacts = tuple[int | None, int | None, str | None]
 
 
@@ -35,6 +36,8 @@ def replica_view(pod: str, ordinal: int, status: Json, partitions: Json) -> Repl
             leaderships=_int(status["leaderships"]),
             groups=tuple(_raft_group(one) for one in partitions["partitions"]),
             disk_low=bool(status["disk"]["low"]) if "disk" in status else False,
+            version=_word(status.get("version")),
+            feature_level=None if status.get("feature_level") is None else _int(status["feature_level"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         return Unknown(
@@ -76,6 +79,11 @@ def _raft_group(found: Json) -> RaftGroupView:
         applied_index=_int(found["applied"]),
         match={int(broker): _int(index) for broker, index in found["match"].items()},
     )
+
+
+def _word(value: object) -> str | None:
+    """A word for a status; it is another program's text."""
+    return value[:VERSION_CHARS_MAX] if isinstance(value, str) and value else None
 
 
 def _int(value: object) -> int:

@@ -28,6 +28,7 @@ from muster_operator.api.pod import (
     TOPOLOGY_SPREAD,
 )
 from muster_operator.api.quantity import QUANTITY_TEXT, bytes_of
+from muster_operator.api.releases import VERSION_TEXT
 from muster_operator.api.schema import Integer, ListOf, Rule, Text, choice, immutable
 from muster_operator.naming import ADMIN_PORT, PEER_PORT, PROBE_PORT
 
@@ -227,6 +228,11 @@ class ClusterSpec:
             message="`replicationFactor` must equal `replicas`: every replica holds every partition so far",
             holds=lambda spec: spec.replication_factor in (None, spec.replicas),
         ),
+        Rule(
+            cel="!has(self.version) || has(self.image)",
+            message="`version` may only be set beside `image`: it says which release that holds",
+            holds=lambda spec: spec.version is None or spec.image is not None,
+        ),
     )
 
     replicas: int = spec_field(
@@ -252,6 +258,15 @@ class ClusterSpec:
         default=50,
     )
     image: str | None = spec_field(IMAGE, "Image of the coordinators. Absent: the operator's own.")
+    version: str | None = spec_field(
+        Text(
+            max_length=60,
+            min_length=5,
+            pattern=VERSION_TEXT,
+            pattern_text="must be a version such as 0.1.0",
+        ),
+        "Release of Muster in `image`. Absent: as the image's tag says, if that is a version (0.1.0).",
+    )
     image_pull_policy: str | None = spec_field(PULL_POLICY, "When the image is pulled. Absent: as Kubernetes decides.")
     image_pull_secrets: tuple[Json, ...] | None = spec_field(PULL_SECRETS, "Secrets for pulling the image.")
     storage: Storage = spec_field(Record(Storage), "Volume of each replica.", default={})

@@ -43,6 +43,12 @@ class ClusterStatus:
     replicas: int | None = spec_field(COUNT, "Coordinators that the cluster was made with.")
     ready_replicas: int | None = spec_field(COUNT, "Coordinators that are Ready.")
     ready_text: str | None = spec_field(WORD, "readyReplicas/replicas, for kubectl get.")
+    version: str | None = spec_field(
+        WORD, "Release of the coordinators, as they say; several while they are replaced. Kept while none answers."
+    )
+    feature_level: int | None = spec_field(
+        COUNT, "Feature level that is final: releases that know less cannot read the cluster's data. It never falls."
+    )
     current_revision: str | None = spec_field(WORD, "Revision of the pods that are not yet replaced.")
     update_revision: str | None = spec_field(WORD, "Revision that every pod shall have.")
     controller_leader: str | None = spec_field(WORD, "Pod that leads the controller group, or Unknown.")

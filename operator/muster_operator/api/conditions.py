@@ -99,6 +99,10 @@ class Reason(Word):
         "NewRevisionUnhealthy",
         "A pod of the new revision does not become Ready: the roll-out has stopped and goes on when it is reverted.",
     )
+    DOWNGRADE_REFUSED = (
+        "DowngradeRefused",
+        "The image is of a release that could not read what the cluster has written: no pod is changed.",
+    )
     UNDRAINING_POD = "UndrainingPod", "A coordinator that was drained and is not to be restarted takes work again."
     SCALING_UNSUPPORTED = "ScalingUnsupported", "The number of coordinators stays as it was made."
     SCALE_AS_MADE = "ScaleAsMade", "`replicas` is the number that the cluster was made with."

@@ -74,6 +74,7 @@ COORDINATOR_CLUSTER: Final = Kind(
     columns=(
         Column(name="Ready", path=".status.readyText", text="Ready coordinators of all."),
         Column(name="Quorum", path=_condition("QuorumAvailable"), text="Whether every Raft group can commit."),
+        Column(name="Version", path=".status.version", text="Release that the coordinators say they are."),
         Column(name="Reason", path=_condition("Ready", "reason"), text="AllReady, or why it is not Ready."),
         Column(name="Bootstrap", path=".status.bootstrapServers.internal", text="Where clients begin.", wide=True),
         Column(name="External", path=".status.bootstrapServers.external", text="Where others begin.", wide=True),

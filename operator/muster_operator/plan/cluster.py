@@ -14,8 +14,9 @@ from muster_operator.api.conditions import ClusterCondition, Reason
 from muster_operator.drift import quantity
 from muster_operator.naming import CONFIG_HASH_ANNOTATION
 from muster_operator.plan.actions import DeleteChild, EnsureSecret, Event, GrowClaim, Plan
-from muster_operator.plan.children import ChildrenPlan, plan_children
+from muster_operator.plan.children import WORKLOAD, ChildrenPlan, plan_children
 from muster_operator.plan.conditions import condition
+from muster_operator.plan.downgrade import refusal
 from muster_operator.plan.rollout import Step, next_step
 from muster_operator.plan.scaling import kept_replicas
 from muster_operator.plan.settings import PlanSettings
@@ -41,9 +42,12 @@ def plan_cluster(world: ClusterWorld, settings: PlanSettings) -> Plan:
             reason="Kubernetes removes what belongs to it",
         )
     kept, scaling = kept_replicas(world)
-    made = _children(world, settings, kept)
+    refused = refusal(world, settings)
+    made = _children(world, settings, kept, refused)
     step = next_step(world, settings)
-    status = cluster_status(world, kept=kept, scaling=scaling, children=made, step=step, settings=settings)
+    status = cluster_status(
+        world, kept=kept, scaling=scaling, children=made, step=step, settings=settings, refused=refused
+    )
     if owner.paused:
         return Plan(
             actions=(),
@@ -59,7 +63,7 @@ def plan_cluster(world: ClusterWorld, settings: PlanSettings) -> Plan:
     tidying = tuple(one for one in made.actions if isinstance(one, DeleteChild))
     making = tuple(one for one in made.actions if not isinstance(one, DeleteChild))
     actions = (*growing, *making, *((step.action,) if step.action is not None else ()), *tidying)
-    decision, reason = _decision(made, step)
+    decision, reason = (Reason.DOWNGRADE_REFUSED, refused) if refused is not None else _decision(made, step)
     return Plan(
         actions=actions,
         status=status,
@@ -70,7 +74,8 @@ def plan_cluster(world: ClusterWorld, settings: PlanSettings) -> Plan:
     )
 
 
-def _children(world: ClusterWorld, settings: PlanSettings, kept: int) -> ChildrenPlan:
+def _children(world: ClusterWorld, settings: PlanSettings, kept: int, refused: str | None) -> ChildrenPlan:
+    """`refused`: the image that is wanted may not reach the pods, so their template and settings stay as they are."""
     owner, spec, statefulset = world.owner, world.spec, world.statefulset
     if isinstance(statefulset, Unknown):
         return plan_children(owner, statefulset, ())
@@ -85,11 +90,17 @@ def _children(world: ClusterWorld, settings: PlanSettings, kept: int) -> Childre
         storage_size=_made_size(live.get(("StatefulSet", owner.name))),
         pull_policy=settings.image_pull_policy,
         platform_sets_user=settings.platform_sets_user,
+        operator_release=settings.operator_release,
     )
+    secret = EnsureSecret(**admin_token(owner))
+    if refused is not None:
+        return plan_children(
+            owner, world.children, [one for one in desired if one["kind"] not in WORKLOAD], secret=secret
+        )
     pods = statefulset.pods if statefulset is not None else ()
     in_use = {pod.annotations.get(CONFIG_HASH_ANNOTATION, "") for pod in pods}
     surplus = of_cluster(owner, live=live, wanted=desired, config_hashes_in_use=in_use)
-    return plan_children(owner, world.children, desired, secret=EnsureSecret(**admin_token(owner)), surplus=surplus)
+    return plan_children(owner, world.children, desired, secret=secret, surplus=surplus)
 
 
 def _made_size(live: Mapping[str, Any] | None) -> str | None:

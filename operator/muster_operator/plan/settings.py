@@ -13,6 +13,8 @@ class PlanSettings:
     operator_image: str
     """Image of a CoordinatorCluster whose spec names none: the operator's own."""
     operator_namespace: str
+    operator_release: str = ""
+    """Of the operator's own image."""
     operator_labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of the operator's pods: the NetworkPolicy lets them, and nobody else, reach the admin port."""
     image_pull_policy: str | None = None

@@ -12,6 +12,7 @@ from muster_operator.api.conditions import ClusterCondition, Reason
 from muster_operator.plan import quorum
 from muster_operator.plan.children import ChildrenPlan
 from muster_operator.plan.conditions import Finding, condition, finding, merged, restart_told, timestamp
+from muster_operator.plan.downgrade import feature_level
 from muster_operator.plan.pods import broken
 from muster_operator.plan.rollout import Step
 from muster_operator.plan.settings import PlanSettings
@@ -23,9 +24,16 @@ MEMBERS_MAX = 7
 
 
 def cluster_status(
-    world: ClusterWorld, *, kept: int, scaling: Finding, children: ChildrenPlan, step: Step, settings: PlanSettings
+    world: ClusterWorld,
+    *,
+    kept: int,
+    scaling: Finding,
+    children: ChildrenPlan,
+    step: Step,
+    settings: PlanSettings,
+    refused: str | None = None,
 ) -> dict[str, Any]:
-    """The whole `.status`."""
+    """The whole `.status`. `refused`: why the wanted image may not reach the pods."""
     owner, statefulset = world.owner, world.statefulset
     available = _quorum(world, settings)
     status: dict[str, Any] = {
@@ -41,7 +49,7 @@ def cluster_status(
                 _ready(world, available, children, step),
                 available,
                 _progressing(world, children, step),
-                _degraded(world, available, children, step),
+                _degraded(world, available, children, step, refused),
                 scaling,
                 _paused(world),
             ),
@@ -49,7 +57,7 @@ def cluster_status(
             now_ms=world.now_ms,
         ),
     }
-    status |= restart_told(owner, paused=owner.paused)
+    status |= _releases(world) | restart_told(owner, paused=owner.paused)
     if isinstance(statefulset, StatefulSetView):
         status |= _of_statefulset(world, statefulset, kept, step)
     else:
@@ -57,6 +65,14 @@ def cluster_status(
         status |= {key: owner.status[key] for key in carried if key in owner.status}
         status["controllerLeader"] = "Unknown"
     return status
+
+
+def _releases(world: ClusterWorld) -> dict[str, Any]:
+    """What the coordinators say they are; as it was last seen while none answers."""
+    told = {view.version for view in world.replicas.values() if isinstance(view, ReplicaView)} - {None}
+    version = ", ".join(sorted(one for one in told if one)) or world.owner.status.get("version")
+    found = {"version": version, "featureLevel": feature_level(world)}
+    return {key: value for key, value in found.items() if value is not None}
 
 
 def _of_statefulset(world: ClusterWorld, statefulset: StatefulSetView, kept: int, step: Step) -> dict[str, Any]:
@@ -169,7 +185,9 @@ def _progressing(world: ClusterWorld, children: ChildrenPlan, step: Step) -> Fin
     return finding(type_, step.decision != Reason.CONVERGED, step.decision, step.reason)
 
 
-def _degraded(world: ClusterWorld, available: Finding, children: ChildrenPlan, step: Step) -> Finding:
+def _degraded(
+    world: ClusterWorld, available: Finding, children: ChildrenPlan, step: Step, refused: str | None
+) -> Finding:
     type_ = ClusterCondition.DEGRADED
     if children.unknown is not None or isinstance(world.statefulset, Unknown):
         return finding(type_, None, Reason.NOT_OBSERVED, children.unknown or step.reason)
@@ -177,6 +195,8 @@ def _degraded(world: ClusterWorld, available: Finding, children: ChildrenPlan, s
         return finding(type_, True, Reason.NAME_TAKEN, children.reason)
     if step.halted:
         return finding(type_, True, step.decision, step.reason)
+    if refused is not None:
+        return finding(type_, True, Reason.DOWNGRADE_REFUSED, refused)
     if available.reason == Reason.QUORUM_LOST:
         return finding(type_, True, Reason.QUORUM_LOST, available.message)
     pods = world.statefulset.pods if world.statefulset is not None else ()

@@ -7,6 +7,7 @@ because its value is drawn by the executor.
 from collections.abc import Mapping
 
 from muster_operator.api.cluster import ClusterSpec
+from muster_operator.api.releases import release_of
 from muster_operator.naming import bootstrap_service, external_service, service_host
 from muster_operator.resources import (
     config_map,
@@ -32,11 +33,17 @@ def children(
     storage_size: str | None = None,
     pull_policy: str | None = None,
     platform_sets_user: bool = False,
+    operator_release: str = "",
 ) -> tuple[Manifest, ...]:
-    """`image`, `pull_policy`: where the spec names none. `replicas`, `storage_size`: what the live StatefulSet was made
-    with, which stays; None when there is none yet, then the spec's."""
+    """`image`, `pull_policy`: the operator's own, where the spec names none; `operator_release` is in that image.
+
+    `replicas`, `storage_size`: what the live StatefulSet was made with, which stays; None when there is none yet, then
+    those of the spec."""
     made_replicas = spec.replicas if replicas is None else replicas
-    config = config_map.config(owner, spec, replicas=made_replicas)
+    release = release_of(
+        spec.image or image, told=spec.version, operator_image=image, operator_release=operator_release
+    )
+    config = config_map.config(owner, spec, replicas=made_replicas, release=release)
     template = coordinator_pod.template(
         owner,
         spec,

@@ -8,6 +8,7 @@ pod's revision. The hash is on the pods too (`naming.CONFIG_HASH_ANNOTATION`); w
 import hashlib
 
 from muster_operator.api.cluster import ClusterSpec
+from muster_operator.api.releases import Release
 from muster_operator.naming import CONFIG_HASH_ANNOTATION, COORDINATOR, config_map
 from muster_operator.resources import server_properties
 from muster_operator.resources.owned import Manifest, metadata
@@ -16,8 +17,8 @@ from muster_operator.world.views import OwnerView
 HASH_DIGITS = 10
 
 
-def config(owner: OwnerView, spec: ClusterSpec, *, replicas: int) -> Manifest:
-    text = server_properties.text(owner, spec, replicas=replicas)
+def config(owner: OwnerView, spec: ClusterSpec, *, replicas: int, release: Release | None = None) -> Manifest:
+    text = server_properties.text(owner, spec, replicas=replicas, release=release)
     digest = hashlib.sha256(text.encode()).hexdigest()[:HASH_DIGITS]
     return {
         "apiVersion": "v1",

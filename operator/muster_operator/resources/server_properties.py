@@ -8,6 +8,7 @@ a pod runs. A node port is its base's digits with the ordinal as the last one; b
 from typing import Final
 
 from muster_operator.api.cluster import NODE_PORT_STRIDE, ClusterSpec, Listener
+from muster_operator.api.releases import Release, knows
 from muster_operator.naming import ADMIN_PORT, PEER_PORT, PROBE_PORT, peers_service, pod_host, pod_name
 from muster_operator.world.views import OwnerView
 
@@ -60,8 +61,18 @@ def _voters(owner: OwnerView, spec: ClusterSpec, replicas: int) -> str:
     return ",".join(f"{ordinal}@{host}:{PEER_PORT}" for ordinal, host in enumerate(hosts))
 
 
-def settings(owner: OwnerView, spec: ClusterSpec, *, replicas: int) -> dict[str, str]:
-    """Key to value, the operator's first. `replicas`: the number that the cluster was made with."""
+def settings(owner: OwnerView, spec: ClusterSpec, *, replicas: int, release: Release | None = None) -> dict[str, str]:
+    """Key to value, the operator's first. `replicas`: the number that the cluster was made with.
+
+    `release` of the coordinators: what it does not know is left out, for an unknown key stops its start. What the user
+    set is written as it is: whoever sets a key wants it, and leaving it out would say otherwise.
+    """
+    own = _own_settings(owner, spec, replicas)
+    written = {key: value for key, value in own.items() if knows(release, key)}
+    return written | {key: str(value) for key, value in sorted(spec.config.items())}
+
+
+def _own_settings(owner: OwnerView, spec: ClusterSpec, replicas: int) -> dict[str, str]:
     names = {listener.name: listener.name.upper() for listener in spec.listeners}
     return {
         "node.id": _environment(POD_INDEX),
@@ -80,7 +91,6 @@ def settings(owner: OwnerView, spec: ClusterSpec, *, replicas: int) -> dict[str,
         "shutdown.grace.ms": str(SHUTDOWN_GRACE_SECONDS * 1000),
         "offsets.topic.num.partitions": str(spec.offsets_partitions),
         "offsets.topic.replication.factor": str(replicas),
-        **{key: str(value) for key, value in sorted(spec.config.items())},
     }
 
 
@@ -90,6 +100,7 @@ def _escaped(value: str) -> str:
     return f"\\{doubled}" if doubled[:1].isspace() else doubled
 
 
-def text(owner: OwnerView, spec: ClusterSpec, *, replicas: int) -> str:
-    lines = [f"{key}={_escaped(value)}" for key, value in settings(owner, spec, replicas=replicas).items()]
+def text(owner: OwnerView, spec: ClusterSpec, *, replicas: int, release: Release | None = None) -> str:
+    found = settings(owner, spec, replicas=replicas, release=release)
+    lines = [f"{key}={_escaped(value)}" for key, value in found.items()]
     return "\n".join(["# Written by the operator from the CoordinatorCluster; changes here are undone.", *lines]) + "\n"

@@ -28,7 +28,7 @@ from muster_operator.runtime.metrics import Metrics
 _log = logging.getLogger("muster.operator.report")
 UNDECLARED: Final = "field not declared in schema"
 """Words of an API server whose definition lacks a field that was applied (server-side apply does not prune)."""
-LATER_FIELDS: Final = frozenset({"departing"})
+LATER_FIELDS: Final = frozenset({"departing", "version", "featureLevel"})
 """Of a status: what the definitions of the first release do not have."""
 _KINDS = {one.kind: one for one in OWNERS}
 

@@ -43,6 +43,9 @@ class ReplicaView:
     groups: tuple[RaftGroupView, ...]
     disk_low: bool = False
     """It says that little room is left on its volume. A coordinator of a release before says nothing."""
+    version: str | None = None
+    feature_level: int | None = None
+    """Of the cluster; None before it is formed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

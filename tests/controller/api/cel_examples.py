@@ -80,6 +80,7 @@ CEL_EXAMPLES: tuple[Example, ...] = (
     _cc("`replicas` must be 1, 3 or 5", {"replicas": 4}),
     _cc("`replicationFactor` must equal `replicas`", {"replicas": 5, "replicationFactor": 3}),
     _cc("`replicationFactor` must equal `replicas`", {"replicationFactor": 1}),
+    _cc("`version` may only be set", {"version": "0.1.0"}),
     _cc("`offsetsPartitions` may not change", {"offsetsPartitions": 51}, old={}),
     _cc("`offsetsPartitions` may not change", {}, old={"offsetsPartitions": 7}),
     _cc("`size` must be at least 1Gi", {"storage": {"size": "1000Mi"}}),

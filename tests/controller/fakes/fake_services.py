@@ -7,6 +7,7 @@ caught up at once. `FakeKafka` plays one cluster's groups: tests put views in.
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from muster_operator import naming
 from muster_operator.world.cluster import RaftGroupView, ReplicaView
@@ -29,6 +30,9 @@ class FakeAdmin:
         """uids of drained pods: a new pod of the name is not drained."""
         self.journal: list[str] = []
         self.tokens: set[str] = set()
+        self.versions: dict[str, str] = {}
+        """Image → release that its pods say they are; else 0.1.0."""
+        self.feature_level = 2
 
     def _pod(self, pod: str) -> Mapping[str, object] | None:
         return next(
@@ -62,6 +66,8 @@ class FakeAdmin:
             drain_phase="drained" if drained else "idle",
             leaderships=sum(one == broker for one in self.leaders.values()),
             groups=tuple(self._group(group, broker) for group in self.leaders),
+            version=self.versions.get(str(_image(live)), "0.1.0"),
+            feature_level=self.feature_level,
         )
 
     async def drain(self, *, host: str, token: str) -> None:
@@ -110,6 +116,10 @@ class FakeAdmin:
             applied_index=100,
             match={one: 100 if one in alive else 0 for one in range(self.replicas)} if leads else {},
         )
+
+
+def _image(pod: Mapping[str, Any]) -> str:
+    return str(pod["spec"]["containers"][0]["image"])
 
 
 class FakeKafka:

@@ -153,6 +153,8 @@ class ModelCluster:
             drain_phase=pod.drain,
             leaderships=len(self.leads(ordinal)),
             groups=tuple(self._raft(raft, ordinal) for raft in self.rafts),
+            version="0.1.0",
+            feature_level=2 if self.formed else None,
         )
 
     def _raft(self, raft: Raft, ordinal: int) -> RaftGroupView:

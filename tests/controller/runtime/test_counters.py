@@ -1,5 +1,7 @@
 """Counters of the operator never fall while it runs, whatever becomes of the objects that they count for."""
 
+import itertools
+
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.controller.fakes.bench import World, cluster, group, run
@@ -42,5 +44,5 @@ def test_no_counter_falls_through_the_lives_of_objects() -> None:
 
     seen = run(scene())
     assert len(seen[-1]) > 20
-    for before, after in zip(seen, seen[1:], strict=False):
+    for before, after in itertools.pairwise(seen):
         assert [key for key, value in before.items() if after.get(key, -1) < value] == []

@@ -1,0 +1,67 @@
+"""Which release of the coordinator an image holds, and what that release knows: settings' names, feature levels.
+
+An image cannot be asked before it runs, and the first pod that runs a wrong one is one too many: an unknown key in
+its settings stops its start, and a feature level above what it knows means data that it cannot read (decision 16). So
+the release is told: by the object (`spec.version`), by being the operator's own image, or by a tag that is a version.
+Everything else is unknown, and then the coordinator itself is the judge: it does not start, and the roll-out halts at
+the first pod.
+
+Rows are added when something changes: a feature level in `FEATURE_LEVELS`, a key that the operator begins to write in
+`KEYS_SINCE`. Tests hold both against the coordinator.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from typing_extensions import override
+
+
+class Release(NamedTuple):
+    """X.Y.Z. A pre-release or build of it counts as it."""
+
+    major: int
+    minor: int
+    patch: int
+
+    @override
+    def __str__(self) -> str:
+        return ".".join(map(str, self))
+
+
+VERSION_TEXT: Final = r"^v?[0-9]{1,5}\.[0-9]{1,5}\.[0-9]{1,5}([-+.][0-9A-Za-z.+-]*)?$"
+_PARTS: Final = re.compile(r"v?(\d{1,5})\.(\d{1,5})\.(\d{1,5})(?:[-+.][0-9A-Za-z.+-]*)?")
+
+FEATURE_LEVELS: Final[Sequence[tuple[Release, int]]] = ((Release(0, 1, 0), 2),)
+"""(release, highest level that it and those after it know), rising."""
+KEYS_SINCE: Final[Mapping[str, Release]] = {}
+"""Key that the operator writes → the first release that knows it. Those of the first release are not listed."""
+
+
+def parse_release(text: str) -> Release | None:
+    """`1.2.3`, `v1.2.3-rc.1`; None for anything else."""
+    found = _PARTS.fullmatch(text)
+    return Release(*(int(one) for one in found.groups())) if found else None
+
+
+def release_of(image: str, *, told: str | None, operator_image: str, operator_release: str) -> Release | None:
+    """The release in `image`. `told`: `spec.version`. None: nobody says."""
+    if told is not None:
+        return parse_release(told)
+    if image == operator_image:
+        return parse_release(operator_release)
+    tag = image.partition("@")[0].rpartition("/")[2].partition(":")[2]
+    return parse_release(tag)
+
+
+def level_of(release: Release, levels: Sequence[tuple[Release, int]] = FEATURE_LEVELS) -> int | None:
+    """The highest feature level that a release knows. None: it is newer than every row, so it may know more."""
+    if release > levels[-1][0]:
+        return None
+    known = [level for since, level in levels if since <= release]
+    return known[-1] if known else 1
+
+
+def knows(release: Release | None, key: str, since: Mapping[str, Release] = KEYS_SINCE) -> bool:
+    """Whether a key of ours may be written for a release. An unknown one is taken for the operator's own."""
+    return release is None or key not in since or since[key] <= release

@@ -1,0 +1,70 @@
+"""A release that could not read what the cluster has written is refused before a pod is touched.
+
+The coordinators finalise a feature level when all of them know it; from then on what they write may be unreadable to a
+release that does not (decision 16). With another image in the StatefulSet's template it would take no roll-out to
+hurt: a pod that goes away by itself comes back with it. So while an image is refused, neither the StatefulSet nor its
+settings are changed, and nothing rolls.
+
+Unknown is not fine: a level that nobody tells counts as the one that the running release knows.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from muster_operator.api.releases import level_of, release_of
+from muster_operator.plan.settings import PlanSettings
+from muster_operator.world.cluster import ClusterWorld, ReplicaView
+from muster_operator.world.views import Unknown
+
+
+def refusal(world: ClusterWorld, settings: PlanSettings) -> str | None:
+    """Why the wanted image must not reach the StatefulSet; None: it may."""
+    running = live_image(world)
+    wanted = world.spec.image or settings.operator_image
+    if running is None or running == wanted:
+        return None
+    release = release_of(
+        wanted, told=world.spec.version, operator_image=settings.operator_image,
+        operator_release=settings.operator_release,
+    )  # fmt: skip
+    level = level_of(release) if release is not None else None
+    if level is None:
+        return None
+    final = feature_level(world)
+    if final is not None and level < final:
+        return (
+            f"image {wanted} is release {release}, which knows feature level {level}; the cluster's is {final}, so it"
+            " could not read what is written: no pod is changed until the image is another one"
+        )
+    if final is None and level < (_level_of_image(running, settings) or level):
+        return (
+            f"image {wanted} is release {release}, which knows feature level {level}, less than the one that runs; no"
+            " coordinator says which level is final: no pod is changed until one does, or the image is another one"
+        )
+    return None
+
+
+def feature_level(world: ClusterWorld) -> int | None:
+    """The cluster's, as its coordinators tell it now, or told last. It never falls."""
+    told = [one.feature_level for one in world.replicas.values() if isinstance(one, ReplicaView)]
+    stored = world.owner.status.get("featureLevel")
+    levels = [one for one in (*told, stored) if isinstance(one, int) and not isinstance(one, bool)]
+    return max(levels, default=None)
+
+
+def live_image(world: ClusterWorld) -> str | None:
+    """Of the coordinators in the live StatefulSet; None without one."""
+    if isinstance(world.children, Unknown):
+        return None
+    live: Mapping[str, Any] = world.children.get(("StatefulSet", world.owner.name)) or {}
+    template = ((live.get("spec") or {}).get("template") or {}).get("spec") or {}
+    containers = template.get("containers") or ()
+    image = containers[0].get("image") if containers else None
+    return str(image) if image else None
+
+
+def _level_of_image(image: str, settings: PlanSettings) -> int | None:
+    release = release_of(
+        image, told=None, operator_image=settings.operator_image, operator_release=settings.operator_release
+    )
+    return level_of(release) if release is not None else None
