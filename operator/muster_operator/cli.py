@@ -26,6 +26,22 @@ EXIT_LEADERSHIP_LOST = 3
 P = ParamSpec("P")
 
 
+PlatformSetsUser = Annotated[
+    bool,
+    typer.Option(
+        envvar="MUSTER_OPERATOR_PLATFORM_SETS_USER",
+        help="Let the platform (OpenShift) choose the coordinators' user and groups.",
+    ),
+]
+MaxRollouts = Annotated[
+    int,
+    typer.Option(
+        envvar="MUSTER_OPERATOR_MAX_CONCURRENT_CLUSTER_ROLLOUTS",
+        help="Clusters that are brought to another image of the operator's at the same time.",
+    ),
+]
+
+
 def register(app: typer.Typer) -> None:
     """Add `operator` and `probe` to `app` (entry-point group `muster.commands`)."""
     app.command("operator")(_with_packages(operator))
@@ -53,13 +69,7 @@ def operator(
     image_pull_policy: Annotated[
         str, typer.Option(envvar="MUSTER_OPERATOR_IMAGE_PULL_POLICY", help="Always, IfNotPresent or Never.")
     ] = "",
-    platform_sets_user: Annotated[
-        bool,
-        typer.Option(
-            envvar="MUSTER_OPERATOR_PLATFORM_SETS_USER",
-            help="Let the platform (OpenShift) choose the coordinators' user and groups.",
-        ),
-    ] = False,
+    platform_sets_user: PlatformSetsUser = False,
     namespace: Annotated[
         str,
         typer.Option(envvar="MUSTER_OPERATOR_NAMESPACES", help="Namespaces to watch, commas between; all if empty."),
@@ -76,13 +86,7 @@ def operator(
     pod_labels: Annotated[
         str, typer.Option(envvar="MUSTER_OPERATOR_POD_LABELS", help="Labels of this pod (key=value,...).")
     ] = "",
-    max_concurrent_cluster_rollouts: Annotated[
-        int,
-        typer.Option(
-            envvar="MUSTER_OPERATOR_MAX_CONCURRENT_CLUSTER_ROLLOUTS",
-            help="Clusters that are brought to another image of the operator's at the same time.",
-        ),
-    ] = 1,
+    max_concurrent_cluster_rollouts: MaxRollouts = 1,
     cluster_rollout_delay: Annotated[
         int, typer.Option(envvar="MUSTER_OPERATOR_CLUSTER_ROLLOUT_DELAY", help="Seconds between two of them.")
     ] = 30,

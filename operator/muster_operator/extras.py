@@ -5,7 +5,17 @@ Packages are looked for, not imported, before anything that imports them is.
 
 import importlib.util
 
-PACKAGES = ("aiohttp", "kafka", "kopf", "kubernetes", "prometheus_client", "typing_extensions", "urllib3", "yaml")
+PACKAGES = (
+    "aiohttp",
+    "kafka",
+    "kopf",
+    "kubernetes",
+    "prometheus_client",
+    "typing_extensions",
+    "urllib3",
+    "websocket",
+    "yaml",
+)
 """What the extra `operator` brings, by the names that are imported."""
 
 
