@@ -15,12 +15,18 @@ from typing import Any
 
 from muster_operator import naming
 from muster_operator.api import consumer_env
+from muster_operator.drift import MANIFEST_HASH_ANNOTATION
 
 REDACTED = "(redacted)"
 VALUE_CHARS_MIN = 8
 """Shorter values are replaced where they stand, but not looked for: `true` or `orders` is in every line."""
 
-KEPT_ANNOTATIONS = (naming.PAUSED_ANNOTATION, naming.RESTART_ANNOTATION, naming.CONFIG_HASH_ANNOTATION)
+KEPT_ANNOTATIONS = (
+    naming.PAUSED_ANNOTATION,
+    naming.RESTART_ANNOTATION,
+    naming.CONFIG_HASH_ANNOTATION,
+    MANIFEST_HASH_ANNOTATION,
+)
 _FACTS = frozenset(name for suffix in consumer_env.SUFFIXES for name in consumer_env.names_of(suffix))
 """Variables that the operator sets from the spec: no secrets, and their values are in every line."""
 _SECRET_KEY = re.compile(r"pass|secret|token|credential|jaas|private|api.?key", re.IGNORECASE)
