@@ -20,12 +20,17 @@ from muster_operator.plugin.pods import Finished, Pods, is_ready
 TOKEN_FILE = "/etc/muster-admin/token"  # where the pod has it, not what it is
 
 
+def words(argv: Sequence[str], bootstrap: object, group_id: str) -> list[str]:
+    """`muster ARGV` about a group. Kafka allows any text as a group's id: it comes last, where nothing is an option."""
+    return ["muster", *argv, f"--bootstrap-server={bootstrap}", "--", group_id]
+
+
 def cluster_of(group: Mapping[str, Any], argv: Sequence[str]) -> str:
     """Name of the CoordinatorCluster that `argv` can be run in. Trouble for a group of another cluster."""
     found = (group["spec"].get("clusterRef") or {}).get("name")
     if found:
         return str(found)
-    command = shlex.join([*argv, f"--bootstrap-server={group['spec'].get('bootstrapServers')}"])
+    command = shlex.join(words(argv, group["spec"].get("bootstrapServers"), group["spec"]["groupId"]))
     raise Trouble(
         f"{group['metadata']['name']} belongs to a cluster that is named by its addresses only; run this where they can"
         f" be reached: {command}"
@@ -40,13 +45,13 @@ class Coordinators:
         self._pods = Pods(self.cluster["metadata"]["namespace"])
         self._name = name
 
-    def run(self, argv: Sequence[str]) -> Finished:
-        """`muster ARGV` in a Ready coordinator, with the address of its own client port."""
+    def run(self, argv: Sequence[str], group_id: str) -> Finished:
+        """`muster ARGV` about a group in a Ready coordinator, with the address of its own client port."""
         pods = self._pods.list(selector_of(CLUSTER, self.cluster))
         ready = next((pod["metadata"]["name"] for pod in pods if is_ready(pod)), None)
         if ready is None:
             raise Trouble(f"no coordinator of {self._name} is Ready ({len(pods)} pods)")
-        return self._pods.run(ready, naming.COORDINATOR, ["muster", *argv, f"--bootstrap-server={self._address()}"])
+        return self._pods.run(ready, naming.COORDINATOR, words(argv, self._address(), group_id))
 
     def _address(self) -> str:
         listeners = self.cluster["spec"].get("listeners") or ()

@@ -48,8 +48,7 @@ def lag(
         if reference is not None:
             _, name = parse_reference(reference, (GROUP,))
             group = objects.get(GROUP, name)
-            argv = ["group", "lag", group["spec"]["groupId"]]
-            said = _in_a_coordinator(objects, group, [*argv, f"--output={_plain(output)}"])
+            said = _in_a_coordinator(objects, group, ["group", "lag", f"--output={_plain(output)}"])
             raise typer.Exit(hand_on(said))
         rows = [views.lag_row(one) for one in objects.list(GROUP)]
     show(rows, views.LAG_COLUMNS, views.LAG_WIDE_COLUMNS, output)
@@ -85,11 +84,10 @@ def reset(
         _, name = parse_reference(reference, (GROUP,))
         objects = Objects.connect(kubeconfig=kubeconfig, context=context, namespace=namespace)
         group = objects.get(GROUP, name)
-        argv = ["group", "reset-offsets", group["spec"]["groupId"], *words]
+        argv = ["group", "reset-offsets", *words]
         argv += ["--all-topics"] if all_topics else [f"--topic={one}" for one in topic or ()]
-        said = _in_a_coordinator(
-            objects, group, [*argv, *(["--execute"] if execute else []), f"--output={_plain(output)}"]
-        )
+        argv += ["--execute"] if execute else []
+        said = _in_a_coordinator(objects, group, [*argv, f"--output={_plain(output)}"])
     code = hand_on(said)
     if code == Exit.REFUSED and execute:
         typer.echo(f"kubectl muster: stop its consumers first: kubectl muster scale cg/{name} 0", err=True)
@@ -119,7 +117,7 @@ def hand_on(said: Finished) -> int:
 def _in_a_coordinator(objects: Objects, group: Mapping[str, Any], argv: Sequence[str]) -> Finished:
     if objects.namespace is None:
         raise Trouble("a single object needs one namespace: give --namespace instead of --all-namespaces")
-    return Coordinators(objects, cluster_of(group, ["muster", *argv])).run(argv)
+    return Coordinators(objects, cluster_of(group, argv)).run(argv, group["spec"]["groupId"])
 
 
 def _plain(output: Output) -> str:

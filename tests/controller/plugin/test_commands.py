@@ -57,7 +57,7 @@ def test_lag_of_one_is_asked_of_a_ready_coordinator_now(shop: Server) -> None:
     done = call("lag", "cg/orders")
     assert (done.exit_code, done.output) == (0, TABLE)
     assert shop.commands == [
-        ["main-1", "muster", "group", "lag", "orders-v2", "--output=table", "--bootstrap-server=localhost:9092"]
+        ["main-1", "muster", "group", "lag", "--output=table", "--bootstrap-server=localhost:9092", "--", "orders-v2"]
     ]
 
 
@@ -68,10 +68,10 @@ def test_reset_is_a_dry_run_unless_executed(shop: Server) -> None:
     dry, done = shop.commands
     assert "--execute" not in dry
     assert dry[2:] == [
-        "group", "reset-offsets", "orders-v2", "--to-earliest", "--all-topics", "--output=table",
-        "--bootstrap-server=localhost:9092",
+        "group", "reset-offsets", "--to-earliest", "--all-topics", "--output=table",
+        "--bootstrap-server=localhost:9092", "--", "orders-v2",
     ]  # fmt: skip
-    assert done[5:8] == ["--shift-by=-100", "--topic=orders:0,3", "--execute"]
+    assert done[4:7] == ["--shift-by=-100", "--topic=orders:0,3", "--execute"]
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_the_internal_listeners_own_port_is_used(shop: Server) -> None:
         {"name": "out", "type": "nodePort", "port": 9094}, {"name": "in", "type": "internal", "port": 19092},
     ]  # fmt: skip
     call("lag", "cg/orders")
-    assert shop.commands[0][-1] == "--bootstrap-server=localhost:19092"
+    assert shop.commands[0][-3] == "--bootstrap-server=localhost:19092"
 
 
 def test_a_group_of_another_cluster_is_told_what_to_run_elsewhere(shop: Server) -> None:
@@ -134,8 +134,8 @@ def test_a_group_of_another_cluster_is_told_what_to_run_elsewhere(shop: Server) 
     spec["bootstrapServers"] = "kafka:9092"
     done = call("reset", "cg/orders", "--all-topics", "--to-earliest")
     assert done.exit_code == 1
-    assert "muster group reset-offsets orders-v2 --to-earliest --all-topics" in done.output
-    assert "--bootstrap-server=kafka:9092" in done.output
+    assert "muster group reset-offsets --to-earliest --all-topics --output=table" in done.output
+    assert "--bootstrap-server=kafka:9092 -- orders-v2" in done.output
 
 
 def test_without_a_ready_coordinator_nobody_is_asked(shop: Server) -> None:

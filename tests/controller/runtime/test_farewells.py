@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from muster_operator.errors import Transient
+from muster_operator.runtime import farewells
 from muster_operator.world.group import GroupView, Leaver, MemberView
 
 from tests.controller.fakes.bench import World, cluster, group, run
@@ -196,3 +197,25 @@ def test_orphaned_pods_keep_their_membership() -> None:
         return world
 
     assert run(scene()).kafka.removed == []
+
+
+def test_so_many_at_once_that_the_oldest_is_left_to_the_session_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(farewells, "FAREWELLS_MAX", 1)
+
+    async def scene() -> World:
+        world = await living()
+        world.fake.put(group("h"))
+        other = tuple(
+            dataclasses.replace(one, instance_id=f"h-{n}", member_id=f"h{n}") for n, one in enumerate(stable(3).members)
+        )
+        world.kafka.groups["h"] = dataclasses.replace(stable(3), members=other)
+        await world.run(20 * STEP_MS)
+        for name in ("g", "h"):
+            world.fake.remove("ConsumerGroup", "ns", name, cascade=False)
+            await world.run(STEP_MS)
+        for key in [key for key in world.fake.objects if key[0] == "StatefulSet" and key[2] in ("g", "h")]:
+            world.fake.remove(*key)
+        await world.run(STEP_MS)
+        return world
+
+    assert run(scene()).kafka.removed == [("h", ("h-0", "h-1", "h-2"))]
