@@ -5,7 +5,8 @@ release that does not (decision 16). With another image in the StatefulSet's tem
 hurt: a pod that goes away by itself comes back with it. So while an image is refused, neither the StatefulSet nor its
 settings are changed, and nothing rolls.
 
-Unknown is not fine: a level that nobody tells counts as the one that the running release knows.
+Unknown is not fine: a level that nobody tells counts as the one that the running release knows. Without a StatefulSet
+there is nothing to keep, so nothing is refused: then the coordinator itself is the judge, as for unknown releases.
 """
 
 from collections.abc import Mapping

@@ -235,3 +235,21 @@ def test_an_older_operator_refuses_its_own_image_too(monkeypatch: pytest.MonkeyP
 
     world = run(scene())
     assert (images(world), said(world)["Degraded"]) == ({"muster:1"}, ("True", "DowngradeRefused"))
+
+
+def test_a_definition_of_before_has_no_place_for_it_and_costs_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> tuple[World, int]:
+        monkeypatch.setattr(bench, "SETTINGS", dataclasses.replace(bench.SETTINGS, operator_release="0.3.0"))
+        world = World()
+        world.fake.undeclared = {"version", "featureLevel"}
+        world.fake.put(cluster())
+        world.start()
+        await settled(world)
+        before = len(world.fake.writes())
+        await world.run(300_000)
+        return world, len(world.fake.writes()) - before
+
+    world, written = run(scene())
+    assert said(world)["Ready"] == ("True", "AllReady")
+    assert "version" not in world.fake.objects["CoordinatorCluster", "ns", "c"]["status"]
+    assert written == 0, "the same is not sent again and again"
