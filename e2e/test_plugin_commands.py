@@ -30,9 +30,14 @@ def committed(mine: Group) -> dict[int, int]:
 
 def test_status_describe_and_lag(group: Callable[..., Group]) -> None:
     mine = group(replicas=2)
+
+    def told() -> dict[str, str]:
+        """The status, which follows the group by seconds."""
+        rows = json.loads(mine.client.plugin("status", "--output=json"))
+        return next(one for one in rows["groups"] if one["NAME"] == mine.name)
+
+    until("Stable in the status", lambda: told()["STATE"] == "Stable", 60, every=2.0)
     rows = json.loads(mine.client.plugin("status", "--output=json"))
-    row = next(one for one in rows["groups"] if one["NAME"] == mine.name)
-    assert row["STATE"] == "Stable"
     assert any(one["NAME"] == mine.cluster.name and one["QUORUM"] == "True" for one in rows["clusters"])
     assert "GROUP-ID" in mine.client.plugin("status", "--output=wide")
     assert f"{mine.name}-0" in mine.client.plugin("describe", f"cg/{mine.name}")
