@@ -62,7 +62,8 @@ class Kube(Protocol):
         ...
 
     async def patch(self, manifest: Manifest) -> bool:
-        """JSON merge patch (Event series only); False: it does not exist."""
+        """JSON merge patch: Event series, volume claims, a roll-out that is held. `metadata.uid`, where given, is a
+        precondition. False: it does not exist."""
         ...
 
     async def delete(self, *, api_version: str, kind: str, namespace: str, name: str, uid: str) -> bool:

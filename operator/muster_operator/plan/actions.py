@@ -84,7 +84,20 @@ class GrowClaim:
     size: str
 
 
-Action = Apply | EnsureSecret | DeleteChild | GrowClaim | Drain | Undrain | EvictPod | DeletePod | RemoveMembers
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldRollout:
+    """A StatefulSet's partition moved to where its roll-out is, or back; uid precondition."""
+
+    name: str
+    uid: str
+    partition: int
+    before: int | None
+    """The partition to come back to; None: it has come back."""
+
+
+Action = (
+    Apply | EnsureSecret | DeleteChild | GrowClaim | Drain | Undrain | EvictPod | DeletePod | RemoveMembers | HoldRollout
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from muster_operator.plan.actions import Action, Event, Plan, RemoveMembers
 from muster_operator.plan.children import ChildrenPlan, plan_children
 from muster_operator.plan.conditions import condition
 from muster_operator.plan.departing import Departing, departing
+from muster_operator.plan.pausing import rollout_hold
 from muster_operator.plan.scaling import Departure, departure
 from muster_operator.plan.settings import PlanSettings
 from muster_operator.plan.status_group import group_status, is_paused
@@ -46,10 +47,12 @@ def plan_group(world: GroupWorld, settings: PlanSettings) -> Plan:
     made = _children(world, recorded)
     leaving = departure(world)
     status = group_status(world, children=made, leaving=leaving, recorded=recorded)
-    actions: tuple[Action, ...] = ()
+    paused = is_paused(world)
+    hold = rollout_hold(world, paused=paused)
+    actions: tuple[Action, ...] = () if hold is None else (hold,)
     events: tuple[Event, ...] = _news(world, status)
-    if not is_paused(world):
-        actions = made.actions
+    if not paused:
+        actions = (*made.actions, *actions)  # the newest template first: what is let go rolls to that
         if leaving.members and not made.held:
             actions += (RemoveMembers(group_id=world.spec.group_id, members=leaving.members),)
             events += (Event(reason=Reason.REMOVING_MEMBERS, message=leaving.reason),)

@@ -16,6 +16,7 @@ from muster_operator.plan.children import ChildrenPlan
 from muster_operator.plan.conditions import Finding, finding, merged, restart_told
 from muster_operator.plan.departing import Departing
 from muster_operator.plan.partitions import UNKNOWN, by_partition, lag_of, lag_over, text_of
+from muster_operator.plan.pausing import held_at
 from muster_operator.plan.pods import broken, missing, observed, outdated
 from muster_operator.plan.rebalances import MOVING, last_rebalance
 from muster_operator.plan.scaling import Departure, naming_some
@@ -280,5 +281,8 @@ def is_paused(world: GroupWorld) -> bool:
 def _paused(world: GroupWorld) -> Finding:
     if is_paused(world):
         by = "`paused`" if world.spec.paused else f"annotation {naming.PAUSED_ANNOTATION}"
+        held = held_at(world)
+        if held is not None:
+            by += f"; the roll-out is held: pods below ordinal {held} are not replaced"
         return finding(GroupCondition.PAUSED, True, Reason.PAUSED, by)
     return finding(GroupCondition.PAUSED, False, Reason.NOT_PAUSED, "it is not paused")

@@ -23,8 +23,9 @@ from typing import Any
 
 from muster_operator.drift import drifted, with_hash
 from muster_operator.errors import Conflict, Refused, Transient
-from muster_operator.kube.kinds import POD, SECRET, kind_of
+from muster_operator.kube.kinds import POD, SECRET, STATEFULSET, kind_of
 from muster_operator.kube.views import controller_uid
+from muster_operator.naming import HELD_ANNOTATION
 from muster_operator.plan.actions import (
     Action,
     Apply,
@@ -34,6 +35,7 @@ from muster_operator.plan.actions import (
     EnsureSecret,
     EvictPod,
     GrowClaim,
+    HoldRollout,
     Plan,
     RemoveMembers,
     Undrain,
@@ -103,7 +105,7 @@ class Executor:
         handlers: dict[type, Callable[[Any, Target, Done], Awaitable[bool]]] = {
             Apply: self._apply, EnsureSecret: self._ensure_secret, DeleteChild: self._delete_child, Drain: self._drain,
             Undrain: self._undrain, EvictPod: self._evict, DeletePod: self._delete_pod,
-            RemoveMembers: self._remove_members, GrowClaim: self._grow_claim,
+            RemoveMembers: self._remove_members, GrowClaim: self._grow_claim, HoldRollout: self._hold_rollout,
         }  # fmt: skip
         checked = False
         for action in plan.actions:
@@ -230,6 +232,22 @@ class Executor:
             return False
         return refused
 
+    async def _hold_rollout(self, action: HoldRollout, target: Target, _: Done) -> bool:
+        annotation = None if action.before is None else str(action.before)
+        return await self._kube.patch(
+            {
+                "apiVersion": STATEFULSET.api_version,
+                "kind": STATEFULSET.kind,
+                "metadata": {
+                    "name": action.name,
+                    "namespace": target.key.namespace,
+                    "uid": action.uid,
+                    "annotations": {HELD_ANNOTATION: annotation},
+                },
+                "spec": {"updateStrategy": {"rollingUpdate": {"partition": action.partition}}},
+            }
+        )
+
     async def _remove_members(self, action: RemoveMembers, target: Target, _: Done) -> bool:
         if target.bootstrap is None:
             raise Transient("NoBootstrap", "the group's cluster has no address now")
@@ -266,5 +284,7 @@ def _subject(action: Action) -> str:
             return f"Pod {action.name}"
         case GrowClaim():
             return f"PersistentVolumeClaim {action.name}"
+        case HoldRollout():
+            return f"StatefulSet {action.name}: partition {action.partition}"
         case RemoveMembers():
             return f"group {action.group_id}: {', '.join(one.instance_id for one in action.members)}"

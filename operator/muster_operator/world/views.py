@@ -57,6 +57,16 @@ class StatefulSetView:
     """Hash of the pod template as we applied it (annotation `muster.dev/manifest-hash`), "" when never applied."""
     pods: tuple[PodView, ...]
     """All pods owned by it, terminating ones included, by ordinal."""
+    first_ordinal: int = 0
+    """`spec.ordinals.start`."""
+    partition: int = 0
+    """`spec.updateStrategy.rollingUpdate.partition`: pods of smaller ordinals are not replaced."""
+    partition_before: int | None = None
+    """Annotation `muster.dev/held-partition`; None: no pause holds it."""
+
+    def ordinals(self, replicas: int) -> range:
+        """Of its pods, if it had so many."""
+        return range(self.first_ordinal, self.first_ordinal + replicas)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

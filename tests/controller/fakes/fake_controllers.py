@@ -25,6 +25,8 @@ class FakeControllers:
         self.cut_off: set[str] = set()
         """Pods on a node that does not answer: they never finish terminating."""
         self._addresses = 0
+        self._templates: dict[str, Object] = {}
+        """Revision → pod template."""
 
     def step(self) -> None:
         """One round of every controller."""
@@ -41,6 +43,10 @@ class FakeControllers:
     def _statefulset(self, sts: Object) -> None:
         namespace, name = sts["metadata"]["namespace"], sts["metadata"]["name"]
         revision = f"{name}-{_hash(sts['spec']['template'])}"
+        self._templates[revision] = json.loads(json.dumps(sts["spec"]["template"]))
+        current = sts.get("status", {}).get("currentRevision", revision)
+        strategy = sts["spec"].get("updateStrategy", {})
+        partition = int((strategy.get("rollingUpdate") or {}).get("partition") or 0)
         wanted = int(sts["spec"].get("replicas", 1))
         pods = {
             live["metadata"]["name"]: live
@@ -50,32 +56,40 @@ class FakeControllers:
         for ordinal in range(wanted):
             pod = naming.pod_name(name, ordinal)
             if pod not in pods:
-                pods[pod] = self._create(sts, pod, revision)
+                pods[pod] = self._create(sts, pod, revision if ordinal >= partition else current)
         for pod, live in list(pods.items()):
             if naming.ordinal_of(pod) >= wanted:
                 self._kube._end(live)
-        if sts["spec"].get("updateStrategy", {}).get("type") == "RollingUpdate":
-            self._roll(list(pods.values()), revision)
+        if strategy.get("type") == "RollingUpdate":
+            self._roll(list(pods.values()), revision, partition)
         found = [one for one in pods.values() if _key(one) in self._kube.objects]
         ready = [one for one in found if self._ready(self._kube.objects[_key(one)])]
+        if partition == 0 and all(one["metadata"]["labels"][naming.REVISION_LABEL] == revision for one in found):
+            current = revision
         status = {
             "observedGeneration": sts["metadata"]["generation"],
             "replicas": len(found),
             "readyReplicas": len(ready),
             "updateRevision": revision,
-            "currentRevision": sts.get("status", {}).get("currentRevision", revision),
+            "currentRevision": current,
         }
         self._kube.edit(*_key(sts), lambda one: one.update(status=status))
 
-    def _roll(self, pods: list[Object], revision: str) -> None:
+    def _roll(self, pods: list[Object], revision: str, partition: int) -> None:
+        """One at a time, from the highest ordinal down to the partition."""
         if any(not self._ready(self._kube.objects.get(_key(one), one)) for one in pods):
             return
-        outdated = [one for one in pods if one["metadata"]["labels"][naming.REVISION_LABEL] != revision]
+        outdated = [
+            one
+            for one in pods
+            if one["metadata"]["labels"][naming.REVISION_LABEL] != revision
+            and naming.ordinal_of(one["metadata"]["name"]) >= partition
+        ]
         if outdated:
             self._kube._end(max(outdated, key=lambda one: naming.ordinal_of(one["metadata"]["name"])))
 
     def _create(self, sts: Object, pod: str, revision: str) -> Object:
-        template = sts["spec"]["template"]
+        template = self._templates[revision]
         return self._kube.put(
             {
                 "apiVersion": "v1",

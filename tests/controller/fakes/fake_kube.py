@@ -124,7 +124,7 @@ class FakeKube:
             raise Refused("Forbidden", self.refuse["patch", key[0]])
         if manifest["metadata"].get("uid", live["metadata"]["uid"]) != live["metadata"]["uid"]:
             raise Conflict("Conflict", "uid mismatch")
-        self._store(key, _merged(copy.deepcopy(live), manifest))
+        self._store(key, _patched(copy.deepcopy(live), manifest))
         return True
 
     async def delete(self, *, api_version: str, kind: str, namespace: str, name: str, uid: str) -> bool:
@@ -316,6 +316,19 @@ def _merged(live: Any, body: Any) -> Any:
             new[name] for name in new if name not in old
         ]
     return copy.deepcopy(body)
+
+
+def _patched(live: Any, patch: Any) -> Any:
+    """A JSON merge patch: maps are merged, null takes a key away, anything else replaces."""
+    if not isinstance(patch, Mapping):
+        return copy.deepcopy(patch)
+    found = dict(live) if isinstance(live, Mapping) else {}
+    for key, value in patch.items():
+        if value is None:
+            found.pop(key, None)
+        else:
+            found[key] = _patched(found.get(key), value)
+    return found
 
 
 def _to_remove(given_up: set[Path], kept: set[Path]) -> list[Path]:

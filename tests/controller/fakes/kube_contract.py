@@ -163,6 +163,17 @@ async def patch_says_when_there_is_nothing(kube: Kube, namespace: str) -> None:
     assert await kube.get(**CONFIG, namespace=namespace, name="m") is None
 
 
+async def a_null_in_a_patch_takes_the_key_away(kube: Kube, namespace: str) -> None:
+    await kube.apply(config(namespace, a="1", b="2"))
+    named = config(namespace)
+    assert await kube.patch({**named, "metadata": {**named["metadata"], "annotations": {"x.example/y": "z"}}})
+    assert await kube.patch({**named, "metadata": {**named["metadata"], "annotations": {"x.example/y": None}}})
+    found = await kube.get(**CONFIG, namespace=namespace, name="m")
+    assert found is not None
+    assert not found["metadata"].get("annotations")
+    assert found["data"] == {"a": "1", "b": "2"}
+
+
 async def a_secret_is_read_as_it_was_written(kube: Kube, namespace: str) -> None:
     secret = {
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": namespace},
@@ -194,6 +205,7 @@ EXPECTATIONS = (
     an_eviction_takes_only_the_pod_of_that_uid,
     replace_needs_the_version_that_was_read,
     patch_says_when_there_is_nothing,
+    a_null_in_a_patch_takes_the_key_away,
     a_secret_is_read_as_it_was_written,
     a_list_is_selected_by_labels_and_says_kinds,
 )
