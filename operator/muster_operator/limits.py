@@ -71,6 +71,9 @@ RETRY_AFTER_MAX_MS: Final = 60_000
 MESSAGE_CHARS_MAX: Final = 1_024
 """What of another program's text goes into conditions and Events (events.k8s.io allows 1,024 for `note`)."""
 
+REFERENCED_PODS_AGE_MAX_MS: Final = 60_000
+"""Pods of a workload that somebody else made are listed at least so often, though nothing says that they changed."""
+
 # Kafka.
 KAFKA_CALLS_MAX: Final = 64
 """Calls to clusters at the same time, a thread each; any number of clusters waits for its turn."""

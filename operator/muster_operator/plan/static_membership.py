@@ -10,11 +10,11 @@ Not judged: addresses when not one member is seen at its pod's (a proxy or NAT h
 """
 
 from muster_operator.api.conditions import GroupCondition, Reason
-from muster_operator.plan.addresses import address, is_at
+from muster_operator.plan.addresses import OVER, address, is_at
 from muster_operator.plan.conditions import Finding, condition, finding
 from muster_operator.plan.scaling import is_expected_id, naming_some
 from muster_operator.world.group import GroupView, GroupWorld, MemberView
-from muster_operator.world.views import PodView, StatefulSetView, Unknown
+from muster_operator.world.views import PodView, ReferencedView, StatefulSetView, Unknown, Unusable
 
 TYPE = GroupCondition.STATIC_MEMBERSHIP
 SESSIONS_UNTIL_SURE = 2
@@ -33,6 +33,11 @@ def judge(world: GroupWorld) -> Finding:
         return finding(TYPE, None, Reason.NO_MEMBERS, "the group has no members")
     if isinstance(world.statefulset, Unknown):
         return finding(TYPE, None, Reason.NOT_OBSERVED, f"pods are not known: {world.statefulset.message}")
+    if isinstance(world.referenced, ReferencedView) and world.statefulset is None:
+        message = f"pods of {world.referenced.title} get new names when they are replaced: no promise"
+        return finding(TYPE, False, Reason.NAMES_NOT_STABLE, message)
+    if isinstance(world.referenced, Unusable):
+        return finding(TYPE, None, Reason.NOT_OBSERVED, f"pods are not known: {world.referenced.message}")
     duplicate = _duplicate(world, group)
     if duplicate is not None:
         return finding(TYPE, False, Reason.DUPLICATE_INSTANCE_ID, duplicate)
@@ -50,19 +55,17 @@ def shared_with(elder: str, group_id: str) -> str:
 
 
 def pod_of(world: GroupWorld, member: MemberView) -> PodView | None:
-    """The pod that a member runs in: by instance id, else by address."""
-    if not isinstance(world.statefulset, StatefulSetView):
-        return None
-    for pod in world.statefulset.pods:
-        if member.instance_id == pod.name:
-            return pod
-    if member.instance_id is not None:
-        return None
-    return next((pod for pod in world.statefulset.pods if is_at(pod, member)), None)
+    """The pod that a member runs in: by instance id, else by an address that is one pod's alone. In pods that the
+    operator made an id that is no pod's name is a stranger's; a program of somebody else's may choose its ids."""
+    by_id = next((pod for pod in world.pods if member.instance_id == pod.name), None)
+    if by_id is not None or (member.instance_id is not None and world.referenced is None):
+        return by_id
+    found = [pod for pod in world.pods if is_at(pod, member) and pod.phase not in OVER]
+    return found[0] if len(found) == 1 else None
 
 
 def _is_static(world: GroupWorld, member: MemberView) -> bool:
-    if world.spec.template is None or not isinstance(world.statefulset, StatefulSetView):
+    if not world.spec.runs_consumers or not isinstance(world.statefulset, StatefulSetView):
         return member.instance_id is not None
     return member.instance_id is not None and is_expected_id(world.statefulset.name, member.instance_id)
 

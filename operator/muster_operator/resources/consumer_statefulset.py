@@ -24,7 +24,7 @@ def statefulset(owner: OwnerView, spec: GroupSpec, *, template: Manifest) -> Man
         "kind": "StatefulSet",
         "metadata": metadata(owner, kind="ConsumerGroup", component=CONSUMER, name=owner.name),
         "spec": {
-            "replicas": spec.replicas,
+            "replicas": spec.made_replicas,
             "serviceName": members_service(owner.name),
             "podManagementPolicy": "Parallel",
             "updateStrategy": rolling,

@@ -11,6 +11,7 @@ Rules that hold here whatever was planned:
 * An object of a wanted name that somebody else owns is left alone (`NameTaken`); apply with force would take it over.
 * A manifest that the live object already covers is not sent.
 * Evictions and deletions carry the uid that the plan was made for.
+* A workload that somebody else made is scaled and told to restart, each by the one field that says so.
 * Members are removed from a group only after the API server itself, not the cache, has said that their pods are gone
 and
   the owner still has the generation that was planned for.
@@ -38,6 +39,8 @@ from muster_operator.plan.actions import (
     HoldRollout,
     Plan,
     RemoveMembers,
+    Restart,
+    Scale,
     Undrain,
 )
 from muster_operator.ports import Admin, Clock, Kafka, Kube, Rand
@@ -106,6 +109,7 @@ class Executor:
             Apply: self._apply, EnsureSecret: self._ensure_secret, DeleteChild: self._delete_child, Drain: self._drain,
             Undrain: self._undrain, EvictPod: self._evict, DeletePod: self._delete_pod,
             RemoveMembers: self._remove_members, GrowClaim: self._grow_claim, HoldRollout: self._hold_rollout,
+            Scale: self._scale, Restart: self._restart,
         }  # fmt: skip
         checked = False
         for action in plan.actions:
@@ -248,6 +252,18 @@ class Executor:
             }
         )
 
+    async def _scale(self, action: Scale, target: Target, _: Done) -> bool:
+        return await self._kube.scale(
+            api_version=action.api_version, kind=action.kind, namespace=target.key.namespace, name=action.name,
+            replicas=action.replicas,
+        )  # fmt: skip
+
+    async def _restart(self, action: Restart, target: Target, _: Done) -> bool:
+        return await self._kube.restart(
+            api_version=action.api_version, kind=action.kind, namespace=target.key.namespace, name=action.name,
+            at=action.at,
+        )  # fmt: skip
+
     async def _remove_members(self, action: RemoveMembers, target: Target, _: Done) -> bool:
         if target.bootstrap is None:
             raise Transient("NoBootstrap", "the group's cluster has no address now")
@@ -286,5 +302,9 @@ def _subject(action: Action) -> str:
             return f"PersistentVolumeClaim {action.name}"
         case HoldRollout():
             return f"StatefulSet {action.name}: partition {action.partition}"
+        case Scale():
+            return f"{action.kind} {action.name}: {action.replicas} replicas"
+        case Restart():
+            return f"{action.kind} {action.name}: {action.at}"
         case RemoveMembers():
             return f"group {action.group_id}: {', '.join(one.instance_id for one in action.members)}"

@@ -70,6 +70,43 @@ class StatefulSetView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReferencedView:
+    """A workload that somebody else made, which `spec.workloadRef` names, and its pods."""
+
+    api_version: str
+    kind: str
+    """Deployment, StatefulSet or Rollout."""
+    name: str
+    uid: str
+    generation: int
+    observed_generation: int
+    replicas: int
+    """`spec.replicas`."""
+    updated_replicas: int
+    """Pods of the newest template, as its controller counts them."""
+    selector: str
+    """Label selector as text."""
+    restarted_at: str | None
+    """The restart that it was last told: a text for Deployments and StatefulSets, a time for Rollouts."""
+    replaces_by_itself: bool
+    """False: its `updateStrategy` is OnDelete."""
+    pods: tuple[PodView, ...]
+    """All pods of it, terminating ones included, by name."""
+
+    @property
+    def title(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unusable:
+    """The workload was looked for and is none that can be used. `reason` is one CamelCase word, `message` says why."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OwnerView:
     """A CoordinatorCluster or ConsumerGroup as stored, without its spec (that is parsed apart)."""
 

@@ -31,6 +31,8 @@ class Example:
     old: Spec | None = None
     """Stored before, over `GOOD`: the example is an update."""
     name: str = "example"
+    parsed: bool = False
+    """The parser takes it: objects that were stored before the rule are worked with as before."""
 
     def manifest(self, spec: Spec, *, name: str | None = None) -> dict[str, Any]:
         kind = self.kind.kind
@@ -46,8 +48,11 @@ def _cc(says: str, spec: Spec, *, old: Spec | None = None, name: str = "example"
     return Example(kind=COORDINATOR_CLUSTER, says=says, spec=spec, old=old, name=name)
 
 
-def _cg(says: str, spec: Spec, *, old: Spec | None = None, name: str = "example") -> Example:
-    return Example(kind=CONSUMER_GROUP, says=says, spec=spec, old=old, name=name)
+def _cg(says: str, spec: Spec, *, old: Spec | None = None, name: str = "example", parsed: bool = False) -> Example:
+    return Example(kind=CONSUMER_GROUP, says=says, spec=spec, old=old, name=name, parsed=parsed)
+
+
+WORKLOAD = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "orders"}
 
 
 def _listeners(*others: Spec) -> Spec:
@@ -141,6 +146,25 @@ CEL_EXAMPLES: tuple[Example, ...] = (
     _cg("`bootstrapServers` must keep one", _elsewhere("a:10"), old=_elsewhere("a:1")),
     _cg("`bootstrapServers` must keep one", {**_elsewhere("b:1"), "template": None}, old=_elsewhere("a:1")),
     _cg("`bootstrapServers` must keep one", _elsewhere("b:1"), old={**_elsewhere("a:1"), "template": None}),
+    _cg("at most one of `template` and `workloadRef`", {"template": TEMPLATE, "workloadRef": WORKLOAD}),
+    _cg("`replicas` may only be set with", {"replicas": 2}, parsed=True),
+    _cg("`replicas` may only be set with", {"replicas": 0}, parsed=True),
+    _cg("`apiVersion` must be argoproj.io/v1alpha1", {"workloadRef": {**WORKLOAD, "kind": "Rollout"}}),
+    _cg(
+        "`apiVersion` must be argoproj.io/v1alpha1", {"workloadRef": {**WORKLOAD, "apiVersion": "argoproj.io/v1alpha1"}}
+    ),
+    _cg(
+        "`workloadRef` may not change",
+        {"workloadRef": {**WORKLOAD, "name": "other"}},
+        old={"workloadRef": WORKLOAD},
+    ),
+    _cg(
+        "`workloadRef` may not change",
+        {"workloadRef": {**WORKLOAD, "kind": "StatefulSet"}},
+        old={"workloadRef": WORKLOAD},
+    ),
+    _cg("`workloadRef` may not change", {"workloadRef": WORKLOAD}, old={"template": TEMPLATE}),
+    _cg("`workloadRef` may not change", {"template": TEMPLATE}, old={"workloadRef": WORKLOAD}),
     _cg("`heartbeatIntervalSeconds` may be at most a third", {"session": {"heartbeatIntervalSeconds": 16}}),
     _cg("`heartbeatIntervalSeconds` may be at most a third", {"session": {"timeoutSeconds": 8}}),
     _cg("`maxPollIntervalSeconds` must be at least", {"session": {"maxPollIntervalSeconds": 44}}),

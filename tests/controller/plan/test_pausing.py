@@ -1,4 +1,4 @@
-"""Where a pause holds a roll-out: above the highest pod that would still be replaced, and back where it was after it."""
+"""Where a pause holds a roll-out: above the highest pod that would still be replaced, and afterwards as it was."""
 
 import dataclasses
 from typing import Any
@@ -53,7 +53,17 @@ def old(ordinal: int, **other: Any) -> PodView:
         ([pod(0, revision=""), pod(1), pod(2)], None),
         ([], None),
     ],
-    ids=["not begun", "begun", "being stopped", "nearly done", "a gap", "the last stops", "done", "no label", "no pods"],
+    ids=[
+        "not begun",
+        "begun",
+        "being stopped",
+        "nearly done",
+        "a gap",
+        "the last stops",
+        "done",
+        "no label",
+        "no pods",
+    ],
 )
 def test_a_pause_holds_above_the_highest_pod_of_the_old_revision(pods: list[PodView], partition: int | None) -> None:
     assert hold(world(*pods)) == (None if partition is None else (partition, 0))
@@ -87,7 +97,9 @@ def test_a_template_that_the_controller_has_not_seen_holds_everything_until_it_h
     assert hold(world(*pods, generation=4)) == (3, 0)
     assert hold(world(*pods, generation=5, partition=3, partition_before=0)) is None, "its own write is not seen yet"
     assert hold(world(old(0), old(1), pod(2), partition=3, partition_before=0)) == (2, 0)
-    assert hold(world(*pods, partition=3, partition_before=0)) == (0, 0), "nothing is outdated: a dead pod comes back new"
+    assert hold(world(*pods, partition=3, partition_before=0)) == (0, 0), (
+        "nothing is outdated: a dead pod comes back new"
+    )
 
 
 def test_a_pause_says_where_it_holds() -> None:
