@@ -52,6 +52,8 @@ def _cg(says: str, spec: Spec, *, old: Spec | None = None, name: str = "example"
     return Example(kind=CONSUMER_GROUP, says=says, spec=spec, old=old, name=name, parsed=parsed)
 
 
+SIDECAR = {"name": "logs", "image": "logs:1"}
+CLAIM = {"name": "state", "size": "1Gi"}
 WORKLOAD = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "orders"}
 
 
@@ -177,7 +179,57 @@ CEL_EXAMPLES: tuple[Example, ...] = (
         "each of `volumeMounts` must name one of `volumes`",
         _template(volumeMounts=[{"name": "data", "mountPath": "/d"}]),
     ),
+    _cg(
+        "each of `volumeMounts` must name one of `volumes`",
+        _template(sidecars=[{**SIDECAR, "volumeMounts": [{"name": "data", "mountPath": "/d"}]}]),
+    ),
+    _cg(
+        "each of `volumeMounts` must name one of `volumes`",
+        _template(initContainers=[{**SIDECAR, "volumeMounts": [{"name": "data", "mountPath": "/d"}]}]),
+    ),
+    _cg(
+        "`name` may not be that of one of `volumes` and",
+        _template(volumes=[{"name": "state", "emptyDir": {}}], volumeClaimTemplates=[CLAIM]),
+    ),
+    _cg(
+        "`name` may not be that of one of `initContainers` and", _template(initContainers=[SIDECAR], sidecars=[SIDECAR])
+    ),
+    _cg("`name` may not be `consumer`", _template(sidecars=[{**SIDECAR, "name": "consumer"}])),
+    _cg("`name` may not be `consumer`", _template(initContainers=[{**SIDECAR, "name": "consumer"}])),
+    _cg(
+        "`lifecycle` and probes of one of `initContainers`",
+        _template(initContainers=[{**SIDECAR, "readinessProbe": {"tcpSocket": {"port": 1}}}]),
+    ),
+    _cg("a hook of `lifecycle` must be exactly one", _template(lifecycle={"preStop": {}})),
+    _cg(
+        "a hook of `lifecycle` must be exactly one",
+        _template(
+            sidecars=[{**SIDECAR, "lifecycle": {"postStart": {"sleep": {"seconds": 1}, "exec": {"command": []}}}}]
+        ),
+    ),
+    _cg(
+        "each of `sources` must be exactly one",
+        _template(volumes=[{"name": "a", "projected": {"sources": [{}]}}]),
+    ),
+    _cg(
+        "`volumeClaimTemplates` may not change",
+        _template(volumeClaimTemplates=[{**CLAIM, "size": "2Gi"}]),
+        old=_template(volumeClaimTemplates=[CLAIM]),
+    ),
+    _cg(
+        "`volumeClaimTemplates` may not change",
+        _template(volumeClaimTemplates=[{**CLAIM, "storageClassName": "fast"}]),
+        old=_template(volumeClaimTemplates=[CLAIM]),
+    ),
+    _cg("`volumeClaimTemplates` may not change", _template(volumeClaimTemplates=[CLAIM]), old=_template()),
+    _cg("`volumeClaimTemplates` may not change", _template(), old=_template(volumeClaimTemplates=[CLAIM])),
     _cg("a volume must have exactly one source", _template(volumes=[PROBLEM_VOLUME])),
+    _cg(
+        "a volume must have exactly one source",
+        _template(
+            volumes=[{"name": "a", "csi": {"driver": "d"}, "projected": {"sources": [{"secret": {"name": "s"}}]}}]
+        ),
+    ),
     _cg("a volume must have exactly one source", _template(volumes=[{"name": "none"}])),
     _cg("`valueFrom` must name exactly one source", _template(env=[{"name": "A", "valueFrom": {}}])),
     _cg("a probe must be exactly one of", _template(readinessProbe={"periodSeconds": 5})),
