@@ -80,13 +80,39 @@ def test_the_charts_definitions_are_those_of_the_repository() -> None:
     assert ours == theirs
 
 
-def test_the_role_is_written_in_order_and_has_no_wildcard() -> None:
-    rules = yaml.safe_load((CHART / "files" / "rules.yaml").read_text())
+def role(name: str) -> list[dict[str, list[str]]]:
+    found: list[dict[str, list[str]]] = yaml.safe_load((CHART / "files" / f"{name}.yaml").read_text())
+    return found
+
+
+@pytest.mark.parametrize("name", ["rules", "rules-argo-rollouts"])
+def test_the_role_is_written_in_order_and_has_no_wildcard(name: str) -> None:
+    rules = role(name)
     places = [(rule["apiGroups"], rule["resources"]) for rule in rules]
     assert places == sorted(places)
     for rule in rules:
         assert rule["verbs"] == sorted(rule["verbs"])
         assert "*" not in (*rule["apiGroups"], *rule["resources"], *rule["verbs"])
+
+
+def test_a_workload_that_the_operator_did_not_make_cannot_be_made_listed_or_deleted_by_it() -> None:
+    verbs = {one: rule["verbs"] for rule in (*role("rules"), *role("rules-argo-rollouts")) for one in rule["resources"]}
+    for workload in ("deployments", "rollouts"):
+        assert (verbs[workload], verbs[f"{workload}/scale"]) == (["get", "patch"], ["patch"])
+    assert verbs["statefulsets/scale"] == ["patch"]
+
+
+@pytest.mark.parametrize(("golden", "argo"), [("minimal", False), ("namespaced", False), ("everything", True)])
+def test_the_golden_roles_are_the_roles(golden: str, argo: bool) -> None:
+    objects = yaml.safe_load_all((ROOT / "e2e" / "golden" / f"{golden}.yaml").read_text())
+    found = [one["rules"] for one in objects if one and one["kind"] in ("Role", "ClusterRole")]
+    served = [rules for rules in found if any("statefulsets" in rule["resources"] for rule in rules)]
+    assert served
+    assert all(rules == role("rules") + (role("rules-argo-rollouts") if argo else []) for rules in served)
+
+
+def test_no_list_or_watch_of_secrets() -> None:
+    rules = role("rules")
     (secrets,) = [rule["verbs"] for rule in rules if "secrets" in rule["resources"]]
     assert secrets == ["create", "get"], "no list, no watch; the token is made once and never changed by us"
 
