@@ -39,7 +39,7 @@ def statefulset_view(live: Object, pods: Iterable[Object]) -> StatefulSetView:
     metadata, spec, status = live["metadata"], live.get("spec") or {}, live.get("status") or {}
     owned = [pod_view(pod) for pod in pods if controller_uid(pod) == metadata["uid"]]
     annotations = metadata.get("annotations") or {}
-    rolling = (spec.get("updateStrategy") or {}).get("rollingUpdate") or {}
+    strategy = spec.get("updateStrategy") or {}
     return StatefulSetView(
         name=metadata["name"],
         uid=metadata["uid"],
@@ -52,7 +52,8 @@ def statefulset_view(live: Object, pods: Iterable[Object]) -> StatefulSetView:
         template_hash=str(annotations.get(MANIFEST_HASH_ANNOTATION) or ""),
         pods=tuple(sorted(owned, key=lambda pod: (pod.ordinal, pod.name))),
         first_ordinal=int((spec.get("ordinals") or {}).get("start") or 0),
-        partition=int(rolling.get("partition") or 0),
+        rolls=strategy.get("type") != "OnDelete",
+        partition=int((strategy.get("rollingUpdate") or {}).get("partition") or 0),
         partition_before=_number(annotations.get(naming.HELD_ANNOTATION)),
     )
 

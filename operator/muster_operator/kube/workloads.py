@@ -53,7 +53,7 @@ def pods_of(live: Object, found: Iterable[Object]) -> tuple[PodView, ...]:
 
 
 def referenced_view(live: Object, pods: tuple[PodView, ...], *, selector: str) -> ReferencedView:
-    metadata, spec, status = live["metadata"], live.get("spec") or {}, live.get("status") or {}
+    metadata, status = live["metadata"], live.get("status") or {}
     return ReferencedView(
         api_version=live["apiVersion"],
         kind=live["kind"],
@@ -65,7 +65,6 @@ def referenced_view(live: Object, pods: tuple[PodView, ...], *, selector: str) -
         updated_replicas=_number(status.get("updatedReplicas")),
         selector=selector,
         restarted_at=_restarted_at(live),
-        replaces_by_itself=(spec.get("updateStrategy") or {}).get("type") != "OnDelete",
         pods=pods,
     )
 

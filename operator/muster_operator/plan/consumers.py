@@ -51,8 +51,7 @@ def _of_statefulset(world: GroupWorld, statefulset: StatefulSetView) -> Lack | N
     if surplus:
         return Reason.SCALING, f"{naming_some(surplus)} still exist"
     if any(outdated(statefulset, pod) for pod in statefulset.pods):
-        by_hand = isinstance(world.referenced, ReferencedView) and not world.referenced.replaces_by_itself
-        how = ", when somebody deletes them (its updateStrategy is OnDelete)" if by_hand else ""
+        how = "" if statefulset.rolls else ", when somebody deletes them (its updateStrategy is OnDelete)"
         text = f"pods are being replaced by ones of revision {statefulset.update_revision}{how}"
         return Reason.ROLLING_OUT, text
     terminating = [pod.name for pod in statefulset.pods if pod.terminating]

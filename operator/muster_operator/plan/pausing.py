@@ -27,6 +27,8 @@ def rollout_hold(world: GroupWorld, *, paused: bool) -> HoldRollout | None:
     before = statefulset.partition_before
     if not paused:
         return None if before is None else _moved(statefulset, before, None)
+    if not statefulset.rolls:
+        return None  # somebody made it so; the API server would refuse a partition
     if not observed(statefulset):
         return None if before is not None else _held(statefulset, statefulset.replicas)
     return _held(statefulset, _point(statefulset))

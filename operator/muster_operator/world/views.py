@@ -59,6 +59,8 @@ class StatefulSetView:
     """All pods owned by it, terminating ones included, by ordinal."""
     first_ordinal: int = 0
     """`spec.ordinals.start`."""
+    rolls: bool = True
+    """Its controller replaces outdated pods; False: its `updateStrategy` is OnDelete."""
     partition: int = 0
     """`spec.updateStrategy.rollingUpdate.partition`: pods of smaller ordinals are not replaced."""
     partition_before: int | None = None
@@ -88,8 +90,6 @@ class ReferencedView:
     """Label selector as text."""
     restarted_at: str | None
     """The restart that it was last told: a text for Deployments and StatefulSets, a time for Rollouts."""
-    replaces_by_itself: bool
-    """False: its `updateStrategy` is OnDelete."""
     pods: tuple[PodView, ...]
     """All pods of it, terminating ones included, by name."""
 

@@ -119,5 +119,6 @@ def test_a_statefulset_that_counts_from_five_and_waits_for_deletions() -> None:
     live = workload(
         "StatefulSet", spec={"replicas": 2, "ordinals": {"start": 5}, "updateStrategy": {"type": "OnDelete"}}
     )
-    assert view_of_statefulset(live, ()).ordinals(2) == range(5, 7)
-    assert not referenced_view(live, (), selector="a=b").replaces_by_itself
+    view = view_of_statefulset(live, ())
+    assert (view.ordinals(2), view.rolls) == (range(5, 7), False)
+    assert view_of_statefulset(workload("StatefulSet"), ()).rolls

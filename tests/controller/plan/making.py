@@ -105,7 +105,7 @@ def referring_world(
     values: dict[str, Any] = {
         "api_version": api_version, "kind": kind, "name": "g", "uid": "s", "generation": 3, "observed_generation": 3,
         "replicas": now, "updated_replicas": now, "selector": "app=g", "restarted_at": None,
-        "replaces_by_itself": True, "pods": tuple(pods),
+        "pods": tuple(pods),
     }  # fmt: skip
     statefulset = StatefulSetView(
         name="g", uid="s", generation=3, observed_generation=3, replicas=now, ready_replicas=0, current_revision="r1",

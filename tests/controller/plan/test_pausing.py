@@ -110,6 +110,7 @@ def test_a_pause_says_where_it_holds() -> None:
 
 def test_without_a_template_or_a_view_nothing_is_held() -> None:
     assert hold(world(old(0), template=False)) is None
+    assert hold(world(old(0), rolls=False)) is None
     assert hold(dataclasses.replace(world(old(0)), statefulset=None)) is None
 
 

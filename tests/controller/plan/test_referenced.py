@@ -269,10 +269,9 @@ def test_what_the_pods_of_a_deployment_lack(pods: list[PodView], view: dict[str,
 
 
 def test_who_replaces_pods_is_said_where_nobody_does() -> None:
-    world = referring_world(
-        kind="StatefulSet", pods=[pod(0, revision="r0"), pod(1), pod(2)], group=group_view(STATIC),
-        replaces_by_itself=False,
-    )  # fmt: skip
+    world = referring_world(kind="StatefulSet", pods=[pod(0, revision="r0"), pod(1), pod(2)], group=group_view(STATIC))
+    assert isinstance(world.statefulset, StatefulSetView)
+    world = dataclasses.replace(world, statefulset=dataclasses.replace(world.statefulset, rolls=False))
     assert "when somebody deletes them (its updateStrategy is OnDelete)" in message(world, "Progressing")
 
 
