@@ -14,7 +14,7 @@ from muster_operator.plan.children import ChildrenPlan, plan_children
 from muster_operator.plan.conditions import condition
 from muster_operator.plan.departing import Departing, departing
 from muster_operator.plan.pausing import rollout_hold
-from muster_operator.plan.referenced import moves
+from muster_operator.plan.referenced import described, moves
 from muster_operator.plan.scaling import Departure, departure
 from muster_operator.plan.settings import PlanSettings
 from muster_operator.plan.status_group import group_status, is_paused
@@ -67,6 +67,9 @@ def plan_group(world: GroupWorld, settings: PlanSettings) -> Plan:
     events: tuple[Event, ...] = _news(world, status)
     if not paused:
         actions = (*made.actions, *done, *actions)  # the newest template first: what is let go rolls to that
+        told = described(world, done)
+        if told is not None:
+            events += (Event(reason=told[0], message=told[1]),)
         if leaving.members and not made.held:
             actions += (RemoveMembers(group_id=world.spec.group_id, members=leaving.members),)
             events += (Event(reason=Reason.REMOVING_MEMBERS, message=leaving.reason),)

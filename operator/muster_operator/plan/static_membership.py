@@ -9,8 +9,10 @@ session timeout after the pod was made: a new coordinator arms sessions anew onc
 Not judged: addresses when not one member is seen at its pod's (a proxy or NAT hides them all).
 """
 
+from collections.abc import Iterable
+
 from muster_operator.api.conditions import GroupCondition, Reason
-from muster_operator.plan.addresses import OVER, address, is_at
+from muster_operator.plan.addresses import OVER, address, addresses_of, is_at
 from muster_operator.plan.conditions import Finding, condition, finding
 from muster_operator.plan.scaling import is_expected_id, naming_some
 from muster_operator.world.group import GroupView, GroupWorld, MemberView
@@ -41,8 +43,10 @@ def judge(world: GroupWorld) -> Finding:
     duplicate = _duplicate(world, group)
     if duplicate is not None:
         return finding(TYPE, False, Reason.DUPLICATE_INSTANCE_ID, duplicate)
-    dynamic = [_described(world, member) for member in group.members if not _is_static(world, member)]
-    if dynamic:
+    strays = [member for member in group.members if not _is_static(world, member)]
+    if strays:
+        pods = pods_of(world, strays)
+        dynamic = [_described(pods.get(member.member_id), member) for member in strays]
         message = f"without the expected group.instance.id: {naming_some(dynamic)}; every restart rebalances the group"
         return finding(TYPE, False, Reason.MEMBERS_DYNAMIC, message)
     return finding(TYPE, True, Reason.MEMBERS_STATIC, "every member joined with its expected group.instance.id")
@@ -54,14 +58,24 @@ def shared_with(elder: str, group_id: str) -> str:
     )
 
 
-def pod_of(world: GroupWorld, member: MemberView) -> PodView | None:
-    """The pod that a member runs in: by instance id, else by an address that is one pod's alone. In pods that the
-    operator made an id that is no pod's name is a stranger's; a program of somebody else's may choose its ids."""
-    by_id = next((pod for pod in world.pods if member.instance_id == pod.name), None)
-    if by_id is not None or (member.instance_id is not None and world.referenced is None):
-        return by_id
-    found = [pod for pod in world.pods if is_at(pod, member) and pod.phase not in OVER]
-    return found[0] if len(found) == 1 else None
+def pods_of(world: GroupWorld, members: Iterable[MemberView]) -> dict[str, PodView]:
+    """Member id → the pod that the member runs in, where one can be told: by instance id, else by an address that is
+    one pod's alone. In pods that the operator made an id that is no pod's name is a stranger's; a program of somebody
+    else's may choose its ids."""
+    by_name = {pod.name: pod for pod in world.pods}
+    by_address: dict[str, list[PodView]] = {}
+    for one in world.pods:
+        for place in addresses_of(one) if one.phase not in OVER else ():
+            by_address.setdefault(place, []).append(one)
+    found = {}
+    for member in members:
+        pod = by_name.get(member.instance_id or "")
+        if pod is None and (member.instance_id is None or world.referenced is not None):
+            there = by_address.get(address(member), [])
+            pod = there[0] if len(there) == 1 else None
+        if pod is not None:
+            found[member.member_id] = pod
+    return found
 
 
 def _is_static(world: GroupWorld, member: MemberView) -> bool:
@@ -70,8 +84,7 @@ def _is_static(world: GroupWorld, member: MemberView) -> bool:
     return member.instance_id is not None and is_expected_id(world.statefulset.name, member.instance_id)
 
 
-def _described(world: GroupWorld, member: MemberView) -> str:
-    pod = pod_of(world, member)
+def _described(pod: PodView | None, member: MemberView) -> str:
     if pod is not None:
         return f"pod {pod.name}"
     if member.instance_id is not None:

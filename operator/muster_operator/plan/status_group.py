@@ -23,9 +23,9 @@ from muster_operator.plan.pods import broken
 from muster_operator.plan.rebalances import MOVING, last_rebalance
 from muster_operator.plan.referenced import Move, described
 from muster_operator.plan.scaling import Departure, naming_some
-from muster_operator.plan.static_membership import judge, pod_of, shared_with
+from muster_operator.plan.static_membership import judge, pods_of, shared_with
 from muster_operator.world.group import GroupView, GroupWorld, MemberView, PartitionView
-from muster_operator.world.views import ReferencedView, Unknown
+from muster_operator.world.views import PodView, ReferencedView, Unknown
 
 NO_SUCH_GROUP = "Dead"
 
@@ -109,14 +109,14 @@ def _selector(world: GroupWorld) -> str:
 
 
 def _of_group(world: GroupWorld, group: GroupView) -> dict[str, Any]:
-    known = by_partition(group)
+    known, pods = by_partition(group), pods_of(world, group.members)
     members = sorted(group.members, key=lambda one: (_ordinal(one), one.instance_id or "", one.member_id))
     found: dict[str, Any] = {
         "coordinator": group.coordinator,
         "protocol": group.protocol,
         "protocolType": group.protocol_type,
         "memberCount": len(members),
-        "members": [_member(world, one, known) for one in members[:MEMBERS_MAX]],
+        "members": [_member(one, pods.get(one.member_id), known) for one in members[:MEMBERS_MAX]],
         "partitions": _counts(group),
     }
     return found if group.generation is None else found | {"generation": group.generation}
@@ -141,7 +141,7 @@ def _ordinal(member: MemberView) -> int:
     return naming.ordinal_of(member.instance_id or "")
 
 
-def _member(world: GroupWorld, member: MemberView, known: Mapping[tuple[str, int], PartitionView]) -> dict[str, Any]:
+def _member(member: MemberView, pod: PodView | None, known: Mapping[tuple[str, int], PartitionView]) -> dict[str, Any]:
     owned = [(topic, number) for topic, numbers in member.assignment for number in numbers]
     found: dict[str, Any] = {
         "memberId": member.member_id,
@@ -151,7 +151,6 @@ def _member(world: GroupWorld, member: MemberView, known: Mapping[tuple[str, int
     }
     if member.instance_id is not None:
         found["instanceId"] = member.instance_id
-    pod = pod_of(world, member)
     if pod is not None:
         found["pod"] = pod.name
     if all(one in known for one in owned):
@@ -198,7 +197,7 @@ def _absent(world: GroupWorld, group: GroupView) -> str | None:
     there = ready(world)
     if len(group.members) >= len(there):
         return None
-    present = {pod.name for member in group.members if (pod := pod_of(world, member)) is not None}
+    present = {pod.name for pod in pods_of(world, group.members).values()}
     absent = [pod.name for pod in there if pod.name not in present]
     return f"{len(group.members)} members, {len(there)} Ready pods; not seen in the group: {naming_some(absent)}"
 
