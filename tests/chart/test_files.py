@@ -111,6 +111,31 @@ def test_the_golden_roles_are_the_roles(golden: str, argo: bool) -> None:
     assert all(rules == role("rules") + (role("rules-argo-rollouts") if argo else []) for rules in served)
 
 
+def table_of_rights() -> dict[tuple[str, str], tuple[set[str], str]]:
+    """(group, resource) → (verbs, why), of docs/operator.md."""
+    text = (ROOT / "docs" / "operator.md").read_text()
+    rows = text[text.index("| group | resources | verbs | why |") :].split("\n\n")[0].splitlines()[2:]
+    found = {}
+    for row in rows:
+        group, resources, verbs, why = (cell.strip() for cell in row.strip("|").split(" | "))
+        said = verbs.split("; ")
+        for number, resource in enumerate(re.sub(r" \(.*\)", "", resources).split(", ")):
+            words = set(said[min(number, len(said) - 1)].split(", "))
+            found["" if group == "core" else group, resource] = (words, why)
+    return found
+
+
+def test_the_table_of_rights_is_the_role_and_says_why() -> None:
+    told = table_of_rights()
+    needed: dict[tuple[str, str], set[str]] = {}
+    for rule in (*role("rules"), *role("rules-argo-rollouts")):
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                needed.setdefault((group, resource), set()).update(rule["verbs"])
+    assert {key: verbs for key, (verbs, _) in told.items()} == needed
+    assert all(len(why) > 10 for _, why in told.values())
+
+
 def test_no_list_or_watch_of_secrets() -> None:
     rules = role("rules")
     (secrets,) = [rule["verbs"] for rule in rules if "secrets" in rule["resources"]]
