@@ -16,7 +16,7 @@ from muster_operator.api.crd import crd
 from muster_operator.api.kinds import CONSUMER_GROUP, KINDS, Kind
 
 from e2e.node.client import Client, Refused
-from e2e.operator_process import established, install_crds
+from e2e.operator_process import established, install_crds, wait_for
 from tests.controller.api.cel_examples import CEL_EXAMPLES, Example, rules_of
 from tests.controller.api.generate import ROOT
 
@@ -154,6 +154,52 @@ def test_addresses_of_the_same_cluster_come_and_go(place: Client) -> None:
             }
         )
         assert place.read("cg", "addresses")["spec"]["bootstrapServers"] == addresses
+
+
+def takes(client: Client, manifest: dict[str, Any]) -> bool:
+    """Whether the API server would take it. A definition that was just changed is served a moment later."""
+    try:
+        client.kubectl("create", "--dry-run=server", "--filename=-", given=json.dumps(manifest))
+    except Refused:
+        return False
+    return True
+
+
+def test_a_number_that_was_stored_before_it_was_refused_stays_editable(
+    api: Client, installed: Client, place: Client
+) -> None:
+    """Of an object that only observes: the definition of before let it in, and an operator has looked at it."""
+    kind = next(item for item in KINDS if item.short == "cg")
+    before = crd(kind)
+    root = before["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    for node in (root, root["properties"]["spec"]):
+        rules = node["x-kubernetes-validations"]
+        node["x-kubernetes-validations"] = [one for one in rules if not one["message"].startswith("`replicas`")]
+    try:
+        api.apply(before)
+        wait_for("the definition of before", lambda: takes(place, group(replicas=4)), 30)
+        created(place, group(replicas=4))
+        place.kubectl(
+            "patch",
+            "cg/example",
+            "--subresource=status",
+            "--type=merge",
+            '--patch={"status": {"observedGeneration": 1}}',
+        )
+    finally:
+        api.apply(crd(kind))
+        other = {**group(replicas=4), "metadata": {"name": "other"}}
+        wait_for("the definition of now", lambda: not takes(place, other), 30)
+    place.kubectl("patch", "cg/example", "--type=merge", '--patch={"spec": {"paused": true}}')
+    place.kubectl(
+        "patch", "cg/example", "--subresource=status", "--type=merge", '--patch={"status": {"observedGeneration": 2}}'
+    )
+    with pytest.raises(Refused, match="may not be set, nor stay"):
+        place.kubectl("scale", "cg/example", "--replicas=5")
+    place.kubectl("patch", "cg/example", "--type=json", '--patch=[{"op": "remove", "path": "/spec/replicas"}]')
+    with pytest.raises(Refused, match="may not be set, nor stay"):
+        place.kubectl("scale", "cg/example", "--replicas=5")
+    assert place.read("cg", "example")["spec"]["paused"] is True
 
 
 WORKLOAD = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "orders"}

@@ -80,6 +80,18 @@ _TOPIC: Final = Text(
 )
 
 
+GROUP_RULES: Final = (
+    Rule(
+        cel="(has(self.status) && has(self.status.observedGeneration)) || !has(self.spec.replicas)"
+        " || self.spec.replicas == 1 || has(self.spec.template) || has(self.spec.workloadRef)",
+        message="`replicas` may only be set with a `template` or a `workloadRef`: there is nothing to scale",
+        holds=None,
+    ),
+)
+"""Of the whole object. One that an operator has seen was stored, perhaps before this rule: it stays editable, and its
+number says nothing and does no harm."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSpec:
     RULES: ClassVar[tuple[Rule, ...]] = (
@@ -111,10 +123,12 @@ class GroupSpec:
             holds=lambda spec: spec.template is None or spec.workload_ref is None,
         ),
         Rule(
-            cel="!has(self.replicas) || self.replicas == 1 || has(self.template) || has(self.workloadRef)",
-            message="`replicas` may only be set with a `template` or a `workloadRef`: without them there is nothing to"
-            " scale",
-            holds=None,  # of an object that was stored before this rule the number says nothing, and does no harm
+            cel="!has(self.replicas) || self.replicas == 1 || has(self.template) || has(self.workloadRef)"
+            " || (has(oldSelf.replicas) && oldSelf.replicas == self.replicas"
+            " && !has(oldSelf.template) && !has(oldSelf.workloadRef))",
+            message="`replicas` may not be set, nor stay when the last of `template` and `workloadRef` is taken away:"
+            " there is nothing to scale",
+            holds=None,
         ),
         Rule(
             cel="(!has(self.workloadRef) || (!has(oldSelf.template) && (!has(oldSelf.workloadRef)"

@@ -151,6 +151,10 @@ CEL_EXAMPLES: tuple[Example, ...] = (
     _cg("at most one of `template` and `workloadRef`", {"template": TEMPLATE, "workloadRef": WORKLOAD}),
     _cg("`replicas` may only be set with", {"replicas": 2}, parsed=True),
     _cg("`replicas` may only be set with", {"replicas": 0}, parsed=True),
+    _cg("`replicas` may not be set, nor stay", {"replicas": 2}, old={}),
+    _cg("`replicas` may not be set, nor stay", {"replicas": 2}, old={"replicas": 2, "template": TEMPLATE}),
+    _cg("`replicas` may not be set, nor stay", {"replicas": 2}, old={"replicas": 2, "workloadRef": WORKLOAD}),
+    _cg("`replicas` may not be set, nor stay", {"replicas": 2}, old={"template": TEMPLATE}),
     _cg("`apiVersion` must be argoproj.io/v1alpha1", {"workloadRef": {**WORKLOAD, "kind": "Rollout"}}),
     _cg(
         "`apiVersion` must be argoproj.io/v1alpha1", {"workloadRef": {**WORKLOAD, "apiVersion": "argoproj.io/v1alpha1"}}
