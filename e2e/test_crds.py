@@ -16,7 +16,7 @@ from muster_operator.api.crd import crd
 from muster_operator.api.kinds import CONSUMER_GROUP, KINDS, Kind
 
 from e2e.node.client import Client, Refused
-from e2e.operator_process import established, install_crds
+from e2e.operator_process import established, install_crds, wait_for
 from tests.controller.api.cel_examples import CEL_EXAMPLES, Example, rules_of
 from tests.controller.api.generate import ROOT
 
@@ -156,6 +156,94 @@ def test_addresses_of_the_same_cluster_come_and_go(place: Client) -> None:
         assert place.read("cg", "addresses")["spec"]["bootstrapServers"] == addresses
 
 
+def takes(client: Client, manifest: dict[str, Any]) -> bool:
+    """Whether the API server would take it. A definition that was just changed is served a moment later."""
+    try:
+        client.kubectl("create", "--dry-run=server", "--filename=-", given=json.dumps(manifest))
+    except Refused:
+        return False
+    return True
+
+
+def test_a_number_that_was_stored_before_it_was_refused_stays_editable(
+    api: Client, installed: Client, place: Client
+) -> None:
+    """Of an object that only observes: the definition of before let it in, and an operator has looked at it."""
+    kind = next(item for item in KINDS if item.short == "cg")
+    before = crd(kind)
+    root = before["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    for node in (root, root["properties"]["spec"]):
+        rules = node["x-kubernetes-validations"]
+        node["x-kubernetes-validations"] = [one for one in rules if not one["message"].startswith("`replicas`")]
+    try:
+        api.apply(before)
+        wait_for("the definition of before", lambda: takes(place, group(replicas=4)), 30)
+        created(place, group(replicas=4))
+        place.kubectl(
+            "patch",
+            "cg/example",
+            "--subresource=status",
+            "--type=merge",
+            '--patch={"status": {"observedGeneration": 1}}',
+        )
+    finally:
+        api.apply(crd(kind))
+        other = {**group(replicas=4), "metadata": {"name": "other"}}
+        wait_for("the definition of now", lambda: not takes(place, other), 30)
+    place.kubectl("patch", "cg/example", "--type=merge", '--patch={"spec": {"paused": true}}')
+    place.kubectl(
+        "patch", "cg/example", "--subresource=status", "--type=merge", '--patch={"status": {"observedGeneration": 2}}'
+    )
+    with pytest.raises(Refused, match="may not be set, nor stay"):
+        place.kubectl("scale", "cg/example", "--replicas=5")
+    place.kubectl("patch", "cg/example", "--type=json", '--patch=[{"op": "remove", "path": "/spec/replicas"}]')
+    with pytest.raises(Refused, match="may not be set, nor stay"):
+        place.kubectl("scale", "cg/example", "--replicas=5")
+    assert place.read("cg", "example")["spec"]["paused"] is True
+
+
+WORKLOAD = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "orders"}
+
+
+def test_a_workload_is_changed_for_another_or_for_a_template_in_two_steps(place: Client) -> None:
+    """Each step alone says what it does; and a number goes with whatever there is to scale."""
+    for spec in (
+        {"workloadRef": WORKLOAD, "replicas": 4},
+        {},
+        {"workloadRef": {**WORKLOAD, "kind": "StatefulSet", "name": "other"}},
+        {},
+        {"template": {"image": "consumer:1"}, "replicas": 2},
+        {},
+        {"workloadRef": {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": "orders"}},
+    ):
+        manifest = group(**spec)
+        manifest["metadata"]["name"] = "mover"
+        place.apply(manifest)
+    stored = place.read("cg", "mover")["spec"]
+    assert stored["workloadRef"]["kind"] == "Rollout"
+    assert not {"template", "replicas"} & stored.keys()
+
+
+def test_the_number_that_was_once_the_default_stays_valid_where_there_is_nothing_to_scale(place: Client) -> None:
+    """Objects that only observe were stored with it by releases before."""
+    created(place, group(replicas=1))
+    place.kubectl("patch", "cg/example", "--type=merge", '--patch={"spec": {"paused": true}}')
+    assert place.read("cg", "example")["spec"]["replicas"] == 1
+
+
+@pytest.mark.parametrize(
+    "given", [{"template": {"image": "consumer:1"}}, {"workloadRef": WORKLOAD}], ids=["made", "referred"]
+)
+def test_a_number_that_was_not_given_is_not_made_up_and_may_be_given_by_scale(
+    place: Client, given: dict[str, Any]
+) -> None:
+    """Absent it means the workload's own number, so no default may fill it in."""
+    created(place, group(**given))
+    assert "replicas" not in place.read("cg", "example")["spec"]
+    place.kubectl("scale", "cg/example", "--replicas=3")
+    assert place.read("cg", "example")["spec"]["replicas"] == 3
+
+
 def cluster(**spec: object) -> dict[str, Any]:
     return {
         "apiVersion": "muster.dev/v1alpha1",
@@ -176,7 +264,7 @@ def group(**spec: object) -> dict[str, Any]:
 
 
 def test_only_the_spec_moves_the_generation(place: Client) -> None:
-    created(place, group())
+    created(place, group(template={"image": "consumer:1"}))
     status = {"state": "Stable", "lagText": "Unknown", "readyText": "0/1"}
     place.kubectl(
         "patch", "cg/example", "--subresource=status", "--type=merge", f"--patch={json.dumps({'status': status})}"
@@ -230,7 +318,7 @@ def test_two_managers_may_own_conditions_of_different_types(place: Client) -> No
 
 def test_a_later_definition_keeps_the_stored_objects(api: Client, installed: Client, place: Client) -> None:
     """An upgrade that adds a field and a rule: what is stored stays, reads the same, and may be changed elsewhere."""
-    created(place, group(replicas=4))
+    created(place, group(replicas=4, template={"image": "consumer:1"}))
     before = place.read("cg", "example")
     kind = next(item for item in KINDS if item.short == "cg")
     later = crd(kind)

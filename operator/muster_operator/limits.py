@@ -71,6 +71,9 @@ RETRY_AFTER_MAX_MS: Final = 60_000
 MESSAGE_CHARS_MAX: Final = 1_024
 """What of another program's text goes into conditions and Events (events.k8s.io allows 1,024 for `note`)."""
 
+REFERENCED_PODS_AGE_MAX_MS: Final = 60_000
+"""Pods of a workload that somebody else made are listed at least so often, though nothing says that they changed."""
+
 # Kafka.
 KAFKA_CALLS_MAX: Final = 64
 """Calls to clusters at the same time, a thread each; any number of clusters waits for its turn."""
@@ -135,6 +138,7 @@ assert LEASE_RENEW_DEADLINE_MS + LEASE_CALL_TIMEOUT_MS < LEASE_DURATION_MS
 assert CLAIM_RENEW_MS * 2 < CLAIM_TRUSTED_MS < CLAIM_DURATION_MS
 assert CLAIM_LOOK_MS < CLAIM_RETRY_MS < CLAIM_DURATION_MS
 assert POLL_UNSETTLED_MS < POLL_STABLE_MS < LAG_BAND_HELD_MS < RESYNC_MS
+assert POLL_STABLE_MS < REFERENCED_PODS_AGE_MAX_MS < RESYNC_MS
 assert LAG_ENDS_MAX % 2 == 0
 assert RELIST_MIN_MS < RELIST_RETRY_MAX_MS < RELIST_MS
 assert BACKOFF_FIRST_MS < BACKOFF_MAX_MS < RESYNC_MS

@@ -27,10 +27,12 @@ COORDINATOR: Final = "coordinator"
 CONSUMER: Final = "consumer"
 
 PAUSED_ANNOTATION: Final = "muster.dev/paused"
-"""`"true"` on a CoordinatorCluster or ConsumerGroup: only its status is written."""
+"""`"true"` on a CoordinatorCluster or ConsumerGroup: only its status is written, and a roll-out under way is held."""
 RESTART_ANNOTATION: Final = "muster.dev/restarted-at"
 """Written by `kubectl muster restart` on our kinds; copied into the pod template, so that a new value is a new
 revision."""
+HELD_ANNOTATION: Final = "muster.dev/held-partition"
+"""On a ConsumerGroup's StatefulSet while its roll-out is held by a pause: the partition that it had before."""
 CONFIG_HASH_ANNOTATION: Final = "muster.dev/config-hash"
 
 CLIENT_PORT: Final = 9092

@@ -39,9 +39,16 @@ class Kube(Protocol):
         ...
 
     async def list(
-        self, *, api_version: str, kind: str, namespace: str, labels: Mapping[str, str] | None = None
+        self,
+        *,
+        api_version: str,
+        kind: str,
+        namespace: str,
+        labels: Mapping[str, str] | None = None,
+        selector: str = "",
     ) -> Sequence[Manifest]:
-        """`errors.NotServed` when the API server does not know the kind. A namespace that is not there has none."""
+        """`selector`: a label selector as text, instead of `labels`.
+        `errors.NotServed` when the API server does not know the kind. A namespace that is not there has none."""
         ...
 
     async def apply(self, manifest: Manifest) -> Manifest:
@@ -62,7 +69,17 @@ class Kube(Protocol):
         ...
 
     async def patch(self, manifest: Manifest) -> bool:
-        """JSON merge patch (Event series only); False: it does not exist."""
+        """JSON merge patch: Event series, volume claims, a roll-out that is held. `metadata.uid`, where given, is a
+        precondition. False: it does not exist."""
+        ...
+
+    async def scale(self, *, api_version: str, kind: str, namespace: str, name: str, replicas: int) -> bool:
+        """`spec.replicas` of the object's scale subresource, and nothing else of it; False: it does not exist."""
+        ...
+
+    async def restart(self, *, api_version: str, kind: str, namespace: str, name: str, at: str) -> bool:
+        """Annotation `naming.RESTART_ANNOTATION` of a Deployment's or StatefulSet's pod template, or a Rollout's
+        `spec.restartAt`, by `naming.FIELD_MANAGER`, and nothing else of it; False: it does not exist."""
         ...
 
     async def delete(self, *, api_version: str, kind: str, namespace: str, name: str, uid: str) -> bool:

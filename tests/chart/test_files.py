@@ -80,13 +80,64 @@ def test_the_charts_definitions_are_those_of_the_repository() -> None:
     assert ours == theirs
 
 
-def test_the_role_is_written_in_order_and_has_no_wildcard() -> None:
-    rules = yaml.safe_load((CHART / "files" / "rules.yaml").read_text())
+def role(name: str) -> list[dict[str, list[str]]]:
+    found: list[dict[str, list[str]]] = yaml.safe_load((CHART / "files" / f"{name}.yaml").read_text())
+    return found
+
+
+@pytest.mark.parametrize("name", ["rules", "rules-argo-rollouts"])
+def test_the_role_is_written_in_order_and_has_no_wildcard(name: str) -> None:
+    rules = role(name)
     places = [(rule["apiGroups"], rule["resources"]) for rule in rules]
     assert places == sorted(places)
     for rule in rules:
         assert rule["verbs"] == sorted(rule["verbs"])
         assert "*" not in (*rule["apiGroups"], *rule["resources"], *rule["verbs"])
+
+
+def test_a_workload_that_the_operator_did_not_make_cannot_be_made_listed_or_deleted_by_it() -> None:
+    verbs = {one: rule["verbs"] for rule in (*role("rules"), *role("rules-argo-rollouts")) for one in rule["resources"]}
+    for workload in ("deployments", "rollouts"):
+        assert (verbs[workload], verbs[f"{workload}/scale"]) == (["get", "patch"], ["patch"])
+    assert verbs["statefulsets/scale"] == ["patch"]
+
+
+@pytest.mark.parametrize(("golden", "argo"), [("minimal", False), ("namespaced", False), ("everything", True)])
+def test_the_golden_roles_are_the_roles(golden: str, argo: bool) -> None:
+    objects = yaml.safe_load_all((ROOT / "e2e" / "golden" / f"{golden}.yaml").read_text())
+    found = [one["rules"] for one in objects if one and one["kind"] in ("Role", "ClusterRole")]
+    served = [rules for rules in found if any("statefulsets" in rule["resources"] for rule in rules)]
+    assert served
+    assert all(rules == role("rules") + (role("rules-argo-rollouts") if argo else []) for rules in served)
+
+
+def table_of_rights() -> dict[tuple[str, str], tuple[set[str], str]]:
+    """(group, resource) → (verbs, why), of docs/operator.md."""
+    text = (ROOT / "docs" / "operator.md").read_text()
+    rows = text[text.index("| group | resources | verbs | why |") :].split("\n\n")[0].splitlines()[2:]
+    found = {}
+    for row in rows:
+        group, resources, verbs, why = (cell.strip() for cell in row.strip("|").split(" | "))
+        said = verbs.split("; ")
+        for number, resource in enumerate(re.sub(r" \(.*\)", "", resources).split(", ")):
+            words = set(said[min(number, len(said) - 1)].split(", "))
+            found["" if group == "core" else group, resource] = (words, why)
+    return found
+
+
+def test_the_table_of_rights_is_the_role_and_says_why() -> None:
+    told = table_of_rights()
+    needed: dict[tuple[str, str], set[str]] = {}
+    for rule in (*role("rules"), *role("rules-argo-rollouts")):
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                needed.setdefault((group, resource), set()).update(rule["verbs"])
+    assert {key: verbs for key, (verbs, _) in told.items()} == needed
+    assert all(len(why) > 10 for _, why in told.values())
+
+
+def test_no_list_or_watch_of_secrets() -> None:
+    rules = role("rules")
     (secrets,) = [rule["verbs"] for rule in rules if "secrets" in rule["resources"]]
     assert secrets == ["create", "get"], "no list, no watch; the token is made once and never changed by us"
 

@@ -132,7 +132,27 @@ class Reason(Word):
     )
     NOT_REQUESTED = "NotRequested", "`staticMembership` is false."
     NO_MEMBERS = "NoMembers", "There are no members to judge."
-    OBSERVING_ONLY = "ObservingOnly", "There is no `template`: the operator runs no consumers."
+    OBSERVING_ONLY = "ObservingOnly", "There is no `template` and no `workloadRef`: the operator runs no consumers."
+    NAMES_NOT_STABLE = (
+        "NamesNotStable",
+        "Pods of a Deployment or Rollout get new names when they are replaced: static membership is not promised.",
+    )
+    WORKLOAD_NOT_FOUND = "WorkloadNotFound", "There is no workload of the kind and name in `workloadRef`."
+    WORKLOAD_WITHOUT_SELECTOR = (
+        "WorkloadWithoutSelector",
+        "The workload in `workloadRef` has no label selector, so nobody can tell which pods are its own.",
+    )
+    WORKLOAD_TAKEN = (
+        "WorkloadTaken",
+        "The workload in `workloadRef` was made by the operator for another object, or for this one's `template`.",
+    )
+    WORKLOAD_REFUSED = "WorkloadRefused", "The operator may not read the workload in `workloadRef` or its pods."
+    WORKLOAD_SHARED = (
+        "WorkloadShared",
+        "An older ConsumerGroup refers to the same workload: this one neither scales nor restarts it.",
+    )
+    WORKLOAD_NOT_OBSERVED = "WorkloadNotObserved", "The workload's controller has not seen the last change yet."
+    RESTART_REFUSED = "RestartRefused", "The annotation that asks for a restart is no time, which a Rollout needs."
     SCALING = "Scaling", "The number of consumers is being changed."
     RECORDING_PODS = "RecordingPods", "Pods that will leave are recorded in the status before they are stopped."
     REMOVING_MEMBERS = "RemovingMembers", "Instances whose pods are gone for good are being removed from the group."

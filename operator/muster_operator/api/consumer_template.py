@@ -1,4 +1,7 @@
-"""`spec.template` of a ConsumerGroup: the pods that consume, as a typed subset of a pod with one container."""
+"""`spec.template` of a ConsumerGroup: the pods that consume, as a typed subset of a pod.
+
+The fields without a prefix are those of the consumer's own container, the first of the pod.
+"""
 
 # ruff: noqa: RUF009  # a field is a call with its shape and text
 
@@ -11,11 +14,11 @@ from muster_operator.api.container import (
     CONTAINER_SECURITY,
     ENV_FROM,
     ENV_VARIABLE,
+    LIFECYCLE,
     PORTS,
     PROBE,
-    VOLUME_MOUNTS,
-    VOLUMES,
 )
+from muster_operator.api.extra_containers import ARGUMENTS, INIT_CONTAINERS, SIDECARS
 from muster_operator.api.fields import spec_field
 from muster_operator.api.pod import (
     AFFINITY,
@@ -31,11 +34,11 @@ from muster_operator.api.pod import (
     TOLERATIONS,
     TOPOLOGY_SPREAD,
 )
-from muster_operator.api.schema import Integer, ListOf, Rule, Text
+from muster_operator.api.schema import Integer, ListOf, Rule, choice
+from muster_operator.api.volumes import CLAIM_TEMPLATES, VOLUME_MOUNTS, VOLUMES, ClaimTemplate
 
 Json = Mapping[str, Any]
 
-_ARGUMENTS: Final = ListOf(items=Text(max_length=32_768), max_items=200)
 _LISTED: Final = ", ".join(f"'{name}'" for name in OPERATOR_NAMES)
 _ENV: Final = ListOf(
     items=ENV_VARIABLE,
@@ -52,25 +55,72 @@ _ENV: Final = ListOf(
 )
 
 
+_KNOWN: Final = (
+    "((has(self.volumes) && self.volumes.exists(volume, volume.name == mount.name))"
+    " || (has(self.volumeClaimTemplates)"
+    " && self.volumeClaimTemplates.exists(claim, claim.name == mount.name)))"
+)
+"""CEL: the volume of `mount` is one of the template's."""
+
+
+def _mounts_of(containers: str) -> str:
+    """CEL: what the containers in that field mount exists."""
+    each = f"!has(one.volumeMounts) || one.volumeMounts.all(mount, {_KNOWN})"
+    return f"(!has(self.{containers}) || self.{containers}.all(one, {each}))"
+
+
+def _all_mounts_exist(template: "ConsumerTemplate") -> bool:
+    known = {item["name"] for item in template.volumes or ()} | _claims(template).keys()
+    others = (*(template.init_containers or ()), *(template.sidecars or ()))
+    mounts = [*(template.volume_mounts or ()), *(one for each in others for one in each.get("volumeMounts", ()))]
+    return {mount["name"] for mount in mounts} <= known
+
+
+def _claims(template: "ConsumerTemplate") -> dict[str, ClaimTemplate]:
+    return {claim.name: claim for claim in template.volume_claim_templates or ()}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerTemplate:
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel="!has(self.volumeMounts) || self.volumeMounts.all(mount,"
-            " has(self.volumes) && self.volumes.exists(volume, volume.name == mount.name))",
-            message="each of `volumeMounts` must name one of `volumes`",
+            cel=f"(!has(self.volumeMounts) || self.volumeMounts.all(mount, {_KNOWN}))"
+            f" && {_mounts_of('initContainers')} && {_mounts_of('sidecars')}",
+            message="each of `volumeMounts` must name one of `volumes` or `volumeClaimTemplates`",
+            holds=_all_mounts_exist,
+        ),
+        Rule(
+            cel="!has(self.volumes) || !has(self.volumeClaimTemplates)"
+            " || self.volumeClaimTemplates.all(claim, !self.volumes.exists(volume, volume.name == claim.name))",
+            message="`name` may not be that of one of `volumes` and one of `volumeClaimTemplates`",
+            holds=lambda template: not {item["name"] for item in template.volumes or ()} & _claims(template).keys(),
+        ),
+        Rule(
+            cel="!has(self.initContainers) || !has(self.sidecars)"
+            " || self.sidecars.all(one, !self.initContainers.exists(other, other.name == one.name))",
+            message="`name` may not be that of one of `initContainers` and one of `sidecars`",
             holds=lambda template: (
-                {item["name"] for item in template.volume_mounts or ()}
-                <= {item["name"] for item in template.volumes or ()}
+                not {item["name"] for item in template.init_containers or ()}
+                & {item["name"] for item in template.sidecars or ()}
             ),
+        ),
+        Rule(
+            cel="(has(self.volumeClaimTemplates) ? self.volumeClaimTemplates.size() : 0)"
+            " == (has(oldSelf.volumeClaimTemplates) ? oldSelf.volumeClaimTemplates.size() : 0)"
+            " && (!has(self.volumeClaimTemplates) || self.volumeClaimTemplates.all(claim,"
+            " oldSelf.volumeClaimTemplates.exists(old, old.name == claim.name && old.size == claim.size"
+            " && old.accessMode == claim.accessMode && has(old.storageClassName) == has(claim.storageClassName)"
+            " && (!has(claim.storageClassName) || old.storageClassName == claim.storageClassName))))",
+            message="`volumeClaimTemplates` may not change: a StatefulSet keeps those that it was made with",
+            holds=None,
         ),
     )
 
     image: str = spec_field(IMAGE, "Image of the consumer.", required=True)
     image_pull_policy: str | None = spec_field(PULL_POLICY, "When the image is pulled. Absent: as Kubernetes decides.")
     image_pull_secrets: tuple[Json, ...] | None = spec_field(PULL_SECRETS, "Secrets for pulling the image.")
-    command: tuple[str, ...] | None = spec_field(_ARGUMENTS, "Entry point. Absent: the image's.")
-    args: tuple[str, ...] | None = spec_field(_ARGUMENTS, "Arguments. Absent: the image's.")
+    command: tuple[str, ...] | None = spec_field(ARGUMENTS, "Entry point. Absent: the image's.")
+    args: tuple[str, ...] | None = spec_field(ARGUMENTS, "Arguments. Absent: the image's.")
     env: tuple[Json, ...] = spec_field(_ENV, "Further environment variables.", default=[])
     env_from: tuple[Json, ...] | None = spec_field(ENV_FROM, "Environment variables from ConfigMaps and Secrets.")
     ports: tuple[Json, ...] | None = spec_field(PORTS, "Ports that the consumer opens, such as its metrics.")
@@ -78,8 +128,26 @@ class ConsumerTemplate:
     startup_probe: Json | None = spec_field(PROBE, "Until it succeeds, the other probes wait.")
     liveness_probe: Json | None = spec_field(PROBE, "The container is restarted when it fails.")
     readiness_probe: Json | None = spec_field(PROBE, "The pod is Ready while it succeeds.")
+    lifecycle: Json | None = spec_field(LIFECYCLE, "Hooks at the consumer's start and before its end.")
+    init_containers: tuple[Json, ...] | None = spec_field(
+        INIT_CONTAINERS, "Containers that end before the consumer starts, or with `restartPolicy: Always` sidecars."
+    )
+    sidecars: tuple[Json, ...] | None = spec_field(
+        SIDECARS, "Containers that run beside the consumer, started and stopped at the same time."
+    )
     volumes: tuple[Json, ...] | None = spec_field(VOLUMES, "Volumes of the pod.")
-    volume_mounts: tuple[Json, ...] | None = spec_field(VOLUME_MOUNTS, "Where the volumes are mounted.")
+    volume_mounts: tuple[Json, ...] | None = spec_field(
+        VOLUME_MOUNTS, "Where volumes and claims are mounted in the consumer's container."
+    )
+    volume_claim_templates: tuple[ClaimTemplate, ...] | None = spec_field(
+        CLAIM_TEMPLATES,
+        "Claims that each pod has for itself and finds again after a restart, such as the state of Kafka Streams."
+        " They may not change.",
+    )
+    volume_claim_retention: str | None = spec_field(
+        choice("Retain", "Delete"),
+        "What becomes of those claims when their pods are scaled away or this object is deleted. Absent: Retain.",
+    )
     labels: Json = spec_field(LABELS, "Further labels of the pods.", default={})
     annotations: Json = spec_field(ANNOTATIONS, "Further annotations of the pods.", default={})
     node_selector: Json | None = spec_field(NODE_SELECTOR, "Labels that a node must have.")

@@ -3,13 +3,13 @@
 from typing import Final
 
 from muster_operator.api.fields import Struct, prop
-from muster_operator.api.pod import NAME, QUANTITY, SECURITY_IDS
+from muster_operator.api.pod import NAME, SECURITY_IDS
 from muster_operator.api.schema import Boolean, Integer, IntOrText, ListOf, Rule, Text, choice
 
 KEY: Final = Text(max_length=253, min_length=1)
-_OPTIONAL = prop("optional", Boolean(), "Whether it may be missing.")
+OPTIONAL: Final = prop("optional", Boolean(), "Whether it may be missing.")
 _KEY_REF = Struct((prop("name", NAME, "Name of the object.", required=True),
-                   prop("key", KEY, "Key in it.", required=True), _OPTIONAL))  # fmt: skip
+                   prop("key", KEY, "Key in it.", required=True), OPTIONAL))  # fmt: skip
 _VALUE_FROM = Struct(
     (
         prop("fieldRef", Struct((prop("fieldPath", KEY, "Such as metadata.name or status.podIP.", required=True),)),
@@ -36,7 +36,7 @@ ENV_VARIABLE: Final = Struct((
     prop("value", Text(max_length=32_768), "Its value."),
     prop("valueFrom", _VALUE_FROM, "Where its value comes from."),
 ))  # fmt: skip
-_REF = Struct((prop("name", NAME, "Name of the object.", required=True), _OPTIONAL))
+_REF = Struct((prop("name", NAME, "Name of the object.", required=True), OPTIONAL))
 ENV_FROM: Final = ListOf(
     items=Struct((
         prop("prefix", Text(max_length=128), "Put before each key."),
@@ -44,72 +44,6 @@ ENV_FROM: Final = ListOf(
         prop("secretRef", _REF, "All keys of a Secret."),
     )),
     max_items=20,
-)  # fmt: skip
-
-_ITEMS = ListOf(
-    items=Struct((
-        prop("key", KEY, "Key in the object.", required=True),
-        prop("path", Text(max_length=512, min_length=1), "File name under the mount.", required=True),
-        prop("mode", Integer(low=0, high=0o777), "Permissions."),
-    )),
-    max_items=50,
-)  # fmt: skip
-_MODE = prop("defaultMode", Integer(low=0, high=0o777), "Permissions of the files.")
-_VOLUME_NAME = Text(max_length=63, min_length=1, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
-                    pattern_text="must be a lower-case label")  # fmt: skip
-_SOURCES = ("emptyDir", "configMap", "secret", "persistentVolumeClaim")
-VOLUMES: Final = ListOf(
-    items=Struct(
-        (
-            prop("name", _VOLUME_NAME, "Name of the volume.", required=True),
-            prop(
-                "emptyDir",
-                Struct((
-                    prop("sizeLimit", QUANTITY, "Largest size."),
-                    prop("medium", choice("Memory"), "Memory: a file system in memory."),
-                )),
-                "A folder that lives as long as the pod.",
-            ),
-            prop(
-                "configMap",
-                Struct((prop("name", NAME, "Name of the ConfigMap.", required=True),
-                        prop("items", _ITEMS, "Which keys; absent: all."), _MODE, _OPTIONAL)),
-                "Keys of a ConfigMap as files.",
-            ),
-            prop(
-                "secret",
-                Struct((prop("secretName", NAME, "Name of the Secret.", required=True),
-                        prop("items", _ITEMS, "Which keys; absent: all."), _MODE, _OPTIONAL)),
-                "Keys of a Secret as files.",
-            ),
-            prop(
-                "persistentVolumeClaim",
-                Struct((prop("claimName", NAME, "Name of the claim.", required=True),
-                        prop("readOnly", Boolean(), "Mount for reading only."))),
-                "A claim shared by all pods of the group.",
-            ),
-        ),
-        rules=(
-            Rule(
-                cel="[has(self.emptyDir), has(self.configMap), has(self.secret), has(self.persistentVolumeClaim)]"
-                ".exists_one(given, given)",
-                message="a volume must have exactly one source",
-                holds=lambda volume: sum(source in volume for source in _SOURCES) == 1,
-            ),
-        ),
-    ),
-    max_items=20,
-    keys=("name",),
-)  # fmt: skip
-VOLUME_MOUNTS: Final = ListOf(
-    items=Struct((
-        prop("name", _VOLUME_NAME, "Name of the volume.", required=True),
-        prop("mountPath", Text(max_length=512, min_length=1), "Folder in the container.", required=True),
-        prop("subPath", Text(max_length=512), "Part of the volume."),
-        prop("readOnly", Boolean(), "Mount for reading only."),
-    )),
-    max_items=20,
-    keys=("mountPath",),
 )  # fmt: skip
 
 _PORT = IntOrText(max_length=15, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
@@ -153,6 +87,34 @@ PROBE: Final = Struct(
         ),
     ),
 )  # fmt: skip
+_HANDLER = Struct(
+    (
+        prop("exec", Struct((prop("command", ListOf(items=Text(max_length=4096), max_items=50), "Command.",
+                                  required=True),)), "A command."),
+        prop(
+            "httpGet",
+            Struct((
+                prop("path", Text(max_length=1024), "Path."),
+                prop("port", _PORT, "Port number or name.", required=True),
+                prop("scheme", choice("HTTP", "HTTPS"), "Protocol."),
+            )),
+            "An HTTP request.",
+        ),
+        prop("sleep", Struct((prop("seconds", Integer(low=1, high=3600), "So long.", required=True),)),
+             "A wait (Kubernetes 1.30)."),
+    ),
+    rules=(
+        Rule(
+            cel="[has(self.exec), has(self.httpGet), has(self.sleep)].exists_one(given, given)",
+            message="a hook of `lifecycle` must be exactly one of `exec`, `httpGet` and `sleep`",
+            holds=lambda hook: sum(how in hook for how in ("exec", "httpGet", "sleep")) == 1,
+        ),
+    ),
+)  # fmt: skip
+LIFECYCLE: Final = Struct((
+    prop("postStart", _HANDLER, "Right after the start, at the same time as the program."),
+    prop("preStop", _HANDLER, "Before SIGTERM, within the time that the pod has to stop."),
+))  # fmt: skip
 _CAPABILITIES = ListOf(items=Text(max_length=63, min_length=1), max_items=50)
 CONTAINER_SECURITY: Final = Struct((
     *SECURITY_IDS,

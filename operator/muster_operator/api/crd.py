@@ -78,5 +78,5 @@ def root_schema(kind: Kind) -> Json:
                 "default": kind.unseen,
             },
         },
-        "x-kubernetes-validations": [rule.schema() for rule in name_rules(kind.name_length_max)],
+        "x-kubernetes-validations": [rule.schema() for rule in (*name_rules(kind.name_length_max), *kind.rules)],
     }

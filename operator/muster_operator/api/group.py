@@ -1,6 +1,7 @@
 """ConsumerGroup (`cg`): a consumer group as users ask for it: which group, of which cluster, and the pods that consume.
 
-Without `template` the object only observes the group. The dataclasses are the only source: the CRD's schema, the parser
+With `template` the operator makes those pods, with `workloadRef` they are those of a workload that somebody else made,
+and without either the object only observes the group. The dataclasses are the only source: the CRD's schema, the parser
 and docs/crds.md are made from their fields.
 """
 
@@ -15,12 +16,15 @@ from muster_operator.api.fields import Record, spec_field
 from muster_operator.api.kind import GROUP_NAME_LENGTH_MAX, parse_spec
 from muster_operator.api.pod import NAME
 from muster_operator.api.schema import Boolean, Integer, ListOf, Rule, Text, choice, immutable
+from muster_operator.api.workload import WorkloadRef
 
 Json = Mapping[str, Any]
 
 ASSIGNORS: Final = ("range", "roundrobin", "sticky", "cooperative-sticky")
 COMPARED_ADDRESSES_MAX: Final = 16
 """Pieces of `bootstrapServers` that a rule compares, the last of them with the rest: it bounds the rule's cost."""
+FORMER_DEFAULT: Final = 1
+"""Of `replicas`, also where there was nothing to scale: objects that were stored with it stay valid."""
 ASSIGNOR_ALIASES: Final = {"round_robin": "roundrobin", "cooperative_sticky": "cooperative-sticky"}
 
 
@@ -76,6 +80,18 @@ _TOPIC: Final = Text(
 )
 
 
+GROUP_RULES: Final = (
+    Rule(
+        cel="(has(self.status) && has(self.status.observedGeneration)) || !has(self.spec.replicas)"
+        " || self.spec.replicas == 1 || has(self.spec.template) || has(self.spec.workloadRef)",
+        message="`replicas` may only be set with a `template` or a `workloadRef`: there is nothing to scale",
+        holds=None,
+    ),
+)
+"""Of the whole object. One that an operator has seen was stored, perhaps before this rule: it stays editable, and its
+number says nothing and does no harm."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSpec:
     RULES: ClassVar[tuple[Rule, ...]] = (
@@ -99,6 +115,28 @@ class GroupSpec:
             f" address in oldSelf.bootstrapServers.split(',', {COMPARED_ADDRESSES_MAX}))",
             message="`bootstrapServers` must keep one of its addresses while there is a `template`: consumers might"
             " move without their offsets",
+            holds=None,
+        ),
+        Rule(
+            cel="!has(self.template) || !has(self.workloadRef)",
+            message="at most one of `template` and `workloadRef` may be set",
+            holds=lambda spec: spec.template is None or spec.workload_ref is None,
+        ),
+        Rule(
+            cel="!has(self.replicas) || self.replicas == 1 || has(self.template) || has(self.workloadRef)"
+            " || (has(oldSelf.replicas) && oldSelf.replicas == self.replicas"
+            " && !has(oldSelf.template) && !has(oldSelf.workloadRef))",
+            message="`replicas` may not be set, nor stay when the last of `template` and `workloadRef` is taken away:"
+            " there is nothing to scale",
+            holds=None,
+        ),
+        Rule(
+            cel="(!has(self.workloadRef) || (!has(oldSelf.template) && (!has(oldSelf.workloadRef)"
+            " || (self.workloadRef.name == oldSelf.workloadRef.name"
+            " && self.workloadRef.kind == oldSelf.workloadRef.kind))))"
+            " && (!has(self.template) || !has(oldSelf.workloadRef))",
+            message="`workloadRef` may not change, nor take turns with `template`, in one step: take away the one, then"
+            " set the other",
             holds=None,
         ),
     )
@@ -129,19 +167,28 @@ class GroupSpec:
         required=True,
     )
     template: ConsumerTemplate | None = spec_field(
-        Record(ConsumerTemplate), "The pods that consume. Absent: this object only observes the group."
+        Record(ConsumerTemplate),
+        "The pods that consume, made by the operator. Or set `workloadRef`, or neither to only observe the group.",
     )
-    replicas: int = spec_field(
+    workload_ref: WorkloadRef | None = spec_field(
+        Record(WorkloadRef),
+        "A workload in this namespace that somebody else made and whose pods consume: observed, scaled and restarted,"
+        " and otherwise left alone.",
+    )
+    replicas: int | None = spec_field(
         Integer(low=0, high=1000),
-        "Number of consumer pods; also by kubectl scale. Instances that leave are removed from the group at once.",
-        default=1,
+        "Number of consumer pods; also by kubectl scale. Instances that leave are removed from the group at once."
+        " Absent: 1 with a `template`; with a `workloadRef` its own number, which is left alone.",
     )
     static_membership: bool = spec_field(
         Boolean(),
-        "Give each pod its name as group.instance.id, so that a restart within the session timeout costs no rebalance.",
+        "Give each pod its name as group.instance.id, so that a restart within the session timeout costs no rebalance."
+        " With a `workloadRef`: expect it, of a StatefulSet's pods.",
         default=True,
     )
-    session: Session = spec_field(Record(Session), "Session and poll settings, in the pods' environment.", default={})
+    session: Session = spec_field(
+        Record(Session), "Session and poll settings, in the environment of the pods of a `template`.", default={}
+    )
     assignor: str | None = spec_field(
         choice("range", "roundrobin", "sticky", "cooperative-sticky", "round_robin", "cooperative_sticky"),
         "How partitions are shared out: a hint in the pods' environment, under Kafka's name. Absent: the client's"
@@ -151,6 +198,16 @@ class GroupSpec:
     paused: bool = spec_field(
         Boolean(), "Only report: neither the pods nor the group's members are changed.", default=False
     )
+
+    @property
+    def made_replicas(self) -> int:
+        """Pods of a `template`."""
+        return FORMER_DEFAULT if self.replicas is None else self.replicas
+
+    @property
+    def runs_consumers(self) -> bool:
+        """Some pods are those of this object, whoever made them."""
+        return self.template is not None or self.workload_ref is not None
 
     @property
     def kafka_assignor(self) -> str | None:

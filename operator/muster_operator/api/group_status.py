@@ -12,6 +12,8 @@ from muster_operator.api.status import CONDITIONS, COUNT, LONG, RESTARTED_AT, SE
 
 MEMBERS_MAX = 100
 """Members that a status lists; `memberCount` is the truth."""
+SELECTOR_CHARS_MAX = 10_000
+"""A longer one, which only somebody else's workload may have, is left out."""
 DEPARTING_MAX = 1000
 """Pods that may leave at once: as many as `spec.replicas` can be."""
 
@@ -96,5 +98,7 @@ class GroupStatus:
     restarted_at: str | None = spec_field(
         RESTARTED_AT, "Annotation muster.dev/restarted-at that this status is about. Absent: no restart was asked for."
     )
-    selector: str | None = spec_field(Text(max_length=1000), "Label selector of the pods, for the scale subresource.")
+    selector: str | None = spec_field(
+        Text(max_length=SELECTOR_CHARS_MAX), "Label selector of the pods, for the scale subresource."
+    )
     bootstrap_servers: GroupBootstrap | None = spec_field(Record(GroupBootstrap), "Where the group's cluster is.")

@@ -7,9 +7,10 @@ from typing import Any, Final
 from muster_operator.api.cluster import ClusterSpec
 from muster_operator.api.cluster_status import ClusterStatus
 from muster_operator.api.conditions import Reason
-from muster_operator.api.group import GroupSpec
+from muster_operator.api.group import GROUP_RULES, GroupSpec
 from muster_operator.api.group_status import GroupStatus
 from muster_operator.api.kind import CLUSTER_NAME_LENGTH_MAX, GROUP_NAME_LENGTH_MAX
+from muster_operator.api.schema import Rule
 from muster_operator.api.status import NEVER
 
 
@@ -38,6 +39,8 @@ class Kind:
     name_length_max: int
     columns: tuple[Column, ...]
     scale: bool
+    rules: tuple[Rule, ...] = ()
+    """Of the whole object, beside those of its name."""
 
 
 def _condition(type_: str, field: str = "status") -> str:
@@ -106,5 +109,6 @@ CONSUMER_GROUP: Final = Kind(
         _AGE,
     ),
     scale=True,
+    rules=GROUP_RULES,
 )
 KINDS: Final = (COORDINATOR_CLUSTER, CONSUMER_GROUP)

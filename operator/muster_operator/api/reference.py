@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 
 from muster_operator.api.conditions import ClusterCondition, GroupCondition, Reason, Word
-from muster_operator.api.fields import Property, Record
+from muster_operator.api.fields import Property, Record, Struct
 from muster_operator.api.kinds import KINDS, Kind
 from muster_operator.api.schema import UNSET, ListOf, Rule, Shape
 from muster_operator.naming import API_VERSION
@@ -53,6 +53,55 @@ def _table(path: str, record: Record) -> Iterator[str]:
         yield ""
 
 
+def _parts(path: str, shape: Shape, known: dict[int, str]) -> Iterator[str]:
+    """Rows of everything below a part of Kubernetes' own API; a part that is used twice is written out once."""
+    if isinstance(shape, ListOf):
+        yield from _parts(f"{path}[]", shape.items, known)
+    if not isinstance(shape, Struct):
+        return
+    for item in shape.properties:
+        here = f"{path}.{item.name}"
+        inner = item.shape.items if isinstance(item.shape, ListOf) else item.shape
+        same = known.setdefault(id(inner), here) if isinstance(inner, Struct) else here
+        text = item.text if same == here else f"{item.text} As `{same}`."
+        yield f"| `{here}` | {item.shape.type_text} | {_default(item)} | {text} |"
+        if same == here:
+            yield from _parts(here, item.shape, known)
+
+
+def _deep_messages(shape: Shape) -> Iterator[str]:
+    """Of the rules inside a field's value; those of the value itself stand below the record's table."""
+    if isinstance(shape, ListOf):
+        yield from _deep_messages(shape.items)
+    if isinstance(shape, Struct):
+        for item in shape.properties:
+            yield from (rule.message for rule in _rules(item.shape))
+            yield from _deep_messages(item.shape)
+
+
+def _allow_list(path: str, record: Record) -> Iterator[str]:
+    """What may be set in the parts of a record that are Kubernetes' own."""
+    yield f"#### Parts of `{path}`"
+    yield ""
+    yield "Everything that may be set in them, with Kubernetes' meaning. Anything else is refused by kubectl, and"
+    yield "dropped by the API server when another program sends it."
+    yield ""
+    yield "| field | type | default | |"
+    yield "|---|---|---|---|"
+    known: dict[int, str] = {}
+    for item in record.properties:
+        inner = item.shape.items if isinstance(item.shape, ListOf) else item.shape
+        same = known.setdefault(id(inner), item.name) if isinstance(inner, Struct) else item.name
+        if same == item.name:
+            yield from _parts(item.name, item.shape, known)
+        else:
+            yield f"| `{item.name}` | {item.shape.type_text} | | As `{same}`. |"
+    yield ""
+    for message in dict.fromkeys(one for item in record.properties for one in _deep_messages(item.shape)):
+        yield f"* {message}"
+    yield ""
+
+
 def _kind(kind: Kind) -> Iterator[str]:
     yield f"## {kind.kind} (`{kind.short}`)"
     yield ""
@@ -61,6 +110,8 @@ def _kind(kind: Kind) -> Iterator[str]:
     for root, cls in (("spec", kind.spec), ("status", kind.status)):
         for path, record in _records(root, Record(cls)):
             yield from _table(path, record)
+            if path == "spec.template":
+                yield from _allow_list(path, record)
 
 
 def crds_text() -> str:
@@ -69,7 +120,8 @@ def crds_text() -> str:
         "",
         f"`{API_VERSION}`. The same is told by `kubectl explain cc.spec` and `kubectl explain cg.spec`. Below each",
         "table: what the API server checks beyond types and bounds, in the words of its refusal. Parts of a pod",
-        "(affinity, resources, probes, ...) have Kubernetes' own fields and meanings.",
+        "(affinity, resources, probes, ...) have Kubernetes' own fields and meanings; those of `spec.template` are an",
+        "allow-list, written out below its table.",
         "",
         f"This file is written from the types' source ({_REWRITE}); a test holds the two together.",
         "",

@@ -25,7 +25,8 @@ UNSET: Final = object()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One CEL rule. `holds` is its twin on the parsed value; None for a transition rule, which needs the old object."""
+    """One CEL rule. `holds` is its twin on the parsed value; None for a transition rule, which needs the old object,
+    and for one that stored objects may break without harm."""
 
     cel: str
     message: str

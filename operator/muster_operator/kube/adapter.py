@@ -14,8 +14,8 @@ from typing import Any
 from muster_operator import naming
 from muster_operator.errors import NotServed, Refused, Transient
 from muster_operator.kube.answers import Answer, failure, is_blocked_by_budget, is_uid_mismatch
-from muster_operator.kube.client import APPLY, MERGE, ApiClient
-from muster_operator.kube.kinds import POD, SECRET, Kind, kind_of, selector_text
+from muster_operator.kube.client import APPLY, MERGE, STRATEGIC, ApiClient
+from muster_operator.kube.kinds import POD, ROLLOUT, SECRET, Kind, kind_of, selector_text
 from muster_operator.limits import KUBE_LIST_OBJECTS_MAX, KUBE_LIST_PAGE, KUBE_READ_TIMEOUT_S
 from muster_operator.ports import Manifest
 
@@ -37,12 +37,18 @@ class KubeAdapter:
         return _object(answer, known, verb="get", name=name)
 
     async def list(
-        self, *, api_version: str, kind: str, namespace: str, labels: Mapping[str, str] | None = None
+        self,
+        *,
+        api_version: str,
+        kind: str,
+        namespace: str,
+        labels: Mapping[str, str] | None = None,
+        selector: str = "",
     ) -> Sequence[Manifest]:
         known = kind_of(api_version, kind)
         query = {"limit": str(KUBE_LIST_PAGE)}
-        if labels:
-            query["labelSelector"] = selector_text(labels)
+        if labels or selector:
+            query["labelSelector"] = selector or selector_text(labels or {})
         found: list[Manifest] = []
         while True:
             answer = await self._call("GET", known, namespace=namespace, verb="list", query=query)
@@ -101,6 +107,39 @@ class KubeAdapter:
         if answer.status == _GONE:
             return False
         _object(answer, known, verb="patch", name=name)
+        return True
+
+    async def scale(self, *, api_version: str, kind: str, namespace: str, name: str, replicas: int) -> bool:
+        return await self._change(
+            kind_of(api_version, kind), namespace, name, {"spec": {"replicas": replicas}}, subresource="scale"
+        )
+
+    async def restart(self, *, api_version: str, kind: str, namespace: str, name: str, at: str) -> bool:
+        known = kind_of(api_version, kind)
+        if known is ROLLOUT:
+            return await self._change(known, namespace, name, {"spec": {"restartAt": at}})
+        annotations = {naming.RESTART_ANNOTATION: at}
+        body = {"spec": {"template": {"metadata": {"annotations": annotations}}}}
+        return await self._change(known, namespace, name, body, content_type=STRATEGIC)
+
+    async def _change(
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        body: Manifest,
+        *,
+        subresource: str = "",
+        content_type: str = MERGE,
+    ) -> bool:
+        """One field of an object that is somebody else's."""
+        answer = await self._call(
+            "PATCH", kind, namespace=namespace, name=name, subresource=subresource, verb="patch",
+            content_type=content_type, body=body, query={"fieldManager": naming.FIELD_MANAGER},
+        )  # fmt: skip
+        if answer.status == _GONE:
+            return False
+        _object(answer, kind, verb="patch", name=name)
         return True
 
     async def delete(self, *, api_version: str, kind: str, namespace: str, name: str, uid: str) -> bool:

@@ -49,6 +49,9 @@ BUDGET: Final = Kind(api_version="policy/v1", kind="PodDisruptionBudget", plural
 NETWORK_POLICY: Final = Kind(api_version="networking.k8s.io/v1", kind="NetworkPolicy", plural="networkpolicies")
 CLAIM: Final = Kind(api_version="v1", kind="PersistentVolumeClaim", plural="persistentvolumeclaims")
 LEASE: Final = Kind(api_version="coordination.k8s.io/v1", kind="Lease", plural="leases")
+DEPLOYMENT: Final = Kind(api_version="apps/v1", kind="Deployment", plural="deployments")
+ROLLOUT: Final = Kind(api_version="argoproj.io/v1alpha1", kind="Rollout", plural="rollouts")
+"""Of Argo Rollouts. This and Deployments are read and patched where a `workloadRef` names one, and never watched."""
 EVENT: Final = Kind(api_version="events.k8s.io/v1", kind="Event", plural="events")
 
 OWNERS: Final = (CLUSTER, GROUP)
@@ -62,7 +65,7 @@ POD_SELECTOR: Final[Mapping[str, str]] = {naming.NAME_LABEL: "muster"}
 
 _BY_NAME: Final = {
     (one.api_version, one.kind): one
-    for one in (*WATCHED, SECRET, CLAIM, LEASE, EVENT)
+    for one in (*WATCHED, SECRET, CLAIM, LEASE, EVENT, DEPLOYMENT, ROLLOUT)
 }  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from muster_operator.drift import MANIFEST_HASH_ANNOTATION
 from muster_operator.world.views import OwnerView, PodView, StatefulSetView
 
 Object = Mapping[str, Any]
+_DIGITS_MAX = 10
 
 
 def owner_view(live: Object) -> OwnerView:
@@ -37,6 +38,8 @@ def statefulset_view(live: Object, pods: Iterable[Object]) -> StatefulSetView:
     """`pods`: any pods of the namespace; those it does not control are left out."""
     metadata, spec, status = live["metadata"], live.get("spec") or {}, live.get("status") or {}
     owned = [pod_view(pod) for pod in pods if controller_uid(pod) == metadata["uid"]]
+    annotations = metadata.get("annotations") or {}
+    strategy = spec.get("updateStrategy") or {}
     return StatefulSetView(
         name=metadata["name"],
         uid=metadata["uid"],
@@ -46,9 +49,18 @@ def statefulset_view(live: Object, pods: Iterable[Object]) -> StatefulSetView:
         ready_replicas=int(status.get("readyReplicas") or 0),
         current_revision=str(status.get("currentRevision") or ""),
         update_revision=str(status.get("updateRevision") or ""),
-        template_hash=str((metadata.get("annotations") or {}).get(MANIFEST_HASH_ANNOTATION) or ""),
+        template_hash=str(annotations.get(MANIFEST_HASH_ANNOTATION) or ""),
         pods=tuple(sorted(owned, key=lambda pod: (pod.ordinal, pod.name))),
+        first_ordinal=int((spec.get("ordinals") or {}).get("start") or 0),
+        rolls=strategy.get("type") != "OnDelete",
+        partition=int((strategy.get("rollingUpdate") or {}).get("partition") or 0),
+        partition_before=_number(annotations.get(naming.HELD_ANNOTATION)),
     )
+
+
+def _number(text: object) -> int | None:
+    """Of an annotation, which anybody may have written."""
+    return int(text) if isinstance(text, str) and text.isdecimal() and len(text) < _DIGITS_MAX else None
 
 
 def pod_view(live: Object) -> PodView:

@@ -84,7 +84,51 @@ class GrowClaim:
     size: str
 
 
-Action = Apply | EnsureSecret | DeleteChild | GrowClaim | Drain | Undrain | EvictPod | DeletePod | RemoveMembers
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldRollout:
+    """A StatefulSet's partition moved to where its roll-out is, or back; uid precondition."""
+
+    name: str
+    uid: str
+    partition: int
+    before: int | None
+    """The partition to come back to; None: it has come back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """The number of pods of a workload that somebody else made, through its scale subresource."""
+
+    api_version: str
+    kind: str
+    name: str
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restart:
+    """A workload that somebody else made is told to replace its pods: one field, and nothing else of it."""
+
+    api_version: str
+    kind: str
+    name: str
+    at: str
+
+
+Action = (
+    Apply
+    | EnsureSecret
+    | DeleteChild
+    | GrowClaim
+    | Drain
+    | Undrain
+    | EvictPod
+    | DeletePod
+    | RemoveMembers
+    | HoldRollout
+    | Scale
+    | Restart
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,4 +30,9 @@ def spelled(host: str) -> str:
 
 def is_at(pod: PodView, member: MemberView) -> bool:
     """The member connects from an address of this pod."""
-    return address(member) in {spelled(one) for one in (pod.pod_ip, *pod.pod_ips) if one}
+    return address(member) in addresses_of(pod)
+
+
+def addresses_of(pod: PodView) -> frozenset[str]:
+    """The pod's own, in the spelling of `address`."""
+    return frozenset(spelled(one) for one in (pod.pod_ip, *pod.pod_ips) if one)

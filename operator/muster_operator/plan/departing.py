@@ -5,6 +5,9 @@ have the same ids in the same group. So a pod that is to leave is recorded in `s
 uid, and the member that the group lists under its name *from the pod's own address*. A member id is unique, and new
 after every join of a new process; so who joined under that name later, from wherever, is not the recorded one.
 
+The StatefulSet is the operator's own (`template`) or somebody else's (`workloadRef`). One that others make smaller
+waits for nobody: its pods are recorded if they are still there, being stopped, at the next look.
+
 1. `spec.replicas` is below the StatefulSet's: the pods beyond it are recorded, the StatefulSet keeps its number
    (`held`).
 2. The API server has stored the records: the StatefulSet gets its number. As long as a pod exists, its record follows
@@ -69,19 +72,23 @@ NOBODY = Departing(records=(), held=None)
 def departing(world: GroupWorld) -> Departing:
     """What to record now, and whether the StatefulSet waits for it."""
     statefulset = world.statefulset
-    if world.spec.template is None or not world.spec.static_membership or world.elder is not None:
+    if not world.spec.runs_consumers or not world.may_remove:
         return NOBODY
     stored = stored_records(world.owner.status)
     if isinstance(statefulset, Unknown):
         return Departing(records=tuple(stored.values()), held=None)
+    wanted = world.wanted
+    if wanted is None:
+        return NOBODY
     pods = statefulset.pods if statefulset is not None else ()
-    leaving = [pod for pod in pods if pod.ordinal >= world.spec.replicas]
+    staying = statefulset.ordinals(wanted) if statefulset is not None else range(wanted)
+    leaving = [pod for pod in pods if pod.ordinal not in staying]
     records = [_of_pod(pod, stored.get(pod.name), world.group) for pod in leaving]
     there = {pod.name for pod in pods}
-    records += [one for one in stored.values() if one.pod not in there and _still_needed(one, world)]
+    records += [one for one in stored.values() if one.pod not in there and _still_needed(one, world, staying)]
     records.sort(key=lambda one: naming.ordinal_of(one.pod))
     kept = tuple(records[:DEPARTING_MAX])
-    return Departing(records=kept, held=_held(world, statefulset, kept, stored))
+    return Departing(records=kept, held=_held(world, statefulset, wanted, kept, stored))
 
 
 def present(world: GroupWorld, before: Mapping[str, Record]) -> dict[str, Record] | None:
@@ -126,17 +133,21 @@ def _member_in(pod: PodView, group: GroupView | Unknown) -> MemberView | None:
     return next((one for one in group.members if one.instance_id == pod.name and is_at(pod, one)), None)
 
 
-def _still_needed(record: Record, world: GroupWorld) -> bool:
+def _still_needed(record: Record, world: GroupWorld, staying: range) -> bool:
     """Of a pod that is gone: its member may still be listed."""
-    if record.member_id is None or naming.ordinal_of(record.pod) < world.spec.replicas:
+    if record.member_id is None or naming.ordinal_of(record.pod) in staying:
         return False
     return isinstance(world.group, Unknown) or any(record.is_of(member) for member in world.group.members)
 
 
 def _held(
-    world: GroupWorld, statefulset: StatefulSetView | None, records: tuple[Record, ...], stored: Mapping[str, Record]
+    world: GroupWorld,
+    statefulset: StatefulSetView | None,
+    wanted: int,
+    records: tuple[Record, ...],
+    stored: Mapping[str, Record],
 ) -> int | None:
-    if statefulset is None or world.spec.replicas >= statefulset.replicas:
+    if statefulset is None or wanted >= statefulset.replicas:
         return None
     existing = {pod.uid for pod in statefulset.pods}
     lacking = {one.uid for one in records} & existing - {one.uid for one in stored.values()}

@@ -1,7 +1,8 @@
 """One pass over a ConsumerGroup: its children, the instances that have left for good, its status.
 
 Rolling pods is the StatefulSet controller's work: replacing a static member within its session timeout costs nothing,
-so there is nothing to decide here. Without an address to give to the pods nothing is made or changed.
+so there is nothing to decide here but to hold it while the object is paused. Without an address to give to the pods
+nothing is made or changed. What is done to a workload of somebody else's is `plan.referenced`.
 """
 
 import dataclasses
@@ -12,6 +13,8 @@ from muster_operator.plan.actions import Action, Event, Plan, RemoveMembers
 from muster_operator.plan.children import ChildrenPlan, plan_children
 from muster_operator.plan.conditions import condition
 from muster_operator.plan.departing import Departing, departing
+from muster_operator.plan.pausing import rollout_hold
+from muster_operator.plan.referenced import described, moves
 from muster_operator.plan.scaling import Departure, departure
 from muster_operator.plan.settings import PlanSettings
 from muster_operator.plan.status_group import group_status, is_paused
@@ -24,7 +27,18 @@ NEWS = (
     (GroupCondition.STATIC_MEMBERSHIP, (Reason.MEMBERS_DYNAMIC,)),
     (
         GroupCondition.DEGRADED,
-        (Reason.DUPLICATE_INSTANCE_ID, Reason.GROUP_ID_SHARED, Reason.NAME_TAKEN, Reason.POD_FAILING),
+        (
+            Reason.DUPLICATE_INSTANCE_ID,
+            Reason.GROUP_ID_SHARED,
+            Reason.NAME_TAKEN,
+            Reason.POD_FAILING,
+            Reason.RESTART_REFUSED,
+            Reason.WORKLOAD_NOT_FOUND,
+            Reason.WORKLOAD_REFUSED,
+            Reason.WORKLOAD_SHARED,
+            Reason.WORKLOAD_TAKEN,
+            Reason.WORKLOAD_WITHOUT_SELECTOR,
+        ),
     ),
 )
 """Conditions and reasons that somebody should act on."""
@@ -45,11 +59,17 @@ def plan_group(world: GroupWorld, settings: PlanSettings) -> Plan:
     recorded = departing(world)
     made = _children(world, recorded)
     leaving = departure(world)
-    status = group_status(world, children=made, leaving=leaving, recorded=recorded)
-    actions: tuple[Action, ...] = ()
+    done = moves(world, recorded)
+    status = group_status(world, children=made, leaving=leaving, recorded=recorded, moves=done)
+    paused = is_paused(world)
+    hold = rollout_hold(world, paused=paused)
+    actions: tuple[Action, ...] = () if hold is None else (hold,)
     events: tuple[Event, ...] = _news(world, status)
-    if not is_paused(world):
-        actions = made.actions
+    if not paused:
+        actions = (*made.actions, *done, *actions)  # the newest template first: what is let go rolls to that
+        told = described(world, done)
+        if told is not None:
+            events += (Event(reason=told[0], message=told[1]),)
         if leaving.members and not made.held:
             actions += (RemoveMembers(group_id=world.spec.group_id, members=leaving.members),)
             events += (Event(reason=Reason.REMOVING_MEMBERS, message=leaving.reason),)

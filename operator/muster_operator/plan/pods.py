@@ -65,7 +65,7 @@ def unsettled(pod: PodView, *, now_ms: int, settings: PlanSettings) -> str | Non
 def missing(statefulset: StatefulSetView) -> tuple[int, ...]:
     """Ordinals that are wanted and have no pod object at all."""
     there = {pod.ordinal for pod in statefulset.pods}
-    return tuple(ordinal for ordinal in range(statefulset.replicas) if ordinal not in there)
+    return tuple(ordinal for ordinal in statefulset.ordinals(statefulset.replicas) if ordinal not in there)
 
 
 def outdated(statefulset: StatefulSetView, pod: PodView) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 from muster_operator import naming
 from muster_operator.api.conditions import Reason
 from muster_operator.plan.conditions import timestamp
+from muster_operator.plan.consumers import ready, rolling
 from muster_operator.plan.scaling import is_expected_id, naming_some
 from muster_operator.world.group import GroupView, GroupWorld
 from muster_operator.world.views import StatefulSetView, Unknown
@@ -93,29 +94,39 @@ def _moved(stored: Mapping[str, Any], group: GroupView) -> tuple[list[str], list
 
 
 def _cause(world: GroupWorld, joined: list[str], left: list[str]) -> tuple[Reason, str]:
-    statefulset = world.statefulset
-    if not isinstance(statefulset, StatefulSetView):
+    statefulset, wanted = world.statefulset, world.wanted
+    if wanted is None or isinstance(statefulset, Unknown):
         return _by_members(joined, left)
-    own_left = [one for one in left if is_expected_id(statefulset.name, one)]
-    unwanted = [one for one in own_left if naming.ordinal_of(one) >= world.spec.replicas]
-    if unwanted:
-        return Reason.SCALED_DOWN, f"{naming_some(unwanted)} left with the scale-down to {world.spec.replicas}"
-    ready = {pod.name for pod in statefulset.pods if pod.ready and not pod.terminating}
-    lost = [one for one in own_left if one not in ready]
-    if lost:
-        return Reason.POD_LOST, f"{naming_some(lost)} left, and the pod is not there or not Ready"
-    own_joined = [one for one in joined if is_expected_id(statefulset.name, one)]
+    own_joined: list[str] = []
+    if statefulset is not None:
+        left_by_name = _left_by_name(world, statefulset, wanted, left)
+        if left_by_name is not None:
+            return left_by_name
+        own_joined = [one for one in joined if is_expected_id(statefulset.name, one)]
     pods_before = world.owner.status.get("replicas")
-    if isinstance(pods_before, int) and (joined or left) and pods_before != world.spec.replicas:
-        grown = world.spec.replicas > pods_before
+    if isinstance(pods_before, int) and (joined or left) and pods_before != wanted:
+        grown = wanted > pods_before
         if (joined and grown) or (left and not grown):
             word = Reason.SCALED_UP if grown else Reason.SCALED_DOWN
-            return word, f"from {pods_before} to {world.spec.replicas} consumers"
+            return word, f"from {pods_before} to {wanted} consumers"
     if own_joined and not left and _is_growth(world, own_joined):
         return Reason.SCALED_UP, f"{naming_some(own_joined)} joined"
-    if (joined or left) and statefulset.current_revision != statefulset.update_revision:
+    if (joined or left) and rolling(world):
         return Reason.ROLLOUT, "pods are being replaced, and members are not static"
     return _by_members(joined, left)
+
+
+def _left_by_name(
+    world: GroupWorld, statefulset: StatefulSetView, wanted: int, left: list[str]
+) -> tuple[Reason, str] | None:
+    """What the names of those who left say; None: nothing."""
+    own_left = [one for one in left if is_expected_id(statefulset.name, one)]
+    unwanted = [one for one in own_left if naming.ordinal_of(one) not in statefulset.ordinals(wanted)]
+    if unwanted:
+        return Reason.SCALED_DOWN, f"{naming_some(unwanted)} left with the scale-down to {wanted}"
+    there = {pod.name for pod in ready(world)}
+    lost = [one for one in own_left if one not in there]
+    return (Reason.POD_LOST, f"{naming_some(lost)} left, and the pod is not there or not Ready") if lost else None
 
 
 def _is_growth(world: GroupWorld, joined: list[str]) -> bool:

@@ -2,7 +2,9 @@
 
 Group ids belong to a Kafka cluster, not to a namespace, so two objects may name the same group, knowingly or not. Each
 would take the other's members for strays and remove them when it scales. Who was made first decides; what only
-observes (no `template`) is nobody's rival.
+observes (no `template`, no `workloadRef`) is nobody's rival.
+
+Two that refer to one workload (`workloadRef`) are rivals too, whatever their groups: the older one scales it.
 
 Clusters are compared by what the specs say, without asking anybody: a CoordinatorCluster under any of its names in the
 cluster's DNS is one, other addresses are equal when they are spelled equally. Two names of one Apache Kafka cluster
@@ -37,6 +39,16 @@ def elder_of(own: Object, others: Iterable[Object]) -> str | None:
     return f"{older[0][1]}/{older[0][2]}" if older else None
 
 
+def workload_elder_of(own: Object, others: Iterable[Object]) -> str | None:
+    """`namespace/name` of the oldest other ConsumerGroup that refers to the workload of `own` and was made before.
+
+    `others`: ConsumerGroups that refer to that workload, `own` perhaps among them.
+    """
+    born = _born(own)
+    older = sorted((_born(one), one["metadata"]["namespace"], one["metadata"]["name"]) for one in others)
+    return f"{older[0][1]}/{older[0][2]}" if older and older[0][0] < born else None
+
+
 def clusters_of(group: Object) -> frozenset[str]:
     """What stands for the cluster of `group`: a name for ours, addresses for others."""
     spec, namespace = group.get("spec") or {}, group["metadata"]["namespace"]
@@ -57,7 +69,8 @@ def _ours(name: str, namespace: str) -> str:
 
 
 def _runs_consumers(group: Object) -> bool:
-    return (group.get("spec") or {}).get("template") is not None
+    spec = group.get("spec") or {}
+    return spec.get("template") is not None or spec.get("workloadRef") is not None
 
 
 def _born(group: Object) -> tuple[str, str]:

@@ -16,8 +16,11 @@ good when all of this is true, and only then is it removed (LeaveGroup by instan
 A pod that was deleted by force may still run: its member is removed once. Its process is told so, and what it joins as
 is not recorded, so it is left alone.
 
+The StatefulSet may be somebody else's (`workloadRef`), also one that others scale: then its own number is what is
+wanted. Pods of a Deployment or Rollout get new names each time, so nothing of theirs is removed.
+
 Unknown is never "gone": a StatefulSet or group that could not be looked at removes nobody. Nor does an object whose
-group belongs to an older one (`plan.rivals`): both may have made instances of the same names.
+group or workload belongs to an older one (`plan.rivals`): both may have made instances of the same names.
 """
 
 from dataclasses import dataclass
@@ -73,18 +76,19 @@ def departure(world: GroupWorld) -> Departure:
     """Which instances have left for good. See the module for the rule."""
     statefulset, group = world.statefulset, world.group
     nobody = Departure(members=(), waiting_for=(), decision=Reason.CONVERGED, reason="nobody leaves")
-    if not isinstance(statefulset, StatefulSetView) or not world.spec.static_membership or world.elder is not None:
+    wanted = world.wanted
+    if not isinstance(statefulset, StatefulSetView) or wanted is None or not world.may_remove:
         return nobody
-    wanted = max(world.spec.replicas, statefulset.replicas)
-    if not observed(statefulset) or statefulset.replicas != world.spec.replicas:
+    staying = statefulset.ordinals(wanted)
+    if not observed(statefulset) or statefulset.replicas != wanted:
         return Departure(
             members=(),
             waiting_for=(),
             decision=Reason.STATEFULSET_NOT_OBSERVED,
-            reason=f"the StatefulSet has not been seen with {world.spec.replicas} replicas yet",
+            reason=f"the StatefulSet has not been seen with {wanted} replicas yet",
         )
     there = {pod.name for pod in statefulset.pods}
-    waiting_for = tuple(pod.name for pod in statefulset.pods if pod.ordinal >= wanted)
+    waiting_for = tuple(pod.name for pod in statefulset.pods if pod.ordinal not in staying)
     listed = {member.member_id: member for member in group.members} if isinstance(group, GroupView) else {}
     gone = tuple(
         Leaver(instance_id=record.pod, member_id=record.member_id)
@@ -93,7 +97,7 @@ def departure(world: GroupWorld) -> Departure:
         and (member := listed.get(record.member_id)) is not None
         and record.is_of(member)
         and is_expected_id(statefulset.name, record.pod)
-        and naming.ordinal_of(record.pod) >= wanted
+        and naming.ordinal_of(record.pod) not in staying
         and record.pod not in there
     )
     if gone:

@@ -9,12 +9,14 @@ session timeout after the pod was made: a new coordinator arms sessions anew onc
 Not judged: addresses when not one member is seen at its pod's (a proxy or NAT hides them all).
 """
 
+from collections.abc import Iterable
+
 from muster_operator.api.conditions import GroupCondition, Reason
-from muster_operator.plan.addresses import address, is_at
+from muster_operator.plan.addresses import OVER, address, addresses_of, is_at
 from muster_operator.plan.conditions import Finding, condition, finding
 from muster_operator.plan.scaling import is_expected_id, naming_some
 from muster_operator.world.group import GroupView, GroupWorld, MemberView
-from muster_operator.world.views import PodView, StatefulSetView, Unknown
+from muster_operator.world.views import PodView, ReferencedView, StatefulSetView, Unknown, Unusable
 
 TYPE = GroupCondition.STATIC_MEMBERSHIP
 SESSIONS_UNTIL_SURE = 2
@@ -33,11 +35,18 @@ def judge(world: GroupWorld) -> Finding:
         return finding(TYPE, None, Reason.NO_MEMBERS, "the group has no members")
     if isinstance(world.statefulset, Unknown):
         return finding(TYPE, None, Reason.NOT_OBSERVED, f"pods are not known: {world.statefulset.message}")
+    if isinstance(world.referenced, ReferencedView) and world.statefulset is None:
+        message = f"pods of {world.referenced.title} get new names when they are replaced: no promise"
+        return finding(TYPE, False, Reason.NAMES_NOT_STABLE, message)
+    if isinstance(world.referenced, Unusable):
+        return finding(TYPE, None, Reason.NOT_OBSERVED, f"pods are not known: {world.referenced.message}")
     duplicate = _duplicate(world, group)
     if duplicate is not None:
         return finding(TYPE, False, Reason.DUPLICATE_INSTANCE_ID, duplicate)
-    dynamic = [_described(world, member) for member in group.members if not _is_static(world, member)]
-    if dynamic:
+    strays = [member for member in group.members if not _is_static(world, member)]
+    if strays:
+        pods = pods_of(world, strays)
+        dynamic = [_described(pods.get(member.member_id), member) for member in strays]
         message = f"without the expected group.instance.id: {naming_some(dynamic)}; every restart rebalances the group"
         return finding(TYPE, False, Reason.MEMBERS_DYNAMIC, message)
     return finding(TYPE, True, Reason.MEMBERS_STATIC, "every member joined with its expected group.instance.id")
@@ -49,26 +58,33 @@ def shared_with(elder: str, group_id: str) -> str:
     )
 
 
-def pod_of(world: GroupWorld, member: MemberView) -> PodView | None:
-    """The pod that a member runs in: by instance id, else by address."""
-    if not isinstance(world.statefulset, StatefulSetView):
-        return None
-    for pod in world.statefulset.pods:
-        if member.instance_id == pod.name:
-            return pod
-    if member.instance_id is not None:
-        return None
-    return next((pod for pod in world.statefulset.pods if is_at(pod, member)), None)
+def pods_of(world: GroupWorld, members: Iterable[MemberView]) -> dict[str, PodView]:
+    """Member id → the pod that the member runs in, where one can be told: by instance id, else by an address that is
+    one pod's alone. In pods that the operator made an id that is no pod's name is a stranger's; a program of somebody
+    else's may choose its ids."""
+    by_name = {pod.name: pod for pod in world.pods}
+    by_address: dict[str, list[PodView]] = {}
+    for one in world.pods:
+        for place in addresses_of(one) if one.phase not in OVER else ():
+            by_address.setdefault(place, []).append(one)
+    found = {}
+    for member in members:
+        pod = by_name.get(member.instance_id or "")
+        if pod is None and (member.instance_id is None or world.referenced is not None):
+            there = by_address.get(address(member), [])
+            pod = there[0] if len(there) == 1 else None
+        if pod is not None:
+            found[member.member_id] = pod
+    return found
 
 
 def _is_static(world: GroupWorld, member: MemberView) -> bool:
-    if world.spec.template is None or not isinstance(world.statefulset, StatefulSetView):
+    if not world.spec.runs_consumers or not isinstance(world.statefulset, StatefulSetView):
         return member.instance_id is not None
     return member.instance_id is not None and is_expected_id(world.statefulset.name, member.instance_id)
 
 
-def _described(world: GroupWorld, member: MemberView) -> str:
-    pod = pod_of(world, member)
+def _described(pod: PodView | None, member: MemberView) -> str:
     if pod is not None:
         return f"pod {pod.name}"
     if member.instance_id is not None:

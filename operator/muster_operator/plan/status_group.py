@@ -10,34 +10,35 @@ from typing import Any
 
 from muster_operator import naming
 from muster_operator.api.conditions import GroupCondition, Reason
-from muster_operator.api.group_status import MEMBERS_MAX
+from muster_operator.api.group_status import MEMBERS_MAX, SELECTOR_CHARS_MAX
+from muster_operator.plan import referenced
 from muster_operator.plan.addresses import address
 from muster_operator.plan.children import ChildrenPlan
 from muster_operator.plan.conditions import Finding, finding, merged, restart_told
+from muster_operator.plan.consumers import lacking, ready, unusable
 from muster_operator.plan.departing import Departing
 from muster_operator.plan.partitions import UNKNOWN, by_partition, lag_of, lag_over, text_of
-from muster_operator.plan.pods import broken, missing, observed, outdated
+from muster_operator.plan.pausing import held_at
+from muster_operator.plan.pods import broken
 from muster_operator.plan.rebalances import MOVING, last_rebalance
+from muster_operator.plan.referenced import Move, described
 from muster_operator.plan.scaling import Departure, naming_some
-from muster_operator.plan.static_membership import judge, pod_of, shared_with
+from muster_operator.plan.static_membership import judge, pods_of, shared_with
 from muster_operator.world.group import GroupView, GroupWorld, MemberView, PartitionView
-from muster_operator.world.views import StatefulSetView, Unknown
+from muster_operator.world.views import PodView, ReferencedView, Unknown
 
 NO_SUCH_GROUP = "Dead"
 
 
 def group_status(
-    world: GroupWorld, *, children: ChildrenPlan, leaving: Departure, recorded: Departing
+    world: GroupWorld, *, children: ChildrenPlan, leaving: Departure, recorded: Departing, moves: tuple[Move, ...]
 ) -> dict[str, Any]:
-    """The whole `.status`."""
+    """The whole `.status`. `moves`: what is done to a workload of somebody else's."""
     owner, group = world.owner, world.group
     static = judge(world)
     lag = lag_of(group)
     status: dict[str, Any] = {
         "observedGeneration": owner.generation,
-        "selector": ",".join(
-            f"{key}={value}" for key, value in naming.selector(component=naming.CONSUMER, instance=owner.name).items()
-        ),
         "lagText": lag.text,
         "state": _state(group),
         "conditions": merged(
@@ -46,7 +47,7 @@ def group_status(
                 _ready(world, children),
                 _reachable(world),
                 static,
-                _progressing(world, children, leaving, recorded, static),
+                _progressing(world, children, leaving, recorded, static, described(world, moves)),
                 _degraded(world, children, static),
                 _paused(world),
             ),
@@ -54,7 +55,11 @@ def group_status(
             now_ms=world.now_ms,
         ),
     }
-    status |= restart_told(owner, paused=is_paused(world))
+    status |= (
+        restart_told(owner, paused=is_paused(world))
+        if world.spec.workload_ref is None
+        else referenced.restart_told(world)
+    )
     status |= _of_pods(world)
     if recorded.records:
         status["departing"] = [one.as_status() for one in recorded.records]
@@ -86,22 +91,32 @@ def _state(group: GroupView | Unknown) -> str:
 def _of_pods(world: GroupWorld) -> dict[str, Any]:
     if isinstance(world.statefulset, Unknown):
         stored = world.owner.status
-        return {key: stored[key] for key in ("replicas", "readyReplicas", "readyText") if key in stored}
-    pods = world.statefulset.pods if world.statefulset is not None else ()
-    ready = sum(1 for pod in pods if pod.ready and not pod.terminating)
-    text = f"{ready}/{world.spec.replicas}" if world.spec.template is not None else "-"
-    return {"replicas": len(pods), "readyReplicas": ready, "readyText": text}
+        return {key: stored[key] for key in ("replicas", "readyReplicas", "readyText", "selector") if key in stored}
+    if unusable(world) is not None:
+        return {"readyText": UNKNOWN}
+    count = len(ready(world))
+    text = "-" if world.wanted is None else f"{count}/{world.wanted}"
+    found: dict[str, Any] = {"replicas": len(world.pods), "readyReplicas": count, "readyText": text}
+    selector = _selector(world)
+    return found | ({"selector": selector} if len(selector) <= SELECTOR_CHARS_MAX else {})
+
+
+def _selector(world: GroupWorld) -> str:
+    if isinstance(world.referenced, ReferencedView):
+        return world.referenced.selector
+    own = naming.selector(component=naming.CONSUMER, instance=world.owner.name)
+    return ",".join(f"{key}={value}" for key, value in own.items())
 
 
 def _of_group(world: GroupWorld, group: GroupView) -> dict[str, Any]:
-    known = by_partition(group)
+    known, pods = by_partition(group), pods_of(world, group.members)
     members = sorted(group.members, key=lambda one: (_ordinal(one), one.instance_id or "", one.member_id))
     found: dict[str, Any] = {
         "coordinator": group.coordinator,
         "protocol": group.protocol,
         "protocolType": group.protocol_type,
         "memberCount": len(members),
-        "members": [_member(world, one, known) for one in members[:MEMBERS_MAX]],
+        "members": [_member(one, pods.get(one.member_id), known) for one in members[:MEMBERS_MAX]],
         "partitions": _counts(group),
     }
     return found if group.generation is None else found | {"generation": group.generation}
@@ -126,7 +141,7 @@ def _ordinal(member: MemberView) -> int:
     return naming.ordinal_of(member.instance_id or "")
 
 
-def _member(world: GroupWorld, member: MemberView, known: Mapping[tuple[str, int], PartitionView]) -> dict[str, Any]:
+def _member(member: MemberView, pod: PodView | None, known: Mapping[tuple[str, int], PartitionView]) -> dict[str, Any]:
     owned = [(topic, number) for topic, numbers in member.assignment for number in numbers]
     found: dict[str, Any] = {
         "memberId": member.member_id,
@@ -136,7 +151,6 @@ def _member(world: GroupWorld, member: MemberView, known: Mapping[tuple[str, int
     }
     if member.instance_id is not None:
         found["instanceId"] = member.instance_id
-    pod = pod_of(world, member)
     if pod is not None:
         found["pod"] = pod.name
     if all(one in known for one in owned):
@@ -148,20 +162,23 @@ def _member(world: GroupWorld, member: MemberView, known: Mapping[tuple[str, int
 
 def _ready(world: GroupWorld, children: ChildrenPlan) -> Finding:
     type_ = GroupCondition.READY
-    statefulset, group = world.statefulset, world.group
+    group = world.group
     if children.taken:
         return finding(type_, False, Reason.NAME_TAKEN, children.reason)
-    if world.spec.template is not None:
-        if isinstance(statefulset, Unknown) or isinstance(world.children, Unknown):
+    trouble = unusable(world)
+    if trouble is not None:
+        return finding(type_, False, *trouble)
+    if world.spec.runs_consumers:
+        if isinstance(world.statefulset, Unknown) or isinstance(world.children, Unknown):
             return finding(type_, None, Reason.NOT_OBSERVED, "the pods could not be looked at")
-        pods = _pods_wanted(world, statefulset)
+        pods = lacking(world)
         if pods is not None:
             return finding(type_, False, pods[0], pods[1])
     if isinstance(group, Unknown):
         return finding(type_, None, unknown_reason(group), group.message)
     if group.state in MOVING:
         return finding(type_, False, Reason.GROUP_REBALANCING, f"the group is in {group.state}")
-    if world.spec.template is not None and world.spec.replicas == 0:
+    if world.wanted == 0:
         return finding(type_, True, Reason.SCALED_TO_ZERO, "`replicas` is 0 and no pod is left")
     if group.state == NO_SUCH_GROUP:
         return finding(type_, False, Reason.GROUP_NOT_FOUND, "the coordinator does not know the group")
@@ -173,36 +190,16 @@ def _ready(world: GroupWorld, children: ChildrenPlan) -> Finding:
     return finding(type_, True, Reason.GROUP_STABLE, f"{len(group.members)} members have their partitions")
 
 
-def _pods_wanted(world: GroupWorld, statefulset: StatefulSetView | None) -> tuple[Reason, str] | None:
-    """What the pods lack; None when exactly the wanted ones are there, Ready and of the wanted revision."""
-    if statefulset is None:
-        return Reason.CREATING_CHILDREN, "the StatefulSet does not exist yet"
-    if not observed(statefulset) or statefulset.replicas != world.spec.replicas:
-        return Reason.STATEFULSET_NOT_OBSERVED, "the StatefulSet's controller has not seen its last change yet"
-    surplus = [pod.name for pod in statefulset.pods if pod.ordinal >= statefulset.replicas]
-    if surplus:
-        return Reason.SCALING, f"{naming_some(surplus)} still exist"
-    terminating = [pod.name for pod in statefulset.pods if pod.terminating]
-    if any(outdated(statefulset, pod) for pod in statefulset.pods):
-        return Reason.ROLLING_OUT, f"pods are being replaced by ones of revision {statefulset.update_revision}"
-    if terminating:
-        return Reason.POD_TERMINATING, f"{naming_some(terminating)} are being stopped"
-    waiting = [pod.name for pod in statefulset.pods if not pod.ready]
-    waiting += [naming.pod_name(statefulset.name, ordinal) for ordinal in missing(statefulset)]
-    return (Reason.WAITING_FOR_POD, f"{naming_some(waiting)} not Ready") if waiting else None
-
-
 def _absent(world: GroupWorld, group: GroupView) -> str | None:
     """Ready pods that are no members, as far as it can be known."""
-    statefulset = world.statefulset
-    if world.spec.template is None or not isinstance(statefulset, StatefulSetView):
+    if not world.spec.runs_consumers:
         return None
-    ready = [pod for pod in statefulset.pods if pod.ready and not pod.terminating]
-    if len(group.members) >= len(ready):
+    there = ready(world)
+    if len(group.members) >= len(there):
         return None
-    present = {pod.name for member in group.members if (pod := pod_of(world, member)) is not None}
-    absent = [pod.name for pod in ready if pod.name not in present]
-    return f"{len(group.members)} members, {len(ready)} Ready pods; not seen in the group: {naming_some(absent)}"
+    present = {pod.name for pod in pods_of(world, group.members).values()}
+    absent = [pod.name for pod in there if pod.name not in present]
+    return f"{len(group.members)} members, {len(there)} Ready pods; not seen in the group: {naming_some(absent)}"
 
 
 def _reachable(world: GroupWorld) -> Finding:
@@ -215,10 +212,14 @@ def _reachable(world: GroupWorld) -> Finding:
 
 
 def _progressing(
-    world: GroupWorld, children: ChildrenPlan, leaving: Departure, recorded: Departing, static: Finding
+    world: GroupWorld,
+    children: ChildrenPlan,
+    leaving: Departure,
+    recorded: Departing,
+    static: Finding,
+    moved: tuple[Reason, str] | None,
 ) -> Finding:
     type_ = GroupCondition.PROGRESSING
-    statefulset = world.statefulset
     if is_paused(world):
         return finding(type_, False, Reason.PAUSED, "nothing is done while it is paused")
     if children.taken:
@@ -228,18 +229,24 @@ def _progressing(
         return finding(type_, True, Reason.RECORDING_PODS, f"{names} will leave: first they are recorded in the status")
     if children.actions:
         return finding(type_, True, Reason.CREATING_CHILDREN, children.reason)
-    if world.spec.template is not None:
-        if isinstance(statefulset, Unknown) or isinstance(world.children, Unknown):
+    if moved is not None:
+        return finding(type_, True, *moved)
+    trouble = unusable(world)
+    if trouble is not None:
+        return finding(type_, False, *trouble)
+    if world.spec.runs_consumers:
+        if isinstance(world.statefulset, Unknown) or isinstance(world.children, Unknown):
             return finding(type_, None, Reason.NOT_OBSERVED, "the pods could not be looked at")
         if leaving.members or leaving.waiting_for:
             return finding(type_, True, leaving.decision, leaving.reason)
-        pods = _pods_wanted(world, statefulset)
+        pods = lacking(world)
         if pods is not None:
             return finding(type_, True, pods[0], pods[1] + _promise(pods[0], static))
     if isinstance(world.group, GroupView) and world.group.state in MOVING:
         return finding(type_, True, Reason.GROUP_REBALANCING, f"the group is in {world.group.state}")
-    if world.spec.template is None:
-        return finding(type_, False, Reason.OBSERVING_ONLY, "there is no `template`: the operator runs no consumers")
+    if not world.spec.runs_consumers:
+        message = "there is no `template` and no `workloadRef`: the operator runs no consumers"
+        return finding(type_, False, Reason.OBSERVING_ONLY, message)
     return finding(type_, False, Reason.CONVERGED, "nothing is left to do")
 
 
@@ -258,10 +265,12 @@ def _degraded(world: GroupWorld, children: ChildrenPlan, static: Finding) -> Fin
         return finding(type_, True, Reason.NAME_TAKEN, children.reason)
     if world.elder is not None:
         return finding(type_, True, Reason.GROUP_ID_SHARED, shared_with(world.elder, world.spec.group_id))
+    trouble = _of_workload(world)
+    if trouble is not None:
+        return finding(type_, True, *trouble)
     if static.reason == Reason.DUPLICATE_INSTANCE_ID:
         return finding(type_, True, Reason.DUPLICATE_INSTANCE_ID, static.message)
-    pods = world.statefulset.pods if isinstance(world.statefulset, StatefulSetView) else ()
-    for pod in pods:
+    for pod in world.pods:
         why = broken(pod)
         if why is not None:
             reason = Reason.POD_UNSCHEDULABLE if pod.unschedulable else Reason.POD_FAILING
@@ -273,6 +282,18 @@ def _degraded(world: GroupWorld, children: ChildrenPlan, static: Finding) -> Fin
     return finding(type_, False, Reason.AS_EXPECTED, "nothing is wrong that would not heal by waiting")
 
 
+def _of_workload(world: GroupWorld) -> tuple[Reason, str] | None:
+    """What is wrong with the workload that `workloadRef` names, or with what is asked of it."""
+    trouble = unusable(world)
+    if trouble is not None:
+        return trouble
+    if world.workload_elder is not None and isinstance(world.referenced, ReferencedView):
+        message = f"ConsumerGroup {world.workload_elder} is older and refers to {world.referenced.title} too: it alone"
+        return Reason.WORKLOAD_SHARED, f"{message} scales and restarts it"
+    refused = referenced.refusal(world)
+    return None if refused is None else (Reason.RESTART_REFUSED, refused)
+
+
 def is_paused(world: GroupWorld) -> bool:
     return world.owner.paused or world.spec.paused
 
@@ -280,5 +301,8 @@ def is_paused(world: GroupWorld) -> bool:
 def _paused(world: GroupWorld) -> Finding:
     if is_paused(world):
         by = "`paused`" if world.spec.paused else f"annotation {naming.PAUSED_ANNOTATION}"
+        held = held_at(world)
+        if held is not None:
+            by += f"; the roll-out is held: pods below ordinal {held} are not replaced"
         return finding(GroupCondition.PAUSED, True, Reason.PAUSED, by)
     return finding(GroupCondition.PAUSED, False, Reason.NOT_PAUSED, "it is not paused")

@@ -2,7 +2,7 @@
 
 The facts come as environment variables under every custom name (`api.consumer_env`), so that a program written for
 any of them needs no change. With static membership the instance id is the pod's name, by the downward API: it
-survives the pod.
+survives the pod. The consumer is the first container; sidecars and init containers are as the user wrote them.
 """
 
 from muster_operator.api import consumer_env as env
@@ -62,6 +62,7 @@ def _container(spec: GroupSpec, asked: ConsumerTemplate, bootstrap: str) -> Mani
         "startupProbe": asked.startup_probe,
         "livenessProbe": asked.liveness_probe,
         "readinessProbe": asked.readiness_probe,
+        "lifecycle": asked.lifecycle,
         "volumeMounts": asked.volume_mounts,
     }
     return found | _given(optional)
@@ -78,7 +79,7 @@ def template(owner: OwnerView, spec: GroupSpec, asked: ConsumerTemplate, *, boot
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": asked.termination_grace_period_seconds,
         "securityContext": dict(asked.security_context),
-        "containers": [_container(spec, asked, bootstrap)],
+        "containers": [_container(spec, asked, bootstrap), *(asked.sidecars or ())],
     }
     optional = {
         "serviceAccountName": asked.service_account_name,
@@ -87,6 +88,7 @@ def template(owner: OwnerView, spec: GroupSpec, asked: ConsumerTemplate, *, boot
         "affinity": asked.affinity,
         "tolerations": asked.tolerations,
         "priorityClassName": asked.priority_class_name,
+        "initContainers": asked.init_containers,
         "volumes": asked.volumes,
         "topologySpreadConstraints": spread_constraints(
             asked.topology_spread_constraints, selector(component=CONSUMER, instance=owner.name), ()

@@ -5,7 +5,9 @@ costs no rebalance, so Kubernetes' own controller may do it. `maxUnavailable` ab
 for, because API servers without that feature drop the field, and a dropped field would look like drift for ever.
 """
 
+from muster_operator.api.consumer_template import ConsumerTemplate
 from muster_operator.api.group import GroupSpec
+from muster_operator.api.volumes import ClaimTemplate
 from muster_operator.naming import CONSUMER, members_service, selector
 from muster_operator.resources.owned import Manifest, metadata
 from muster_operator.world.views import OwnerView
@@ -24,7 +26,7 @@ def statefulset(owner: OwnerView, spec: GroupSpec, *, template: Manifest) -> Man
         "kind": "StatefulSet",
         "metadata": metadata(owner, kind="ConsumerGroup", component=CONSUMER, name=owner.name),
         "spec": {
-            "replicas": spec.replicas,
+            "replicas": spec.made_replicas,
             "serviceName": members_service(owner.name),
             "podManagementPolicy": "Parallel",
             "updateStrategy": rolling,
@@ -32,5 +34,27 @@ def statefulset(owner: OwnerView, spec: GroupSpec, *, template: Manifest) -> Man
             "revisionHistoryLimit": REVISION_HISTORY,
             "selector": {"matchLabels": selector(component=CONSUMER, instance=owner.name)},
             "template": template,
+            **_claims(spec.template),
         },
     }
+
+
+def _claims(asked: ConsumerTemplate | None) -> Manifest:
+    """Only where there are any: what a StatefulSet was made with may never change."""
+    if asked is None or not asked.volume_claim_templates:
+        return {}
+    retention = asked.volume_claim_retention or "Retain"
+    return {
+        "persistentVolumeClaimRetentionPolicy": {"whenDeleted": retention, "whenScaled": retention},
+        "volumeClaimTemplates": [_claim(one) for one in asked.volume_claim_templates],
+    }
+
+
+def _claim(asked: ClaimTemplate) -> Manifest:
+    spec: Manifest = {
+        "accessModes": [asked.access_mode],
+        "resources": {"requests": {"storage": asked.size}},
+    }
+    if asked.storage_class_name is not None:
+        spec["storageClassName"] = asked.storage_class_name
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": asked.name}, "spec": spec}

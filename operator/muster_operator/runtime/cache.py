@@ -23,6 +23,7 @@ from muster_operator.kube.views import controller_uid
 from muster_operator.runtime.keys import ObjectKey, OwnerKey, object_key, owner_key
 
 Object = Mapping[str, Any]
+Trait = tuple[str, ...]
 DELETED = "DELETED"
 _OWNER_NOISE = ("resourceVersion", "managedFields")
 
@@ -43,7 +44,8 @@ class Cache:
     def __init__(self) -> None:
         self._objects: dict[ObjectKey, Object] = {}
         self._owned: defaultdict[OwnerKey, set[ObjectKey]] = defaultdict(set)
-        self._by_group_id: defaultdict[str, set[ObjectKey]] = defaultdict(set)
+        self._groups: defaultdict[Trait, set[ObjectKey]] = defaultdict(set)
+        """ConsumerGroups by what two of them may have in common."""
         self._marks: list[ListMark] = []
 
     def observe(self, kind: Kind, change: str | None, live: Object) -> set[OwnerKey]:
@@ -117,7 +119,11 @@ class Cache:
 
     def groups_with_id(self, group_id: str) -> list[Object]:
         """ConsumerGroups whose `groupId` that is, of all namespaces."""
-        return [self._objects[key] for key in self._by_group_id.get(group_id, ())]
+        return [self._objects[key] for key in self._groups.get(("groupId", group_id), ())]
+
+    def groups_with_workload(self, namespace: str, kind: str, name: str) -> list[Object]:
+        """ConsumerGroups whose `workloadRef` names that workload."""
+        return [self._objects[key] for key in self._groups.get(("workload", namespace, kind, name), ())]
 
     def counts(self) -> dict[str, int]:
         """Kind → objects cached: a metric."""
@@ -152,13 +158,12 @@ class Cache:
         return woken | self._dependents(kind, old, live, change)
 
     def _index(self, key: ObjectKey, old: Object | None, new: Object | None) -> None:
-        if old is not None:
-            known = self._by_group_id[_group_id(old)]
-            known.discard(key)
-            if not known:
-                del self._by_group_id[_group_id(old)]
-        if new is not None:
-            self._by_group_id[_group_id(new)].add(key)
+        for trait in _traits(old) if old is not None else ():
+            self._groups[trait].discard(key)
+            if not self._groups[trait]:
+                del self._groups[trait]
+        for trait in _traits(new) if new is not None else ():
+            self._groups[trait].add(key)
 
     def _dependents(self, kind: Kind, old: Object | None, live: Object, change: str | None) -> set[OwnerKey]:
         """A cluster that comes, goes or gets another address matters to the groups that refer to it."""
@@ -174,8 +179,14 @@ def _cluster_ref(group: Object) -> str | None:
     return str(found) if found else None
 
 
-def _group_id(group: Object) -> str:
-    return str((group.get("spec") or {}).get("groupId") or "")
+def _traits(group: Object) -> list[Trait]:
+    """By which other ConsumerGroups have to know of it."""
+    spec = group.get("spec") or {}
+    found: list[Trait] = [("groupId", str(spec.get("groupId") or ""))]
+    ref = spec.get("workloadRef")
+    if ref:
+        found.append(("workload", str(group["metadata"].get("namespace")), str(ref.get("kind")), str(ref.get("name"))))
+    return found
 
 
 def _addresses(cluster: Object) -> object:

@@ -11,6 +11,7 @@ Rules that hold here whatever was planned:
 * An object of a wanted name that somebody else owns is left alone (`NameTaken`); apply with force would take it over.
 * A manifest that the live object already covers is not sent.
 * Evictions and deletions carry the uid that the plan was made for.
+* A workload that somebody else made is scaled and told to restart, each by the one field that says so.
 * Members are removed from a group only after the API server itself, not the cache, has said that their pods are gone
 and
   the owner still has the generation that was planned for.
@@ -23,8 +24,9 @@ from typing import Any
 
 from muster_operator.drift import drifted, with_hash
 from muster_operator.errors import Conflict, Refused, Transient
-from muster_operator.kube.kinds import POD, SECRET, kind_of
+from muster_operator.kube.kinds import POD, SECRET, STATEFULSET, kind_of
 from muster_operator.kube.views import controller_uid
+from muster_operator.naming import HELD_ANNOTATION
 from muster_operator.plan.actions import (
     Action,
     Apply,
@@ -34,8 +36,11 @@ from muster_operator.plan.actions import (
     EnsureSecret,
     EvictPod,
     GrowClaim,
+    HoldRollout,
     Plan,
     RemoveMembers,
+    Restart,
+    Scale,
     Undrain,
 )
 from muster_operator.ports import Admin, Clock, Kafka, Kube, Rand
@@ -103,7 +108,8 @@ class Executor:
         handlers: dict[type, Callable[[Any, Target, Done], Awaitable[bool]]] = {
             Apply: self._apply, EnsureSecret: self._ensure_secret, DeleteChild: self._delete_child, Drain: self._drain,
             Undrain: self._undrain, EvictPod: self._evict, DeletePod: self._delete_pod,
-            RemoveMembers: self._remove_members, GrowClaim: self._grow_claim,
+            RemoveMembers: self._remove_members, GrowClaim: self._grow_claim, HoldRollout: self._hold_rollout,
+            Scale: self._scale, Restart: self._restart,
         }  # fmt: skip
         checked = False
         for action in plan.actions:
@@ -230,6 +236,34 @@ class Executor:
             return False
         return refused
 
+    async def _hold_rollout(self, action: HoldRollout, target: Target, _: Done) -> bool:
+        annotation = None if action.before is None else str(action.before)
+        return await self._kube.patch(
+            {
+                "apiVersion": STATEFULSET.api_version,
+                "kind": STATEFULSET.kind,
+                "metadata": {
+                    "name": action.name,
+                    "namespace": target.key.namespace,
+                    "uid": action.uid,
+                    "annotations": {HELD_ANNOTATION: annotation},
+                },
+                "spec": {"updateStrategy": {"rollingUpdate": {"partition": action.partition}}},
+            }
+        )
+
+    async def _scale(self, action: Scale, target: Target, _: Done) -> bool:
+        return await self._kube.scale(
+            api_version=action.api_version, kind=action.kind, namespace=target.key.namespace, name=action.name,
+            replicas=action.replicas,
+        )  # fmt: skip
+
+    async def _restart(self, action: Restart, target: Target, _: Done) -> bool:
+        return await self._kube.restart(
+            api_version=action.api_version, kind=action.kind, namespace=target.key.namespace, name=action.name,
+            at=action.at,
+        )  # fmt: skip
+
     async def _remove_members(self, action: RemoveMembers, target: Target, _: Done) -> bool:
         if target.bootstrap is None:
             raise Transient("NoBootstrap", "the group's cluster has no address now")
@@ -266,5 +300,11 @@ def _subject(action: Action) -> str:
             return f"Pod {action.name}"
         case GrowClaim():
             return f"PersistentVolumeClaim {action.name}"
+        case HoldRollout():
+            return f"StatefulSet {action.name}: partition {action.partition}"
+        case Scale():
+            return f"{action.kind} {action.name}: {action.replicas} replicas"
+        case Restart():
+            return f"{action.kind} {action.name}: {action.at}"
         case RemoveMembers():
             return f"group {action.group_id}: {', '.join(one.instance_id for one in action.members)}"

@@ -13,11 +13,12 @@ from muster_operator import naming
 from muster_operator.api.group import GroupSpec, parse_group
 from muster_operator.kube.kinds import CLUSTER
 from muster_operator.kube.views import owner_view
-from muster_operator.plan.rivals import elder_of
+from muster_operator.plan.rivals import elder_of, workload_elder_of
 from muster_operator.ports import Admin, Clock, Kafka
 from muster_operator.runtime.cache import Cache
 from muster_operator.runtime.keys import OwnerKey
 from muster_operator.runtime.observe_cluster import hosts_of, owned_statefulset
+from muster_operator.runtime.referenced import Referenced
 from muster_operator.runtime.tokens import Tokens
 from muster_operator.world.group import GroupView, GroupWorld
 from muster_operator.world.views import Unknown
@@ -26,9 +27,18 @@ Object = Mapping[str, Any]
 
 
 async def observe_group(
-    key: OwnerKey, live: Object, *, cache: Cache, tokens: Tokens, admin: Admin, kafka: Kafka, clock: Clock
+    key: OwnerKey,
+    live: Object,
+    *,
+    cache: Cache,
+    tokens: Tokens,
+    admin: Admin,
+    kafka: Kafka,
+    clock: Clock,
+    referenced: Referenced,
 ) -> GroupWorld:
-    """Raises InvalidObject (the spec), Transient or Refused (the cluster's Secret could not be read)."""
+    """Raises InvalidObject (the spec), Transient (the workload of `workloadRef` too) or Refused (the cluster's Secret
+    could not be read)."""
     owner = owner_view(live)
     spec = parse_group(live)
     bootstrap = bootstrap_of(spec, key.namespace, cache)
@@ -40,15 +50,21 @@ async def observe_group(
         if isinstance(group, GroupView) and spec.cluster_ref is not None:
             group = await _with_facts(group, spec, key.namespace, cache, tokens, admin)
     # After the coordinator's answer: a pod that came back meanwhile must not be taken for gone.
+    seen = await referenced.look(key, owner, spec)
+    ref = spec.workload_ref
     return GroupWorld(
         owner=owner,
         spec=spec,
         bootstrap=bootstrap,
-        statefulset=owned_statefulset(key, owner.uid, cache, cache.pods(key)),
+        statefulset=seen.statefulset if ref else owned_statefulset(key, owner.uid, cache, cache.pods(key)),
         children=cache.children(key, owner.uid),
         group=group,
         now_ms=clock.wall_ms(),
         elder=elder_of(live, cache.groups_with_id(spec.group_id)),
+        referenced=seen.referenced,
+        workload_elder=(
+            workload_elder_of(live, cache.groups_with_workload(key.namespace, ref.kind, ref.name)) if ref else None
+        ),
     )
 
 

@@ -52,6 +52,7 @@ from muster_operator.runtime.metrics import Metrics
 from muster_operator.runtime.observe_cluster import observe_cluster
 from muster_operator.runtime.observe_group import observe_group
 from muster_operator.runtime.recorder import Recorder
+from muster_operator.runtime.referenced import Referenced
 from muster_operator.runtime.report import Reporter
 from muster_operator.runtime.scopes import Scopes
 from muster_operator.runtime.settled import Settled
@@ -111,6 +112,7 @@ class Reconciler:
         self._cache, self._clock, self._rand, self._metrics = cache, clock, rand, metrics
         self._recorder = recorder
         self._tokens = Tokens(kube, clock)
+        self._referenced = Referenced(kube, clock)
         self._settings = settings
         self._settled = Settled()
         self._reporter = Reporter(kube=kube, cache=cache, clock=clock, metrics=metrics)
@@ -203,7 +205,7 @@ class Reconciler:
             return
         world = await observe_group(
             one.key, one.live, cache=self._cache, tokens=self._tokens, admin=self._admin, kafka=self._kafka,
-            clock=self._clock,
+            clock=self._clock, referenced=self._referenced,
         )  # fmt: skip
         self._lag.observe(one.key, world.group, self._clock.monotonic_ms())
         self._farewells.saw(one.key, world)
@@ -311,6 +313,7 @@ class Reconciler:
     def _forget(self, key: OwnerKey) -> Outcome:
         self._reporter.forget(key)
         self._lag.forget(key)
+        self._referenced.forget(key)
         self._decisions.pop(key, None)
         self._told.pop(key, None)
         if key.kind == CLUSTER.kind:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from muster_operator.api.group import GroupSpec
-from muster_operator.world.views import OwnerView, StatefulSetView, Unknown
+from muster_operator.world.views import OwnerView, PodView, ReferencedView, StatefulSetView, Unknown, Unusable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +61,38 @@ class GroupWorld:
     bootstrap: str | Unknown
     """From `clusterRef` (Unknown with reason ClusterNotFound / ClusterNotReady) or as given."""
     statefulset: StatefulSetView | Unknown | None
-    """None also when the object only observes (no pod template)."""
+    """Of the consumers, whoever made it: the operator (`template`) or somebody else (`workloadRef`). None: there is
+    none (yet), or the object only observes."""
     children: Mapping[tuple[str, str], Mapping[str, Any]] | Unknown
     group: GroupView | Unknown
     now_ms: int
     elder: str | None = None
     """`namespace/name` of an older ConsumerGroup that runs consumers in the same group; the group is that one's."""
+    referenced: ReferencedView | Unusable | None = None
+    """What `workloadRef` names; None: it names nothing."""
+    workload_elder: str | None = None
+    """`namespace/name` of an older ConsumerGroup that refers to the same workload, which is that one's to scale."""
+
+    @property
+    def pods(self) -> tuple[PodView, ...]:
+        """Of the consumers, as far as they are known."""
+        if isinstance(self.referenced, ReferencedView):
+            return self.referenced.pods
+        return self.statefulset.pods if isinstance(self.statefulset, StatefulSetView) else ()
+
+    @property
+    def wanted(self) -> int | None:
+        """Consumer pods that shall be there. None: no consumers are run, or the workload whose number counts is not
+        there."""
+        if self.spec.template is not None:
+            return self.spec.made_replicas
+        if not isinstance(self.referenced, ReferencedView):
+            return None
+        if self.spec.replicas is None or self.workload_elder is not None:
+            return self.referenced.replicas
+        return self.spec.replicas
+
+    @property
+    def may_remove(self) -> bool:
+        """Members may be removed: ids are expected, and neither group nor workload is an older object's."""
+        return self.spec.static_membership and self.elder is None and self.workload_elder is None

@@ -57,6 +57,53 @@ class StatefulSetView:
     """Hash of the pod template as we applied it (annotation `muster.dev/manifest-hash`), "" when never applied."""
     pods: tuple[PodView, ...]
     """All pods owned by it, terminating ones included, by ordinal."""
+    first_ordinal: int = 0
+    """`spec.ordinals.start`."""
+    rolls: bool = True
+    """Its controller replaces outdated pods; False: its `updateStrategy` is OnDelete."""
+    partition: int = 0
+    """`spec.updateStrategy.rollingUpdate.partition`: pods of smaller ordinals are not replaced."""
+    partition_before: int | None = None
+    """Annotation `muster.dev/held-partition`; None: no pause holds it."""
+
+    def ordinals(self, replicas: int) -> range:
+        """Of its pods, if it had so many."""
+        return range(self.first_ordinal, self.first_ordinal + replicas)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferencedView:
+    """A workload that somebody else made, which `spec.workloadRef` names, and its pods."""
+
+    api_version: str
+    kind: str
+    """Deployment, StatefulSet or Rollout."""
+    name: str
+    uid: str
+    generation: int
+    observed_generation: int
+    replicas: int
+    """`spec.replicas`."""
+    updated_replicas: int
+    """Pods of the newest template, as its controller counts them."""
+    selector: str
+    """Label selector as text."""
+    restarted_at: str | None
+    """The restart that it was last told: a text for Deployments and StatefulSets, a time for Rollouts."""
+    pods: tuple[PodView, ...]
+    """All pods of it, terminating ones included, by name."""
+
+    @property
+    def title(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unusable:
+    """The workload was looked for and is none that can be used. `reason` is one CamelCase word, `message` says why."""
+
+    reason: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,8 @@ class Example:
     old: Spec | None = None
     """Stored before, over `GOOD`: the example is an update."""
     name: str = "example"
+    parsed: bool = False
+    """The parser takes it: objects that were stored before the rule are worked with as before."""
 
     def manifest(self, spec: Spec, *, name: str | None = None) -> dict[str, Any]:
         kind = self.kind.kind
@@ -46,8 +48,13 @@ def _cc(says: str, spec: Spec, *, old: Spec | None = None, name: str = "example"
     return Example(kind=COORDINATOR_CLUSTER, says=says, spec=spec, old=old, name=name)
 
 
-def _cg(says: str, spec: Spec, *, old: Spec | None = None, name: str = "example") -> Example:
-    return Example(kind=CONSUMER_GROUP, says=says, spec=spec, old=old, name=name)
+def _cg(says: str, spec: Spec, *, old: Spec | None = None, name: str = "example", parsed: bool = False) -> Example:
+    return Example(kind=CONSUMER_GROUP, says=says, spec=spec, old=old, name=name, parsed=parsed)
+
+
+SIDECAR = {"name": "logs", "image": "logs:1"}
+CLAIM = {"name": "state", "size": "1Gi"}
+WORKLOAD = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "orders"}
 
 
 def _listeners(*others: Spec) -> Spec:
@@ -141,6 +148,29 @@ CEL_EXAMPLES: tuple[Example, ...] = (
     _cg("`bootstrapServers` must keep one", _elsewhere("a:10"), old=_elsewhere("a:1")),
     _cg("`bootstrapServers` must keep one", {**_elsewhere("b:1"), "template": None}, old=_elsewhere("a:1")),
     _cg("`bootstrapServers` must keep one", _elsewhere("b:1"), old={**_elsewhere("a:1"), "template": None}),
+    _cg("at most one of `template` and `workloadRef`", {"template": TEMPLATE, "workloadRef": WORKLOAD}),
+    _cg("`replicas` may only be set with", {"replicas": 2}, parsed=True),
+    _cg("`replicas` may only be set with", {"replicas": 0}, parsed=True),
+    _cg("`replicas` may not be set, nor stay", {"replicas": 2}, old={}),
+    _cg("`replicas` may not be set, nor stay", {"replicas": 2}, old={"replicas": 2, "template": TEMPLATE}),
+    _cg("`replicas` may not be set, nor stay", {"replicas": 2}, old={"replicas": 2, "workloadRef": WORKLOAD}),
+    _cg("`replicas` may not be set, nor stay", {"replicas": 2}, old={"template": TEMPLATE}),
+    _cg("`apiVersion` must be argoproj.io/v1alpha1", {"workloadRef": {**WORKLOAD, "kind": "Rollout"}}),
+    _cg(
+        "`apiVersion` must be argoproj.io/v1alpha1", {"workloadRef": {**WORKLOAD, "apiVersion": "argoproj.io/v1alpha1"}}
+    ),
+    _cg(
+        "`workloadRef` may not change",
+        {"workloadRef": {**WORKLOAD, "name": "other"}},
+        old={"workloadRef": WORKLOAD},
+    ),
+    _cg(
+        "`workloadRef` may not change",
+        {"workloadRef": {**WORKLOAD, "kind": "StatefulSet"}},
+        old={"workloadRef": WORKLOAD},
+    ),
+    _cg("`workloadRef` may not change", {"workloadRef": WORKLOAD}, old={"template": TEMPLATE}),
+    _cg("`workloadRef` may not change", {"template": TEMPLATE}, old={"workloadRef": WORKLOAD}),
     _cg("`heartbeatIntervalSeconds` may be at most a third", {"session": {"heartbeatIntervalSeconds": 16}}),
     _cg("`heartbeatIntervalSeconds` may be at most a third", {"session": {"timeoutSeconds": 8}}),
     _cg("`maxPollIntervalSeconds` must be at least", {"session": {"maxPollIntervalSeconds": 44}}),
@@ -153,7 +183,57 @@ CEL_EXAMPLES: tuple[Example, ...] = (
         "each of `volumeMounts` must name one of `volumes`",
         _template(volumeMounts=[{"name": "data", "mountPath": "/d"}]),
     ),
+    _cg(
+        "each of `volumeMounts` must name one of `volumes`",
+        _template(sidecars=[{**SIDECAR, "volumeMounts": [{"name": "data", "mountPath": "/d"}]}]),
+    ),
+    _cg(
+        "each of `volumeMounts` must name one of `volumes`",
+        _template(initContainers=[{**SIDECAR, "volumeMounts": [{"name": "data", "mountPath": "/d"}]}]),
+    ),
+    _cg(
+        "`name` may not be that of one of `volumes` and",
+        _template(volumes=[{"name": "state", "emptyDir": {}}], volumeClaimTemplates=[CLAIM]),
+    ),
+    _cg(
+        "`name` may not be that of one of `initContainers` and", _template(initContainers=[SIDECAR], sidecars=[SIDECAR])
+    ),
+    _cg("`name` may not be `consumer`", _template(sidecars=[{**SIDECAR, "name": "consumer"}])),
+    _cg("`name` may not be `consumer`", _template(initContainers=[{**SIDECAR, "name": "consumer"}])),
+    _cg(
+        "`lifecycle` and probes of one of `initContainers`",
+        _template(initContainers=[{**SIDECAR, "readinessProbe": {"tcpSocket": {"port": 1}}}]),
+    ),
+    _cg("a hook of `lifecycle` must be exactly one", _template(lifecycle={"preStop": {}})),
+    _cg(
+        "a hook of `lifecycle` must be exactly one",
+        _template(
+            sidecars=[{**SIDECAR, "lifecycle": {"postStart": {"sleep": {"seconds": 1}, "exec": {"command": []}}}}]
+        ),
+    ),
+    _cg(
+        "each of `sources` must be exactly one",
+        _template(volumes=[{"name": "a", "projected": {"sources": [{}]}}]),
+    ),
+    _cg(
+        "`volumeClaimTemplates` may not change",
+        _template(volumeClaimTemplates=[{**CLAIM, "size": "2Gi"}]),
+        old=_template(volumeClaimTemplates=[CLAIM]),
+    ),
+    _cg(
+        "`volumeClaimTemplates` may not change",
+        _template(volumeClaimTemplates=[{**CLAIM, "storageClassName": "fast"}]),
+        old=_template(volumeClaimTemplates=[CLAIM]),
+    ),
+    _cg("`volumeClaimTemplates` may not change", _template(volumeClaimTemplates=[CLAIM]), old=_template()),
+    _cg("`volumeClaimTemplates` may not change", _template(), old=_template(volumeClaimTemplates=[CLAIM])),
     _cg("a volume must have exactly one source", _template(volumes=[PROBLEM_VOLUME])),
+    _cg(
+        "a volume must have exactly one source",
+        _template(
+            volumes=[{"name": "a", "csi": {"driver": "d"}, "projected": {"sources": [{"secret": {"name": "s"}}]}}]
+        ),
+    ),
     _cg("a volume must have exactly one source", _template(volumes=[{"name": "none"}])),
     _cg("`valueFrom` must name exactly one source", _template(env=[{"name": "A", "valueFrom": {}}])),
     _cg("a probe must be exactly one of", _template(readinessProbe={"periodSeconds": 5})),

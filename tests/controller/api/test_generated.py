@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 from muster_operator.api.crd import crd, root_schema
-from muster_operator.api.kinds import KINDS, Kind
+from muster_operator.api.kinds import CONSUMER_GROUP, KINDS, Kind
 
 from tests.controller.api.generate import ROOT, generated
 
@@ -116,3 +116,24 @@ def test_columns_of_one_name_say_the_same_of_both_kinds() -> None:
     shared = cluster.keys() & group.keys()
     assert {"Ready", "Reason", "Age"} <= shared
     assert {name: cluster[name] for name in shared} == {name: group[name] for name in shared}
+
+
+def test_everything_that_a_template_takes_stands_in_the_table() -> None:
+    """docs/crds.md is the allow-list; a part that is used twice is written out once and referred to."""
+    text = (ROOT / "docs" / "crds.md").read_text()
+    (template,) = [node for path, node in nodes(root_schema(CONSUMER_GROUP)) if path == ".spec.template"]
+    table = text[text.index("#### Parts of `spec.template`") :].split("\n### ")[0]
+    rows = {line.split("`")[1] for line in table.splitlines() if line.startswith("| `")}
+    named = {row.replace("[]", "").rpartition(".")[2] for row in rows}
+    own = set(template["properties"])
+    for path, node in nodes(template):
+        for name in node.get("properties", {}):
+            assert name in named | own or path == ".volumeClaimTemplates[]", (
+                f"{path}.{name}"
+            )  # it has a table of its own
+    for path in (
+        "initContainers[].restartPolicy", "sidecars[].volumeMounts", "lifecycle.preStop", "volumes[].projected.sources",
+        "volumes[].csi.driver", "volumes[].ephemeral.volumeClaimTemplate.spec",
+    ):  # fmt: skip
+        assert path in rows
+    assert not {"hostPath", "nfs", "hostNetwork", "privileged"} & named

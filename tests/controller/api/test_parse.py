@@ -43,7 +43,8 @@ def test_the_parsers_defaults_are_the_api_servers() -> None:
 
 def test_a_group_without_a_template_only_observes() -> None:
     assert group().template is None
-    assert (group().replicas, group().static_membership, group().session.timeout_seconds) == (1, True, 45)
+    assert (group().replicas, group().made_replicas) == (None, 1)
+    assert (group().runs_consumers, group().static_membership, group().session.timeout_seconds) == (False, True, 45)
 
 
 @pytest.mark.parametrize(

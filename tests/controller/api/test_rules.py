@@ -30,7 +30,12 @@ def name_of(example: Example) -> str:
     return f"{example.kind.short}-{example.says[:30]}"
 
 
-@pytest.mark.parametrize("example", [e for e in CEL_EXAMPLES if e.old is None], ids=name_of)
+@pytest.mark.parametrize("example", [e for e in CEL_EXAMPLES if e.parsed], ids=name_of)
+def test_what_was_stored_before_a_rule_is_still_worked_with(example: Example) -> None:
+    PARSERS[example.kind.kind](example.refused)
+
+
+@pytest.mark.parametrize("example", [e for e in CEL_EXAMPLES if e.old is None and not e.parsed], ids=name_of)
 def test_the_parser_refuses_what_the_rule_refuses_in_the_same_words(example: Example) -> None:
     with pytest.raises(InvalidObject) as caught:
         PARSERS[example.kind.kind](example.refused)

@@ -11,6 +11,7 @@ It is *verified*: `kube_contract` runs the same expectations against this and ag
 import base64
 import copy
 import itertools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,8 +21,9 @@ from muster_operator.errors import Conflict, NotServed, Refused, Transient
 Object = dict[str, Any]
 Key = tuple[str, str, str]
 Path = tuple[Any, ...]
-WITH_STATUS = {"CoordinatorCluster", "ConsumerGroup", "StatefulSet", "Pod", "PodDisruptionBudget"}
-WITH_GENERATION = {"CoordinatorCluster", "ConsumerGroup", "StatefulSet", "PodDisruptionBudget", "NetworkPolicy"}
+WORKLOADS = {"Deployment", "StatefulSet", "Rollout"}
+WITH_STATUS = {"CoordinatorCluster", "ConsumerGroup", "Pod", "PodDisruptionBudget"} | WORKLOADS
+WITH_GENERATION = {"CoordinatorCluster", "ConsumerGroup", "PodDisruptionBudget", "NetworkPolicy"} | WORKLOADS
 LIST_KEYS = (("name",), ("type",), ("uid",), ("port",))
 
 
@@ -49,13 +51,23 @@ class FakeKube:
 
     async def get(self, *, api_version: str, kind: str, namespace: str, name: str) -> Object | None:
         self.calls.append(("get", kind, name))
+        if ("get", kind) in self.refuse:
+            raise Refused("Forbidden", self.refuse["get", kind])
         found = self.objects.get((kind, namespace, name))
         return copy.deepcopy(found)
 
     async def list(
-        self, *, api_version: str, kind: str, namespace: str, labels: Mapping[str, str] | None = None
+        self,
+        *,
+        api_version: str,
+        kind: str,
+        namespace: str,
+        labels: Mapping[str, str] | None = None,
+        selector: str = "",
     ) -> Sequence[Object]:
         self.calls.append(("list", kind, namespace))
+        if ("list", kind) in self.refuse:
+            raise Refused("Forbidden", self.refuse["list", kind])
         if kind in self.undefined:
             raise NotServed("NotServed", f"list {kind}: no such kind")
         if kind in self.blind.get(namespace, ()):
@@ -68,6 +80,7 @@ class FakeKube:
             if its_kind == kind
             and namespace in ("", its_namespace)
             and (labels or {}).items() <= (live["metadata"].get("labels") or {}).items()
+            and selects(selector, live["metadata"].get("labels") or {})
         ]
 
     async def apply(self, manifest: Mapping[str, Any]) -> Object:
@@ -124,8 +137,18 @@ class FakeKube:
             raise Refused("Forbidden", self.refuse["patch", key[0]])
         if manifest["metadata"].get("uid", live["metadata"]["uid"]) != live["metadata"]["uid"]:
             raise Conflict("Conflict", "uid mismatch")
-        self._store(key, _merged(copy.deepcopy(live), manifest))
+        self._store(key, _patched(copy.deepcopy(live), manifest))
         return True
+
+    async def scale(self, *, api_version: str, kind: str, namespace: str, name: str, replicas: int) -> bool:
+        return self._change("scale", kind, namespace, name, {"spec": {"replicas": replicas}})
+
+    async def restart(self, *, api_version: str, kind: str, namespace: str, name: str, at: str) -> bool:
+        annotations = {naming.RESTART_ANNOTATION: at}
+        template = {"template": {"metadata": {"annotations": annotations}}}
+        return self._change(
+            "restart", kind, namespace, name, {"spec": {"restartAt": at} if kind == "Rollout" else template}
+        )
 
     async def delete(self, *, api_version: str, kind: str, namespace: str, name: str, uid: str) -> bool:
         self.calls.append(("delete", kind, name))
@@ -194,6 +217,17 @@ class FakeKube:
         self.calls.append((verb, key[0], key[2]))
         return key
 
+    def _change(self, verb: str, kind: str, namespace: str, name: str, patch: Object) -> bool:
+        """One field of an object that is somebody else's."""
+        self.calls.append((verb, kind, name))
+        if (verb, kind) in self.refuse:
+            raise Refused("Forbidden", self.refuse[verb, kind])
+        live = self.objects.get((kind, namespace, name))
+        if live is None:
+            return False
+        self._store((kind, namespace, name), _patched(copy.deepcopy(live), patch))
+        return True
+
     def _apply(self, key: Key, body: Object, manager: str) -> Object:
         live = self.objects.get(key)
         owned = self._owned.setdefault(key, {})
@@ -214,7 +248,7 @@ class FakeKube:
         metadata = new["metadata"]
         if old is not None and _content(old) == _content(new):
             return copy.deepcopy(old)
-        if key[0] == "StatefulSet":
+        if key[0] in WORKLOADS:
             new.setdefault("spec", {}).setdefault("replicas", 1)
         if key[0] in WITH_GENERATION:
             changed = old is None or _intent(old) != _intent(new)
@@ -262,6 +296,22 @@ class FakeKube:
 
 def _key(manifest: Mapping[str, Any]) -> Key:
     return manifest["kind"], manifest["metadata"]["namespace"], manifest["metadata"]["name"]
+
+
+def selects(selector: str, labels: Mapping[str, str]) -> bool:
+    """The API's labelSelector: `a=b`, `a in (b,c)`, `a notin (b,c)`, `a`, `!a`, with commas between them."""
+    for part in re.split(r",(?![^(]*\))", selector) if selector else ():
+        if found := re.fullmatch(r"(\S+) (in|notin) \(([^)]*)\)", part):
+            key, how, values = found[1], found[2], found[3].split(",")
+            if (labels.get(key) in values) != (how == "in"):
+                return False
+        elif "=" in part:
+            key, _, value = part.partition("=")
+            if labels.get(key) != value:
+                return False
+        elif (part.lstrip("!") in labels) == part.startswith("!"):
+            return False
+    return True
 
 
 def _is_ready(pod: Mapping[str, Any]) -> bool:
@@ -316,6 +366,19 @@ def _merged(live: Any, body: Any) -> Any:
             new[name] for name in new if name not in old
         ]
     return copy.deepcopy(body)
+
+
+def _patched(live: Any, patch: Any) -> Any:
+    """A JSON merge patch: maps are merged, null takes a key away, anything else replaces."""
+    if not isinstance(patch, Mapping):
+        return copy.deepcopy(patch)
+    found = dict(live) if isinstance(live, Mapping) else {}
+    for key, value in patch.items():
+        if value is None:
+            found.pop(key, None)
+        else:
+            found[key] = _patched(found.get(key), value)
+    return found
 
 
 def _to_remove(given_up: set[Path], kept: set[Path]) -> list[Path]:

@@ -13,6 +13,7 @@ from muster_operator.ports import Kube
 GROUP = {"api_version": "muster.dev/v1alpha1", "kind": "ConsumerGroup"}
 CONFIG = {"api_version": "v1", "kind": "ConfigMap"}
 POD = {"api_version": "v1", "kind": "Pod"}
+DEPLOYMENT = {"api_version": "apps/v1", "kind": "Deployment"}
 
 
 def group(namespace: str, name: str = "g", **spec: Any) -> dict[str, Any]:
@@ -47,6 +48,15 @@ def status(read: Mapping[str, Any] | None, *conditions: str) -> dict[str, Any]:
     metadata = {key: read["metadata"][key] for key in ("name", "namespace", "resourceVersion")}
     return {
         "apiVersion": GROUP["api_version"], "kind": GROUP["kind"], "metadata": metadata, "status": {"conditions": found}
+    }  # fmt: skip
+
+
+def deployment(namespace: str) -> dict[str, Any]:
+    labels = {"app": "d"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "none"}]}}
+    return {
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": namespace},
+        "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": template},
     }  # fmt: skip
 
 
@@ -163,6 +173,17 @@ async def patch_says_when_there_is_nothing(kube: Kube, namespace: str) -> None:
     assert await kube.get(**CONFIG, namespace=namespace, name="m") is None
 
 
+async def a_null_in_a_patch_takes_the_key_away(kube: Kube, namespace: str) -> None:
+    await kube.apply(config(namespace, a="1", b="2"))
+    named = config(namespace)
+    assert await kube.patch({**named, "metadata": {**named["metadata"], "annotations": {"x.example/y": "z"}}})
+    assert await kube.patch({**named, "metadata": {**named["metadata"], "annotations": {"x.example/y": None}}})
+    found = await kube.get(**CONFIG, namespace=namespace, name="m")
+    assert found is not None
+    assert not found["metadata"].get("annotations")
+    assert found["data"] == {"a": "1", "b": "2"}
+
+
 async def a_secret_is_read_as_it_was_written(kube: Kube, namespace: str) -> None:
     secret = {
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": namespace},
@@ -181,6 +202,47 @@ async def a_list_is_selected_by_labels_and_says_kinds(kube: Kube, namespace: str
     assert [(one["apiVersion"], one["kind"], one["metadata"]["name"]) for one in found] == [("v1", "ConfigMap", "two")]
 
 
+async def a_list_is_selected_by_a_selector_as_text(kube: Kube, namespace: str) -> None:
+    for name, labels in (("a", {"app": "x", "tier": "1"}), ("b", {"app": "x", "tier": "2"}), ("c", {"app": "y"})):
+        manifest = pod(namespace, name)
+        await kube.create({**manifest, "metadata": {**manifest["metadata"], "labels": labels}})
+    for selector, names in (
+        ("app=x", ["a", "b"]),
+        ("app=x,tier in (2,3)", ["b"]),
+        ("tier notin (2)", ["a", "c"]),
+        ("!tier", ["c"]),
+        ("tier,app=x", ["a", "b"]),
+    ):
+        found = await kube.list(**POD, namespace=namespace, selector=selector)
+        assert [one["metadata"]["name"] for one in found] == names, selector
+
+
+async def a_scale_changes_the_number_and_nothing_else(kube: Kube, namespace: str) -> None:
+    assert not await kube.scale(**DEPLOYMENT, namespace=namespace, name="d", replicas=5)
+    await kube.create(deployment(namespace))
+    before = await kube.get(**DEPLOYMENT, namespace=namespace, name="d")
+    assert await kube.scale(**DEPLOYMENT, namespace=namespace, name="d", replicas=5)
+    after = await kube.get(**DEPLOYMENT, namespace=namespace, name="d")
+    assert before is not None
+    assert after is not None
+    assert after["spec"] == {**before["spec"], "replicas": 5}
+    assert after["metadata"]["generation"] == before["metadata"]["generation"] + 1
+
+
+async def a_restart_writes_one_annotation_of_the_template(kube: Kube, namespace: str) -> None:
+    assert not await kube.restart(**DEPLOYMENT, namespace=namespace, name="d", at="now")
+    await kube.create(deployment(namespace))
+    before = await kube.get(**DEPLOYMENT, namespace=namespace, name="d")
+    for at in ("now", "later"):
+        assert await kube.restart(**DEPLOYMENT, namespace=namespace, name="d", at=at)
+    after = await kube.get(**DEPLOYMENT, namespace=namespace, name="d")
+    assert before is not None
+    assert after is not None
+    assert after["spec"]["template"]["metadata"]["annotations"] == {"muster.dev/restarted-at": "later"}
+    after["spec"]["template"]["metadata"].pop("annotations")
+    assert after["spec"] == before["spec"]
+
+
 EXPECTATIONS = (
     an_equal_apply_changes_nothing,
     fields_left_out_vanish_and_those_of_others_stay,
@@ -194,6 +256,10 @@ EXPECTATIONS = (
     an_eviction_takes_only_the_pod_of_that_uid,
     replace_needs_the_version_that_was_read,
     patch_says_when_there_is_nothing,
+    a_null_in_a_patch_takes_the_key_away,
     a_secret_is_read_as_it_was_written,
     a_list_is_selected_by_labels_and_says_kinds,
+    a_list_is_selected_by_a_selector_as_text,
+    a_scale_changes_the_number_and_nothing_else,
+    a_restart_writes_one_annotation_of_the_template,
 )

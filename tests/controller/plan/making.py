@@ -5,7 +5,7 @@ from typing import Any
 
 from muster_operator.api.group import parse_group
 from muster_operator.world.group import GroupView, GroupWorld, MemberView, PartitionView
-from muster_operator.world.views import OwnerView, PodView, StatefulSetView, Unknown
+from muster_operator.world.views import OwnerView, PodView, ReferencedView, StatefulSetView, Unknown, Unusable
 
 NOW_MS = 1_700_000_000_000
 OLD_MS = NOW_MS - 3_600_000
@@ -79,4 +79,44 @@ def group_world(
         ),
         spec=parse_group({"metadata": {"name": "g"}, "spec": spec}),
         bootstrap="k:9092", statefulset=statefulset if template else None, children={}, group=group, now_ms=NOW_MS,
+    )  # fmt: skip
+
+
+def referring_world(
+    *,
+    kind: str = "Deployment",
+    pods: Sequence[PodView] = (),
+    group: GroupView | Unknown,
+    status: Mapping[str, Any] | None = None,
+    replicas: int | None = None,
+    now: int = 3,
+    restarted_at: str | None = None,
+    unusable: Unusable | None = None,
+    **view: Any,
+) -> GroupWorld:
+    """`replicas`: as the object asks; `now`: as the workload has it."""
+    api_version = "argoproj.io/v1alpha1" if kind == "Rollout" else "apps/v1"
+    spec: dict[str, Any] = {
+        "bootstrapServers": "k:9092", "groupId": "orders", "topics": ["orders"],
+        "workloadRef": {"apiVersion": api_version, "kind": kind, "name": "g"},
+    }  # fmt: skip
+    if replicas is not None:
+        spec["replicas"] = replicas
+    values: dict[str, Any] = {
+        "api_version": api_version, "kind": kind, "name": "g", "uid": "s", "generation": 3, "observed_generation": 3,
+        "replicas": now, "updated_replicas": now, "selector": "app=g", "restarted_at": None,
+        "pods": tuple(pods),
+    }  # fmt: skip
+    statefulset = StatefulSetView(
+        name="g", uid="s", generation=3, observed_generation=3, replicas=now, ready_replicas=0, current_revision="r1",
+        update_revision="r1", template_hash="", pods=tuple(pods),
+    )  # fmt: skip
+    return GroupWorld(
+        owner=OwnerView(
+            name="billing", namespace="ns", uid="o", generation=1, resource_version="1", deleting=False, paused=False,
+            restarted_at=restarted_at, status=status or {},
+        ),
+        spec=parse_group({"metadata": {"name": "billing"}, "spec": spec}),
+        bootstrap="k:9092", statefulset=statefulset if kind == "StatefulSet" and unusable is None else None,
+        children={}, group=group, now_ms=NOW_MS, referenced=unusable or ReferencedView(**(values | view)),
     )  # fmt: skip

@@ -11,11 +11,11 @@ from typing import Any
 from muster_operator import naming
 from muster_operator.api.group import parse_group
 from muster_operator.drift import with_hash
-from muster_operator.plan.actions import Action, Apply, DeleteChild, Plan, RemoveMembers
+from muster_operator.plan.actions import Action, Apply, DeleteChild, Plan, RemoveMembers, Scale
 from muster_operator.plan.group import plan_group
 from muster_operator.plan.settings import PlanSettings
 from muster_operator.world.group import GroupView, GroupWorld, MemberView, PartitionView
-from muster_operator.world.views import OwnerView, PodView, StatefulSetView, Unknown
+from muster_operator.world.views import OwnerView, PodView, ReferencedView, StatefulSetView, Unknown
 
 SETTINGS = PlanSettings(operator_image="muster:1", operator_namespace="muster-system")
 START_MS = 1_700_000_000_000
@@ -51,6 +51,8 @@ class ModelGroup:
     replicas: int = 3
     static: bool = True
     template: bool = True
+    refers: bool = False
+    """The StatefulSet is somebody else's, named by `workloadRef`."""
     now_ms: int = START_MS
     pods: dict[str, Pod] = field(default_factory=dict)
     members: dict[str, Member] = field(default_factory=dict)
@@ -71,6 +73,11 @@ class ModelGroup:
     strangers: set[str] = field(default_factory=set)
     """Hosts from which strangers speak."""
 
+    def __post_init__(self) -> None:
+        if self.refers:
+            metadata = {"name": "g", "uid": "sts-1", "generation": 1}
+            self.live["StatefulSet", "g"] = {"metadata": metadata, "spec": {"replicas": self.replicas}}
+
     # What the product sees.
 
     def document(self) -> dict[str, Any]:
@@ -78,7 +85,9 @@ class ModelGroup:
             "bootstrapServers": "kafka:9092", "groupId": "orders", "topics": ["orders"], "replicas": self.replicas,
             "staticMembership": self.static, "paused": self.paused,
         }  # fmt: skip
-        if self.template:
+        if self.refers:
+            spec["workloadRef"] = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "g"}
+        elif self.template:
             spec["template"] = {"image": "consumer:1"}
         return {"metadata": {"name": "g"}, "spec": spec}
 
@@ -89,7 +98,18 @@ class ModelGroup:
         )  # fmt: skip
         return GroupWorld(
             owner=owner, spec=parse_group(self.document()), bootstrap="kafka:9092", statefulset=self._statefulset(),
-            children=dict(self.live), group=self._group(), now_ms=self.now_ms,
+            children={} if self.refers else dict(self.live), group=self._group(), now_ms=self.now_ms,
+            referenced=self._referenced(),
+        )  # fmt: skip
+
+    def _referenced(self) -> ReferencedView | None:
+        seen = self._statefulset()
+        if not self.refers or seen is None:
+            return None
+        return ReferencedView(
+            api_version="apps/v1", kind="StatefulSet", name="g", uid="sts-1", generation=seen.generation,
+            observed_generation=seen.observed_generation, replicas=seen.replicas, updated_replicas=seen.replicas,
+            selector="app=g", restarted_at=None, pods=seen.pods,
         )  # fmt: skip
 
     def _statefulset(self) -> StatefulSetView | None:
@@ -156,6 +176,13 @@ class ModelGroup:
 
     def execute(self, action: Action) -> None:
         match action:
+            case Scale():
+                assert self.refers, "it is scaled by its manifest"
+                live = self.live["StatefulSet", action.name]
+                live["spec"]["replicas"] = action.replicas
+                live["metadata"]["generation"] += 1
+            case Apply() | DeleteChild() if self.refers:
+                raise AssertionError("a workload of somebody else's was applied or deleted")
             case Apply():
                 key = action.manifest["kind"], action.manifest["metadata"]["name"]
                 before = self.live.get(key)
@@ -237,6 +264,13 @@ class ModelGroup:
         if replicas != self.replicas:
             self.replicas = replicas
             self.generation += 1
+
+    def scale_by_hand(self, replicas: int) -> None:
+        """Somebody else scales the StatefulSet itself."""
+        live = self.live.get(("StatefulSet", "g"))
+        if live is not None:
+            live["spec"]["replicas"] = replicas
+            live["metadata"]["generation"] += 1
 
     def delete(self, name: str) -> None:
         if name in self.pods and self.pods[name].stopping is None:

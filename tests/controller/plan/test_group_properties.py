@@ -14,6 +14,7 @@ NAMES = st.sampled_from([f"g-{number}" for number in range(6)])
 EVENTS = st.one_of(
     st.none(),
     st.tuples(st.just("scale"), st.integers(0, 6)),
+    st.tuples(st.just("by hand"), st.integers(0, 6)),
     st.tuples(st.just("delete"), NAMES),
     st.tuples(st.just("cut_off"), NAMES),
     st.tuples(st.just("stranger"), NAMES),
@@ -52,16 +53,19 @@ def assert_idle(model: ModelGroup) -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(STEP, max_size=30), st.booleans())
+@given(st.lists(STEP, max_size=30), st.booleans(), st.booleans())
 def test_whatever_happens_only_the_departed_are_removed(
-    script: list[tuple[Any, int | None, int]], knows_generation: bool
+    script: list[tuple[Any, int | None, int]], knows_generation: bool, refers: bool
 ) -> None:
-    model = ModelGroup(knows_generation=knows_generation)
+    """Of a StatefulSet that the operator made, and of one that somebody else did."""
+    model = ModelGroup(knows_generation=knows_generation, refers=refers)
     run(model, 8)
     for event, crash_after, seconds in script:
         match event:
             case ("scale", int(replicas)):
                 model.scale(replicas)
+            case ("by hand", int(replicas)):
+                model.scale_by_hand(replicas)
             case ("delete", str(name)):
                 model.delete(name)
             case ("cut_off", str(name)):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from muster_operator.api.conditions import Reason
 from muster_operator.plan.group import plan_group
-from muster_operator.plan.rivals import elder_of
+from muster_operator.plan.rivals import elder_of, workload_elder_of
 from muster_operator.plan.scaling import departure
 
 from tests.controller.fakes.bench import SETTINGS
@@ -86,3 +86,26 @@ def test_the_younger_promises_nothing_and_removes_nobody() -> None:
         assert (said[type_]["status"], said[type_]["reason"]) == (status, Reason.GROUP_ID_SHARED)
         assert "shop/old" in said[type_]["message"]
     assert [(one.reason, one.warning) for one in plan.events] == [(Reason.GROUP_ID_SHARED, True)]
+
+
+def referring(name: str, *, born: str = "2026-01-01T00:00:00Z", uid: str = "u") -> dict[str, Any]:
+    ref = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "orders"}
+    return {
+        "metadata": {"name": name, "namespace": "ns", "creationTimestamp": born, "uid": uid},
+        "spec": {"groupId": name, "bootstrapServers": "kafka:9092", "workloadRef": ref},
+    }
+
+
+def test_of_those_that_refer_to_one_workload_the_oldest_has_it_whatever_their_groups() -> None:
+    first, second = referring("first", uid="a"), referring("second", born="2026-01-02T00:00:00Z", uid="b")
+    twin = referring("twin", uid="z")
+    assert workload_elder_of(first, [first, second, twin]) is None
+    assert workload_elder_of(second, [first, second]) == "ns/first"
+    assert workload_elder_of(twin, [first, twin]) == "ns/first", "of one second: by uid"
+    assert workload_elder_of(first, []) is None
+
+
+def test_pods_of_a_workload_run_consumers_as_those_of_a_template_do() -> None:
+    first, second = referring("first", uid="a"), referring("second", born="2026-01-02T00:00:00Z", uid="b")
+    second["spec"] |= {"groupId": "first", "workloadRef": None, "template": {"image": "x"}}
+    assert elder_of(second, [first, second]) == "ns/first"

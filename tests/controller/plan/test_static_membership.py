@@ -1,11 +1,18 @@
 """Condition StaticMembership: True only when it can be promised, names when not, Unknown when it cannot be known."""
 
+from ipaddress import ip_address
+from typing import Any
+
+import pytest
 from muster_operator.api.conditions import Reason
-from muster_operator.plan.conditions import merged
+from muster_operator.plan import addresses
+from muster_operator.plan.conditions import condition, merged
+from muster_operator.plan.group import plan_group
 from muster_operator.plan.static_membership import judge
 from muster_operator.world.views import Unknown
 
-from tests.controller.plan.making import NOW_MS, group_view, group_world, member, pod
+from tests.controller.plan.making import NOW_MS, group_view, group_world, member, pod, referring_world
+from tests.controller.plan.model_cluster import SETTINGS
 
 PODS = [pod(0), pod(1), pod(2)]
 STATIC = [member(f"g-{number}", f"10.0.0.{number}") for number in range(3)]
@@ -82,3 +89,28 @@ def test_a_group_that_is_only_observed_is_judged_by_having_ids_at_all() -> None:
     assert judge(group_world(group=group_view(anybody), template=False)).status == "True"
     mixed = [*anybody, member(None, "10.1.1.3")]
     assert judge(group_world(group=group_view(mixed), template=False)).reason == Reason.MEMBERS_DYNAMIC
+
+
+@pytest.mark.parametrize("world", ["made", "referred"])
+def test_a_thousand_dynamic_members_cost_each_address_once(world: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One pass had compared every member with every pod: 50 s of the event loop."""
+    count = 0
+
+    def counted(text: str) -> Any:
+        nonlocal count
+        count += 1
+        return ip_address(text)
+
+    monkeypatch.setattr(addresses, "ip_address", counted)
+    pods = [pod(n, ip=f"10.1.{n // 250}.{n % 250}") for n in range(1_000)]
+    members = [member(None, one.pod_ip or "", member_id=f"m-{one.name}") for one in pods[:999]]
+    view = group_view(members)
+    seen = (
+        group_world(pods=pods, group=view, replicas=1_000)
+        if world == "made"
+        else referring_world(pods=pods, group=view, now=1_000)
+    )
+    status = plan_group(seen, SETTINGS).status
+    assert condition(status, "Ready")["reason"] == Reason.MEMBERS_MISSING
+    assert "g-999" in condition(status, "Ready")["message"]
+    assert count <= 20 * len(pods)

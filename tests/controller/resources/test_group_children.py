@@ -107,3 +107,45 @@ def test_a_token_is_mounted_only_for_an_account_that_the_user_names(account: str
     template = IMAGE | ({"serviceAccountName": account} if account else {})
     pod = one(group_children(group_spec(template=template)), "StatefulSet")["spec"]["template"]["spec"]
     assert pod["automountServiceAccountToken"] is mounted
+
+
+SIDECAR = {"name": "logs", "image": "logs:1"}
+RESTRICTED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+
+def statefulset_of(**template: Any) -> dict[str, Any]:
+    return one(group_children(group_spec(template={**IMAGE, **template})), "StatefulSet")
+
+
+def test_the_consumer_stays_the_first_container_and_only_it_learns_the_group() -> None:
+    pod = statefulset_of(sidecars=[SIDECAR], initContainers=[{**SIDECAR, "name": "first", "restartPolicy": "Always"}])
+    pod = pod["spec"]["template"]["spec"]
+    assert [container["name"] for container in pod["containers"]] == ["consumer", "logs"]
+    assert [container["name"] for container in pod["initContainers"]] == ["first"]
+    for other in (pod["containers"][1], pod["initContainers"][0]):
+        assert "env" not in other
+        assert other["securityContext"] == RESTRICTED, "else the restricted Pod Security level would refuse the pod"
+
+
+def test_claims_are_written_only_where_they_are_asked_for() -> None:
+    """A StatefulSet may never get other claims, so one without any must stay as it was made."""
+    assert not {"volumeClaimTemplates", "persistentVolumeClaimRetentionPolicy"} & statefulset_of()["spec"].keys()
+    spec = statefulset_of(
+        volumeClaimTemplates=[{"name": "state", "size": "1Gi"}],
+        volumeMounts=[{"name": "state", "mountPath": "/state"}],
+    )["spec"]
+    assert spec["persistentVolumeClaimRetentionPolicy"] == {"whenDeleted": "Retain", "whenScaled": "Retain"}
+    (claim,) = spec["volumeClaimTemplates"]
+    assert claim["metadata"] == {"name": "state"}
+    assert claim["spec"] == {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    assert "state" not in [volume["name"] for volume in spec["template"]["spec"].get("volumes", ())]
+
+
+def test_a_release_that_takes_more_of_a_template_rolls_nobody() -> None:
+    """What was not asked for is not in the pod: an upgrade of the operator changes no revision."""
+    pod = statefulset_of()["spec"]["template"]["spec"]
+    assert pod.keys() == {
+        "automountServiceAccountToken", "enableServiceLinks", "terminationGracePeriodSeconds", "securityContext",
+        "containers",
+    }  # fmt: skip
+    assert pod["containers"][0].keys() == {"name", "image", "env", "securityContext"}
