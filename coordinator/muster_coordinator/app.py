@@ -19,7 +19,6 @@ import resource
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.metadata import version
@@ -50,7 +49,8 @@ from muster_coordinator.runtime.event_log import EventLog
 from muster_coordinator.runtime.folder import FolderLock, PidFile
 from muster_coordinator.runtime.gc_policy import GcPolicy
 from muster_coordinator.runtime.http_listener import HttpListener
-from muster_coordinator.runtime.logs import LogPipeline, start_logging
+from muster_coordinator.runtime.log_levels import LogLevels
+from muster_coordinator.runtime.logs import LogPipeline, print_trace, start_logging
 from muster_coordinator.runtime.loop import AsyncLoop, new_event_loop
 from muster_coordinator.runtime.notices import NoticeLog
 from muster_coordinator.runtime.peers import TcpPeers
@@ -71,6 +71,17 @@ def run_replica(settings: Settings, *, supervised: bool) -> int:
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
     try:
+        code = _run(settings, loop, logs, supervised=supervised)
+    finally:
+        written = logs.stop()
+        loop.close()
+    if not written:
+        os._exit(code)  # the interpreter would wait for the lock of a standard error that takes nothing
+    return code
+
+
+def _run(settings: Settings, loop: asyncio.AbstractEventLoop, logs: LogPipeline, *, supervised: bool) -> int:
+    try:
         return loop.run_until_complete(Replica(settings, loop, logs, supervised=supervised).run())
     except (Corruption, StartRefused, UnsupportedFormat) as error:
         return _refuse(str(error), exits.CORRUPTION)
@@ -78,9 +89,6 @@ def run_replica(settings: Settings, *, supervised: bool) -> int:
         return _refuse(str(error), exits.STORAGE)
     except (EnvironmentFault, OSError) as error:
         return _refuse(str(error), exits.UNAVAILABLE)
-    finally:
-        logs.stop()
-        loop.close()
 
 
 def _raise_descriptor_limit() -> None:
@@ -145,7 +153,7 @@ class Replica:
         self._events = EventLog(loop)
         disk = OsDisk(str(settings.data_dir))
         self._node = Node(node_settings(settings), loop, disk, self._mesh, rand, self._notices, self._events)
-        self._drain = Drain(self._node)
+        self._drain = Drain(self._node, self._events)
         self._commit_latency = Histogram()
         self._dispatcher = Dispatcher(
             timed_commits(self._node, self._commit_latency, time.monotonic_ns), api_settings(settings)
@@ -167,7 +175,8 @@ class Replica:
         self._node.start()
         if settings.admin_token_file is not None:
             token = TokenFile(settings.admin_token_file, loop)
-            admin = AdminApi(self._node, self._drain, token, version=version("muster"))
+            levels = LogLevels(settings.log_level)
+            admin = AdminApi(self._node, self._drain, token, levels, version=version("muster"))
             await self._serve(admin.application(), settings.admin_listener, "the admin API")
         for listener in settings.listeners:
             clients = ClientListener(
@@ -178,6 +187,7 @@ class Replica:
                 heartbeat_at_once=self._dispatcher.heartbeat_at_once,
                 client_limits=client_limits(settings),
                 notice=self._notices,
+                tell=self._events,
             )
             self._listeners.append(clients)
             await clients.listen(listener.host, listener.port)
@@ -274,8 +284,7 @@ class Replica:
             _log.critical("fatal: %s", where, exc_info=error)
             self._logs.stop()
         if code == exits.BUG:
-            traceback.print_exception(error)
-            sys.stderr.flush()
+            print_trace(error)
         os._exit(code)
 
     # -- admin.metrics.ProcessView ---------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from muster_coordinator.groups.requests import (
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.replica.status import DamagedFile
 from muster_coordinator.replica.surface import partition_of
+from muster_coordinator.runtime.log_levels import LogLevels
 from muster_coordinator.runtime.loop import AsyncLoop
 from yarl import URL
 
@@ -34,6 +35,7 @@ from tests.sim.loop import SimLoop, World
 
 SCHEMA = json_schema.load()
 TOKEN = "s3cret"
+LEVELS = LogLevels("info")
 
 
 class Harness:
@@ -58,7 +60,7 @@ def run(tmp_path: Path, body: Callable[[Harness], Awaitable[None]]) -> None:
     async def main() -> None:
         loop = AsyncLoop(asyncio.get_running_loop(), on_fatal=lambda error, _: fatal.append(error))
         replica = FakeReplica(loop)
-        api = AdminApi(replica, Drain(replica), TokenFile(tmp_path / "token", loop), version="1.2.3")
+        api = AdminApi(replica, Drain(replica), TokenFile(tmp_path / "token", loop), LEVELS, version="1.2.3")
         async with TestClient(TestServer(api.application())) as client:
             await body(Harness(replica, client))
         loop.close()

@@ -6,6 +6,7 @@ import pytest
 from muster_coordinator import limits
 from muster_coordinator.admin.drain import MARK_MS, Drain, DrainPhase
 from muster_coordinator.controller.commands import CommandResult, SetDraining
+from muster_coordinator.events import DRAIN_STARTED, DRAIN_UNDONE, DRAINED, Event
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo
 
 from tests.admin.fake_replica import FakeReplica, image
@@ -260,3 +261,24 @@ def test_a_mark_that_comes_after_the_undrain_is_cleared_as_well() -> None:
     drain.start()
     world.run_for(5_000)
     assert replica.known_image.brokers[BrokerId(0)].draining, "a new drain's mark stays"
+
+
+def test_its_beginning_end_and_undoing_are_told_once_each() -> None:
+    world = World()
+    replica = FakeReplica(SimLoop(world))
+    replica.leaders = {GroupNo(n): BrokerId(0) for n in range(5)}
+    events: list[Event] = []
+    drain = Drain(replica, events.append)
+    drain.undo(lambda _: None)
+    assert events == [], "there was none"
+    drain.start()
+    drain.start()
+    world.run_for(3_000)
+    assert [(event.kind, event.fields["leaderships"]) for event in events] == [(DRAIN_STARTED, 5), (DRAINED, 0)]
+    assert 0 < events[1].fields["took_ms"] < 1_000
+    replica.leaders[GroupNo(2)] = BrokerId(0)
+    world.run_for(1_000)
+    assert len(events) == 2, "an election that it wins when drained and hands on is not another drain"
+    drain.undo(lambda _: None)
+    world.run_for(1_000)
+    assert [(event.kind, event.fields["leaderships"]) for event in events[2:]] == [(DRAIN_UNDONE, 0)]

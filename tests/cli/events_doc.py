@@ -7,19 +7,38 @@ from muster_coordinator.events import KINDS
 FILE = Path(__file__).parents[2] / "docs" / "events.md"
 HEAD = """# Events in a replica's log
 
-A replica writes one JSON object a line to standard error (`muster.log.level`, by default `info`). What happens to
-groups and replicas is logged under `"logger": "events"`, with the message and the fields of this table, and counted in
-`muster_events_total{event}`. Each line also has `ts`, `level`, `broker`, `raft_group` and `partition` (of
-`__consumer_offsets`, if the event is a consumer group's).
+A replica writes one JSON object a line to standard error. What happens to groups and replicas is logged under
+`"logger": "events"`, with the message and the fields of this table, and counted in `muster_events_total{event}`. Each
+line also has `ts`, `level`, `broker` and `room`, and, if it is about a Raft group or a consumer group, `raft_group` and
+`partition` (of `__consumer_offsets`, if it is a consumer group's).
 
-Of one kind 50 lines are written in 10 seconds, of rare ones 5,000; repeats beyond that are one line when the 10 seconds
-end: `"… : more of these were not logged"` with `times`. Names and reasons that clients chose are cut at 256 characters.
-Record keys and values, member metadata, assignments and tokens are never logged.
+Of one kind 50 lines are written in 10 seconds, of rare ones (elections, expulsions, loss) 5,000; repeats beyond that
+are one line when the 10 seconds end: `"… : more of these were not logged"` with `times`. Names and reasons that clients
+chose are cut at 256 characters, and what a terminal would obey is written as an escape. Record keys and values, member
+metadata, assignments and tokens are never logged.
+
+A log that nobody reads holds up nothing: lines that do not fit into the queue are counted
+(`muster_log_records_dropped_total`), and `"log records dropped"` says how many, as soon as somebody reads again.
+
+## Levels
+
+`muster.log.level` of the configuration, or `muster server --log-level`, is the level of the process (`info`). While it
+runs each room has its own through the admin API, until the process ends:
+
+```bash
+curl -s -X PUT -H "Authorization: Bearer $(cat admin-token)" http://127.0.0.1:8081/v1/log-levels \\
+  -d '{"levels": {"snapshots": "debug", "groups": "warning"}}'
+```
+
+Rooms are those of the table, `runtime` and `admin` (their own lines), and `process` for all that have no level of
+their own; `null` is as configured.
+
+## Table
 
 This page is written from the declarations (`python -m tests.cli.events_doc`); a test holds the two together.
 
-| message | level | fields | meaning |
-|---|---|---|---|
+| message | room | level | fields | meaning |
+|---|---|---|---|---|
 """
 TAIL = """
 ## Looking for something
@@ -40,7 +59,7 @@ grep '"member expelled"' replica.log
 
 def text() -> str:
     rows = (
-        f"| {kind.name}{' (rare)' if kind.rare else ''} | {kind.level.name.lower()} | "
+        f"| {kind.name}{' (rare)' if kind.rare else ''} | {kind.room} | {kind.level.name.lower()} | "
         f"{', '.join(f'`{field}`' for field in kind.fields)} | {kind.meaning} |"
         for kind in KINDS
     )

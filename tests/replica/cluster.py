@@ -7,6 +7,7 @@ may vanish), `restart`, `net.isolate`, `net.cut`, `disks[b].fail_next`. Requests
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from muster_coordinator import limits
@@ -14,6 +15,7 @@ from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import Command, CommandResult
 from muster_coordinator.controller.image import Endpoint
 from muster_coordinator.errors import Code
+from muster_coordinator.events import Event, EventKind
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.requests import (
     FetchedOffset,
@@ -33,6 +35,7 @@ from muster_coordinator.replica.settings import NodeSettings
 from muster_coordinator.replica.surface import LocalLog
 
 from tests.sim.disk import SimDisk
+from tests.sim.events import check_event
 from tests.sim.loop import SimLoop, World, unexpected
 from tests.sim.net import SimNet
 
@@ -59,6 +62,8 @@ class SimCluster:
         self.nodes: dict[int, Node] = {}
         self.notice: Notice = unexpected
         """Told of contained errors."""
+        self.events: dict[int, list[Event]] = {broker: [] for broker in self.brokers}
+        """What each replica told, over all its lives."""
         self.on_start: Callable[[Node], None] | None = None
         """Called with each new Node before it starts."""
 
@@ -73,13 +78,23 @@ class SimCluster:
         loop = SimLoop(self.world, skew_us=self.world.rand.randrange(0, 10**9) * 1000)
         port = self.net.port(BrokerId(broker), loop)
         rand = random.Random(self.world.rand.getrandbits(64))
-        node = Node(self.settings_of(broker), loop, self.disks[broker], port, rand, self._notice)
+        tell = partial(self._tell, broker)
+        node = Node(self.settings_of(broker), loop, self.disks[broker], port, rand, self._notice, tell)
         self.loops[broker] = loop
         self.nodes[broker] = node
         if self.on_start is not None:
             self.on_start(node)
         node.start()
         return node
+
+    def _tell(self, broker: int, event: Event) -> None:
+        check_event(event)
+        self.events[broker].append(event)
+
+    def told(self, kind: EventKind, broker: int | None = None) -> list[Mapping[str, object]]:
+        """The fields of each event of this kind, of one replica or all."""
+        heard = self.events.values() if broker is None else (self.events[broker],)
+        return [event.fields for one in heard for event in one if event.kind is kind]
 
     def _notice(self, what: str, details: Mapping[str, object], error: BaseException | None) -> None:
         self.notice(what, details, error)

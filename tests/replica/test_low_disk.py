@@ -7,8 +7,8 @@ import pytest
 from muster_coordinator import limits
 from muster_coordinator.controller.commands import CreateTopic, DeleteTopic
 from muster_coordinator.errors import Code
+from muster_coordinator.events import DISK_FULL, DISK_HAS_ROOM, DISK_LOW, TRANSFER_STARTED
 from muster_coordinator.ids import BrokerId, GroupNo
-from muster_coordinator.replica import disk_space
 from muster_coordinator.replica.node import Node
 
 from tests.replica.cluster import SimCluster
@@ -27,8 +27,6 @@ class Disks:
     def __init__(self, seed: int, **settings: Any) -> None:
         sizes = {"disk_low_bytes": LOW, "disk_good_bytes": GOOD, "takeback_ms": 2_000}
         self.cluster = SimCluster(World(seed), **{**sizes, **settings})
-        self.told: list[tuple[str, dict[str, object]]] = []
-        self.cluster.notice = lambda what, details, error: self.told.append((what, dict(details)))
         self.cluster.start()
 
     def leave(self, broker: int, free_bytes: int | None) -> None:
@@ -73,8 +71,11 @@ def test_the_groups_of_a_low_replica_move_and_come_back_when_it_has_room() -> No
     it.wait("it leads again", lambda: it.leads(0) > 0, 20_000)
     assert it.node(1).low_disks() == frozenset()
     assert it.commit_everywhere(2) == {Code.NONE}
-    assert [what for what, _ in it.told] == [disk_space.LOW, disk_space.AGAIN]
-    assert it.told[0][1]["free_bytes"] == LOW - 1
+    (low,) = it.cluster.told(DISK_LOW)
+    (room,) = it.cluster.told(DISK_HAS_ROOM)
+    assert (low["free_bytes"], room["free_bytes"]) == (LOW - 1, GOOD)
+    assert not it.cluster.told(DISK_FULL)
+    assert len(it.cluster.told(TRANSFER_STARTED, broker=0)) > 0
 
 
 def test_what_two_low_replicas_lead_ends_with_the_third_and_stays_there() -> None:
@@ -159,7 +160,7 @@ def test_a_low_follower_follows_and_a_full_one_takes_only_what_makes_room() -> N
     it.leave(low, GOOD)
     it.cluster.converge([1])
     assert group.core.last_index >= before + 20
-    assert disk_space.FULL in [what for what, _ in it.told]
+    assert it.cluster.told(DISK_FULL, broker=low)
 
 
 def test_topics_are_deleted_where_all_disks_are_full() -> None:

@@ -9,6 +9,7 @@ import pytest
 from muster_coordinator import limits
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code
+from muster_coordinator.events import CONNECTION_FAILED, Event
 from muster_coordinator.groups.requests import Heartbeat, HeartbeatAnswer
 from muster_coordinator.runtime import clients
 from muster_coordinator.runtime.clients import ClientLimits, ClientListener, _Client
@@ -130,12 +131,14 @@ class World:
     def __init__(self, **limit: Any) -> None:
         self.loop = StepLoop()
         self.requests: list[Exchange] = []
+        self.events: list[Event] = []
         self.listener = ClientListener(
             self.loop,  # type: ignore[arg-type]
             self.loop,
             name="INSIDE",
             handle=self.handle,
             client_limits=ClientLimits(**limit),
+            tell=self.events.append,
         )
         self.contexts: list[RequestContext] = []
 
@@ -395,6 +398,9 @@ def test_bad_bytes_close_the_connection_after_the_good_answers() -> None:
     assert len(wire.writes) == 1
     assert wire.closed
     assert world.listener.stats.failed == 1
+    (event,) = world.events
+    assert (event.kind, event.fields["listener"], event.fields["peer"]) == (CONNECTION_FAILED, "INSIDE", "10.0.0.5")
+    assert event.fields["why"] == "frame of 1 bytes"
 
 
 def test_a_request_without_answer_writes_nothing() -> None:

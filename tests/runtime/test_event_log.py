@@ -36,7 +36,7 @@ def test_an_event_is_a_line_with_its_fields_and_level(caplog: pytest.LogCaptureF
     ]
     line = json.loads(JsonFormatter({"broker": 0}).format(caplog.records[0]))
     assert {name: line[name] for name in PREPARING.fields} == preparing(1).fields
-    assert (line["level"], line["logger"]) == ("info", "events")
+    assert (line["level"], line["logger"], line["room"]) == ("info", "events", "groups")
 
 
 def test_a_storm_of_one_kind_is_summed_up_when_its_window_ends_and_hides_no_other(
@@ -94,7 +94,17 @@ def test_below_the_level_nothing_is_written_and_all_is_counted(caplog: pytest.Lo
 def test_every_kind_is_counted_from_the_start_and_no_field_collides_with_the_lines_own() -> None:
     tell = EventLog(SimLoop(World(1)))
     assert dict(tell.counts) == {kind.name: 0 for kind in KINDS}
-    own = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "ts", "level", "logger", "broker", "error"}
+    own = set(vars(logging.makeLogRecord({}))) | {
+        "message",
+        "asctime",
+        "ts",
+        "level",
+        "logger",
+        "broker",
+        "error",
+        "room",
+        "times",
+    }
     for kind in KINDS:
         assert not own & set(kind.fields), kind
         assert len(set(kind.fields)) == len(kind.fields)

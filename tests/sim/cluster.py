@@ -17,9 +17,9 @@ from muster_coordinator.api.dispatch import Dispatcher
 from muster_coordinator.api.services import ApiSettings, TopicsMode
 from muster_coordinator.controller.image import Endpoint
 from muster_coordinator.errors import StorageFailed
+from muster_coordinator.events import DISK_FULL, DISK_HAS_ROOM, Event
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo
-from muster_coordinator.replica import disk_space
 from muster_coordinator.replica.hosting import STATE_AGAIN, WITHOUT_STATE
 from muster_coordinator.replica.node import Node
 from muster_coordinator.replica.settings import NodeSettings
@@ -28,6 +28,7 @@ from muster_coordinator.replica.transfer import GIVEN_UP
 from muster_coordinator.wire.connection import Connection, State
 
 from tests.sim.disk import PowerLoss, SimDisk
+from tests.sim.events import check_event
 from tests.sim.history import History, Op, Violation
 from tests.sim.loop import Latency, SimLoop, World, unexpected
 from tests.sim.net import SimNet
@@ -73,7 +74,7 @@ class Life:
         self.loop.slice_us = setup.slice_us
         self.loop.drift(replica.drift_ppm)
         port = cluster.net.port(replica.broker, self.loop)
-        self.node = Node(replica.settings(), self.loop, replica.disk, port, rand, self._noticed)
+        self.node = Node(replica.settings(), self.loop, replica.disk, port, rand, self._noticed, self._told)
         self.dispatcher = Dispatcher(self.node, ApiSettings(topics_mode=setup.topics_mode))
         self.drain = Drain(self.node)
         self._connections: dict[int, Connection] = {}
@@ -81,12 +82,15 @@ class Life:
 
     def _noticed(self, what: str, details: Mapping[str, object], error: BaseException | None) -> None:
         """A failing disk may cost a transfer, and a group its state for a while; nothing else is contained here."""
-        if what == disk_space.FULL:
-            self.cluster.marks.add("a full disk was noticed")
-        elif what == disk_space.AGAIN:
-            self.cluster.marks.add("a disk had room again")
         if not (self.replica.disk_may_fail and what in (GIVEN_UP, WITHOUT_STATE, STATE_AGAIN)):
             unexpected(what, details, error)
+
+    def _told(self, event: Event) -> None:
+        check_event(event)
+        if event.kind is DISK_FULL:
+            self.cluster.marks.add("a full disk was noticed")
+        elif event.kind is DISK_HAS_ROOM:
+            self.cluster.marks.add("a disk had room again")
 
     # wires.ServerEnd
 

@@ -13,8 +13,6 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from muster_coordinator.replica import disk_space
-
 from tests.sim.slices import SlicedJob
 
 STEPS_MIN = 50_000
@@ -23,9 +21,7 @@ STEPS_PER_MS_MAX = 1_000
 
 
 def unexpected(what: str, details: Mapping[str, object], error: BaseException | None) -> None:
-    """A `ports.Notice`: what is contained in production ends the run here. How full a disk is, is no error of ours."""
-    if what in (disk_space.LOW, disk_space.FULL, disk_space.AGAIN):
-        return
+    """A `ports.Notice`: what is contained in production ends the run here."""
     raise AssertionError(f"{what}: {dict(details)}") from error
 
 

@@ -14,6 +14,7 @@ from aiohttp import web
 from muster_coordinator.admin.auth import TokenFile
 from muster_coordinator.admin.calls import CALL_MS_MAX, admin_context, answer_of, next_turn, until
 from muster_coordinator.admin.drain import Drain, takers
+from muster_coordinator.admin.log_levels import LevelControl, LevelPaths
 from muster_coordinator.admin.status import (
     Json,
     group_document,
@@ -50,12 +51,15 @@ _log = logging.getLogger(__name__)
 class AdminApi:
     """Handlers over one replica. `application()` gives the aiohttp application."""
 
-    def __init__(self, replica: AdminReplica, drain: Drain, token: TokenFile, *, version: str) -> None:
+    def __init__(
+        self, replica: AdminReplica, drain: Drain, token: TokenFile, levels: LevelControl, *, version: str
+    ) -> None:
         self._replica = replica
         self._drain = drain
         self._token = token
         self._version = version
         self._stopped_entries = StoppedEntries(replica)
+        self._levels = LevelPaths(levels)
         self._started_ms = replica.loop.monotonic_ms()
 
     def application(self) -> web.Application:
@@ -67,6 +71,7 @@ class AdminApi:
         app.router.add_post("/v1/undrain", self.undrain)
         app.router.add_post("/v1/transfer", self.transfer)
         self._stopped_entries.add_to(app)
+        self._levels.add_to(app)
         return app
 
     @web.middleware

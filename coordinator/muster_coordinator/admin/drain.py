@@ -17,6 +17,7 @@ from muster_coordinator import limits
 from muster_coordinator.admin.view import AdminReplica
 from muster_coordinator.controller.commands import CommandResult, SetDraining
 from muster_coordinator.errors import Code
+from muster_coordinator.events import DRAIN_STARTED, DRAIN_UNDONE, DRAINED, Event, Tell, untold
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo
 from muster_coordinator.ports import Timer
 from muster_coordinator.replica.status import GroupStatus
@@ -45,8 +46,10 @@ class DrainPhase(StrEnum):
 class Drain:
     """One replica's drain. `start` and `undo` may be called in any phase."""
 
-    def __init__(self, replica: AdminReplica) -> None:
+    def __init__(self, replica: AdminReplica, tell: Tell = untold) -> None:
         self._replica = replica
+        self._tell = tell
+        self._began_ms = 0
         self._loop = replica.loop
         self.phase = DrainPhase.IDLE
         self._waiting: list[Callable[[], None]] = []
@@ -68,7 +71,9 @@ class Drain:
             return
         self.phase = DrainPhase.MARKING
         self._round += 1
-        until_ms = self._loop.monotonic_ms() + MARK_MS
+        self._began_ms = self._loop.monotonic_ms()
+        self._tell(Event(DRAIN_STARTED, {"leaderships": self.left()}))
+        until_ms = self._began_ms + MARK_MS
         self._mark(self._round)
         self._look_for_mark(self._round, until_ms)
 
@@ -77,6 +82,8 @@ class Drain:
 
         `done` comes when the mark is gone here too, or with the command's error.
         """
+        if self.phase != DrainPhase.IDLE:
+            self._tell(Event(DRAIN_UNDONE, {"leaderships": self.left()}))
         self.phase = DrainPhase.IDLE
         self._round += 1
         self._waiting.clear()
@@ -182,6 +189,9 @@ class Drain:
                 return
 
     def _finish(self) -> None:
+        if self.phase != DrainPhase.DRAINED:
+            took_ms = self._loop.monotonic_ms() - self._began_ms
+            self._tell(Event(DRAINED, {"leaderships": self.left(), "took_ms": took_ms}))
         self.phase = DrainPhase.DRAINED
         self._timer = self._loop.call_at(self._loop.monotonic_ms() + DRAINED_LOOK_MS, self._look)
         waiting, self._waiting = self._waiting, []

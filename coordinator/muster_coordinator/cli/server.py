@@ -2,6 +2,8 @@
 
 import gc
 import os
+from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -11,9 +13,21 @@ from muster_coordinator import exits
 from muster_coordinator.settings import ConfigError, load_settings
 
 
+class LogLevel(StrEnum):
+    """As `muster.log.level`."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
 def server(
     config: Annotated[Path, typer.Option("--config", "-c", help="Properties file; keys in docs/configuration.md.")],
     *,
+    log_level: Annotated[
+        LogLevel | None, typer.Option("--log-level", help="Instead of muster.log.level of the file.")
+    ] = None,
     supervised: Annotated[
         bool, typer.Option("--supervised", hidden=True, help="Ignore Ctrl-C; drain when standard input closes.")
     ] = False,
@@ -24,6 +38,8 @@ def server(
     except ConfigError as error:
         typer.echo(f"muster server: {error}", err=True)
         raise typer.Exit(exits.CONFIG) from None
+    if log_level is not None:
+        settings = replace(settings, log_level=str(log_level))
     gc.disable()  # until `GcPolicy.start`: a start makes no garbage, and looking for it takes a tenth of it
     from muster_coordinator.app import run_replica
 

@@ -21,6 +21,7 @@ from typing import Protocol
 
 from muster_coordinator import limits
 from muster_coordinator.errors import DiskFull, StorageFailed
+from muster_coordinator.events import CHECKPOINT_POSTPONED, CHECKPOINT_STARTED, CHECKPOINT_WRITTEN
 from muster_coordinator.groups.effects import CheckpointBody, CheckpointImage
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.ports import Disk, Loop
@@ -63,7 +64,7 @@ class _Tracked:
     """One group's part."""
 
     __slots__ = (
-        "applied_ms", "busy", "changed_ms", "file_bytes", "gone", "group", "machine", "mark", "offered",
+        "applied_ms", "began_ms", "busy", "changed_ms", "file_bytes", "gone", "group", "machine", "mark", "offered",
         "pictured_before", "pictured_bytes", "postponed_until_ms", "share", "since_ms", "state", "wanted",
     )  # fmt: skip
 
@@ -88,6 +89,8 @@ class _Tracked:
         self.changed_ms: int | None = None
         """When the oldest entry after the last picture was applied, roughly. Flushes do not end its age: checkpoints
         that are due wait for one of few slots, and whoever lost the race once would lose it for ever."""
+        self.began_ms = 0
+        """When the checkpoint under way, or the last one, was begun."""
         self.busy = False
         self.wanted: list[Callable[[], None]] = []
         """Who waits for a fresh checkpoint."""
@@ -418,8 +421,10 @@ class Checkpoints:
         # To the end: the first would else be old again, and taken again, before the last had its turn.
         self._active.pop(group.number, None)
         self._active[group.number] = tracked
+        group.tell(CHECKPOINT_STARTED, applied=meta.index)
         image = tracked.machine.image()
-        self._start_from_ms = self._loop.monotonic_ms() + limits.CHECKPOINT_PACE_MS
+        tracked.began_ms = self._loop.monotonic_ms()
+        self._start_from_ms = tracked.began_ms + limits.CHECKPOINT_PACE_MS
         self._pinned.discard(group.number)
         self._running += 1
         tracked.busy = True
@@ -464,11 +469,16 @@ class Checkpoints:
         tracked.pictured_bytes = tracked.pictured_before
         if tracked.changed_ms is None:
             tracked.changed_ms = now_ms
+        tracked.group.tell(CHECKPOINT_POSTPONED, file=what)
         self._host.no_space(what)
 
     def _published(self, tracked: _Tracked, meta: CheckpointMeta, mark: Mark | None) -> None:
         group = tracked.group
         self.made += 1
+        took_ms = self._loop.monotonic_ms() - tracked.began_ms
+        group.tell(
+            CHECKPOINT_WRITTEN, applied=meta.index, term=meta.term, size_bytes=tracked.file_bytes, took_ms=took_ms
+        )
         tracked.offered, tracked.mark = meta, mark
         tracked.pictured_before = tracked.pictured_bytes
         group.core.checkpointed(meta.index, meta.term)

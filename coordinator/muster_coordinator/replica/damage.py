@@ -12,6 +12,7 @@ status pages show.
 from dataclasses import dataclass
 
 from muster_coordinator.errors import Corruption, SegmentDamaged
+from muster_coordinator.events import SEGMENT_DAMAGED
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.limits import DAMAGED_SEGMENTS_MAX
 from muster_coordinator.ports import Notice
@@ -63,6 +64,9 @@ class Damage:
             self._told_ms[number] = now_ms
             target = self._hand_over(number)
         self._notice(WHAT, {"group": number, "damage": str(error), "led_by_now": target}, None)
+        group = self._host.groups.get(number)
+        if group is not None:
+            group.tell(SEGMENT_DAMAGED, damage=str(error), target=target)
 
     def _remember(self, number: GroupNo, error: Corruption) -> bool:
         """Is this segment of it a new one?"""

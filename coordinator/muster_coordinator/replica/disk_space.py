@@ -15,13 +15,10 @@ it is tried again, whatever is said to be free: quotas and tables of files run o
 from typing import NamedTuple
 
 from muster_coordinator import limits
-from muster_coordinator.ports import Disk, Loop, Notice
+from muster_coordinator.events import DISK_FULL, DISK_HAS_ROOM, DISK_LOW, Event
+from muster_coordinator.ports import Disk, Loop
 from muster_coordinator.replica.host import Host
 from muster_coordinator.replica.settings import NodeSettings
-
-LOW = "little room is left on the disk: new data is refused, leaderships are handed to replicas with room"
-FULL = "the disk is full: no new data is taken from other leaders either"
-AGAIN = "there is room on the disk again"
 
 
 class DiskStatus(NamedTuple):
@@ -40,11 +37,10 @@ class DiskStatus(NamedTuple):
 class DiskSpace:
     """Calls `Host.set_disk`."""
 
-    def __init__(self, loop: Loop, disk: Disk, host: Host, settings: NodeSettings, notice: Notice) -> None:
+    def __init__(self, loop: Loop, disk: Disk, host: Host, settings: NodeSettings) -> None:
         self._loop = loop
         self._disk = disk
         self._host = host
-        self._notice = notice
         self._where = settings.data_dir
         self._low_bytes = settings.disk_low_bytes
         self._good_bytes = settings.disk_good_bytes
@@ -99,11 +95,11 @@ class DiskSpace:
         before = (host.disk_low, host.disk_full)
         host.set_disk(low=low, full=full)
         if before != (low, full):
-            what = FULL if full else LOW if low else AGAIN
+            kind = DISK_FULL if full else DISK_LOW if low else DISK_HAS_ROOM
             details = {
                 "path": self._where,
                 "free_bytes": self.free_bytes,
                 "low_bytes": self._low_bytes,
                 "good_bytes": self._good_bytes,
             }
-            self._notice(what, details, None)
+            host.tell(Event(kind, details))

@@ -16,6 +16,7 @@ from muster_coordinator.controller.commands import FormCluster
 from muster_coordinator.controller.image import OFFSETS_TOPIC, ClusterImage, Topic
 from muster_coordinator.controller.machine import ControllerMachine
 from muster_coordinator.errors import Corruption, DiskFull
+from muster_coordinator.events import VOTER_RELEASED, VOTER_SUSPENDED
 from muster_coordinator.groups.shard import GroupShard
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, GroupNo
 from muster_coordinator.ports import Disk, Loop, Notice, Rand, unnoticed
@@ -50,7 +51,6 @@ _BORN_MAGIC = 0x4D55_424E
 """Written once both WALs exist: from then on a missing WAL is a loss, and no beginning."""
 CANNOT_APPLY = "a Raft group stopped at an entry that it cannot apply"
 WAL_UNREADABLE = "an entry in an old WAL file does not read back: the file stays until a checkpoint covers the entry"
-LOGGED_ENTRY_BYTES_MAX = 512
 WITHOUT_STATE = (
     "a group has no state here: it votes, but cannot lead until another replica has given it one; if none can, restore "
     "the file from a backup"
@@ -472,6 +472,7 @@ class Hosting:
             self._suspended(group, "its leader knows of entries that are gone")
             return
         self._notice(NOT_SUSPENDED, {"group": group.number}, None)
+        group.tell(VOTER_RELEASED)
         others = any(one.suspended and one.lane is group.lane for one in self._host.groups.values())
         controller = self.controller.group
         if controller is not None and controller.caught_up and not (others or self.making.waiting()):
@@ -480,6 +481,7 @@ class Hosting:
 
     def _suspended(self, group: RaftGroup, why: str) -> None:
         self._notice(SUSPENDED, {"group": group.number, "why": why}, None)
+        group.tell(VOTER_SUSPENDED, reason=why)
         self._remember(group)
 
     def _remember(self, group: RaftGroup) -> None:
@@ -507,7 +509,7 @@ class Hosting:
                 "term": entry.term,
                 "kind": kind_name(entry.kind),
                 "bytes": len(entry.data),
-                "begins": entry.data[:LOGGED_ENTRY_BYTES_MAX].hex(),
+                "sha256": hashlib.sha256(entry.data).hexdigest(),
             },
             error,
         )

@@ -145,7 +145,7 @@ class Node:
         Retention(self.loop, self.host, hosting, self.settings).start()
         self._scrub = Scrub(self.loop, self._disk, hosting, self.settings.scrub_rate)
         self._scrub.start()
-        self._space = DiskSpace(self.loop, self._disk, self.host, self.settings, self._notice)
+        self._space = DiskSpace(self.loop, self._disk, self.host, self.settings)
         self._space.start()
         HandOver(self.loop, self.host, self.preferred).start()
         self._gossip()

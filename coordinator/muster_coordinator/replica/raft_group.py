@@ -20,7 +20,18 @@ from typing import Protocol
 
 from muster_coordinator import limits
 from muster_coordinator.errors import DiskFull, StorageFailed
-from muster_coordinator.events import BECAME_LEADER, LOST_LEADERSHIP, Event, EventKind, Tell
+from muster_coordinator.events import (
+    BECAME_LEADER,
+    ELECTION_STARTED,
+    LOST_LEADERSHIP,
+    STATE_LOST,
+    STATE_RESTORED,
+    TRANSFER_ABORTED,
+    TRANSFER_STARTED,
+    Event,
+    EventKind,
+    Tell,
+)
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.raft.core import NO_CONTACT, VOTE_REQUESTS, RaftCore
 from muster_coordinator.raft.messages import NOBODY, Entry, EntryKind, Message, MsgType, ReadGrant, Ready, Refused, Role
@@ -254,10 +265,12 @@ class RaftGroup:
         return self._backlog_bytes <= limits.STOPPED_GROUP_BACKLOG_BYTES
 
     def _deadline(self, now_ms: int) -> None:
-        handing_over = self.transferring
+        target = self.core.transfer_target
         self.core.advance(now_ms, self._host.beats.contact(self))
         self._host.touch(self)
-        if handing_over and not self.transferring:
+        if target >= 0 and not self.transferring:
+            if self.leads:
+                self.tell(TRANSFER_ABORTED, term=self.core.term, target=target)
             self.machine.moved()  # given up, or leadership is lost: whoever waited for the outcome looks again
 
     def campaign(self) -> None:
@@ -276,8 +289,11 @@ class RaftGroup:
 
     def transfer(self, target: BrokerId) -> bool:
         """Hand leadership to `target`; refused proposals until it took over or an election timeout passed."""
+        under_way = self.transferring
         begun = self.core.transfer(self._host.now_ms(), target)
         self._host.touch(self)
+        if begun and not under_way:
+            self.tell(TRANSFER_STARTED, term=self.core.term, target=int(target))
         return begun
 
     def step_down(self) -> None:
@@ -422,6 +438,8 @@ class RaftGroup:
             self._led_term = leading_term
             self._host.beats.leads(self)
             self.tell(BECAME_LEADER, term=leading_term)
+        elif core.role is Role.CANDIDATE:
+            self.tell(ELECTION_STARTED, term=core.term)
         self._host.beats.follows(self)
         self.machine.moved()
 
@@ -598,6 +616,7 @@ class RaftGroup:
         """Votes and log are whole, the state is not: nothing is applied and nothing served until a checkpoint is
         installed."""
         self.trouble = trouble
+        self.tell(STATE_LOST, reason=trouble)
         self.stopped_at = None
         self._backlog_bytes = 0
         self.installing = True
@@ -612,6 +631,8 @@ class RaftGroup:
             self.core.skip_to(index)
         self.applied = index
         self.installing = False
+        if self.trouble:
+            self.tell(STATE_RESTORED, applied=index)
         self.trouble = ""
         self.give_up()
         self.stopped_at = None

@@ -21,6 +21,7 @@ from crc32c import crc32c
 
 from muster_coordinator import limits
 from muster_coordinator.errors import Corruption
+from muster_coordinator.events import SEGMENT_REPAIRED
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.links import lanes
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Timer
@@ -326,6 +327,7 @@ class Repairs:
         return False
 
     def _whole(self, repair: _Repair) -> None:
+        repair.group.tell(SEGMENT_REPAIRED, file=repair.own)
         self._damage.whole(repair.group.number, repair.summary.base)
         self._end(repair)
 

@@ -19,6 +19,7 @@ from crc32c import crc32c
 
 from muster_coordinator import limits
 from muster_coordinator.errors import Corruption, SegmentDamaged, StorageFailed, WireError
+from muster_coordinator.events import INSTALL_FAILED, INSTALL_STARTED, INSTALLED
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.links import lanes
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Timer, unnoticed
@@ -45,6 +46,7 @@ ALIVE_MS = 1_000
 SILENCE_MS = 5_000
 """A transfer that brought nothing for so long is given up; the leader offers again."""
 HOLD_RETRY_MS = 50
+SILENT = "the leader brought nothing for some seconds"
 NOT_AS_WRITTEN = "a transfer brought other bytes than were written"
 GIVEN_UP = "a transfer is given up for now"
 SWAP_RETRY_MS = 1_000
@@ -161,7 +163,7 @@ class Transfers:
             if pull.group is group:
                 if pull.leader == leader:
                     return
-                self._drop(pull)
+                self._fail(pull, "another replica leads by now")
         if len(self._pulls) >= limits.TRANSFERS_MAX:
             return  # offered again while it lasts
         self._numbers += 1
@@ -174,7 +176,13 @@ class Transfers:
         """Something came, or is to come."""
         if pull.timer is not None:
             pull.timer.cancel()
-        pull.timer = self._loop.call_at(self._loop.monotonic_ms() + SILENCE_MS, lambda: self._drop(pull))
+        pull.timer = self._loop.call_at(self._loop.monotonic_ms() + SILENCE_MS, lambda: self._fail(pull, SILENT))
+
+    def _fail(self, pull: _Pull, reason: str) -> None:
+        """A transfer that was begun ends without a result."""
+        if pull.number in self._pulls and pull.offer is not None:
+            pull.group.tell(INSTALL_FAILED, reason=reason)
+        self._drop(pull)
 
     def _drop(self, pull: _Pull) -> None:
         if pull.timer is not None:
@@ -186,7 +194,7 @@ class Transfers:
         self.source.peer_down(peer)
         self.repairs.peer_down(peer)
         for pull in [pull for pull in self._pulls.values() if pull.leader == peer]:
-            self._drop(pull)
+            self._fail(pull, "the leader's link is gone")
 
     # -- messages --------------------------------------------------------------------------------------------------
 
@@ -214,7 +222,7 @@ class Transfers:
                 self.repairs.refused(peer, transfer, why)
                 pull = self._pulls.get(transfer)
                 if pull is not None and pull.leader == peer:
-                    self._drop(pull)
+                    self._fail(pull, f"refused: {why}")
             case _:
                 raise AssertionError(kind)
 
@@ -240,6 +248,13 @@ class Transfers:
             return
         pull.offer = offer
         number = pull.group.number
+        pull.group.tell(
+            INSTALL_STARTED,
+            leader=int(pull.leader),
+            applied=offer.index,
+            files=len(offer.files),
+            size_bytes=sum(file.size for file in offer.files),
+        )
         have = {
             file.name: min(file.size, self._have.get(number, {}).get(file.name, 0))
             for file in offer.files
@@ -368,6 +383,9 @@ class Transfers:
             self._not_before_ms[number] = self._loop.monotonic_ms() + ROOM_RETRY_MS
             self.given_up += 1
             self._notice(GIVEN_UP, {"group": number, "why": str(result)}, None)
+            group = self._host.groups.get(number)
+            if group is not None:
+                group.tell(INSTALL_FAILED, reason=str(result))
             if pull is not None:
                 self._drop(pull)
             return True
@@ -437,6 +455,8 @@ class Transfers:
             return
         group = self._host.groups.get(number)
         if group is None or not self._of_use(group, offer):
+            if group is not None:
+                group.tell(INSTALL_FAILED, reason="not needed any more: the log has brought what it has")
             self._give_up(number)
             return
         release = self._hosting.checkpoints.hold(number)
@@ -452,6 +472,8 @@ class Transfers:
         checks its own, hands leadership away if it is so, and repairs it; otherwise no transfer would ever end."""
         self._notice(NOT_AS_WRITTEN, {"group": number, "why": str(error)}, None)
         group = self._host.groups.get(number)
+        if group is not None:
+            group.tell(INSTALL_FAILED, reason=str(error))
         if group is not None and group.core.leader >= 0 and isinstance(error, SegmentDamaged):
             self._net.send(BrokerId(group.core.leader), lanes.BULK, wire.encode_segment_ask(0, number, error.base))
 
@@ -480,16 +502,19 @@ class Transfers:
             return
         if isinstance(result, OSError | StorageFailed):
             group.trouble = f"a transferred checkpoint cannot be put in place: {result}"
+            group.tell(INSTALL_FAILED, reason=group.trouble)
             when_ms = self._loop.monotonic_ms() + SWAP_RETRY_MS
             self._loop.call_at(when_ms, partial(self._swap, group, job, release))
             return
         self._check(result if isinstance(result, BaseException) else None)
         assert not isinstance(result, BaseException)
         staged, log = result
-        self._hosting.install(group, staged, log, partial(self._durable, number, release))
+        self._hosting.install(group, staged, log, partial(self._durable, group, staged, release))
         self._host.want_turn()
 
-    def _durable(self, number: GroupNo, release: Callable[[], None]) -> None:
+    def _durable(self, group: RaftGroup, staged: Staged, release: Callable[[], None]) -> None:
+        number = group.number
+        group.tell(INSTALLED, applied=staged.meta.index, term=staged.meta.term)
         self.installed[number] += 1
         release()
         self._give_up(number)

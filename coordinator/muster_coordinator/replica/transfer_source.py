@@ -15,6 +15,7 @@ from crc32c import crc32c
 
 from muster_coordinator import limits
 from muster_coordinator.errors import Corruption, SegmentDamaged
+from muster_coordinator.events import SNAPSHOT_OFFERED
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.links import lanes
 from muster_coordinator.ports import Disk, File, Loop, Notice, PeerNet, unnoticed
@@ -189,6 +190,9 @@ class TransferSource:
             return
         session = _Session(peer, transfer, GroupNo(number), meta.index, checkpoint, paths, sizes)
         self._admit(session)
+        group = self._host.groups.get(GroupNo(number))
+        if group is not None:
+            group.tell(SNAPSHOT_OFFERED, target=int(peer), applied=meta.index, files=len(paths), size_bytes=sum(sizes))
         files = tuple(
             OfferedFile(kind, path.rpartition("/")[2], size)
             for kind, path, size in zip(kinds, paths, sizes, strict=True)

@@ -16,7 +16,6 @@ What it does not do: TLS, SASL (a listener of another protocol would make connec
 
 import asyncio
 import contextlib
-import logging
 import socket
 from collections import Counter
 from dataclasses import dataclass
@@ -26,13 +25,12 @@ from typing_extensions import override
 
 from muster_coordinator import limits
 from muster_coordinator.errors import EnvironmentFault
+from muster_coordinator.events import CONNECTION_FAILED, Event, Tell, untold
 from muster_coordinator.ports import Clock, Notice, unnoticed
 from muster_coordinator.runtime.turns import Turns
 from muster_coordinator.wire.codecs import preload
 from muster_coordinator.wire.connection import Connection, Handle, State
 from muster_coordinator.wire.repeated_heartbeat import HeartbeatAtOnce, never_at_once
-
-_log = logging.getLogger(__name__)
 
 WRITE_HIGH_BYTES = limits.MIB
 """Above this the transport's buffer takes no more; the rest stays in the connection, where it stops reading."""
@@ -91,8 +89,10 @@ class ClientListener:
         heartbeat_at_once: HeartbeatAtOnce = never_at_once,
         client_limits: ClientLimits | None = None,
         notice: Notice = unnoticed,
+        tell: Tell = untold,
     ) -> None:
         self.notice = notice
+        self.tell = tell
         self.loop = loop
         self.clock = clock
         self.name = name
@@ -382,10 +382,8 @@ class _Client(asyncio.Protocol):
         if self._closing:
             return
         self._listener.stats.failed += 1
-        _log.info(
-            "connection closed",
-            extra={"listener": self._listener.name, "peer": self._address, "why": connection.failure},
-        )
+        why = {"listener": self._listener.name, "peer": self._address, "why": connection.failure}
+        self._listener.tell(Event(CONNECTION_FAILED, why))
         self.close()
 
     # -- flow control

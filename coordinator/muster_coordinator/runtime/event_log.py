@@ -5,14 +5,14 @@ them: so each kind has its own bound, and repeats beyond it are summed up in one
 counted, for /metrics. Writing is the log pipeline's, off the loop (`logs`).
 """
 
-import logging
 from collections import Counter
 
 from muster_coordinator import limits
-from muster_coordinator.events import KINDS, Event, EventKind
+from muster_coordinator.events import KINDS, Event, EventKind, Room
 from muster_coordinator.ports import Loop
+from muster_coordinator.runtime.log_levels import event_logger
 
-_log = logging.getLogger("muster_coordinator.events")
+_LOGGERS = {room: event_logger(room) for room in Room}
 
 
 class EventLog:
@@ -29,7 +29,8 @@ class EventLog:
     def __call__(self, event: Event) -> None:
         kind = event.kind
         self.counts[kind.name] += 1
-        if not _log.isEnabledFor(kind.level):
+        log = _LOGGERS[kind.room]
+        if not log.isEnabledFor(kind.level):
             return
         written = self._written.get(kind)
         if written is None:
@@ -40,14 +41,15 @@ class EventLog:
             self._repeats[kind] += 1
             return
         self._written[kind] = written + 1
-        fields = {
+        fields = {"room": str(kind.room)} | {
             name: value[: limits.EVENT_TEXT_CHARS_MAX] if isinstance(value, str) else value
             for name, value in event.fields.items()
         }
-        _log.log(kind.level, kind.name, extra=fields)
+        log.log(kind.level, kind.name, extra=fields)
 
     def _end_window(self, kind: EventKind) -> None:
         del self._written[kind]
         repeats = self._repeats.pop(kind, 0)
         if repeats:
-            _log.log(kind.level, "%s: more of these were not logged", kind.name, extra={"times": repeats})
+            times = {"room": str(kind.room), "times": repeats}
+            _LOGGERS[kind.room].log(kind.level, "%s: more of these were not logged", kind.name, extra=times)

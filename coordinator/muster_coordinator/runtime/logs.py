@@ -3,12 +3,16 @@
 A slow terminal or a full pipe must not hold up a commit, so records are formatted and written by a thread; what does
 not fit in the queue is counted, and the count is logged when there is room again (and shown as
 `muster_log_records_dropped_total`). Values from clients are JSON strings, so a line break in a client id cannot forge
-a line.
+a line, and what a terminal would obey or show as something else is written as an escape.
+
+A pipe that nobody reads any more holds up the writing thread for ever, and with it whoever else writes there: `stop`
+says so, and the process then ends without another word (`app`).
 """
 
 import json
 import logging
 import queue
+import re
 import sys
 import threading
 import time
@@ -17,6 +21,10 @@ from typing import TextIO
 
 from typing_extensions import override
 
+_UNSEEN = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+"""Control characters beyond JSON's, line separators, changes of direction, and halves of characters."""
+_EVENTS = "events"
+"""Of all rooms; each line has its `room` (`log_levels.event_logger`)."""
 QUEUE_RECORDS_MAX = 10_000
 MESSAGE_CHARS_MAX = 8_192
 ERROR_CHARS_MAX = 32_768
@@ -35,19 +43,24 @@ class JsonFormatter(logging.Formatter):
     @override
     def format(self, record: logging.LogRecord) -> str:
         seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        name = record.name.removeprefix("muster_coordinator.")
         line: dict[str, object] = {
             "ts": f"{seconds}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
-            "logger": record.name.removeprefix("muster_coordinator."),
+            "logger": _EVENTS if name.startswith(_EVENTS) else name,
             "message": record.getMessage()[:MESSAGE_CHARS_MAX],
             **self._fixed,
         }
         for key, value in vars(record).items():
             if key not in _PLAIN:
-                line[key] = value
+                line[key] = value[:MESSAGE_CHARS_MAX] if isinstance(value, str) else value
         if record.exc_info and record.exc_info[0] is not None:
             line["error"] = "".join(traceback.format_exception(*record.exc_info))[-ERROR_CHARS_MAX:]
-        return json.dumps(line, default=str, ensure_ascii=False)
+        return _UNSEEN.sub(_escaped, json.dumps(line, default=str, ensure_ascii=False))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"\\u{ord(found.group()):04x}"
 
 
 class BoundedHandler(logging.Handler):
@@ -85,21 +98,27 @@ class LogPipeline:
         """Records lost to a full queue."""
         return self._handler.dropped
 
-    def stop(self, timeout_seconds: float = 1.0) -> None:
-        """Also called on the way to a crash: never raises, never waits long."""
+    def stop(self, timeout_seconds: float = 1.0) -> bool:
+        """Also called on the way to a crash: never raises, never waits long. False: not everything could be written,
+        and whoever writes to the stream now may wait for ever."""
         logging.getLogger().handlers[:] = []
         try:
             self._handler.queue.put(None, timeout=timeout_seconds)
         except queue.Full:
-            return
+            return False
         self._thread.join(timeout_seconds)
+        return not self._thread.is_alive()
 
     def _write(self) -> None:
         while True:
             record = self._handler.queue.get()
             if record is None:
                 return
-            lines = [self._formatter.format(record)]
+            try:
+                lines = [self._formatter.format(record)]
+            except Exception:  # noqa: BLE001  # the fault of whoever logs; the thread must live
+                self._handler.dropped += 1
+                continue
             dropped = self._handler.dropped
             if dropped != self._told_dropped:
                 note = logging.makeLogRecord({"name": __name__, "levelname": "WARNING", "msg": "log records dropped"})
@@ -117,3 +136,15 @@ class LogPipeline:
 def start_logging(level: str, *, stream: TextIO | None = None, **fixed: object) -> LogPipeline:
     """Send all logging of the process through one pipeline; `fixed` (e.g. broker=1) is on every line."""
     return LogPipeline(stream or sys.stderr, logging.getLevelNamesMapping()[level.upper()], fixed)
+
+
+def print_trace(error: BaseException, timeout_seconds: float = 1.0) -> None:
+    """On standard error, for whoever looks there; where that takes nothing, the process ends without it."""
+
+    def write() -> None:
+        traceback.print_exception(error)
+        sys.stderr.flush()
+
+    thread = threading.Thread(target=write, name="trace", daemon=True)
+    thread.start()
+    thread.join(timeout_seconds)

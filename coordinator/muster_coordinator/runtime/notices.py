@@ -1,6 +1,7 @@
-"""`ports.Notice` as log lines: the first few of a kind a minute, then their number.
+"""`ports.Notice` as log lines: the first few of a kind a minute, and then, when it ends, how many more there were.
 
-What a client can cause as often as it likes must not fill a disk with tracebacks. All are counted, for /metrics.
+What a client can cause as often as it likes must not fill a disk with tracebacks. All are counted, for /metrics. What
+is lost and damaged here is told as events too, which are not bounded like this (`events`).
 """
 
 import logging
@@ -8,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from muster_coordinator import limits
-from muster_coordinator.ports import Clock
+from muster_coordinator.ports import Loop
 
 _log = logging.getLogger(__name__)
 
@@ -16,22 +17,23 @@ _log = logging.getLogger(__name__)
 class NoticeLog:
     """Call it as a `Notice`."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
         self.counts: Counter[str] = Counter()
         """By what happened, since the start."""
-        self._windows: dict[str, tuple[int, int]] = {}
-        """What -> (when its window began, how many there were before it)"""
+        self._before: dict[str, int] = {}
+        """What happened in its window -> how many there were before it."""
 
     def __call__(self, what: str, details: Mapping[str, object], error: BaseException | None) -> None:
-        now_ms = self._clock.monotonic_ms()
-        began_ms, before = self._windows.get(what, (now_ms - limits.NOTICE_WINDOW_MS, 0))
-        if now_ms - began_ms >= limits.NOTICE_WINDOW_MS:
-            silent = self.counts[what] - before - limits.NOTICES_PER_WINDOW_MAX
-            if silent > 0:
-                _log.error("%s: more of these were not logged", what, extra={"times": silent})
-            self._windows[what] = (now_ms, self.counts[what])
-            before = self.counts[what]
+        if what not in self._before:
+            self._before[what] = self.counts[what]
+            ends_ms = self._loop.monotonic_ms() + limits.NOTICE_WINDOW_MS
+            self._loop.call_at(ends_ms, lambda: self._end_window(what))
         self.counts[what] += 1
-        if self.counts[what] - before <= limits.NOTICES_PER_WINDOW_MAX:
+        if self.counts[what] - self._before[what] <= limits.NOTICES_PER_WINDOW_MAX:
             _log.error(what, extra=dict(details), exc_info=error)
+
+    def _end_window(self, what: str) -> None:
+        silent = self.counts[what] - self._before.pop(what) - limits.NOTICES_PER_WINDOW_MAX
+        if silent > 0:
+            _log.error("%s: more of these were not logged", what, extra={"times": silent})

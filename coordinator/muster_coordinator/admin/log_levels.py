@@ -1,0 +1,75 @@
+"""`/v1/log-levels`: how talkative each part of this replica is, read and changed while it runs.
+
+Problem: what is wanted to be known of one group tonight must not need a restart, which would end it. Mechanism: rooms
+and levels are those of `LevelControl` (`runtime.log_levels`); a request is taken whole or not at all, and what was
+changed stands in the log. It is of this replica alone, and until its process ends.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Protocol
+
+from aiohttp import web
+
+from muster_coordinator.admin.status import Json
+
+_log = logging.getLogger(__name__)
+
+
+class LevelControl(Protocol):
+    """The log levels of this process."""
+
+    configured: str
+    """Of all rooms that have none of their own, as the process was started."""
+
+    def levels(self) -> Mapping[str, str | None]:
+        """Room -> its own level; None: it has that of `process`."""
+        ...
+
+    def knows(self, room: str, level: str | None) -> bool: ...
+    def set(self, room: str, level: str | None) -> None:
+        """For what it knows. None: as configured."""
+        ...
+
+
+def wanted_levels(body: object, control: LevelControl) -> dict[str, str | None]:
+    """Of the body of `PUT /v1/log-levels`. Raises ValueError with a sentence."""
+    if not isinstance(body, dict) or body.keys() != {"levels"} or not isinstance(body["levels"], dict):
+        raise ValueError("expected an object with levels, an object of rooms and levels")
+    asked: dict[str, object] = body["levels"]
+    wanted = {room: level for room, level in asked.items() if level is None or isinstance(level, str)}
+    for room in asked:
+        if room not in wanted or not control.knows(room, wanted[room]):
+            raise ValueError(
+                f"no such room or level; rooms: {', '.join(control.levels())}; levels: debug, info, warning, error, "
+                "or null for as configured"
+            )
+    return wanted
+
+
+class LevelPaths:
+    """Handlers over one process's levels."""
+
+    def __init__(self, control: LevelControl) -> None:
+        self._control = control
+
+    def add_to(self, app: web.Application) -> None:
+        app.router.add_get("/v1/log-levels", self.read)
+        app.router.add_put("/v1/log-levels", self.change)
+
+    async def read(self, request: web.Request) -> web.StreamResponse:
+        return web.json_response(self._document())
+
+    async def change(self, request: web.Request) -> web.StreamResponse:
+        try:
+            body: object = await request.json()
+            wanted = wanted_levels(body, self._control)
+        except (ValueError, RecursionError) as error:
+            return web.json_response({"error": "bad_request", "message": str(error)}, status=400)
+        for room, level in wanted.items():
+            self._control.set(room, level)
+        _log.warning("log levels changed", extra={"levels": wanted})
+        return web.json_response(self._document())
+
+    def _document(self) -> Json:
+        return {"configured": self._control.configured, "levels": dict(self._control.levels())}

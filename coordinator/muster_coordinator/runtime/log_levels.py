@@ -1,0 +1,47 @@
+"""Which part of a replica is how talkative, changed while it runs (`admin.log_levels`).
+
+Mechanism: each room is a logger of Python's tree; one without a level of its own has the process's
+(`muster.log.level`, or `--log-level`). What is changed here lasts until the process ends.
+"""
+
+import logging
+
+from muster_coordinator.events import Room
+
+LEVELS = ("debug", "info", "warning", "error")
+PROCESS = "process"
+"""Everything that has no level of its own."""
+EVENTS = "muster_coordinator.events"
+_LOGGERS = {
+    PROCESS: "",
+    **{str(room): f"{EVENTS}.{room}" for room in Room},
+    "runtime": "muster_coordinator.runtime",
+    "admin": "muster_coordinator.admin",
+}
+
+
+def event_logger(room: Room) -> logging.Logger:
+    """Where the events of a room are logged."""
+    return logging.getLogger(_LOGGERS[room])
+
+
+class LogLevels:
+    """Implements `admin.log_levels.LevelControl` for this process."""
+
+    def __init__(self, configured: str) -> None:
+        self.configured = configured
+
+    def levels(self) -> dict[str, str | None]:
+        """Room -> its own level; None: it has the process's."""
+        numbers = {room: logging.getLogger(name).level for room, name in _LOGGERS.items()}
+        return {room: logging.getLevelName(number).lower() if number else None for room, number in numbers.items()}
+
+    def knows(self, room: str, level: str | None) -> bool:
+        return room in _LOGGERS and (level is None or level in LEVELS)
+
+    def set(self, room: str, level: str | None) -> None:
+        """For what it `knows`. None: as configured."""
+        assert self.knows(room, level)
+        if level is None and room == PROCESS:
+            level = self.configured
+        logging.getLogger(_LOGGERS[room]).setLevel(logging.NOTSET if level is None else level.upper())
