@@ -20,7 +20,6 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
 from importlib.metadata import version
 
 from aiohttp import web
@@ -29,12 +28,12 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from muster_coordinator import exits
 from muster_coordinator.admin.api import AdminApi
 from muster_coordinator.admin.auth import TokenFile
-from muster_coordinator.admin.commit_timer import timed_commits
 from muster_coordinator.admin.drain import Drain
 from muster_coordinator.admin.group_meter import GroupMeter
 from muster_coordinator.admin.metrics import ReplicaCollector
 from muster_coordinator.admin.node_groups import NodeGroups
 from muster_coordinator.admin.probes import Probes
+from muster_coordinator.admin.request_metrics import RequestCollector
 from muster_coordinator.api.dispatch import Dispatcher
 from muster_coordinator.errors import Corruption, EnvironmentFault, StorageFailed, UnsupportedFormat
 from muster_coordinator.histogram import Histogram
@@ -43,7 +42,7 @@ from muster_coordinator.links.mesh import Mesh
 from muster_coordinator.node_settings import api_settings, client_limits, node_settings
 from muster_coordinator.replica.identity import StartRefused
 from muster_coordinator.replica.node import Node
-from muster_coordinator.runtime.clients import ClientListener
+from muster_coordinator.runtime.clients import ClientListener, ClientStats
 from muster_coordinator.runtime.disk import OsDisk
 from muster_coordinator.runtime.event_log import EventLog
 from muster_coordinator.runtime.folder import FolderLock, PidFile
@@ -56,7 +55,7 @@ from muster_coordinator.runtime.notices import NoticeLog
 from muster_coordinator.runtime.peers import TcpPeers
 from muster_coordinator.runtime.watchdog import Watchdog
 from muster_coordinator.settings import Settings
-from muster_coordinator.wire.versions import Api
+from muster_coordinator.wire.request_meter import RequestMeter
 
 DRAIN_MARGIN_MS = 10_000
 """Kept of the grace for closing connections; draining gives up before."""
@@ -154,16 +153,15 @@ class Replica:
         disk = OsDisk(str(settings.data_dir))
         self._node = Node(node_settings(settings), loop, disk, self._mesh, rand, self._notices, self._events)
         self._drain = Drain(self._node, self._events)
-        self._commit_latency = Histogram()
-        self._dispatcher = Dispatcher(
-            timed_commits(self._node, self._commit_latency, time.monotonic_ns), api_settings(settings)
-        )
+        self._requests = RequestMeter(time.monotonic_ns)
+        self._dispatcher = Dispatcher(self._node, api_settings(settings), meter=self._requests)
         self._watchdog = Watchdog(loop)
         self._gc = GcPolicy(loop, leads_nothing=lambda: self._drain.left() == 0)
         self._meter = GroupMeter(loop, NodeGroups(self._node))
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
-        self._registry.register(ReplicaCollector(self._node, self, self._meter, self._commit_latency))
+        self._registry.register(ReplicaCollector(self._node, self, self._meter))
+        self._registry.register(RequestCollector(self))
 
     async def _listen(self) -> None:
         """Peers first, clients last: who can reach this replica finds it whole."""
@@ -188,6 +186,7 @@ class Replica:
                 client_limits=client_limits(settings),
                 notice=self._notices,
                 tell=self._events,
+                meter=self._requests,
             )
             self._listeners.append(clients)
             await clients.listen(listener.host, listener.port)
@@ -307,11 +306,19 @@ class Replica:
     def storage_jobs(self) -> Mapping[str, Histogram]:
         return self._loop.lane_seconds()
 
-    def connections(self) -> Mapping[str, Mapping[str, int]]:
-        return {listener.name: asdict(listener.stats) for listener in self._listeners}
+    # -- admin.request_metrics.RequestView -------------------------------------------------------------------------
 
-    def requests(self) -> Mapping[str, int]:
-        return {Api(key).name: count for key, count in self._dispatcher.served.items()}
+    def clients(self) -> Mapping[str, ClientStats]:
+        return {listener.name: listener.stats for listener in self._listeners}
+
+    def served(self) -> Mapping[int, int]:
+        return self._dispatcher.served
+
+    def answered_at_once(self) -> int:
+        return self._dispatcher.answered_at_once
+
+    def meter(self) -> RequestMeter:
+        return self._requests
 
 
 def fatal_exit_code(error: BaseException) -> int:

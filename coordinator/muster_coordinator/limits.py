@@ -74,6 +74,8 @@ HTTP_LINGER_MS = 1_000
 """After an answer, what is left of the request's body is read and thrown away for so long."""
 HTTP_CONNECTIONS_MAX = 64
 """Of one port: kubelet, Prometheus, operator and some people; beyond it the one that has waited longest is closed."""
+ANSWER_PARTS_LOOKED_AT = 1_000
+"""Of one answer, for the counts of error codes."""
 EVENT_WINDOW_MS = 10_000
 EVENTS_PER_WINDOW_MAX = 50
 RARE_EVENTS_PER_WINDOW_MAX = 100 * EVENTS_PER_WINDOW_MAX

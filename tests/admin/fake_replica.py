@@ -7,10 +7,11 @@ from muster_coordinator.controller.commands import Command, CommandResult, SetDr
 from muster_coordinator.controller.image import OFFSETS_TOPIC, Broker, ClusterImage, Endpoint, Partition, Routing, Topic
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartbeat
+from muster_coordinator.groups.stats import ShardStats
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo
 from muster_coordinator.ports import Loop
 from muster_coordinator.replica.disk_space import DiskStatus
-from muster_coordinator.replica.status import DamagedFile, GroupStatus, ScrubStatus, TransferStatus
+from muster_coordinator.replica.status import DamagedFile, GroupStatus, ScrubStatus, TransferStatus, WorkDone
 from muster_coordinator.replica.stopped_entry import StoppedEntry
 from muster_coordinator.replica.surface import Leadership
 from muster_coordinator.replica.wal_lane import WalStatus
@@ -147,7 +148,24 @@ class FakeReplica:
         return -1
 
     def transfer_status(self) -> TransferStatus:
-        return TransferStatus(2, 300, 40)
+        return TransferStatus(2, 300, 40, 50, 6)
+
+    def work_done(self) -> WorkDone:
+        return WorkDone(turns=21, proposals_refused=22, checkpoints=23, flushes=24, late_timers=25, group_requests=26)
+
+    def group_stats(self) -> ShardStats:
+        return ShardStats(
+            rebalances_started=11,
+            rebalances_completed=10,
+            rebalances_timed=4,
+            rebalances_ms=6_000,
+            sessions_expired=12,
+            offsets_committed=13,
+            offsets_expired=14,
+            offsets_deleted=15,
+            requests_refused_waiting=16,
+            faults=17,
+        )
 
     def wals(self) -> list[WalStatus]:
         return [WalStatus("wal-topics", used_bytes=60, room_bytes=4, carried_bytes=7, slowed=9, waiting=3)]

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
 from random import Random
 
@@ -9,13 +10,23 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from muster_coordinator import limits
-from muster_coordinator.admin.commit_timer import timed_commits
-from muster_coordinator.admin.group_meter import PAUSE_RATIO, SLICE_STEPS, SWEEP_MS, GroupMeter, GroupSample
+from muster_coordinator.admin.group_meter import (
+    OTHER_GROUPS,
+    PAUSE_RATIO,
+    SLICE_STEPS,
+    SWEEP_MS,
+    GroupMeter,
+    GroupSample,
+)
 from muster_coordinator.admin.metrics import PIECE, ReplicaCollector
 from muster_coordinator.admin.probes import Probes
-from muster_coordinator.groups.requests import Heartbeat, HeartbeatAnswer, OffsetCommit, OffsetCommitAnswer
+from muster_coordinator.admin.request_metrics import RequestCollector
+from muster_coordinator.errors import Code
 from muster_coordinator.histogram import Histogram
 from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.runtime.clients import ClientStats
+from muster_coordinator.wire.request_meter import RequestMeter
+from muster_coordinator.wire.versions import VERSIONS, Api
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.parser import text_string_to_metric_families
@@ -42,8 +53,32 @@ class Source:
             self.per_step[self.world.steps] = self.per_step.get(self.world.steps, 0) + 1
             yield sample
 
-    def rebalance_time(self) -> tuple[int, int]:
-        return 4, 6_000
+
+class Requests:
+    """Of a process that answered a few."""
+
+    def __init__(self) -> None:
+        self.read = RequestMeter(lambda: 0)
+        self.read.seconds[Api.OFFSET_COMMIT].observe(0.002)
+        self.read.seconds[Api.HEARTBEAT].observe(0.002)
+        self.read.queue_seconds.observe(0.3)
+        self.read.request_bytes[Api.OFFSET_COMMIT] = 70
+        self.read.note_error(Api.HEARTBEAT, Code.REBALANCE_IN_PROGRESS, 3)
+        self.read.note_error(Api.HEARTBEAT, 32_000)
+        self.read.in_flight = 5
+        self.stats = ClientStats(connections=2, accepted=9, idle=3, bytes_in=100)
+
+    def clients(self) -> Mapping[str, ClientStats]:
+        return {"PLAINTEXT": self.stats, "OTHER": ClientStats(connections=1)}
+
+    def served(self) -> Mapping[int, int]:
+        return dict.fromkeys(VERSIONS, 0) | {Api.OFFSET_COMMIT: 1, Api.HEARTBEAT: 1}
+
+    def answered_at_once(self) -> int:
+        return 7
+
+    def meter(self) -> RequestMeter:
+        return self.read
 
 
 class Process:
@@ -67,12 +102,6 @@ class Process:
         histogram.observe(0.0004)
         histogram.observe(0.3)
         return {"wal-offsets": histogram}
-
-    def connections(self) -> Mapping[str, Mapping[str, int]]:
-        return {"PLAINTEXT": {"connections": 2}}
-
-    def requests(self) -> Mapping[str, int]:
-        return {"HEARTBEAT": 7}
 
 
 def samples(count: int) -> list[GroupSample]:
@@ -154,16 +183,15 @@ def test_buckets_are_cumulative_and_bounds_inclusive() -> None:
     assert histogram.buckets() == [("0.1", 2.0), ("1.0", 3.0), ("+Inf", 4.0)]
 
 
-def scrape() -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+def scrape(groups: int = 2) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     async def main() -> str:
-        world, _, meter = swept({0: samples(2)})
+        world, _, meter = swept({0: samples(groups)})
         replica = FakeReplica(SimLoop(world))
         replica.leaders[next(iter(replica.leaders))] = None
         replica.down = {BrokerId(2)}
         registry = CollectorRegistry()
-        latency = Histogram()
-        latency.observe(0.002)
-        registry.register(ReplicaCollector(replica, Process(), meter, latency))
+        registry.register(ReplicaCollector(replica, Process(), meter))
+        registry.register(RequestCollector(Requests()))
         server = TestServer(Probes(replica, registry, stopping=lambda: False).application())
         async with TestClient(server) as client, client.get("/metrics") as answer:
             assert answer.status == 200
@@ -181,7 +209,7 @@ def scrape() -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
 def counters(groups: list[GroupSample]) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     """Every sample of a page that must never fall."""
     world, _, meter = swept({0: groups})
-    collector = ReplicaCollector(FakeReplica(SimLoop(world)), Process(), meter, Histogram())
+    collector = ReplicaCollector(FakeReplica(SimLoop(world)), Process(), meter)
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in collector.collect()
@@ -215,6 +243,22 @@ def test_the_page_holds_every_promised_metric() -> None:
     assert values["muster_consumer_group_rebalances_total", (("group", "g1"),)] == 3
     assert values["muster_consumer_group_rebalance_duration_seconds_count", ()] == 4
     assert values["muster_consumer_group_rebalance_duration_seconds_sum", ()] == 6
+    assert values["muster_rebalances_started_total", ()] == 11
+    assert values["muster_rebalances_completed_total", ()] == 10
+    assert values["muster_sessions_expired_total", ()] == 12
+    assert values["muster_offsets_committed_total", ()] == 13
+    assert values["muster_offsets_expired_total", ()] == 14
+    assert values["muster_offsets_deleted_total", ()] == 15
+    assert values["muster_group_requests_refused_total", ()] == 16
+    assert values["muster_group_faults_total", ()] == 17
+    assert values["muster_raft_turns_total", ()] == 21
+    assert values["muster_proposals_refused_total", ()] == 22
+    assert values["muster_checkpoints_total", ()] == 23
+    assert values["muster_segment_flushes_total", ()] == 24
+    assert values["muster_late_timers_total", ()] == 25
+    assert values["muster_group_requests_total", ()] == 26
+    assert values["muster_transfer_sent_bytes_total", ()] == 50
+    assert values["muster_transfers_given_up_total", ()] == 6
     assert values["muster_consumer_commit_latency_seconds_bucket", (("le", "0.0025"),)] == 1
     assert values["muster_partition_leader", (("partition", "0"), ("topic", "(controller)"))] == -1
     assert values["muster_partition_leader", (("partition", "0"), ("topic", "__consumer_offsets"))] == 0
@@ -314,7 +358,7 @@ def test_the_loop_goes_on_between_the_pieces_of_a_long_family_and_each_stands_wh
     def app() -> web.Application:
         replica, meter = many_groups(groups), swept({0: samples(1_000)})[2]
         registry = CollectorRegistry()
-        registry.register(ReplicaCollector(replica, Process(), meter, Histogram()))
+        registry.register(ReplicaCollector(replica, Process(), meter))
         return Probes(replica, registry, stopping=lambda: False).application()
 
     page, turns = turns_of("/metrics", app)
@@ -336,6 +380,55 @@ def test_every_documented_metric_is_on_the_page() -> None:
     there = {name for name, _ in scrape()}
     missing = {name for name in documented if not any(found.startswith(name) for found in there)}
     assert not missing
+    families = {name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count") for name in there}
+    assert not families - documented, "every metric has its row"
+
+
+def test_requests_by_api_with_the_short_way_in_the_first_bucket() -> None:
+    values = scrape()
+
+    def of(name: str, **labels: str) -> float:
+        return values[name, tuple(sorted(labels.items()))]
+
+    assert of("muster_requests_total", api="HEARTBEAT") == 1 + 7
+    assert of("muster_requests_total", api="FETCH") == 0
+    assert of("muster_request_bytes_total", api="OFFSET_COMMIT") == 70
+    assert of("muster_request_seconds_bucket", api="HEARTBEAT", le="0.0005") == 7
+    assert of("muster_request_seconds_count", api="HEARTBEAT") == 8
+    assert of("muster_request_seconds_sum", api="HEARTBEAT") == 0.002
+    assert of("muster_request_seconds_count", api="OFFSET_COMMIT") == 1
+    assert ("muster_request_seconds_count", (("api", "FETCH"),)) not in values, "never asked for: no series"
+    assert of("muster_request_queue_seconds_bucket", le="0.25") == 9 - 1
+    assert of("muster_request_queue_seconds_count") == 9
+    assert of("muster_request_errors_total", api="HEARTBEAT", error="REBALANCE_IN_PROGRESS") == 3
+    assert of("muster_request_errors_total", api="HEARTBEAT", error="OTHER") == 1
+    assert of("muster_requests_in_flight") == 5
+
+
+def test_listeners_have_a_metric_for_each_meaning_and_the_old_one_for_one_release() -> None:
+    values = scrape()
+    one, other = (("listener", "PLAINTEXT"),), (("listener", "OTHER"),)
+    assert (values["muster_client_connections", one], values["muster_client_connections", other]) == (2, 1)
+    assert values["muster_client_connections_accepted_total", one] == 9
+    assert values["muster_client_connections_closed_total", (*one, ("reason", "idle"))] == 3
+    assert values["muster_client_received_bytes_total", one] == 100
+    old = {labels: value for (name, labels), value in values.items() if name == "muster_client"}
+    assert len(old) == 2 * len(fields(ClientStats))
+    assert old[(*one, ("what", "bytes_in"))] == 100
+
+
+def test_a_group_that_is_named_as_the_sum_is_has_no_series_of_its_own() -> None:
+    _, _, meter = swept({0: [*samples(3), GroupSample(OTHER_GROUPS, "Stable", 5, 9, 70)]})
+    assert [sample.group for sample in meter.samples()] == ["g2", "g1", "g0"]
+    assert meter.rest() == GroupSample(OTHER_GROUPS, "", 5, 0, 70)
+
+
+def test_rebalances_of_a_group_are_no_sum_of_changing_groups() -> None:
+    """A group that joins the sum, or leaves it, would make a counter rise and fall."""
+    values = scrape(limits.METRIC_GROUPS_MAX + 5)
+    other = (("group", OTHER_GROUPS),)
+    assert ("muster_consumer_group_lag", other) in values
+    assert ("muster_consumer_group_rebalances_total", other) not in values
 
 
 def test_probes_tell_ready_from_not_ready_and_stopping() -> None:
@@ -358,21 +451,3 @@ def test_probes_tell_ready_from_not_ready_and_stopping() -> None:
             assert (await ask("/livez"))[0] == 200
 
     asyncio.run(main())
-
-
-def test_only_commits_are_timed_and_everything_else_is_the_replicas_own() -> None:
-    replica = FakeReplica(SimLoop(World()))
-    replica.answers = {OffsetCommit: OffsetCommitAnswer(()), Heartbeat: HeartbeatAnswer(0)}
-    clock = iter([1_000_000_000, 1_004_000_000])
-    replica.producer_id = lambda done: done(1)
-    replica.local_log = lambda group: None
-    latency = Histogram()
-    surface = timed_commits(replica, latency, lambda: next(clock))
-    got: list[object] = []
-    commit = OffsetCommit(group="g", generation=1, member="m", instance=None, topics=())
-    surface.group_request(0, commit, None, got.append)
-    surface.group_request(0, Heartbeat("g", 1, "m", None), None, got.append)
-    assert got == [OffsetCommitAnswer(()), HeartbeatAnswer(0)]
-    assert latency.total == 0.004
-    assert surface.leadership == replica.leadership
-    assert surface.broker == 0

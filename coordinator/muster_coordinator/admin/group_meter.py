@@ -47,10 +47,6 @@ class GroupSource(Protocol):
         """Lazily; None where a group is so large that it takes several steps. Ends early when no longer led."""
         ...
 
-    def rebalance_time(self) -> tuple[int, int]:
-        """(completed rebalances, their time in ms) of all shards led now or before, since the start."""
-        ...
-
 
 class GroupMeter:
     """`start` begins sweeping; everything else reads the last whole sweep."""
@@ -81,9 +77,6 @@ class GroupMeter:
     def states(self) -> Counter[str]:
         """Groups by state."""
         return self._states
-
-    def rebalance_time(self) -> tuple[int, int]:
-        return self._source.rebalance_time()
 
     def _again(self, took_ms: int = 0) -> None:
         when_ms = self._loop.monotonic_ms() + max(SWEEP_MS, PAUSE_RATIO * took_ms)
@@ -135,6 +128,9 @@ class _Found:
 
     def add(self, sample: GroupSample) -> None:
         self.states[sample.state] += 1
+        if sample.group == OTHER_GROUPS:  # somebody's group of that name: two series of one name make no page
+            self._sum(sample)
+            return
         ranked = _Ranked(_urgency(sample), sample)
         if len(self._largest) < limits.METRIC_GROUPS_MAX:
             heapq.heappush(self._largest, ranked)

@@ -50,25 +50,14 @@ class ProcessView(Protocol):
         """By I/O lane."""
         ...
 
-    def connections(self) -> Mapping[str, Mapping[str, int]]:
-        """Listener -> name of a counter or gauge -> value."""
-        ...
-
-    def requests(self) -> Mapping[str, int]:
-        """Name of an API -> requests served."""
-        ...
-
 
 class ReplicaCollector(Collector):
     """Register with a `CollectorRegistry`."""
 
-    def __init__(
-        self, replica: AdminReplica, process: ProcessView, meter: GroupMeter, commit_latency: Histogram
-    ) -> None:
+    def __init__(self, replica: AdminReplica, process: ProcessView, meter: GroupMeter) -> None:
         self._replica = replica
         self._process = process
         self._meter = meter
-        self._commit_latency = commit_latency
 
     @override
     def collect(self) -> Iterable[Metric]:
@@ -78,6 +67,7 @@ class ReplicaCollector(Collector):
         yield from self._disk_metrics()
         yield from self._scrub_metrics()
         yield from self._group_metrics()
+        yield from self._work_metrics()
         yield from self._process_metrics()
 
     def _replica_metrics(self) -> Iterator[Metric]:
@@ -146,10 +136,12 @@ class ReplicaCollector(Collector):
             slowed.add_metric([wal.lane], wal.slowed)
             waiting.add_metric([wal.lane], wal.waiting)
         yield from (used, room, carried, slowed, waiting)
-        installed, received, reused = self._replica.transfer_status()
-        yield CounterMetricFamily("muster_transfers_installed", "State transfers put in place here.", value=installed)
-        yield CounterMetricFamily("muster_transfer_received_bytes", "Bytes that they fetched.", value=received)
-        yield CounterMetricFamily("muster_transfer_reused_bytes", "Of them, bytes that lay here.", value=reused)
+        done = self._replica.transfer_status()
+        yield _counter("muster_transfers_installed", "State transfers put in place here.", done.installed)
+        yield _counter("muster_transfer_received_bytes", "Bytes that they fetched.", done.received_bytes)
+        yield _counter("muster_transfer_reused_bytes", "Of them, bytes that lay here.", done.reused_bytes)
+        yield _counter("muster_transfer_sent_bytes", "Bytes that others fetched here.", done.sent_bytes)
+        yield _counter("muster_transfers_given_up", "For want of room, or a failing disk.", done.given_up)
 
     def _disk_metrics(self) -> Iterator[Metric]:
         disk = self._replica.disk_status()
@@ -202,16 +194,34 @@ class ReplicaCollector(Collector):
         for state, count in sorted(meter.states().items()):
             states.add_metric([state], count)
         yield states
-        count, total_ms = meter.rebalance_time()
+        stats = self._replica.group_stats()
         yield SummaryMetricFamily(
             "muster_consumer_group_rebalance_duration_seconds",
             "From the start of the join phase to Stable.",
-            count_value=count,
-            sum_value=total_ms / 1_000,
+            count_value=stats.rebalances_timed,
+            sum_value=stats.rebalances_ms / 1_000,
         )
-        yield _histogram(
-            "muster_consumer_commit_latency_seconds", "OffsetCommit, decoded to answered.", self._commit_latency
+        yield _counter("muster_rebalances_started", "Rebalances begun here.", stats.rebalances_started)
+        yield _counter("muster_rebalances_completed", "Rebalances that ended Stable here.", stats.rebalances_completed)
+        yield _counter("muster_sessions_expired", "Members expelled for silence.", stats.sessions_expired)
+        yield _counter("muster_offsets_committed", "Offsets stored.", stats.offsets_committed)
+        yield _counter("muster_offsets_expired", "Offsets that nobody needed for too long.", stats.offsets_expired)
+        yield _counter("muster_offsets_deleted", "Offsets deleted on request, or with a topic.", stats.offsets_deleted)
+        yield _counter(
+            "muster_group_requests_refused",
+            "Answered to try again, because too many waited for one group's record.",
+            stats.requests_refused_waiting,
         )
+        yield _counter("muster_group_faults", "Errors of ours that cost a group its volatile state.", stats.faults)
+
+    def _work_metrics(self) -> Iterator[Metric]:
+        work = self._replica.work_done()
+        yield _counter("muster_group_requests", "Requests that reached a group's coordinator.", work.group_requests)
+        yield _counter("muster_raft_turns", "Loop turns of all Raft groups together.", work.turns)
+        yield _counter("muster_proposals_refused", "Told to try again for want of room.", work.proposals_refused)
+        yield _counter("muster_checkpoints", "Checkpoints written.", work.checkpoints)
+        yield _counter("muster_segment_flushes", "Segments made durable.", work.flushes)
+        yield _counter("muster_late_timers", "Deadlines that a stalled loop made wait.", work.late_timers)
 
     def _process_metrics(self) -> Iterator[Metric]:
         process = self._process
@@ -239,15 +249,6 @@ class ReplicaCollector(Collector):
         for lane, histogram in process.storage_jobs().items():
             jobs.add_metric([lane], histogram.buckets(), histogram.total)
         yield jobs
-        clients = GaugeMetricFamily("muster_client", "Client listener counters.", labels=["listener", "what"])
-        for listener, values in process.connections().items():
-            for what, value in values.items():
-                clients.add_metric([listener, what], value)
-        yield clients
-        requests = CounterMetricFamily("muster_requests", "Requests of clients by API.", labels=["api"])
-        for api, count in process.requests().items():
-            requests.add_metric([api], count)
-        yield requests
 
 
 def _pieces(families: Iterable[Metric]) -> Iterator[Metric]:
@@ -261,5 +262,5 @@ def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
     return GaugeMetricFamily(name, text, value=value)
 
 
-def _histogram(name: str, text: str, histogram: Histogram) -> HistogramMetricFamily:
-    return HistogramMetricFamily(name, text, buckets=histogram.buckets(), sum_value=histogram.total)
+def _counter(name: str, text: str, value: float) -> CounterMetricFamily:
+    return CounterMetricFamily(name, text, value=value)

@@ -35,13 +35,6 @@ class NodeGroups:
             lag = yield from self._lag(held, view.group)
             yield GroupSample(view.group, view.state, view.members, view.generation, lag)
 
-    def rebalance_time(self) -> tuple[int, int]:
-        hosting = self._node.hosting
-        if hosting is None:
-            return 0, 0
-        stats = [held.shard.stats for held in hosting.shards.values()]
-        return sum(one.rebalances_timed for one in stats), sum(one.rebalances_ms for one in stats)
-
     def _lag(self, held: ShardGroup, group: str) -> Generator[None, None, int | None]:
         """Rests every `ROWS_PER_STEP` offsets; None when no committed partition has its log here."""
         image = self._node.image()

@@ -6,9 +6,10 @@ Implemented by `replica.node.Node`; tests give a fake.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
+from muster_coordinator.groups.stats import ShardStats
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.replica.disk_space import DiskStatus
-from muster_coordinator.replica.status import GroupStatus, ScrubStatus, TransferStatus
+from muster_coordinator.replica.status import GroupStatus, ScrubStatus, TransferStatus, WorkDone
 from muster_coordinator.replica.stopped_entry import StoppedEntry
 from muster_coordinator.replica.surface import Surface
 from muster_coordinator.replica.wal_lane import WalStatus
@@ -47,7 +48,15 @@ class AdminReplica(Surface, Protocol):
         ...
 
     def transfer_status(self) -> TransferStatus:
-        """What this replica has fetched of others' checkpoints and segments in this life."""
+        """State transfers of this life."""
+        ...
+
+    def work_done(self) -> WorkDone:
+        """What this replica did in this life."""
+        ...
+
+    def group_stats(self) -> ShardStats:
+        """What it did for consumer groups while it coordinated them."""
         ...
 
     def transfer(self, group: GroupNo, target: BrokerId) -> bool:

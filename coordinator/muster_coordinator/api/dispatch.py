@@ -42,6 +42,7 @@ from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import Heartbeat
 from muster_coordinator.replica.surface import Surface
 from muster_coordinator.wire.connection import Exchange
+from muster_coordinator.wire.request_meter import RequestMeter
 from muster_coordinator.wire.schema import Value
 from muster_coordinator.wire.versions import VERSIONS, Api
 
@@ -51,7 +52,14 @@ Handler = Callable[[RequestContext, int, Value, Exchange], None]
 class Dispatcher:
     """All handlers over one replica."""
 
-    def __init__(self, surface: Surface, settings: ApiSettings, authorize: Authorize = allow_all) -> None:
+    def __init__(
+        self,
+        surface: Surface,
+        settings: ApiSettings,
+        authorize: Authorize = allow_all,
+        meter: RequestMeter | None = None,
+    ) -> None:
+        self._meter = meter or RequestMeter(lambda: 0)
         services = Services(surface, settings, authorize)
         self.services = services
         self.fetch = Fetch(services)
@@ -60,6 +68,8 @@ class Dispatcher:
         assert self._handlers.keys() == VERSIONS.keys(), "advertised = implemented"
         self.served = dict.fromkeys(VERSIONS, 0)
         """Requests handed to each API's handler so far."""
+        self.answered_at_once = 0
+        """Heartbeats that went the short way, and are not among them."""
 
     def handle(self, context: RequestContext, request: Value, reply: Exchange) -> None:
         """One decoded request; see the module."""
@@ -70,7 +80,9 @@ class Dispatcher:
         """See `wire.repeated_heartbeat.HeartbeatAtOnce`."""
         code = self._heartbeats.heartbeat_at_once(request, times)
         if code is not None:
-            self.served[Api.HEARTBEAT] += times
+            self.answered_at_once += times
+            if code:
+                self._meter.note_error(Api.HEARTBEAT, code, times)
         return code
 
 

@@ -1,9 +1,10 @@
 """Counters and views of a shard for metrics and `/v1` (protocol notes 10).
 
-Nothing here feeds back into decisions.
+Nothing here feeds back into decisions. Each number is a family of `/metrics` (`admin.metrics`), summed over the shards.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 
@@ -14,12 +15,10 @@ class ShardStats:
     rebalances_started: int = 0
     rebalances_completed: int = 0
     """Once per CompletingRebalance -> Stable, as Kafka's group-completed-rebalance-count."""
-    last_rebalance_ms: int | None = None
-    """From the start of the join phase to Stable."""
     rebalances_timed: int = 0
     """Completed ones whose start this leader saw."""
     rebalances_ms: int = 0
-    """Their time in all."""
+    """Their time in all, from the start of the join phase to Stable."""
     offsets_committed: int = 0
     offsets_expired: int = 0
     offsets_deleted: int = 0
@@ -28,6 +27,15 @@ class ShardStats:
     """Answered 15 because too many waited for one group's record."""
     faults: int = 0
     """Errors of ours that cost a request and its group's volatile state (`faults`)."""
+
+
+def summed(stats: Iterable[ShardStats]) -> ShardStats:
+    """All of them together."""
+    total = ShardStats()
+    for one in stats:
+        for field in fields(ShardStats):
+            setattr(total, field.name, getattr(total, field.name) + getattr(one, field.name))
+    return total
 
 
 class GroupView(NamedTuple):

@@ -110,7 +110,6 @@ def _stabilise(core: Core, now: Now, live: LiveGroup, stored: ClassicGroup) -> N
     took_ms = None
     if live.rebalance_started_ms is not None:
         took_ms = now.monotonic_ms - live.rebalance_started_ms
-        core.stats.last_rebalance_ms = took_ms
         core.stats.rebalances_timed += 1
         core.stats.rebalances_ms += took_ms
         live.rebalance_started_ms = None

@@ -51,7 +51,6 @@ class Progress:
         "offered_ms",
         "paused",
         "released",
-        "snapshot_index",
         "state",
         "suspended",
     )
@@ -66,7 +65,6 @@ class Progress:
         """An append is due even when it carries no entries."""
         self.contact_ms = 0
         self.offered_ms = 0
-        self.snapshot_index = 0
         self.suspended = 0
         """Token of a follower that lost what it had acknowledged; what it says counts for nothing. See `suspension`."""
         self.barrier = 0
@@ -90,16 +88,14 @@ class Progress:
         self.next = self.match + 1
         self._enter(REPLICATE)
 
-    def snapshot(self, index: int, now_ms: int) -> None:
-        """A checkpoint at `index` was offered."""
+    def snapshot(self, now_ms: int) -> None:
+        """A checkpoint was offered."""
         self._enter(SNAPSHOT)
-        self.snapshot_index = index
         self.offered_ms = now_ms
 
     def _enter(self, state: ProgressState) -> None:
         self.state = state
         self.paused = False
-        self.snapshot_index = 0
         self._inflight.clear()
         self._inflight_bytes = 0
 

@@ -98,7 +98,7 @@ def _offer_checkpoint(state: RaftState, peer: int, progress: Progress) -> None:
             context=KNOWS_SUSPENSION,
         )
     )
-    progress.snapshot(index, progress.contact_ms)
+    progress.snapshot(progress.contact_ms)
 
 
 def on_append_reply(state: RaftState, now_ms: int, message: Message) -> None:

@@ -42,6 +42,7 @@ class Deadlines:
         self._timer_ms = 0
         self._waited = False
         self.stalls = 0
+        """Times at which the timer came so late that deadlines waited for one more turn."""
 
     def set(self, due: Due, when_ms: int | None) -> None:
         """Move or clear a deadline."""

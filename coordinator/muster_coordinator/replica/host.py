@@ -99,8 +99,8 @@ class Host:
         self.suspension: Callable[[RaftGroup], None] = _ignore
         """Told of a group whose promises were found to be lost, or are made good for."""
         self.turns = 0
-        self.longest_turn_ms = 0
         self.refused_busy = 0
+        """Proposals told to try again, for want of room here or on the disks of a majority."""
 
     def add_lane(self, name: str, wal: WalStore) -> WalLane:
         lane = WalLane(
@@ -276,7 +276,6 @@ class Host:
             self.loop.call_soon(self._turn)
 
     def _turn(self) -> None:
-        began_ms = self.now_ms()
         self._queued = False
         self.turns += 1
         dirty, self._dirty = self._dirty[:GROUPS_PER_TURN_MAX], self._dirty[GROUPS_PER_TURN_MAX:]
@@ -293,7 +292,6 @@ class Host:
         self._flush()
         for lane in self.lanes:
             lane.start()
-        self.longest_turn_ms = max(self.longest_turn_ms, self.now_ms() - began_ms)
 
     def _take(self, group: RaftGroup) -> None:
         core = group.core

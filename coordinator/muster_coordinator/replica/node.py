@@ -15,6 +15,7 @@ from muster_coordinator.controller.image import ClusterImage
 from muster_coordinator.errors import Code
 from muster_coordinator.events import Tell, untold
 from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartbeat, refusal
+from muster_coordinator.groups.stats import ShardStats, summed
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Rand, unnoticed
 from muster_coordinator.replica import payloads
@@ -34,7 +35,7 @@ from muster_coordinator.replica.raft_group import RaftGroup
 from muster_coordinator.replica.retention import Retention
 from muster_coordinator.replica.scrub import Scrub
 from muster_coordinator.replica.settings import NodeSettings
-from muster_coordinator.replica.status import GroupStatus, ScrubStatus, TransferStatus, group_status
+from muster_coordinator.replica.status import GroupStatus, ScrubStatus, TransferStatus, WorkDone, group_status
 from muster_coordinator.replica.stopped_entry import StoppedEntry, stopped_entry
 from muster_coordinator.replica.surface import Leadership, LocalLog, partition_of
 from muster_coordinator.replica.transfer import Transfers
@@ -420,9 +421,27 @@ class Node:
     def transfer_status(self) -> TransferStatus:
         """What this replica has fetched of others' checkpoints and segments in this life."""
         if self._transfers is None:
-            return TransferStatus(0, 0, 0)
+            return TransferStatus(0, 0, 0, 0, 0)
         done = self._transfers
-        return TransferStatus(done.installed.total(), done.bytes_received, done.bytes_reused)
+        return TransferStatus(
+            done.installed.total(), done.bytes_received, done.bytes_reused, done.source.bytes_sent, done.given_up
+        )
+
+    def work_done(self) -> WorkDone:
+        """What this replica did in this life."""
+        host, hosting = self.host, self.hosting
+        return WorkDone(
+            turns=host.turns,
+            proposals_refused=host.refused_busy,
+            checkpoints=0 if hosting is None else hosting.checkpoints.made,
+            flushes=0 if hosting is None else hosting.checkpoints.flushes,
+            late_timers=host.deadlines.stalls,
+            group_requests=0 if hosting is None else sum(shard.requests for shard in hosting.shards.values()),
+        )
+
+    def group_stats(self) -> ShardStats:
+        """What this replica did for consumer groups while it coordinated them, in this life."""
+        return summed(() if self.hosting is None else [held.shard.stats for held in self.hosting.shards.values()])
 
     def transfer(self, group: GroupNo, target: BrokerId) -> bool:
         """Start handing leadership of `group` to `target`. False: not leader here, or the target cannot have it."""

@@ -138,7 +138,6 @@ class RaftGroup:
         "applied_bytes",
         "batch",
         "caught_up",
-        "commits",
         "core",
         "dirty",
         "due",
@@ -149,7 +148,6 @@ class RaftGroup:
         "machine",
         "name",
         "number",
-        "proposals",
         "ready_term",
         "skips",
         "stopped_at",
@@ -205,8 +203,6 @@ class RaftGroup:
         start; None until then."""
         self.caught_up = False
         """Applied everything the leader had committed, once since start (decision 30)."""
-        self.commits = 0
-        self.proposals = 0
         self._held: dict[BrokerId, tuple[int, int]] = {}
         self._led_term = 0
         self._waiting: dict[int, tuple[object, int]] = {}
@@ -329,7 +325,6 @@ class RaftGroup:
         self._waiting[index] = (token, size)
         self._outstanding_bytes += size
         self._host.uncommitted(size)
-        self.proposals += 1
         self._host.touch(self)
         return None
 
@@ -516,7 +511,6 @@ class RaftGroup:
                 self._stop(entry, error)
                 break
             self.applied = entry.index
-            self.commits += 1
             waiter = waiting.pop(entry.index, None)
             if waiter is not None:
                 self._outstanding_bytes -= waiter[1]

@@ -58,12 +58,33 @@ class GroupStatus(NamedTuple):
 
 
 class TransferStatus(NamedTuple):
-    """State transfers to this replica since its start."""
+    """State transfers since this replica's start."""
 
     installed: int
+    """Put in place here."""
     received_bytes: int
     reused_bytes: int
     """That lay here already."""
+    sent_bytes: int
+    """To others."""
+    given_up: int
+    """For want of room, or because the disk failed."""
+
+
+class WorkDone(NamedTuple):
+    """What a replica did since its start; sums that only grow."""
+
+    turns: int
+    """Of all Raft groups together (`host`)."""
+    proposals_refused: int
+    """Told to try again, for want of room here or on the disks of a majority."""
+    checkpoints: int
+    flushes: int
+    """Of segments."""
+    late_timers: int
+    """Times at which the loop had not come round for so long that deadlines waited for one more turn."""
+    group_requests: int
+    """That reached the coordinator of a group here."""
 
 
 def group_status(group: RaftGroup, damaged: Sequence[DamagedFile] = ()) -> GroupStatus:

@@ -93,7 +93,6 @@ class WalLane:
         self._carried_ms = 0
         self.admission = Admission(loop, wal)
         self.batches = 0
-        self.busy_ms = 0
         self.longest_ms = 0
 
     def stage_ready(self, group: WalGroup, ready: Ready) -> None:
@@ -203,7 +202,6 @@ class WalLane:
         self.wal.job_done()
         took_ms = self._loop.monotonic_ms() - self._began_ms
         self.batches += 1
-        self.busy_ms += took_ms
         self.longest_ms = max(self.longest_ms, took_ms)
         batch.durable = True
         for group, (era, index) in batch.persisted.items():

@@ -31,6 +31,7 @@ from muster_coordinator.runtime.turns import Turns
 from muster_coordinator.wire.codecs import preload
 from muster_coordinator.wire.connection import Connection, Handle, State
 from muster_coordinator.wire.repeated_heartbeat import HeartbeatAtOnce, never_at_once
+from muster_coordinator.wire.request_meter import RequestMeter
 
 WRITE_HIGH_BYTES = limits.MIB
 """Above this the transport's buffer takes no more; the rest stays in the connection, where it stops reading."""
@@ -90,7 +91,9 @@ class ClientListener:
         client_limits: ClientLimits | None = None,
         notice: Notice = unnoticed,
         tell: Tell = untold,
+        meter: RequestMeter | None = None,
     ) -> None:
+        self.meter = meter
         self.notice = notice
         self.tell = tell
         self.loop = loop
@@ -243,6 +246,7 @@ class _Client(asyncio.Protocol):
             handle=listener.handle,
             heartbeat_at_once=listener.heartbeat_at_once,
             notice=listener.notice,
+            meter=listener.meter,
             wake=self._wake,
         )
         self._idle_timer = listener.loop.call_later(listener.limits.idle_ms / 1000, self._check_idle)

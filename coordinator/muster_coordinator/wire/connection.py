@@ -29,6 +29,7 @@ from muster_coordinator.wire.fairness import subject_of
 from muster_coordinator.wire.header import FIRST_BYTES, ClientId, read_first
 from muster_coordinator.wire.heap_budget import Frame
 from muster_coordinator.wire.repeated_heartbeat import HeartbeatAtOnce, RepeatedHeartbeat, never_at_once
+from muster_coordinator.wire.request_meter import RequestMeter
 from muster_coordinator.wire.route import Route, route_of
 from muster_coordinator.wire.schema import Value
 from muster_coordinator.wire.versions import ADVERTISED, BEFORE_AUTHENTICATION, LARGE_FRAMES, Api
@@ -64,10 +65,11 @@ CLOSE = _Sentinel()
 class Exchange:
     """One request's place in line; calling it with the answer, once, fills the place. Handlers get it as `reply`."""
 
-    __slots__ = ("_cancel", "_connection", "_correlation", "_followed", "frame", "route")
+    __slots__ = ("_began_ns", "_cancel", "_connection", "_correlation", "_followed", "frame", "route")
 
-    def __init__(self, connection: "Connection", route: Route, correlation: int) -> None:
+    def __init__(self, connection: "Connection", route: Route, correlation: int, began_ns: int) -> None:
         self._connection = connection
+        self._began_ns = began_ns
         self.route = route
         self._correlation = correlation
         self._cancel: Callable[[], None] | None = None
@@ -84,6 +86,7 @@ class Exchange:
         if self._connection.state is State.CLOSED:
             self.frame = NO_ANSWER
             return
+        meter = self._connection.meter
         if isinstance(answer, _Sentinel):
             self.frame = answer
         else:
@@ -99,6 +102,16 @@ class Exchange:
                 # What it promises is done and stays done; this client alone is not told.
                 self._connection.contain("an answer could not be written", route.api, route.version, error)
                 self.frame = CLOSE
+            try:
+                for code in route.errors(answer):
+                    if code:
+                        meter.note_error(route.api, code)
+            except Exception as error:
+                if ends_process(error):
+                    raise
+                # It goes out all the same.
+                self._connection.contain("an answer's errors could not be counted", route.api, route.version, error)
+        meter.seconds[self.route.api].observe((meter.now_ns() - self._began_ns) / 1e9)
         self._connection.answered()
 
     def on_close(self, call: Callable[[], None]) -> None:
@@ -130,13 +143,17 @@ Handle = Callable[[RequestContext, Value, Exchange], None]
 """Takes a decoded request; calls the exchange now or later, on the same thread."""
 
 
+_UNREAD = RequestMeter(lambda: 0)
+"""Of connections whose numbers nobody wants."""
+
+
 class Connection:
     """See the module. `wake` is called when answers have become ready or the connection has failed."""
 
     __slots__ = (
-        "_buffered", "_chunks", "_client_host", "_client_id", "_clock", "_handle", "_heartbeat_at_once", "_line",
-        "_listener", "_needed", "_notice", "_ready", "_repeated", "_unsent", "_wake", "connection_id",
-        "failure", "last_request_ms", "patient", "requests", "state",
+        "_buffered", "_chunks", "_client_host", "_client_id", "_clock", "_handle", "_heartbeat_at_once", "_held_ns",
+        "_line", "_listener", "_needed", "_notice", "_ready", "_repeated", "_unsent", "_wake", "connection_id",
+        "failure", "last_request_ms", "meter", "patient", "requests", "state",
     )  # fmt: skip
 
     def __init__(
@@ -150,8 +167,12 @@ class Connection:
         wake: Callable[[], None],
         heartbeat_at_once: HeartbeatAtOnce = never_at_once,
         notice: Notice = unnoticed,
+        meter: RequestMeter | None = None,
         authenticated: bool = True,
     ) -> None:
+        self.meter = meter or _UNREAD
+        self._held_ns = 0
+        """Since when frames wait that could be read; 0 when none do."""
         self.connection_id = connection_id
         self.state = State.READY if authenticated else State.UNAUTHENTICATED
         self.failure = ""
@@ -213,6 +234,11 @@ class Connection:
         if self.state not in (State.FAILED, State.CLOSED):
             self._chunks.append(data)
             self._buffered += len(data)
+            self._wait()
+
+    def _wait(self) -> None:
+        if not self._held_ns:
+            self._held_ns = self.meter.now_ns()
 
     @property
     def holds_frames(self) -> bool:
@@ -251,10 +277,13 @@ class Connection:
         except WireError as error:
             self._fail(str(error))
             return
+        self._held_ns = 0
         if pos < len(data) and self.state is not State.CLOSED:
             rest = data[pos:] if pos else data
             self._chunks.insert(0, rest)
             self._buffered += len(rest)
+            if self._buffered >= self._needed:
+                self._wait()
 
     def _split(self, data: bytes) -> int:
         """Hand on whole frames, at most one turn's share; the position of the first byte that stays.
@@ -356,7 +385,13 @@ class Connection:
                 waiting.hurry(api)
         if api == Api.HEARTBEAT:
             self._remember(data, pos - _SIZE_BYTES, stop, route, request)
-        exchange = Exchange(self, route, correlation)
+        meter = self.meter
+        began_ns = meter.now_ns()
+        meter.in_flight += 1
+        meter.request_bytes[api] += stop - pos
+        if self._held_ns:
+            meter.queue_seconds.observe((began_ns - self._held_ns) / 1e9)
+        exchange = Exchange(self, route, correlation, began_ns)
         self._line.append(exchange)
         try:
             self._handle(context, request, exchange)
@@ -385,7 +420,8 @@ class Connection:
             raise WireError(f"API {api} version {version} is not served")
         oldest = route_of(api, 0)
         assert oldest is not None
-        exchange = Exchange(self, oldest, correlation)
+        self.meter.in_flight += 1
+        exchange = Exchange(self, oldest, correlation, self.meter.now_ns())
         self._line.append(exchange)
         exchange({"error_code": Code.UNSUPPORTED_VERSION, "api_keys": ADVERTISED})
 
@@ -398,6 +434,7 @@ class Connection:
             return
         while line and line[0].frame is not None:
             frame = line.popleft().frame
+            self.meter.in_flight -= 1
             if isinstance(frame, bytearray):
                 self._ready.append(frame)
                 self._unsent += len(frame)
@@ -449,6 +486,7 @@ class Connection:
             return
         self.state = State.CLOSED
         line, self._line = self._line, deque()
+        self.meter.in_flight -= len(line)
         self._chunks.clear()
         self._buffered = self._unsent = 0
         self._ready.clear()

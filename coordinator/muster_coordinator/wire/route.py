@@ -6,6 +6,7 @@ that means "refuse" or "close" is the connection's to say (KIP-511).
 
 import struct
 
+from muster_coordinator.wire.answer_errors import errors_in
 from muster_coordinator.wire.codecs import DecodeFrom, Encode, encoder, unchecked_decoder
 from muster_coordinator.wire.versions import VERSIONS, is_flexible, response_header_has_tags
 
@@ -15,7 +16,7 @@ _LENGTH_AND_CORRELATION = struct.Struct(">ii").pack
 class Route:
     """Codecs and header forms of one served version."""
 
-    __slots__ = ("_header_tail", "api", "decode", "encode", "flexible", "version")
+    __slots__ = ("_header_tail", "api", "decode", "encode", "errors", "flexible", "version")
 
     def __init__(self, api: int, version: int) -> None:
         self.api = api
@@ -25,6 +26,8 @@ class Route:
         self.decode: DecodeFrom = unchecked_decoder(api, version)
         """Raises WireError and `codecs.BAD_BYTES`; the position that it returns may be past the frame's end."""
         self.encode: Encode = encoder(api, version)
+        self.errors = errors_in(api)
+        """Codes in an answer as `encode` takes it."""
         self._header_tail = b"\x00" if response_header_has_tags(api, version) else b""
 
     def start_answer(self, correlation: int) -> bytearray:

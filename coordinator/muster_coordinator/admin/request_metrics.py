@@ -1,0 +1,156 @@
+"""What clients ask and how they are answered, for `/metrics`: by API the requests, errors, sizes and times.
+
+Labels are bounded: an API is one of those that are served, an error code one of Kafka's, a listener one of the
+configuration. What was never asked for has no times and no errors. Heartbeats that the short way answers are counted
+in the first bucket of their API: they take less by their making (`wire.request_meter`).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+from typing_extensions import override
+
+from muster_coordinator.errors import Code
+from muster_coordinator.wire.request_meter import RequestMeter
+from muster_coordinator.wire.versions import Api
+
+
+class ListenerStats(Protocol):
+    """`runtime.clients.ClientStats`."""
+
+    connections: int
+    accepted: int
+    refused: int
+    failed: int
+    slow: int
+    idle: int
+    requests: int
+    bytes_in: int
+    bytes_out: int
+    buffered: int
+    unsent: int
+
+
+class RequestView(Protocol):
+    """What the process knows of its clients."""
+
+    def clients(self) -> Mapping[str, ListenerStats]:
+        """By listener."""
+        ...
+
+    def served(self) -> Mapping[int, int]:
+        """API -> requests handed to its handler."""
+        ...
+
+    def answered_at_once(self) -> int:
+        """Heartbeats that are not among them."""
+        ...
+
+    def meter(self) -> RequestMeter: ...
+
+
+class RequestCollector(Collector):
+    """Register with a `CollectorRegistry`."""
+
+    def __init__(self, view: RequestView) -> None:
+        self._view = view
+
+    @override
+    def collect(self) -> Iterable[Metric]:
+        yield from self._requests()
+        yield from self._times()
+        for listener, stats in self._view.clients().items():
+            yield from _listener(listener, stats)
+
+    def _requests(self) -> Iterator[Metric]:
+        meter = self._view.meter()
+        requests = CounterMetricFamily("muster_requests", "Requests of clients by API.", labels=["api"])
+        sizes = CounterMetricFamily("muster_request_bytes", "Size of decoded requests by API.", labels=["api"])
+        for api, count in self._counts().items():
+            requests.add_metric([Api(api).name], count)
+            sizes.add_metric([Api(api).name], meter.request_bytes[api])
+        yield requests
+        yield sizes
+        errors = CounterMetricFamily("muster_request_errors", "Error codes in answers.", labels=["api", "error"])
+        for (api, code), count in sorted(meter.errors.items()):
+            errors.add_metric([Api(api).name, _code_name(code)], count)
+        yield errors
+        yield GaugeMetricFamily(
+            "muster_requests_in_flight", "Decoded, and not yet answered in their turn.", value=meter.in_flight
+        )
+
+    def _counts(self) -> dict[int, int]:
+        counts = {int(api): count for api, count in self._view.served().items()}
+        counts[Api.HEARTBEAT] += self._view.answered_at_once()
+        return counts
+
+    def _times(self) -> Iterator[Metric]:
+        meter, at_once = self._view.meter(), self._view.answered_at_once()
+        times = HistogramMetricFamily("muster_request_seconds", "From decoded to answered, by API.", labels=["api"])
+        for api, histogram in meter.seconds.items():
+            more = at_once if api == Api.HEARTBEAT else 0
+            buckets = [(bound, count + more) for bound, count in histogram.buckets()]
+            if buckets[-1][1]:
+                times.add_metric([Api(api).name], buckets, histogram.total)
+        yield times
+        held = meter.queue_seconds.buckets()
+        fresh = sum(self._counts().values()) - held[-1][1]
+        yield HistogramMetricFamily(
+            "muster_request_queue_seconds",
+            "From read to decoded.",
+            buckets=[(bound, count + fresh) for bound, count in held],
+            sum_value=meter.queue_seconds.total,
+        )
+        commits = meter.seconds[Api.OFFSET_COMMIT]
+        yield HistogramMetricFamily(
+            "muster_consumer_commit_latency_seconds",
+            "OffsetCommit, decoded to answered.",
+            buckets=commits.buckets(),
+            sum_value=commits.total,
+        )
+
+
+def _listener(listener: str, stats: ListenerStats) -> Iterator[Metric]:
+    """One listener's families; `probes` puts those of several together."""
+    gauges = (
+        ("muster_client_connections", "Open now.", stats.connections),
+        ("muster_client_buffered_bytes", "Of unfinished requests now.", stats.buffered),
+        ("muster_client_unsent_bytes", "Of answers not taken now.", stats.unsent),
+    )
+    counters = (
+        ("muster_client_connections_accepted", "Since the start.", stats.accepted),
+        ("muster_client_connections_refused", "Over a limit of connections or accepts.", stats.refused),
+        ("muster_client_requests", "Read from clients.", stats.requests),
+        ("muster_client_received_bytes", "Read from clients.", stats.bytes_in),
+        ("muster_client_sent_bytes", "Written to clients.", stats.bytes_out),
+    )
+    for name, text, value in gauges:
+        gauge = GaugeMetricFamily(name, text, labels=["listener"])
+        gauge.add_metric([listener], value)
+        yield gauge
+    for name, text, value in counters:
+        counter = CounterMetricFamily(name, text, labels=["listener"])
+        counter.add_metric([listener], value)
+        yield counter
+    closed = CounterMetricFamily("muster_client_connections_closed", "By this replica.", labels=["listener", "reason"])
+    for reason, value in (("failed", stats.failed), ("slow", stats.slow), ("idle", stats.idle)):
+        closed.add_metric([listener, reason], value)
+    yield closed
+    yield _before(listener, stats)
+
+
+def _before(listener: str, stats: ListenerStats) -> Metric:
+    """As 0.1 called them, for one release more (docs/changelog.md)."""
+    old = GaugeMetricFamily("muster_client", "Deprecated: see muster_client_*.", labels=["listener", "what"])
+    for what in (
+        "connections", "accepted", "refused", "failed", "slow", "idle", "requests", "bytes_in", "bytes_out", "buffered",
+        "unsent",
+    ):  # fmt: skip
+        old.add_metric([listener, what], getattr(stats, what))
+    return old
+
+
+def _code_name(code: int) -> str:
+    return Code(code).name if code in Code._value2member_map_ else "OTHER"
