@@ -5,6 +5,7 @@ from bench.row import Row
 from bench.rows import (
     checkpoint,
     create_topics,
+    event_log,
     growth,
     idle,
     limits,
@@ -21,6 +22,7 @@ from bench.rows import (
 ROWS: tuple[Row, ...] = (
     *limits.ROWS,
     *wal_rotation.ROWS,
+    *event_log.ROWS,
     *load.ROWS,
     *rebalance.ROWS,
     *longest_turn.ROWS,
