@@ -10,7 +10,8 @@ import fcntl
 import itertools
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,26 @@ from bench.errors import BenchError, SideMissing
 from bench.histogram import Buckets, merge
 from bench.kafka_side import Kafka, KafkaFsync
 from bench.muster_side import Muster
-from bench.row import Own
 from bench.sides import Cluster, Disk, Side
 
 FOLDER = Path(__file__).resolve().parents[1] / ".cache" / "bench"
 WARMUP_LOADS = (("heartbeat", 32, "6s"), ("commit", 10, "6s"), ("offset-fetch", 4, "3s"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Own:
+    """The row needs clusters of its own: fresh, one side at a time, nothing else running."""
+
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Of Muster; Kafka runs as shipped."""
+    replicas: int = 3
+    """Of Muster."""
+    partitions: int = 50
+    """Of the offsets topic, on both sides."""
+    topics: Mapping[str, int] = field(default_factory=lambda: {"bench": 20, "stream": 6})
+    """Name -> partitions."""
+    warm: bool = True
+    """Load the code paths before the row begins; needs the topic `bench` with ten partitions."""
 
 
 class Lab:

@@ -1,35 +1,16 @@
 """One row of the benchmark: what is measured on which sides, how often, and what must come out."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from bench.compare import KAFKA, MUSTER, Target
-
-if TYPE_CHECKING:
-    from bench.lab import Lab
-    from bench.sides import Side
+from bench.lab import Lab, Own
+from bench.sides import Side
 
 Measured = Mapping[str, Sequence[float]]
 """Figure -> values of one run; mostly one value, but five kills give five."""
 
 QUICK_RUNS = 5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Own:
-    """The row needs clusters of its own: fresh, one side at a time, nothing else running."""
-
-    settings: Mapping[str, str] = field(default_factory=dict)
-    """Of Muster; Kafka runs as shipped."""
-    replicas: int = 3
-    """Of Muster."""
-    partitions: int = 50
-    """Of the offsets topic, on both sides."""
-    topics: Mapping[str, int] = field(default_factory=lambda: {"bench": 20, "stream": 6})
-    """Name -> partitions."""
-    warm: bool = True
-    """Load the code paths before the row begins; needs the topic `bench` with ten partitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +22,7 @@ class Row:
     how: str
     """One or two sentences: what a figure means."""
     units: Mapping[str, str]
-    measure: Callable[["Side", "Lab"], Measured]
+    measure: Callable[[Side, Lab], Measured]
     targets: tuple[Target, ...] = ()
     sides: tuple[str, ...] = (MUSTER, KAFKA)
     runs: int = QUICK_RUNS

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from bench.compare import MUSTER, Target
 from bench.errors import RunFailed
-from bench.lab import Lab
+from bench.lab import Lab, Own
 from bench.muster_side import Muster
-from bench.row import Measured, Own, Row
+from bench.row import Measured, Row
 from bench.rows.load import run_once
 from bench.rows.million import fill
 from bench.sides import Side

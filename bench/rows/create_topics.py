@@ -9,9 +9,9 @@ import time
 from bench import processes
 from bench.compare import MUSTER, Target
 from bench.failover import TOPIC
-from bench.lab import Lab
+from bench.lab import Lab, Own
 from bench.muster_side import Muster
-from bench.row import Measured, Own, Row
+from bench.row import Measured, Row
 from bench.rows.longest_turn import LOOK_BACK_S
 from bench.rows.outage import committing
 from bench.sides import Side

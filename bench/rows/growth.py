@@ -8,9 +8,9 @@ import time
 
 from bench import generator
 from bench.compare import Target
-from bench.lab import Lab
+from bench.lab import Lab, Own
 from bench.processes import cores_used
-from bench.row import Measured, Own, Row
+from bench.row import Measured, Row
 from bench.rows.load import common, run_once
 from bench.sides import Side
 

@@ -3,9 +3,9 @@
 import time
 
 from bench.compare import MUSTER, Target
-from bench.lab import Lab
+from bench.lab import Lab, Own
 from bench.processes import cores_used
-from bench.row import Measured, Own, Row
+from bench.row import Measured, Row
 from bench.sides import Side
 
 QUIET_S = 75

@@ -8,9 +8,9 @@ import time
 
 from bench import processes
 from bench.compare import MUSTER, Target
-from bench.lab import Lab
+from bench.lab import Lab, Own
 from bench.muster_side import Muster
-from bench.row import Measured, Own, Row
+from bench.row import Measured, Row
 from bench.rows.rebalance import storm_of
 from bench.sides import Side
 

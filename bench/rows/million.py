@@ -5,8 +5,8 @@ import time
 from bench import generator
 from bench.compare import KAFKA, Target
 from bench.errors import RunFailed
-from bench.lab import Lab
-from bench.row import Measured, Own, Row
+from bench.lab import Lab, Own
+from bench.row import Measured, Row
 from bench.sides import Cluster, Side
 
 GROUPS, PARTITIONS = 50_000, 20

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from bench.compare import KAFKA, Target
 from bench.errors import RunFailed
 from bench.failover import GROUP, SETTLE_S, TOPIC, Committer
-from bench.lab import Lab
-from bench.row import Measured, Own, Row
+from bench.lab import Lab, Own
+from bench.row import Measured, Row
 from bench.sides import Cluster, Side
 from tests.cluster import wait_until
 from tests.raw_client import Disconnected, RawClient, request

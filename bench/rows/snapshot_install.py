@@ -9,9 +9,9 @@ from muster_coordinator.limits import WAL_BYTES_MAX
 
 from bench.compare import MUSTER, Target
 from bench.far_behind import TOPIC, catch_up
-from bench.lab import Lab
+from bench.lab import Lab, Own
 from bench.muster_side import Muster
-from bench.row import Measured, Own, Row
+from bench.row import Measured, Row
 from bench.sides import Side
 
 BEHIND_BYTES = 1 << 30

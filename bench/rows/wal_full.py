@@ -15,8 +15,8 @@ from typing_extensions import override
 
 from bench.compare import MUSTER, Target
 from bench.errors import RunFailed
-from bench.lab import Lab
-from bench.row import Measured, Own, Row
+from bench.lab import Lab, Own
+from bench.row import Measured, Row
 from bench.sides import Side
 
 TOPIC = "full"

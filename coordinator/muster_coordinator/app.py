@@ -19,7 +19,7 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 
 from aiohttp import web
@@ -117,6 +117,8 @@ class Replica:
         self._stop_now = asyncio.Event()
         self._stopping = False
         self._http: list[HttpListener] = []
+        self._ends: list[Callable[[], None]] = []
+        """Of the parts that were made, in their order."""
         self._listeners: list[ClientListener] = []
 
     async def run(self) -> int:
@@ -148,6 +150,7 @@ class Replica:
             broker, settings.peers, run=rand.getrandbits(64), loop=loop, rand=rand, dialler=self._tcp, notice=_notice
         )
         self._tcp.attach(self._mesh)
+        self._ends += (self._tcp.close, self._mesh.stop)
         self._notices = NoticeLog(loop)
         self._events = EventLog(loop)
         disk = OsDisk(str(settings.data_dir))
@@ -158,6 +161,7 @@ class Replica:
         self._watchdog = Watchdog(loop)
         self._gc = GcPolicy(loop, leads_nothing=lambda: self._drain.left() == 0)
         self._meter = GroupMeter(loop, NodeGroups(self._node))
+        self._ends += (self._watchdog.stop, self._gc.stop, self._meter.stop)
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         self._registry.register(ReplicaCollector(self._node, self, self._meter))
@@ -267,13 +271,8 @@ class Replica:
         """Whatever was made, in reverse; also after a failed start."""
         for listener in reversed(self._http):
             await listener.close()
-        for name in ("_meter", "_gc", "_watchdog"):
-            part = getattr(self, name, None)
-            if part is not None:
-                part.stop()
-        if hasattr(self, "_mesh"):
-            self._mesh.stop()
-            self._tcp.close()
+        for end in reversed(self._ends):
+            end()
         self._loop.close()
 
     def _fatal(self, error: BaseException, where: str) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from bench.compare import KAFKA, MUSTER
 from bench.errors import RunFailed, SideMissing
-from bench.lab import Lab
-from bench.row import Own, Row
+from bench.lab import Lab, Own
+from bench.row import Row
 from bench.runner import RowResult, run_row
 from bench.sides import Disk, Side
 

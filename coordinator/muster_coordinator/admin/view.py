@@ -6,7 +6,7 @@ Implemented by `replica.node.Node`; tests give a fake.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-from muster_coordinator.groups.stats import ShardStats
+from muster_coordinator.groups.stats import GroupView, ShardStats
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.replica.disk_space import DiskStatus
 from muster_coordinator.replica.status import GroupStatus, ScrubStatus, TransferStatus, WorkDone
@@ -25,6 +25,18 @@ class AdminReplica(Surface, Protocol):
     def local_groups(self) -> Iterator[GroupStatus]:
         """Raft groups with a voter here, by number; each as it is when it is asked for. There may be thousands: who
         answers with all of them lets the loop go on meanwhile."""
+        ...
+
+    def group_views(self, partition: int) -> Iterator[GroupView]:
+        """Consumer groups coordinated here in an offsets partition; ends early when it is led elsewhere."""
+        ...
+
+    def committed(self, partition: int, group: str) -> Iterator[tuple[str, int, int]]:
+        """(topic, partition, offset) of a group that is coordinated here."""
+        ...
+
+    def log_bounds(self, group: GroupNo) -> tuple[int, int] | None:
+        """(first offset, offset after the last one applied) of a log that has a replica here."""
         ...
 
     def leaderships(self) -> int:

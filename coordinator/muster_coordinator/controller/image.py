@@ -92,17 +92,6 @@ class ClusterImage:
     next_producer_id: int
     """First id of the next block of `limits.PRODUCER_ID_BLOCK`."""
 
-    def topic_of_group(self, group: GroupNo) -> tuple[Topic, int] | None:
-        """The topic and partition index that a Raft group serves; None for the controller and deleted ones.
-
-        O(topics); hot paths keep their own map.
-        """
-        for topic in self.topics.values():
-            for index, partition in enumerate(topic.partitions):
-                if partition.group == group:
-                    return topic, index
-        return None
-
 
 OFFSETS_TOPIC = "__consumer_offsets"
 EMPTY_ID = bytes(16)

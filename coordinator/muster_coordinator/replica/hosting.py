@@ -561,7 +561,3 @@ class Hosting:
     def state_hash(self, number: GroupNo) -> str | None:
         machine = self.stateful(number)
         return None if machine is None else machine.state_hash()
-
-    def lane_of(self, number: GroupNo) -> WalLane:
-        group = self._host.groups[number]
-        return group.lane

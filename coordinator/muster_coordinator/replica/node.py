@@ -15,7 +15,7 @@ from muster_coordinator.controller.image import ClusterImage
 from muster_coordinator.errors import Code
 from muster_coordinator.events import Tell, untold
 from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartbeat, refusal
-from muster_coordinator.groups.stats import ShardStats, summed
+from muster_coordinator.groups.stats import GroupView, ShardStats, summed
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Rand, unnoticed
 from muster_coordinator.replica import payloads
@@ -380,6 +380,26 @@ class Node:
             group = self.host.groups.get(number)
             if group is not None:
                 yield group_status(group, damaged.get(number, ()))
+
+    def group_views(self, partition: int) -> Iterator[GroupView]:
+        """Consumer groups coordinated here in an offsets partition; ends early when it is led elsewhere."""
+        held = None if self.hosting is None else self.hosting.shards.get(partition)
+        if held is None:
+            return
+        for view in held.shard.views():
+            if held.group is None or not held.group.serves:
+                return
+            yield view
+
+    def committed(self, partition: int, group: str) -> Iterator[tuple[str, int, int]]:
+        """(topic, partition, offset) of a group that is coordinated here."""
+        held = None if self.hosting is None else self.hosting.shards.get(partition)
+        return iter(()) if held is None else iter(held.shard.committed(group))
+
+    def log_bounds(self, group: GroupNo) -> tuple[int, int] | None:
+        """(first offset, offset after the last one applied) of a log that has a replica here."""
+        state = None if self.hosting is None else self.hosting.states.get(group)
+        return None if state is None else (state.log_start, state.next_offset)
 
     def leaderships(self) -> int:
         """Raft groups led here."""

@@ -13,7 +13,6 @@ from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, refusa
 from muster_coordinator.replica.deadlines import Deadlines, Due
 
 AnswerCall = Callable[[GroupAnswer], None]
-ServeCall = Callable[[GroupRequest, AnswerCall], None]
 
 
 class Parking:

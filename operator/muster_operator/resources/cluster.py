@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from muster_operator.api.cluster import ClusterSpec
 from muster_operator.api.releases import release_of
-from muster_operator.naming import bootstrap_service, external_service, service_host
+from muster_operator.naming import bootstrap_service, service_host
 from muster_operator.resources import (
     config_map,
     coordinator_pod,
@@ -103,12 +103,3 @@ def external_bootstrap(owner: OwnerView, spec: ClusterSpec, hosts: Mapping[int, 
         )
         found.append(f"{host}:{listener.node_port_base + ordinal}")
     return ",".join(found) or None
-
-
-def external_services(owner: OwnerView, spec: ClusterSpec, replicas: int) -> tuple[str, ...]:
-    """Names of the NodePort Services."""
-    return tuple(
-        external_service(owner.name, listener.name, ordinal)
-        for listener in spec.external_listeners
-        for ordinal in range(replicas)
-    )

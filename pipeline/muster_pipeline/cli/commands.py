@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from muster_pipeline.cli.choices import LIVE, SUBMIT
 from muster_pipeline.cli.exits import Exit, failures_told, leave
 
 if TYPE_CHECKING:
     from muster_pipeline.cli.running import Run
 
-SUBMIT = "submit"
-LIVE = "live"
 STALL_MIN_MS = 300_000
 OFFSETS_RETENTION_MS = 604_800_000
 

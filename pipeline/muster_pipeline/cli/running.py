@@ -16,7 +16,7 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from muster_pipeline.cli.commands import LIVE
+from muster_pipeline.cli.choices import LIVE
 from muster_pipeline.cli.exits import Exit, leave, say
 from muster_pipeline.cli.progress import shown
 from muster_pipeline.job.build import Built, build

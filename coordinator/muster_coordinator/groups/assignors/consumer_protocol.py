@@ -20,7 +20,6 @@ from typing import NamedTuple
 from muster_coordinator.errors import CallerError
 from muster_coordinator.groups.assignors.membership import Subscription, TopicPartition
 
-PROTOCOL_TYPE = "consumer"
 VERSION_MAX = 3
 
 _I16 = struct.Struct(">h")
