@@ -1,8 +1,11 @@
 """DescribeGroups, ListGroups and the views for metrics: protocol notes 3.13."""
 
+from dataclasses import fields
+
 from muster_coordinator import limits
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.requests import DescribeGroup, ListGroups
+from muster_coordinator.groups.stats import ShardStats, summed
 
 from tests.groups.host import Host, Member, commit, join, leave, listed, settle, stable, sync
 
@@ -188,3 +191,11 @@ def test_views_and_counts_on_leader_and_follower():
             "Empty": 0, "PreparingRebalance": 0, "CompletingRebalance": 0, "Stable": 1,
         }  # fmt: skip
         assert (shard.offset_count(), shard.group_count(), shard.member_count()) == (2, 1, 2)
+
+
+def test_every_counter_is_in_the_sum_of_all_shards():
+    names = [field.name for field in fields(ShardStats)]
+    one = ShardStats(**{name: place for place, name in enumerate(names, 1)})
+    total = summed([one, one])
+    assert {name: getattr(total, name) for name in names} == {name: 2 * place for place, name in enumerate(names, 1)}
+    assert summed([]) == ShardStats()
