@@ -279,11 +279,11 @@ def test_sessions_expire_only_at_a_leader_that_hears_a_quorum() -> None:
     until(group.core.quorum_deadline_ms + 100)  # the last check but one before the session's end
     for other in others:
         cluster.loops[other].pause()
-    proposals = group.proposals
+    proposed = group.core.last_index
     until(ends_ms + 200)
     assert group.leads
-    assert group.proposals == proposals, "nobody could say whether the member lives elsewhere by now"
+    assert group.core.last_index == proposed, "nobody could say whether the member lives elsewhere by now"
     for other in others:
         cluster.loops[other].resume()
-    cluster.world.run_until("the session has ended", lambda: group.proposals > proposals, 1_000)
+    cluster.world.run_until("the session has ended", lambda: group.core.last_index > proposed, 1_000)
     assert cluster.leader_of(1) == leader
