@@ -35,6 +35,7 @@ HELD_ANNOTATION: Final = "muster.dev/held-partition"
 """On a ConsumerGroup's StatefulSet while its roll-out is held by a pause: the partition that it had before."""
 CONFIG_HASH_ANNOTATION: Final = "muster.dev/config-hash"
 
+CLIENT_PORT: Final = 9092
 PEER_PORT: Final = 9093
 PROBE_PORT: Final = 8080
 ADMIN_PORT: Final = 8081
