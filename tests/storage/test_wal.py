@@ -3,6 +3,8 @@
 import pytest
 from muster_coordinator.errors import Corruption
 from muster_coordinator.raft.messages import Entry, HardState
+from muster_coordinator.storage import wal as wal_module
+from muster_coordinator.storage import wal_opening
 from muster_coordinator.storage.contract import NO_MARK, Mark
 
 from tests.sim.disk import SimDisk
@@ -278,6 +280,38 @@ def test_a_conflicting_entry_at_an_installed_checkpoint_discards_the_suffix():
     commit(wal, writes(1, checkpoint=(5, 2)))
     assert wal.read(1, 6, 9, 1 << 20) == []
     assert reopened(disk).groups()[1][1:4] == (6, 2, 5)
+
+
+def superseded_by_a_checkpoint(tail_term, checkpoint_term):
+    """Entries 1 to 5 in one file, 6 and 7 in the next; then a checkpoint knows another 5; then the file is gone."""
+    disk = SimDisk()
+    wal = open_wal(disk)
+    commit(wal, writes(1, entries(1, 6, size=650), hard=(1, 0, 0)))
+    commit(wal, writes(1, entries(6, 8, term=tail_term, size=650), hard=(tail_term, 1, 0)))
+    commit(wal, writes(1, hard=(4, -1, 0)))
+    commit(wal, writes(1, checkpoint=(5, checkpoint_term)))
+    assert len(wal_files(disk)) == 2
+    turn = 0
+    while wal_files(disk)[0] == "0000000000000001.wal":
+        turn += 1
+        commit(wal, writes(2, entries(turn, turn + 1, size=100), hard=(1, 0, 0)))
+        commit(wal, writes(2, checkpoint=(turn, 1)))
+    assert wal_files(disk)[0] == "0000000000000002.wal", "6 and 7 are still there"
+    return disk
+
+
+def test_what_a_checkpoint_superseded_stays_superseded_when_the_file_before_is_gone():
+    """No entry on the disk says that 5 was another one; a voter whose log ends in an old term elects whom it must
+    not."""
+    for tail_term in (1, 3):
+        assert reopened(superseded_by_a_checkpoint(tail_term, 2)).groups()[1][1:4] == (6, 2, 5)
+
+
+def test_a_checkpoint_of_a_release_that_did_not_say_so_supersedes_entries_of_terms_before_it(monkeypatch):
+    for module, name in ((wal_module, "ANEW"), (wal_module, "KEEPS"), (wal_opening, "KEEPS")):
+        monkeypatch.setattr(module, name, 0)
+    assert reopened(superseded_by_a_checkpoint(1, 2)).groups()[1][1:4] == (6, 2, 5)
+    assert reopened(superseded_by_a_checkpoint(3, 2)).groups()[1][1:4] == (6, 2, 7), "which it may have kept"
 
 
 def test_a_dropped_group_is_forgotten_and_pins_nothing():

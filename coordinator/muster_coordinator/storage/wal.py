@@ -33,10 +33,12 @@ from muster_coordinator.storage.contract import GroupWrites, RecoveredGroup
 from muster_coordinator.storage.wal_carry import Carrier, Tail
 from muster_coordinator.storage.wal_file import Rotation, Spare, WriteJob, create_first
 from muster_coordinator.storage.wal_format import (
+    ANEW,
     CHECKPOINT,
     DROP,
     ENTRY,
     FILE_HEADER_BYTES,
+    KEEPS,
     NO_GROUP,
     RECORD,
     RECORD_HEADER_BYTES,
@@ -101,6 +103,8 @@ class Wal:
         self._chain = 0
         self._staged: list[_Staged] = []
         self._staged_bytes = 0
+        self._anew: set[int] = set()
+        """Which of the staged writes have a checkpoint behind which their log begins anew."""
         self._job: WriteJob | None = None
         self._job_ranges: list[tuple[GroupLog, int, int]] = []
         self._job_file: FileHeader | None = None
@@ -445,6 +449,7 @@ class Wal:
         if index >= log.first and log.term_at(index) != term:
             self._cache.forget_group(log)
             log.reset(index, term)
+            self._anew.add(len(self._staged))
 
     def _estimate(self, staged: list[_Staged]) -> int:
         """At least the bytes of the batch, SEAL of the file included."""
@@ -512,7 +517,7 @@ class Wal:
     ) -> list[tuple[GroupLog, int, int]]:
         """Records in the order they were staged; gives entries their places. Returns what becomes durable."""
         ranges = []
-        for writes in staged:
+        for at, writes in enumerate(staged):
             if not isinstance(writes, GroupWrites):
                 writer.add_hard_state(writes, NO_HARD_STATE)  # else it may be the group's first record in these files
                 writer.add(DROP, writes, 0, 0)
@@ -526,7 +531,7 @@ class Wal:
                 writer.add_hard_state(group, hard_state)
                 written.hard_state = hard_state
             if checkpoint is not None:
-                writer.add(CHECKPOINT, group, *checkpoint)
+                writer.add(CHECKPOINT, group, *checkpoint, kind=ANEW if at in self._anew else KEEPS)
                 written.checkpoint = checkpoint
             if mark is not None:
                 writer.add_mark(group, mark)
@@ -534,11 +539,12 @@ class Wal:
             if entries:
                 for term, index, kind, data in entries:
                     position = writer.add(ENTRY, group, index, term, data, kind)
-                    at = index - log.first
-                    if 0 <= at < len(log.places):  # else cut again within this turn
-                        log.places[at] = place_of(sequence, position)
-                        log.lengths[at] = len(data)
+                    slot = index - log.first
+                    if 0 <= slot < len(log.places):  # else cut again within this turn
+                        log.places[slot] = place_of(sequence, position)
+                        log.lengths[slot] = len(data)
                 ranges.append((log, entries[0].index, entries[-1].index + 1))
+        self._anew.clear()
         return ranges
 
     def _next_header(self, active: LiveFile, *, spread: bool) -> FileHeader:

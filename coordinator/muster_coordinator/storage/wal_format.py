@@ -45,6 +45,10 @@ MARK_BYTES = RECORD_HEADER_BYTES + 24
 """Of a whole record, padding included; likewise the two above."""
 COMPLETES = 1
 """Kind of a HARD_STATE behind which the file has the states of all groups (`wal_opening`)."""
+KEEPS = 1
+"""Kind of a CHECKPOINT: the log held its entry, and keeps those behind it. 0: of a release that did not say."""
+ANEW = 2
+"""Likewise: the log did not, and begins anew behind it."""
 _SPREAD = 1
 """Flag of a file."""
 _PADS = [bytes(-n % ALIGN) for n in range(ALIGN)]

@@ -19,6 +19,7 @@ from muster_coordinator.storage.wal_format import (
     CHECKPOINT,
     CHECKPOINT_BYTES,
     HARD_STATE_BYTES,
+    KEEPS,
     MARK_BYTES,
     BatchWriter,
 )
@@ -92,7 +93,7 @@ def write_state(writer: BatchWriter, group: GroupNo, written: GroupState) -> Non
     if written.hard_state != NO_HARD_STATE:
         writer.add_hard_state(group, written.hard_state)
     if written.checkpoint != NO_CHECKPOINT:
-        writer.add(CHECKPOINT, group, *written.checkpoint)
+        writer.add(CHECKPOINT, group, *written.checkpoint, kind=KEEPS)
     if written.mark != NO_MARK:
         writer.add_mark(group, written.mark)
 

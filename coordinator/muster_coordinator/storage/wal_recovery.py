@@ -19,6 +19,7 @@ from muster_coordinator.raft.messages import EntryKind
 from muster_coordinator.records.crc import crc32c
 from muster_coordinator.storage.wal_format import (
     ALIGN,
+    ANEW,
     BATCH_END,
     CHECKPOINT,
     COMPLETES,
@@ -214,7 +215,7 @@ def _apply(scan: _Scan, parsed: Parsed, data: bytes, sequence: int) -> None:
         elif kind_of_record == MARK:
             log.written.mark = decode_mark(index, payload)
         elif kind_of_record == CHECKPOINT:
-            replay_checkpoint(log, index, term)
+            replay_checkpoint(log, index, term, kind)
         elif kind_of_record == DROP:
             del groups[group]
 
@@ -229,12 +230,14 @@ def replay_entry(log: GroupLog, index: int, term: int, place: int, length: int) 
     log.append(term, place, length)
 
 
-def replay_checkpoint(log: GroupLog, index: int, term: int) -> None:
-    """Same rule as when it was staged: a log that holds (index, term) keeps its entries, another one begins anew."""
+def replay_checkpoint(log: GroupLog, index: int, term: int, kind: int) -> None:
+    """As when it was staged: a log that holds (index, term) keeps its entries, another one begins anew. What was there
+    before the entries that are left is gone with older files, so the record says which; one of a release before does
+    not, but entries of terms that are lower than the checkpoint's cannot follow it."""
     log.written.checkpoint = (index, term)
-    if index < log.first:
-        return  # repeated at the start of a file, or covered by entries that are gone with older files
-    if log.term_at(index) != term:
+    if kind != ANEW and index < log.first and (log.term_at(log.first) or term) >= term:
+        return
+    if kind == ANEW or log.term_at(index) != term:
         log.reset(index, term)
 
 
