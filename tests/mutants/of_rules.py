@@ -4,45 +4,32 @@ As `catalogue`, but nothing is drawn: the test that is to notice a mutant is nam
 Mutants of single functions of the core are in `tests/raft/mutants.txt`. `docs/raft-rules.md` lists both by rule.
 """
 
-from typing import NamedTuple
-
-from tests.mutants.catalogue import Mutant, Patch
-
-
-class RuleMutant(NamedTuple):
-    """Noticed by `noticed_by` = "room.module.test" under `tests`."""
-
-    mutant: Mutant
-    noticed_by: str
-
-
-def _one(name: str, module: str, old: str, new: str, noticed_by: str) -> RuleMutant:
-    return RuleMutant(Mutant(name, (Patch(module, old, new),)), noticed_by)
-
+from tests.mutants.of_wal_holes import HOLE_MUTANTS
+from tests.mutants.rule_mutant import one
 
 RULE_MUTANTS = (
-    _one(
+    one(
         "r16 a group is heard of in acks from before it was covered",
         "replica.beats",
         "                if covered is not None and covered[0] == term and covered[1] <= outgoing.confirmed_round:\n",
         "                if covered is not None and covered[0] == term:\n",
         "replica.test_beats_contact.test_an_ack_of_a_round_from_before_the_cover_is_no_contact",
     ),
-    _one(
+    one(
         "r14 a deserter goes on hearing its leader",
         "replica.beats",
         "        if incoming is None or incoming.table.get(number) != term or number in incoming.deserted:\n",
         "        if incoming is None or incoming.table.get(number) != term:\n",
         "replica.test_beats_contact.test_a_follower_that_deserted_hears_its_leader_again_when_it_is_named_anew",
     ),
-    _one(
+    one(
         "r18 an ack counts from when it came",
         "replica.beats",
         "            outgoing.confirmed_ms = max(outgoing.confirmed_ms, ack.sent_ms)\n",
         "            outgoing.confirmed_ms = now_ms\n",
         "replica.test_beats_contact.test_an_ack_counts_from_when_its_beat_was_sent_however_late_it_comes",
     ),
-    _one(
+    one(
         "r18 an ack that a group waits for counts from when it came",
         "replica.beats",
         "            self._confirm(peer, outgoing, ack.round, ack.sent_ms)\n",
@@ -50,42 +37,42 @@ RULE_MUTANTS = (
         "replica.test_beats_contact."
         "test_a_group_that_waits_for_single_acks_counts_them_from_when_their_beat_was_sent_too",
     ),
-    _one(
+    one(
         "r32 what was agreed on survives the link it was agreed over",
         "replica.beats",
         "        self._outgoing[peer] = _Outgoing()\n",
         "        self._outgoing.setdefault(peer, _Outgoing())\n",
         "replica.test_beats_contact.test_nothing_is_covered_over_a_new_link_before_it_is_named_there",
     ),
-    _one(
+    one(
         "r32 what a peer agreed to survives the link it was agreed over",
         "replica.beats",
         "        self._incoming[peer] = _Incoming()\n",
         "        self._incoming.setdefault(peer, _Incoming())\n",
         "replica.test_beats_contact.test_a_leader_is_not_heard_over_a_new_link_before_it_named_the_group_there",
     ),
-    _one(
+    one(
         "r32 an ack counts for a term that it was not given in",
         "replica.beats",
         "                if covered is not None and covered[0] == term and covered[1] <= outgoing.confirmed_round:\n",
         "                if covered is not None and covered[1] <= outgoing.confirmed_round:\n",
         "replica.test_beats_contact.test_an_ack_of_one_term_says_nothing_of_the_next",
     ),
-    _one(
+    one(
         "r32 an ack confirms reads of a term that it was not given in",
         "replica.beats",
         "            if covered is not None and covered[0] == core.term and covered[1] <= round_no:\n",
         "            if covered is not None and covered[1] <= round_no:\n",
         "replica.test_beats_contact.test_an_ack_of_one_term_says_nothing_of_the_next",
     ),
-    _one(
+    one(
         "r32 a beat counts for a term that it was not sent in",
         "replica.beats",
         "incoming.table.get(number) != term or number in incoming.deserted:\n",
         "number not in incoming.table or number in incoming.deserted:\n",
         "replica.test_beats_contact.test_a_beat_of_one_term_says_nothing_of_the_next",
     ),
-    _one(
+    one(
         "r32 the number of a deleted group is given again",
         "controller.transitions",
         "        partitions=_partitions(cluster.voters, 0, count, cluster.next_group),\n",
@@ -97,35 +84,35 @@ RULE_MUTANTS = (
         "        ),\n",
         "controller_image.test_transitions.test_groups_and_ids_of_a_deleted_topic_are_never_used_again",
     ),
-    _one(
+    one(
         "r05 a batch counts although not all of it was written",
         "storage.wal_recovery",
-        "        if crc32c(memoryview(data)[position:stop], scan.chain) != end.chain:\n",
-        "        if False:\n",
+        "    return crc32c(memoryview(data)[position:stop], scan.chain) == end.chain\n",
+        "    return True\n",
         "storage.test_wal_crash.test_a_batch_of_which_one_sector_is_missing_is_cut_whole",
     ),
-    _one(
+    one(
         "r16 beats leave while the disk is stuck",
         "replica.beats",
         "        if not self._may_beat():\n",
         "        if False:\n",
         "replica.test_beats.test_no_beats_leave_while_the_disk_is_stuck",
     ),
-    _one(
+    one(
         "r23 a checkpoint erases the suffix from the WAL",
         "storage.wal_recovery",
         "    if kind == ANEW or log.term_at(index) != term:\n",
         "    if True:\n",
         "storage.test_wal.test_an_installed_checkpoint_keeps_the_suffix_of_a_log_that_holds_it",
     ),
-    _one(
+    one(
         "r29 who waits is not told that leadership is lost",
         "replica.raft_group",
         "        waiting, self._waiting = self._waiting, {}\n",
         "        waiting: dict[int, tuple[object, int]] = {}\n",
         "replica.test_cluster_life.test_a_proposal_whose_place_another_leaders_entry_took_is_lost_and_not_applied",
     ),
-    _one(
+    one(
         "r30 a sync that failed is tried again",
         "storage.wal_file",
         "                _write(self._file, self._position, self._data)\n                self._file.sync()\n",
@@ -136,35 +123,36 @@ RULE_MUTANTS = (
         "                    self._file.sync()\n",
         "replica.test_recovery.test_a_failed_sync_ends_the_process",
     ),
-    _one(
+    one(
         "r30 the name of a new WAL file is not synced",
         "storage.wal_file",
         "        self._disk.rename(spare_path, rotation.path)\n        self._disk.sync_dir(self._folder)\n",
         "        self._disk.rename(spare_path, rotation.path)\n",
         "storage.test_wal_carry.test_a_power_loss_at_every_effect_of_carrying_loses_no_tail_and_no_vote",
     ),
-    _one(
+    one(
         "r30 damage is taken for a torn tail",
         "storage.wal_recovery",
-        "    if later is not None:\n",
-        "    if False:\n",
-        "storage.test_wal_crash.test_a_bit_flipped_before_the_last_batch_is_refused_at_every_byte",
+        "    return later_end(data, end, header.seed, scan.batch + 2) is not None\n",
+        "    return False\n",
+        "storage.test_wal_hole.test_without_a_proof_nothing_behind_a_hole_is_believed_and_everybody_is_suspended",
     ),
-    _one(
+    one(
         "r31 a lost WAL is a beginning",
         "replica.hosting",
         '            if born and not any(file.endswith(".wal") for file in self._disk.listdir(name)):\n',
         "            if False:\n",
         "replica.test_recovery.test_a_lost_wal_is_no_beginning",
     ),
-    _one(
+    one(
         "r31 an emptied replica takes its old seat again",
         "replica.bootstrap",
         "        if named is not None and named.uuid_of(self.broker) != self.replica_uuid:\n",
         "        if False:\n",
         "replica.test_formation.test_emptied_replicas_never_form_a_second_cluster_not_even_as_a_majority",
     ),
-    _one(
+    *HOLE_MUTANTS,
+    one(
         "decision 7: a leader that hears nobody lets sessions expire",
         "replica.shards",
         "        if group.transferring or not group.quorum_heard(now_ms - self._timing.election_min_ms):\n",

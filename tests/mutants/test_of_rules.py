@@ -8,8 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.mutants.catalogue import Mutant
-from tests.mutants.of_rules import RULE_MUTANTS, RuleMutant
+from tests.mutants.of_rules import RULE_MUTANTS
 from tests.mutants.reloading import mutated
+from tests.mutants.rule_mutant import RuleMutant
 
 pytestmark = [pytest.mark.source]
 NOTICED = (Exception, pytest.fail.Exception)

@@ -4,8 +4,9 @@ Replay begins at the checkpoint and is the ordinary apply path: the core is told
 committed (it was applied here before), the segments already hold it.
 
 What a group promised, its votes and its acknowledged entries, is in the WAL alone. Where that does not add up it is
-`Corruption`, and the replica refuses to start. Damage to the group's other files, or no room to finish a transfer, is
-that group's: it votes and takes entries as before, but it holds no state, so it never leads, applies nothing
+`Corruption`, and the replica refuses to start. A suspended group without other voters is left as it is, files and all,
+until somebody accepts the loss (`accepted_losses`). Damage to the group's other files, or no room to finish a transfer,
+is that group's: it votes and takes entries as before, but it holds no state, so it never leads, applies nothing
 (`RaftGroup.trouble` says why), and waits for a transfer.
 """
 
@@ -38,6 +39,10 @@ from muster_coordinator.storage.contract import NO_MARK, GroupWrites, Mark, Reco
 
 NO_META = CheckpointMeta(GroupNo(0), 0, 0)
 
+ALONE = (
+    "what it promised is damaged and there is no other replica to make good for it; its files stay as they are: see "
+    "`muster accept-losses`"
+)
 CONTROLLER_NAME = "controller"
 """Of the group that is no partition, in events."""
 
@@ -80,14 +85,17 @@ class GroupMaker:
         self._settings = settings
         self._fell_back: dict[GroupNo, str] = {}
         self._interrupted = {offer.group: offer for offer in staging.completed(disk)}
+        self._with_files = frozenset(self.groups_with_files())
 
     def known_groups(self, lane: WalLane) -> list[GroupNo]:
         """Groups that the WAL knew at the start."""
         return sorted(lane.wal.groups())
 
     def begun(self, number: GroupNo, lane: WalLane) -> bool:
-        """Did the start find anything of this group that was promised?"""
-        return number in lane.wal.groups() or number in self._interrupted
+        """Did the start find anything of this group that was promised? Files count when the WAL may have lost it."""
+        if number in lane.wal.groups() or number in self._interrupted:
+            return True
+        return lane.wal.is_suspended(number) and number in self._with_files
 
     def groups_with_files(self) -> list[GroupNo]:
         """Groups that have a folder of segments or checkpoints."""
@@ -115,7 +123,8 @@ class GroupMaker:
             machine = restore(recovery)
         else:
             known = _as_of_now(lane.wal, number, known)
-            trouble = self._swap_interrupted(number, known, segments)
+            trouble = ALONE if lane.wal.is_suspended(number) and len(voters) == 1 else ""
+            trouble = trouble or self._swap_interrupted(number, known, segments)
             if not trouble:
                 known = self._name_interrupted(number, lane.wal, known)
             recovery, machine, trouble = self._restored(number, lane.wal, known, restore, trouble)

@@ -56,6 +56,7 @@ WITHOUT_STATE = (
     "the file from a backup"
 )
 STATE_AGAIN = "a group has its state again"
+WAL_DAMAGED = "bytes of the WAL are not what was written: groups that may have lost a promise there are suspended"
 SUSPENDED = (
     "a group is suspended here: what it had promised is damaged, so it neither votes nor counts until its leader has "
     "made good for it; if none can, restore the WAL from a backup"
@@ -147,6 +148,8 @@ class Hosting:
                 file_bytes=self._settings.wal_file_bytes,
                 bytes_max=self._settings.wal_bytes_max,
             )
+            for damage in wal.damage:
+                self._notice(WAL_DAMAGED, {"wal": name, "damage": damage}, None)
             lanes.append(self._host.add_lane(name, wal))
         if not born:
             store_file(self._disk, BORN_FILE, _BORN_MAGIC, b"")
@@ -248,6 +251,10 @@ class Hosting:
         if not recovery.whole:
             log = PartitionLog.absent(self._disk, folder)
         elif log is None:
+            if recovery.mark.applied < recovery.meta.index:  # the WAL lost the newest: what lies behind is not cut
+                raise Corruption(
+                    f"the checkpoint is {recovery.meta.index}, the mark of the segments {recovery.mark.applied}"
+                )
             log = PartitionLog.open(self._disk, folder, recovery.mark, recovery.meta.log_start_offset)
         state = PartitionState(
             log,
@@ -473,11 +480,18 @@ class Hosting:
             return
         self._notice(NOT_SUSPENDED, {"group": group.number}, None)
         group.tell(VOTER_RELEASED)
-        others = any(one.suspended and one.lane is group.lane for one in self._host.groups.values())
-        controller = self.controller.group
-        if controller is not None and controller.caught_up and not (others or self.making.waiting()):
-            group.lane.wal.all_known()
         self._remember(group)
+
+    def _know_all(self) -> None:
+        """A WAL that may lack groups lacks none any more: the controller's log has told of all that there were, each
+        is made, and has been made whole if it had to be. Else new ones would be suspended for good."""
+        controller = self.controller.group
+        if controller is None or not controller.caught_up or self.making.waiting() or self._unmade:
+            return
+        for lane in (self._offsets_lane, self._topics_lane):
+            lacking = lane.wal.may_lack_groups
+            if lacking and not any(one.suspended and one.lane is lane for one in self._host.groups.values()):
+                self._loop.submit("transfer", lane.wal.all_known(), lambda _: None)
 
     def _suspended(self, group: RaftGroup, why: str) -> None:
         self._notice(SUSPENDED, {"group": group.number, "why": why}, None)
@@ -527,6 +541,7 @@ class Hosting:
             if lane.idle() and lane.batches != self._proven.get(lane):
                 self._proven[lane] = lane.batches
                 self._loop.submit("transfer", lane.wal.sync_proof, lambda _: None)
+        self._know_all()
 
     # -- small parts -----------------------------------------------------------------------------------------------
 

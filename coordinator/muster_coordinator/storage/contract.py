@@ -71,9 +71,14 @@ class WalStore(Protocol):
     def sync_proof(self) -> None:
         """A job: what was said of the last sync becomes durable. No commit waits for it."""
 
-    def all_known(self) -> None:
-        """Whatever group may have been lost with a part of this WAL is made by now; remembered with the next
-        `suspend`."""
+    @property
+    def may_lack_groups(self) -> bool:
+        """May groups have been lost of which it knows nothing?"""
+        ...
+
+    def all_known(self) -> Callable[[], None]:
+        """Whatever group may have been lost with a part of this WAL is made by now; durable when the job returns."""
+        ...
 
     def stage(self, writes: GroupWrites) -> None:
         """Add to the batch of this turn; visible to `read` and `term_at` at once."""

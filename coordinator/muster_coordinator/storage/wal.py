@@ -11,7 +11,7 @@ What it does not do: it is no store for readers of topics (segments are), and it
 """
 
 from array import array
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from muster_coordinator.errors import Corruption, StorageFailed
 from muster_coordinator.ids import GroupNo
@@ -115,6 +115,11 @@ class Wal:
         self._deleted_files = 0
         self._held: dict[GroupNo, int] = {}
         self._damage: list[tuple[GroupNo, Corruption]] = []
+        self._cut: frozenset[GroupNo] = frozenset()
+        """Groups that are being written anew from what lies before a hole: no file goes meanwhile."""
+        self._behind_hole = False
+        self.damage: tuple[str, ...] = ()
+        """What the start found damaged and did not refuse, in words."""
 
     @classmethod
     def open(
@@ -142,7 +147,9 @@ class Wal:
                 wal._adopt()
             else:
                 wal._begin()
-            wal._proof.begin(wal._batch)
+            wal._proof.begin(wal._batch, wal._chain)
+            wal._go_on_behind_hole()
+            wal._remember_groups()
         except OSError as error:
             raise StorageFailed(f"WAL {folder}: {error}") from error
         return wal
@@ -162,25 +169,29 @@ class Wal:
 
     def is_suspended(self, group: GroupNo) -> bool:
         """Has the group lost something it had promised, or may it have?"""
-        return group in self._losses.groups or (self._losses.unknown and group not in self._recovered)
+        return self._losses.has(group)
 
     def suspend(self, group: GroupNo, suspended: bool) -> Callable[[], None]:
         """Remember that the group has lost something, or that it is whole again; durable when the job returns."""
         if suspended:
             self._losses.groups.add(group)
         else:
-            self._losses.groups.discard(group)
-        content = self._losses.encoded()
-        return lambda: store(self._disk, self._folder, content)
+            self._losses.made_whole(group)
+        return self._remembered()
 
     def sync_proof(self) -> None:
         """A job: what was said of the last sync becomes durable. No commit waits for it."""
         self._proof.sync()
 
-    def all_known(self) -> None:
-        """Whatever group may have been lost with a part of this WAL is made by now; remembered with the next
-        `suspend`."""
-        self._losses.unknown = False
+    @property
+    def may_lack_groups(self) -> bool:
+        """May groups have been lost of which it knows nothing?"""
+        return self._losses.unknown
+
+    def all_known(self) -> Callable[[], None]:
+        """Whatever group may have been lost with a part of this WAL is made by now; durable when the job returns."""
+        self._losses.all_known()
+        return self._remembered()
 
     # Writing.
 
@@ -265,6 +276,7 @@ class Wal:
             delete=delete,
             proof=self._proof,
             batch=self._batch,
+            chain=self._chain,
         )
         if header is None:
             self._position += len(data)
@@ -565,7 +577,7 @@ class Wal:
         The job unlinks after its sync, so the checkpoints of its own batch count.
         """
         oldest = self._files[0]
-        if len(self._files) <= 1 + WAL_TRAILING_FILES:
+        if len(self._files) <= 1 + WAL_TRAILING_FILES or self._cut:
             return [], False
         gone, going_on = self._leaving.step(self._logs, oldest.sequence, held=self._is_held(oldest.sequence))
         if not gone:
@@ -621,17 +633,20 @@ class Wal:
 
     def _adopt(self) -> None:
         losses = load(self._disk, self._folder)
-        self._losses = losses or Losses(set(), True)
+        self._losses = losses or Losses(set(), False)
         found = recover(
             self._disk,
             self._folder,
             node_uuid=self._node_uuid,
             cluster_uuid=self._cluster_uuid,
-            proven=self._proof.batch,
+            proven=(self._proof.batch, self._proof.chain),
             lost=self._lost,
         )
         if losses is None:
-            self._lost(found.groups)
+            self._lost(found.groups, found.groups, True)
+        elif losses.unknown and losses.whole is None:
+            self._lost((), found.groups, True)
+        self._behind_hole, self._cut, self.damage = found.behind_hole, found.cut, found.damage
         self._files = found.files
         self._logs = found.groups
         self._batch, self._chain = found.batch, found.chain
@@ -643,7 +658,31 @@ class Wal:
         if not found.whole:
             self._opening.resume(self._logs)
         self._fit(sum(state_bytes(log.written) for log in found.groups.values()))
-        for group, log in found.groups.items():
+
+    def _go_on_behind_hole(self) -> None:
+        """Write anew what a start knows of the groups, so that the next one need not judge of the hole again."""
+        for group in sorted(self._cut):
+            log = self._logs[group]
+            written, low = log.written, log.live_from
+            chunks = self._chunks(log, low)
+            first = next(chunks, ())
+            self.drop_group(group)
+            self.stage(GroupWrites(group, written.hard_state, first, written.mark, written.checkpoint))
+            self._logs[group].skips = log.skips
+            self._write_now()
+            for entries in chunks:
+                self.stage(GroupWrites(group, None, entries))
+                self._write_now()
+        self._cut = frozenset()
+        first_log = next(iter(self._logs.values()), None)
+        if self._behind_hole and first_log is not None:
+            self._opening.begin_behind_hole()
+            self.stage(GroupWrites(first_log.group, first_log.written.hard_state, ()))
+            self._write_now()
+
+    def _remember_groups(self) -> None:
+        """What the start found."""
+        for group, log in self._logs.items():
             written = log.written
             self._recovered[group] = RecoveredGroup(
                 written.hard_state,
@@ -655,11 +694,32 @@ class Wal:
                 tuple(sorted(log.skips)),
             )
 
-    def _lost(self, groups: Iterable[GroupNo]) -> None:
-        """The end is not what was synced: what these groups promised may be gone, and of others all."""
-        self._losses.groups.update(groups)
-        self._losses.unknown = True
+    def _chunks(self, log: GroupLog, low: int) -> Iterator[tuple[Entry, ...]]:
+        """Entries from `low` on as they lie on the disk, up to one that does not read back."""
+        while low <= log.last:
+            found: list[Entry] = []
+            try:
+                self._read_disk(log, low, log.last + 1, found, 0, WAL_READ_AHEAD_BYTES)
+            except Corruption as error:
+                self._damage.append((log.group, error))
+                return
+            yield tuple(found)
+            low = found[-1].index + 1
+
+    def _write_now(self) -> None:
+        job = self.take_job(carry=False)
+        assert job is not None, "something is staged"
+        job()
+        self.job_done()
+
+    def _lost(self, groups: Iterable[GroupNo], found: Iterable[GroupNo], unknown: bool) -> None:
+        """What these groups promised may be gone, and, if `unknown`, of others but those that were found all."""
+        self._losses.lost(groups, found, unknown)
         store(self._disk, self._folder, self._losses.encoded())
+
+    def _remembered(self) -> Callable[[], None]:
+        content = self._losses.encoded()
+        return lambda: store(self._disk, self._folder, content)
 
     def _begin(self) -> None:
         header = FileHeader(1, self._node_uuid, self._cluster_uuid, 1, 0)

@@ -90,6 +90,7 @@ class WriteJob:
 
     __slots__ = (
         "_batch",
+        "_chain",
         "_data",
         "_delete",
         "_disk",
@@ -115,6 +116,7 @@ class WriteJob:
         delete: Sequence[str],
         proof: Proof,
         batch: int,
+        chain: int,
     ) -> None:
         """`data` goes to `position` of `file`, or with `rotation` to the start of the new file, header included."""
         self._disk = disk
@@ -127,6 +129,7 @@ class WriteJob:
         self._delete = delete
         self._proof = proof
         self._batch = batch
+        self._chain = chain
         self.opened: File | None = None
 
     def __call__(self) -> None:
@@ -136,7 +139,7 @@ class WriteJob:
                 self._file.sync()
             else:
                 self.opened = self._begin_file(self._rotation)
-            self._proof.note(self._batch)
+            self._proof.note(self._batch, self._chain)
             # A slice larger than the batch, so that the spare is whole before this file is full.
             self._spare.step(max(MIB, 2 * len(self._data)))
             for path in self._delete:

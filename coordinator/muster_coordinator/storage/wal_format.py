@@ -7,6 +7,7 @@ BATCH_END that carries its number, its position and a CRC chained over all batch
 """
 
 import struct
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from muster_coordinator.errors import Corruption, UnsupportedFormat
@@ -45,6 +46,8 @@ MARK_BYTES = RECORD_HEADER_BYTES + 24
 """Of a whole record, padding included; likewise the two above."""
 COMPLETES = 1
 """Kind of a HARD_STATE behind which the file has the states of all groups (`wal_opening`)."""
+COMPLETES_AT_ONCE = 2
+"""Likewise, where all of them lie in this one batch: true also behind a hole in the file (`wal_hole`)."""
 KEEPS = 1
 """Kind of a CHECKPOINT: the log held its entry, and keeps those behind it. 0: of a release that did not say."""
 ANEW = 2
@@ -137,9 +140,9 @@ class BatchWriter:
         self._records += 1
         return position
 
-    def add_hard_state(self, group: int, state: HardState, *, completes: bool = False) -> None:
-        """`completes`: now the file has the states of all groups."""
-        self.add(HARD_STATE, group, state.commit, state.term, _VOTE.pack(state.vote), COMPLETES * completes)
+    def add_hard_state(self, group: int, state: HardState, *, kind: int = 0) -> None:
+        """`kind`: 0, COMPLETES or COMPLETES_AT_ONCE."""
+        self.add(HARD_STATE, group, state.commit, state.term, _VOTE.pack(state.vote), kind)
 
     def add_mark(self, group: int, mark: Mark) -> None:
         self.add(MARK, group, mark.applied, 0, _MARK.pack(mark.next_offset, mark.segment, mark.position))
@@ -183,15 +186,19 @@ def record_is_sound(record: bytes, seed: int) -> bool:
     return crc32c(memoryview(record)[8:], seed) == crc
 
 
-def later_end(data: bytes, position: int, seed: int, above: int) -> BatchEnd | None:
-    """A sound BATCH_END behind `position` that ends a batch numbered `above` or more: the proof that the batch at
-    `position` had been synced, because a batch is written only after the one before it is durable."""
+def ends_behind(data: bytes, position: int, seed: int) -> Iterator[tuple[int, BatchEnd]]:
+    """(Position, fields) of whatever looks like the sound BATCH_END of a batch that lies at or behind `position`."""
     found = data.find(_END_SIGN, position)
     while found >= 0:
         at = found - 8
         if at % ALIGN == 0 and at >= position:
             end = decode_end(data, at, seed)
-            if end is not None and end.number >= above and end.start + end.size == at:
-                return end
+            if end is not None and end.start + end.size == at:
+                yield at, end
         found = data.find(_END_SIGN, found + 1)
-    return None
+
+
+def later_end(data: bytes, position: int, seed: int, above: int) -> BatchEnd | None:
+    """A sound BATCH_END behind `position` that ends a batch numbered `above` or more: the proof that the batch at
+    `position` had been synced, because a batch is written only after the one before it is durable."""
+    return next((end for _, end in ends_behind(data, position, seed) if end.number >= above), None)

@@ -102,6 +102,18 @@ class GroupLog:
         self.first = index + 1
         self.compacted_term = term
 
+    def copy(self) -> "GroupLog":
+        """Of the entries; nothing of `written`."""
+        copy = GroupLog(self.group)
+        copy.first, copy.compacted_term = self.first, self.compacted_term
+        copy.terms, copy.places, copy.lengths = self.terms[:], self.places[:], self.lengths[:]
+        return copy
+
+    def take(self, other: "GroupLog") -> None:
+        """The entries of the other, which is not used any more."""
+        self.first, self.compacted_term = other.first, other.compacted_term
+        self.terms, self.places, self.lengths = other.terms, other.places, other.lengths
+
     def drop_through_file(self, sequence: int) -> bool:
         """Forget the entries that lie in files up to `sequence`; False if there are none."""
         dropped = self.entries_through_file(sequence)

@@ -18,6 +18,8 @@ from muster_coordinator.storage.contract import NO_MARK
 from muster_coordinator.storage.wal_format import (
     CHECKPOINT,
     CHECKPOINT_BYTES,
+    COMPLETES,
+    COMPLETES_AT_ONCE,
     HARD_STATE_BYTES,
     KEEPS,
     MARK_BYTES,
@@ -41,6 +43,7 @@ class Opening:
         self._bytes = 0
         """Of that pass, up to now."""
         self._at_once = False
+        self._behind_hole = False
         self.whole = True
         """The newest file has the state of every group, or did not need it."""
 
@@ -54,6 +57,10 @@ class Opening:
         """A start found a newest file whose pass is not complete."""
         self._at_once = False
         self._start(logs)
+
+    def begin_behind_hole(self) -> None:
+        """The next batch, whatever file it lies in, holds all states."""
+        self.whole, self._behind_hole = False, True
 
     def _start(self, logs: Mapping[GroupNo, GroupLog]) -> None:
         self.whole, self._bytes = False, 0
@@ -70,6 +77,11 @@ class Opening:
         if self.whole:
             return 0
         start = writer.position
+        if self._behind_hole:
+            write_all(writer, logs)
+            self._behind_hole, self.whole = False, True
+            self._queue.clear()
+            return writer.position - start
         due = self._groups * batch_bytes * _SPEED // file_bytes + 1
         count = self._groups if self._at_once else max(self._groups_max, due)
         for _ in range(min(len(self._queue), count)):
@@ -83,9 +95,20 @@ class Opening:
             last = next(iter(logs.values()), None)
             if last is None:
                 return 0  # there is no group whose record could say so
-            writer.add_hard_state(last.group, last.written.hard_state, completes=True)
+            writer.add_hard_state(last.group, last.written.hard_state, kind=COMPLETES)
         self.whole = True
         return self._bytes
+
+
+def write_all(writer: BatchWriter, logs: Mapping[GroupNo, GroupLog]) -> None:
+    """The states of all groups in this batch, and that they are all: behind a hole, which may have had any of them."""
+    last = None
+    for last in logs.values():
+        writer.add_hard_state(last.group, last.written.hard_state)
+        write_state(writer, last.group, last.written)
+    if last is not None:
+        writer.add_hard_state(last.group, last.written.hard_state, kind=COMPLETES)
+        writer.add_hard_state(last.group, last.written.hard_state, kind=COMPLETES_AT_ONCE)
 
 
 def write_state(writer: BatchWriter, group: GroupNo, written: GroupState) -> None:
