@@ -3,6 +3,7 @@
 import typer
 
 from muster_coordinator.cli import cluster, groups, stopped_entries, topics
+from muster_coordinator.cli.accept_losses import accept_losses
 from muster_coordinator.cli.consume import consume
 from muster_coordinator.cli.demo import demo
 from muster_coordinator.cli.dev import dev
@@ -21,4 +22,5 @@ def register(app: typer.Typer) -> None:
     app.command("consume")(needing("cli")(consume))
     app.command("demo")(needing("coordinator", "demo")(demo))
     app.command("dev")(needing("coordinator")(dev))
+    app.command("accept-losses")(needing("coordinator")(accept_losses))
     app.command("server")(needing("coordinator")(server))

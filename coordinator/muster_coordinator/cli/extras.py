@@ -37,7 +37,7 @@ def needing(*extras: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     def around(command: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(command)
         def run(*args: P.args, **kwargs: P.kwargs) -> R:
-            require(f"`muster {command.__name__}`", *extras)
+            require(f"`muster {command.__name__.replace('_', '-')}`", *extras)
             return command(*args, **kwargs)
 
         return run
