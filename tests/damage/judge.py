@@ -32,7 +32,7 @@ from tests.sim.loop import World
 MAY_REFUSE = ("identity", "cluster")
 """The files for which a whole start may be refused: who this folder is, and which cluster it belongs to."""
 PROMISES = ("wal-offsets/", "wal-topics/")
-"""Files that hold votes and acknowledgements. Damage before good records of theirs refuses the start too."""
+"""Files that hold votes and acknowledgements. Damage of theirs suspends groups."""
 TOPIC_GROUP = GroupNo(3)
 START_MS = 20
 """What a replica knows to be committed is applied by then."""
@@ -90,7 +90,7 @@ def outcome(disk: SimDisk, damage: Damage, whole: States) -> Outcome:
     try:
         node, told = alone(damaged(disk, damage))
     except (Corruption, UnsupportedFormat, StartRefused) as error:
-        if not damage.path.startswith(MAY_REFUSE + PROMISES):
+        if not damage.path.startswith(MAY_REFUSE):
             raise Broken(f"{damage}: refused: {error}") from error
         return Outcome.REFUSED
     if damage.path.startswith(PROMISES):
@@ -109,13 +109,15 @@ def outcome(disk: SimDisk, damage: Damage, whole: States) -> Outcome:
 
 def _of_promises(damage: Damage, node: Node, told: list[str], whole: States) -> Outcome:
     found = states(node)
-    if node.hosting.troubled:
-        raise Broken(f"{damage}: {node.hosting.troubled} without state")
     lanes = {
         group: node.hosting._topics_lane if group == TOPIC_GROUP else node.hosting._offsets_lane for group in whole
     }
     if any(lane.wal.is_suspended(group) for group, lane in lanes.items()):  # also one that is not known again yet
         return Outcome.SUSPENDED
+    if node.hosting.troubled:  # the mark of its segments is lost, and the entries before its checkpoint are not needed
+        if len(node.hosting.troubled) > 1 or found != {group: whole[group] for group in found}:
+            raise Broken(f"{damage}: {node.hosting.troubled} without state")
+        return Outcome.WITHOUT_STATE
     if found == whole:
         return Outcome.HEALED if told else Outcome.AS_BEFORE
     if found.keys() != whole.keys() or any(found[group][0] > whole[group][0] for group in whole):
