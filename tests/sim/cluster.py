@@ -31,6 +31,7 @@ from tests.sim.disk import PowerLoss, SimDisk
 from tests.sim.events import check_event
 from tests.sim.history import History, Op, Violation
 from tests.sim.loop import Latency, SimLoop, World, unexpected
+from tests.sim.mesh_net import MeshNet
 from tests.sim.net import SimNet
 from tests.sim.slices import before_disk_operation
 from tests.sim.wires import Wire, Wires
@@ -56,6 +57,8 @@ class Setup:
     slice_us: tuple[int, int] | None = None
     """Drawn time between the disk operations of one I/O job; None: jobs run whole."""
     link_us: tuple[int, int] = (50, 800)
+    mesh: bool = False
+    """Peer links by the product's own mesh over simulated TCP (`mesh_net`), or by the model of them (`net`)."""
 
 
 class Life:
@@ -291,7 +294,11 @@ class Cluster:
         self.setup = setup
         self.world = World(f"{setup.seed}/schedule")
         self.disk_rand = random.Random(f"{setup.seed}/disk")
-        self.net = SimNet(self.world, delay_us=setup.link_us)
+        self.net: SimNet | MeshNet = (
+            MeshNet(self.world, range(setup.nodes), delay_us=setup.link_us)
+            if setup.mesh
+            else SimNet(self.world, delay_us=setup.link_us)
+        )
         self.net.boundary = lambda broker: self.replicas[broker].boundary()
         self.wires = Wires(self.world)
         self.history = History()

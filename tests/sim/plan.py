@@ -25,6 +25,9 @@ KINDS = (
 """See `nemesis`."""
 CHURN_SHARE = 0.35
 """Of the seeds with topics."""
+MESH_SHARE = 0.7
+"""Of all seeds: their peer links are the product's own mesh over simulated TCP, those of the others the model of them,
+which loses single messages, too."""
 RETENTION_CHECK_MS = 700
 SERVER_CONFIGS = (("segment.bytes", "4096"),)
 """Of clusters where topics are altered: small segments, so that retention has something to take."""
@@ -99,6 +102,7 @@ def draw(
     setup = _setup(name, setup_rand)
     if topics or churn:
         setup = replace(setup, topics_mode=TopicsMode.EMBEDDED)
+    setup = replace(setup, mesh=random.Random(f"{name}/links").random() < MESH_SHARE)
     embedded = setup.topics_mode is TopicsMode.EMBEDDED
     churn = churn or (embedded and kinds is None and random.Random(f"{name}/churn").random() < CHURN_SHARE)
     if churn:
