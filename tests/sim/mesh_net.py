@@ -7,6 +7,7 @@ replica a second time, late and out of order, over the same link.
 
 import random
 from collections.abc import Callable, Iterable
+from itertools import combinations
 
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.links.mesh import Mesh
@@ -105,6 +106,15 @@ class MeshNet(Paths):
         """Both ends take it for up."""
         one, two = self._ports.get(a), self._ports.get(b)
         return one is not None and two is not None and one.is_up(BrokerId(b)) and two.is_up(BrokerId(a))
+
+    def not_linked_once(self) -> list[str]:
+        """Pairs of processes that run with no connection between them, or with several. For when all is calm."""
+        found = []
+        for a, b in combinations(sorted(self._ports), 2):
+            ends = [socket for socket in self._between(a, b) if socket.open]
+            if len(ends) != 2 or not self.link_up(a, b):
+                found.append(f"{len(ends)} ends of connections between {a} and {b}, linked: {self.link_up(a, b)}")
+        return found
 
     def connect(self, port: "MeshPort", peer: BrokerId, attempt: _Attempt) -> None:
         """A SYN leaves."""

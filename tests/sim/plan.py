@@ -20,7 +20,7 @@ KINDS = (
     "kill", "kill-at-boundary", "power", "power-at-boundary", "power-all", "isolate", "one-way", "halves", "ring",
     "reset-links", "slow-disk", "disk-error", "slow-links", "lossy-links", "replaying-links", "clock-step", "pause",
     "transfer", "block-client", "reset-clients", "full-disk", "stalled-thread", "refused-sends", "link-rate",
-    "clock-drift", "drain",
+    "clock-drift", "drain", "lost-disk", "bit-rot",
 )  # fmt: skip
 """See `nemesis`."""
 CHURN_SHARE = 0.35
