@@ -319,3 +319,36 @@ def test_after_stop_the_sink_hears_nothing_and_nobody_dials() -> None:
     assert one.events == events
     assert [dial for dial in net.dials if dial[0] == A] == dials
     assert two.events[-1] == ("down", A)
+
+
+def lost_dial(net: FakeNet, waited_ms: int) -> Node:
+    """A replica whose dial to B got lost in a partition, so long ago; the partition has healed since."""
+    net.cut |= {(A, B), (B, A)}
+    one = net.start(A, [A, B])
+    net.world.run_for(3_000)
+    dials = len(net.dials)
+    net.world.run_until("the next dial", lambda: len(net.dials) > dials, 3_000)
+    net.world.run_for(waited_ms)
+    net.cut.clear()
+    return one
+
+
+def test_a_dial_that_got_lost_in_a_partition_does_not_keep_the_peers_out() -> None:
+    """The lower id's own dial can only run into its time-out; the peer's, made after the partition, is there."""
+    net = FakeNet()
+    one = lost_dial(net, limits.LINK_DIAL_TIMEOUT_MS + 20)
+    two = net.start(B, [A, B])
+    net.world.run_until("linked", lambda: one.mesh.is_up(B) and two.mesh.is_up(A), limits.LINK_SECOND_DIAL_MS + 20)
+    assert not [notice for notice in one.notices if "crossed" in notice]
+    net.world.run_for(3_000)
+    assert one.events == [("up", B)]
+    assert two.events == [("up", A)]
+
+
+def test_a_dial_that_may_yet_be_answered_keeps_the_peers_out() -> None:
+    net = FakeNet()
+    one = lost_dial(net, 10)
+    two = net.start(B, [A, B])
+    net.world.run_for(limits.LINK_SECOND_DIAL_MS + 20)
+    assert [notice for notice in one.notices if "crossed" in notice]
+    net.world.run_until("linked", lambda: one.mesh.is_up(B) and two.mesh.is_up(A), 3_000)

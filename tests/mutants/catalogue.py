@@ -178,6 +178,72 @@ MUTANTS = (
         churn=True,
         seeds=6,
     ),
+    Mutant(
+        "an emptied replica takes its seat again and votes",
+        (
+            Patch(
+                "replica.bootstrap",
+                "        if named is not None and named.uuid_of(self.broker) != self.replica_uuid:\n",
+                "        if False:\n",
+            ),
+            Patch(
+                "replica.bootstrap",
+                "            if any(t.phase is Phase.FORMED for t in self._heard.values()):\n",
+                "            if False:\n",
+            ),
+            Patch("replica.bootstrap", "self.record.uuid_of(peer) == replica_uuid\n", "True\n"),
+            Patch("replica.bootstrap", "    if record.uuid_of(broker) != replica_uuid:\n", "    if False:\n"),
+        ),
+        kinds=("lost-disk", "isolate"),
+        by=("R7",),
+    ),
+    Mutant(
+        "damaged batches are served",
+        (
+            Patch(
+                "storage.soundness",
+                "        if position >= end or (self._low <= position and end <= self._high):\n",
+                "        if True:\n",
+            ),
+        ),
+        kinds=("bit-rot",),
+        by=("R1", "R4", "D1", "D2", "D3", "T1"),
+        topics=True,
+    ),
+    Mutant(
+        "a damaged last batch is taken for a torn one",
+        (Patch("storage.wal_proof", "            self.batch = max(found)\n", "            self.batch = 0\n"),),
+        kinds=("bit-rot", "power-all", "kill"),
+    ),
+    Mutant(
+        "a dial that ran into its time-out is the last",
+        (
+            Patch(
+                "links.mesh",
+                "        self._stop_dialling(record)\n        self._retry(record)\n",
+                "        self._stop_dialling(record)\n",
+            ),
+        ),
+        kinds=("isolate", "halves"),
+        by=("L1",),
+    ),
+    Mutant(
+        "what a frame lacks is not waited for",
+        (
+            Patch(
+                "links.frames",
+                "                self._wanted = HEADER_BYTES + body_bytes\n                break\n",
+                "                return\n",
+            ),
+        ),
+        by=("link", "L1"),
+    ),
+    Mutant(
+        "a link that another replaced is left open",
+        (Patch("links.mesh", "            replaced.close()\n", "            pass\n"),),
+        kinds=("slow-links", "power"),
+        by=("link",),
+    ),
 )
 
 CANARY = Mutant(

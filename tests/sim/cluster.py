@@ -20,23 +20,41 @@ from muster_coordinator.errors import StorageFailed
 from muster_coordinator.events import DISK_FULL, DISK_HAS_ROOM, Event
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo
-from muster_coordinator.replica.hosting import STATE_AGAIN, WITHOUT_STATE
+from muster_coordinator.replica import damage, repair
+from muster_coordinator.replica.hosting import NOT_SUSPENDED, OLDER_STATE, STATE_AGAIN, SUSPENDED, WITHOUT_STATE
 from muster_coordinator.replica.node import Node
 from muster_coordinator.replica.settings import NodeSettings
 from muster_coordinator.replica.surface import partition_of
-from muster_coordinator.replica.transfer import GIVEN_UP
+from muster_coordinator.replica.transfer import GIVEN_UP, NOT_AS_WRITTEN
 from muster_coordinator.wire.connection import Connection, State
 
 from tests.sim.disk import PowerLoss, SimDisk
 from tests.sim.events import check_event
 from tests.sim.history import History, Op, Violation
 from tests.sim.loop import Latency, SimLoop, World, unexpected
+from tests.sim.mesh_net import MeshNet
 from tests.sim.net import SimNet
+from tests.sim.rot import Harm
 from tests.sim.slices import before_disk_operation
 from tests.sim.wires import Wire, Wires
 from tests.wire.frames import frames_of
 
 LISTENER = "sim"
+OF_FAILING_DISKS = (GIVEN_UP, WITHOUT_STATE, STATE_AGAIN)
+OF_ROT = {
+    damage.WHAT: "damaged batches were noticed",
+    repair.REPAIRED: "a damaged segment was fetched again",
+    repair.SOUND: "a damaged segment reads again",
+    repair.FAILED: "a damaged segment has no whole copy yet",
+    NOT_AS_WRITTEN: "a transfer brought damage",
+    GIVEN_UP: "a transfer was given up",
+    OLDER_STATE: "an older checkpoint stood in",
+    WITHOUT_STATE: "a group had no state",
+    STATE_AGAIN: "a group had its state again",
+    SUSPENDED: "a voter was suspended",
+    NOT_SUSPENDED: "a voter was made whole",
+}
+"""What is told of flipped bits, and how the marks call it."""
 START_MS = 20
 """From the process' start to its first action."""
 
@@ -56,6 +74,8 @@ class Setup:
     slice_us: tuple[int, int] | None = None
     """Drawn time between the disk operations of one I/O job; None: jobs run whole."""
     link_us: tuple[int, int] = (50, 800)
+    mesh: bool = False
+    """Peer links by the product's own mesh over simulated TCP (`mesh_net`), or by the model of them (`net`)."""
 
 
 class Life:
@@ -82,7 +102,9 @@ class Life:
 
     def _noticed(self, what: str, details: Mapping[str, object], error: BaseException | None) -> None:
         """A failing disk may cost a transfer, and a group its state for a while; nothing else is contained here."""
-        if not (self.replica.disk_may_fail and what in (GIVEN_UP, WITHOUT_STATE, STATE_AGAIN)):
+        if self.cluster.harm.rotten and what in OF_ROT:
+            self.cluster.marks.add(OF_ROT[what])
+        elif not (self.replica.disk_may_fail and what in OF_FAILING_DISKS):
             unexpected(what, details, error)
 
     def _told(self, event: Event) -> None:
@@ -166,6 +188,10 @@ class Replica:
         self.disk_faults = 0
         """Injected and not yet forgiven: an end of the process is expected."""
         self.restarts_wanted = True
+        self.emptied = False
+        """It lost its disk: its seat belongs to a data folder that is gone, and it stays out."""
+        self.went_dark = False
+        """Its last end was a power loss."""
         self._fuse: int | None = None
         self._fuse_power = False
         self.boundaries = 0
@@ -227,6 +253,7 @@ class Replica:
     def lose_disk(self) -> None:
         """The volume is gone, and an empty one is in its place."""
         assert self.life is None
+        self.emptied = True
         self.disk = SimDisk()
         self.disk.cost = self._disk_effect
 
@@ -263,6 +290,7 @@ class Replica:
 
     def _end(self, *, power: bool) -> None:
         life, self.life = self.life, None
+        self.went_dark = power
         self._fuse = None
         if life is not None:
             life.loop.kill()
@@ -291,12 +319,17 @@ class Cluster:
         self.setup = setup
         self.world = World(f"{setup.seed}/schedule")
         self.disk_rand = random.Random(f"{setup.seed}/disk")
-        self.net = SimNet(self.world, delay_us=setup.link_us)
+        self.net: SimNet | MeshNet = (
+            MeshNet(self.world, range(setup.nodes), delay_us=setup.link_us)
+            if setup.mesh
+            else SimNet(self.world, delay_us=setup.link_us)
+        )
         self.net.boundary = lambda broker: self.replicas[broker].boundary()
         self.wires = Wires(self.world)
         self.history = History()
         self.violations: list[Violation] = []
         self.marks: set[str] = set()
+        self.harm = Harm(setup.nodes)
         self.replicas = [Replica(self, BrokerId(n)) for n in range(setup.nodes)]
         self.asked: dict[tuple[int, int], tuple[Op, Callable[[bytes], Any]]] = {}
         """(wire, correlation id) -> the operation that waits, and how to read its answer."""
@@ -349,6 +382,10 @@ class Cluster:
     def up(self) -> list[Replica]:
         return [replica for replica in self.replicas if replica.life is not None]
 
+    def sitters(self) -> list[Replica]:
+        """Those whose seat is theirs: they have not lost their disks."""
+        return [replica for replica in self.replicas if not replica.emptied]
+
     def leader_of(self, group: GroupNo) -> Replica | None:
         """The replica that leads in the highest term, if any does."""
         best: tuple[int, Replica] | None = None
@@ -371,15 +408,15 @@ class Cluster:
         )
 
     def settled(self) -> bool:
-        """All replicas are up, led, and have applied the same of everything."""
+        """All replicas are up, and those with a seat are led, whole, and have applied the same of everything."""
         if len(self.up()) < len(self.replicas) or not self.serving():
             return False
         for number in self.groups():
             applied = set()
-            for replica in self.replicas:
+            for replica in self.sitters():
                 held = replica.node.host.groups.get(number)
                 applied.add(None if held is None else held.applied)
-                if held is not None and held.core.commit != held.applied:
+                if held is not None and (held.core.commit != held.applied or held.trouble or held.core.suspended):
                     return False
             if len(applied) != 1:
                 return False

@@ -95,7 +95,7 @@ def _through(client: Client, group: str, broker: int) -> Steps:
 
 
 class Reader(Client):
-    """The final read: every key of a group, through every replica."""
+    """The final read: every key of a group, through every replica that has a seat."""
 
     def __init__(self, cluster: Cluster, name: str, group: str, keys: tuple[tuple[str, int], ...]) -> None:
         super().__init__(cluster, name)
@@ -103,5 +103,5 @@ class Reader(Client):
         self.keys = keys
 
     def steps(self) -> Steps:
-        for replica in self.cluster.replicas:
+        for replica in self.cluster.sitters():
             yield from read_all(self, self.group, self.keys, replica.broker)

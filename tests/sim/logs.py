@@ -10,6 +10,10 @@ from tests.sim.history import Violation
 READ_BYTES = 1 << 20
 
 
+class Unreadable(AssertionError):
+    """Batches that are there are not given."""
+
+
 def read_log(replica: Replica, group: GroupNo) -> list[bytes]:
     """All batches of a partition as Fetch gives them, from the log start."""
     log = replica.node.local_log(group)
@@ -20,7 +24,8 @@ def read_log(replica: Replica, group: GroupNo) -> list[bytes]:
     batches: list[bytes] = []
     while True:
         result = log.read(offset, READ_BYTES, whole_first_batch=True)
-        assert result.code == Code.NONE, f"read at {offset} answered {result.code}"
+        if result.code != Code.NONE:
+            raise Unreadable(f"read at {offset} answered {result.code}")
         got = split_batches(result.records)
         if not got:
             return batches
@@ -31,17 +36,33 @@ def read_log(replica: Replica, group: GroupNo) -> list[bytes]:
 
 def compare_logs(cluster: Cluster, group: GroupNo) -> tuple[list[bytes], list[Violation]]:
     """The log, and where replicas differ (R1)."""
-    first = read_log(cluster.replicas[0], group)
+    sitters = cluster.sitters()
+    first = read_log(sitters[0], group)
     found = []
-    for replica in cluster.replicas[1:]:
+    for replica in sitters[1:]:
         other = read_log(replica, group)
         if other != first:
             at = next((n for n, (a, b) in enumerate(zip(first, other, strict=False)) if a != b), len(first))
             found.append(
                 Violation(
                     "R1",
-                    f"group {group}: the logs of 0 and {replica.broker} differ from batch {at} "
+                    f"group {group}: the logs of {sitters[0].broker} and {replica.broker} differ from batch {at} "
                     f"({len(first)} and {len(other)} batches)",
                 )
             )
     return first, found
+
+
+def damaged_logs(cluster: Cluster) -> list[str]:
+    """Logs that cannot be read to their end now. A read makes the replica notice the damage, and mend it."""
+    found = []
+    for replica in cluster.sitters():
+        if replica.broker not in cluster.harm.rotten:
+            continue
+        hosting = replica.node.hosting
+        for group in sorted(hosting.states) if hosting is not None else ():
+            try:
+                read_log(replica, group)
+            except Unreadable as error:
+                found.append(f"group {group} of {replica.broker}: {error}")
+    return found

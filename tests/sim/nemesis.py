@@ -14,6 +14,8 @@
 | refused-sends, link-rate | links refuse 5 % of what is sent; carry `amount` bytes a millisecond; for `ms` |
 | clock-drift | both clocks of the picked replicas run `amount` millionths faster, to the end |
 | clock-step | the wall clock of the picked replicas jumps by `amount` ms |
+| lost-disk | the first picked replica ends and finds its volume empty: of a formed cluster, of a minority in a run |
+| bit-rot | the picked replicas end, and one to three bits flip in their files, of a minority of a group (`rot`) |
 | pause | as SIGSTOP, for `ms` |
 | transfer | leadership of the picked partition is handed to another replica |
 | drain | the picked replicas hand away what they lead, as before a restart, and take it back after `ms` |
@@ -25,7 +27,7 @@ import random
 
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo
 
-from tests.sim import drains, link_faults, machine_faults
+from tests.sim import drains, link_faults, machine_faults, rot
 from tests.sim.cluster import Cluster, Replica
 from tests.sim.loop import Latency
 from tests.sim.plan import Fault, Plan
@@ -46,6 +48,7 @@ class Nemesis:
         self.plan = plan
         self.clients = clients
         self.rand = random.Random(f"{plan.seed}/nemesis")
+        self.rot_rand = random.Random(f"{plan.seed}/rot")
         self._down_ms: dict[int, int] = {}
         self.over = False
         cluster.on_ended.append(self._ended)
@@ -181,6 +184,24 @@ class Nemesis:
         self.cluster.net.delay_us = self.plan.setup.link_us
 
     # Machines.
+
+    def _lost_disk(self, fault: Fault, victims: list[Replica]) -> None:
+        victim, harm = victims[0], self.cluster.harm
+        formed = any(r.up and r.node.hosting is not None for r in self.cluster.replicas if r is not victim)
+        if formed and harm.may(victim.broker, None):
+            (self._kill if fault.amount % 2 else self._power)(fault, [victim])
+            victim.lose_disk()
+            harm.note(victim.broker, None)
+            self.cluster.marks.add("a disk was lost")
+
+    def _bit_rot(self, fault: Fault, victims: list[Replica]) -> None:
+        for victim in victims:
+            (self._kill if fault.amount % 4 else self._power)(fault, [victim])
+            for number in range(1 + fault.amount // 4 % 3):
+                proven = number == 0 and not victim.went_dark
+                what = rot.flip(victim.disk, self.cluster.harm, victim.broker, self.rot_rand, wal=proven)
+                if what is not None:
+                    self.cluster.marks.add(f"a bit of a {what} flipped")
 
     def _slow_disk(self, fault: Fault, victims: list[Replica]) -> None:
         for replica in victims:

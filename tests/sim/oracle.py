@@ -1,4 +1,4 @@
-"""R1, R2, R8 while a cluster runs: what no client can see.
+"""R1, R2, R7, R8 while a cluster runs: what no client can see.
 
 Looks at every Raft message that leaves, every entry that is applied, and now and then at all states. Holds what must
 be true over all lives of all replicas: one vote a voter and term, one leader a term, one entry an index, one state an
@@ -58,6 +58,8 @@ class Oracle:
     def _message(self, sender: int, receiver: int, lane: int, payload: bytes) -> None:
         if kind_of(payload) is not Kind.RAFT:
             return
+        if self.cluster.replicas[sender].emptied:
+            self._say("R7", f"{sender} lost its disk and takes part as the voter that it was")
         for group, message in unpack_raft(payload, sender, receiver):
             if message.type == MsgType.VOTE_REPLY and not message.reject:
                 known = self.votes.setdefault((sender, group, message.term), receiver)
@@ -162,7 +164,9 @@ class Oracle:
             self._say("R1", f"{broker} applies {mine} at {entry.index} of group {group}; elsewhere it is {known}")
 
     def look(self) -> None:
-        """Leaders, commits and states at this instant."""
+        """Leaders, commits and states at this instant; and no replica says what another cannot read."""
+        for error in self.cluster.net.wire_errors:
+            self._say("link", f"a peer link broke: {error}")
         for replica in self.cluster.up():
             self._mark(replica)
             for number, group in replica.node.host.groups.items():

@@ -20,11 +20,14 @@ KINDS = (
     "kill", "kill-at-boundary", "power", "power-at-boundary", "power-all", "isolate", "one-way", "halves", "ring",
     "reset-links", "slow-disk", "disk-error", "slow-links", "lossy-links", "replaying-links", "clock-step", "pause",
     "transfer", "block-client", "reset-clients", "full-disk", "stalled-thread", "refused-sends", "link-rate",
-    "clock-drift", "drain",
+    "clock-drift", "drain", "lost-disk", "bit-rot",
 )  # fmt: skip
 """See `nemesis`."""
 CHURN_SHARE = 0.35
 """Of the seeds with topics."""
+MESH_SHARE = 0.7
+"""Of all seeds: their peer links are the product's own mesh over simulated TCP, those of the others the model of them,
+which loses single messages, too."""
 RETENTION_CHECK_MS = 700
 SERVER_CONFIGS = (("segment.bytes", "4096"),)
 """Of clusters where topics are altered: small segments, so that retention has something to take."""
@@ -99,6 +102,7 @@ def draw(
     setup = _setup(name, setup_rand)
     if topics or churn:
         setup = replace(setup, topics_mode=TopicsMode.EMBEDDED)
+    setup = replace(setup, mesh=random.Random(f"{name}/links").random() < MESH_SHARE)
     embedded = setup.topics_mode is TopicsMode.EMBEDDED
     churn = churn or (embedded and kinds is None and random.Random(f"{name}/churn").random() < CHURN_SHARE)
     if churn:

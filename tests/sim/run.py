@@ -9,6 +9,7 @@ import time
 import traceback
 from dataclasses import dataclass, field
 
+from muster_coordinator import limits
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, GroupNo
 
 from tests.sim import drains, frames
@@ -21,8 +22,9 @@ from tests.sim.client import Client
 from tests.sim.cluster import Cluster
 from tests.sim.committers import Committer, Reader
 from tests.sim.history import Violation
-from tests.sim.logs import compare_logs
+from tests.sim.logs import compare_logs, damaged_logs
 from tests.sim.members import GroupPlan, Member
+from tests.sim.mesh_net import MeshNet
 from tests.sim.nemesis import Nemesis
 from tests.sim.oracle import Oracle
 from tests.sim.pipelining import EdgeReader, Identity, Pipeline
@@ -34,6 +36,8 @@ STABLE_MS_MAX = 15_000
 """L1: after everything is healed all committers succeed within this time, and all groups are stable after two
 rebalance time-outs more (an id that was handed out and got lost is waited for, as in Kafka)."""
 SETTLE_MS_MAX = 20_000
+REPAIRED_MS_MAX = 2 * limits.REPAIR_RETRY_MS + 20_000
+"""Damage that a reader met has been mended by then, also if no peer had a whole copy at first."""
 
 
 @dataclass
@@ -206,6 +210,10 @@ class Run:
         if self.churn is not None:
             self._wait(self.churn.left_over, lambda: not self.churn.left_over(), SETTLE_MS_MAX)
         self._wait(lambda: "all replicas equal", self.cluster.settled, SETTLE_MS_MAX)
+        self._wait(lambda: check_emptied(self.cluster), lambda: not check_emptied(self.cluster), SETTLE_MS_MAX)
+        if self.cluster.harm.rotten:
+            self._wait(lambda: damaged_logs(self.cluster), lambda: not damaged_logs(self.cluster), REPAIRED_MS_MAX)
+            self._wait(lambda: "all replicas equal again", self.cluster.settled, SETTLE_MS_MAX)
 
     def _unstable(self, healed_us: int) -> list[str]:
         """Who has not got where it should be (L1)."""
@@ -235,6 +243,8 @@ class Run:
         cluster = self.cluster
         self.oracle.compare_states()
         self.oracle.mark_files()
+        if isinstance(cluster.net, MeshNet):
+            cluster.violations += [Violation("link", text) for text in cluster.net.not_linked_once()]
         for op in cluster.history.of(frames.COMMIT):
             if op.answer is not None:
                 cluster.marks.update(f"commit answered {code}" for code in op.answer.values() if code)
@@ -257,6 +267,16 @@ class Run:
             found += check_topics(cluster, [*self.producers, *self.pipelines], self.topic_readers)
         if self.churn is not None:
             found += self.churn.judge()
+
+
+def check_emptied(cluster: Cluster) -> list[Violation]:
+    """Replicas that lost their disks and do not stay out, or do not say so (R7)."""
+    found = []
+    for replica in cluster.replicas:
+        said = replica.node.founding.formation.status
+        if replica.emptied and (replica.node.hosting is not None or "stays out" not in said):
+            found.append(Violation("R7", f"{replica.broker} lost its disk, and says: {said}"))
+    return found
 
 
 def run(plan: Plan) -> Result:

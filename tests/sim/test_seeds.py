@@ -12,8 +12,13 @@ SEEDS = int(os.environ.get("MUSTER_SIM_SEEDS", "300"))
 ENOUGH = 200
 """With this many seeds, what is not reached is out of the generator's reach."""
 REACHED = (
+    "a bit of a WAL flipped",
+    "a bit of a checkpoint flipped",
+    "a bit of a segment flipped",
     "a checkpoint was transferred",
+    "a damaged segment was fetched again",
     "a disk had room again",
+    "a disk was lost",
     "a full disk was noticed",
     "a drain was undone",
     "a leader changed",
@@ -22,7 +27,10 @@ REACHED = (
     "a send was refused",
     "a topic was created again",
     "a topic was deleted",
+    "a voter was made whole",
+    "a voter was suspended",
     "an entry was cut",
+    "an older checkpoint stood in",
     "commit answered 22",
     "commit answered 25",
     "commit answered 27",

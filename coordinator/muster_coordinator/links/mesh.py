@@ -3,7 +3,8 @@
 * Both sides dial. The lower broker id starts at once, the higher `LINK_SECOND_DIAL_MS` later; then jittered back-off.
 * The acceptor decides. The higher id always takes the lower id's dial and drops its own. The lower id refuses a dial
   while its own is under way or has just succeeded (the two crossed); so the link dialled by the lower id is the one
-  that stays.
+  that stays. A dial that nobody answered for `LINK_DIAL_TIMEOUT_MS` is lost, as the last one of a partition is, and
+  keeps nobody out.
 * A handshake with another `run` comes from a restarted process: its old link is dead whatever the socket says.
 * A closed link is re-dialled at once; if none is up `LINK_REDIAL_GRACE_MS` after the close, the sink is told
   `peer_down` (decision 17). A replaced link gives a second `peer_up` without `peer_down`: messages may have been lost
@@ -40,7 +41,17 @@ class Dialler(Protocol):
 class _Peer:
     """What the mesh knows of one peer."""
 
-    __slots__ = ("attempt", "broker", "dialling", "down_timer", "failures", "link", "reported_up", "timer")
+    __slots__ = (
+        "attempt",
+        "broker",
+        "dialled_ms",
+        "dialling",
+        "down_timer",
+        "failures",
+        "link",
+        "reported_up",
+        "timer",
+    )
 
     def __init__(self, broker: BrokerId) -> None:
         self.broker = broker
@@ -53,6 +64,8 @@ class _Peer:
         self.timer: Timer | None = None
         """The next dial, or the time-out of the one under way."""
         self.down_timer: Timer | None = None
+        self.dialled_ms = 0
+        """When `attempt` began."""
         self.failures = 0
         self.reported_up = False
 
@@ -221,10 +234,14 @@ class Mesh:
             return True
         current = record.link
         if current is None:
-            return record.attempt is None and record.dialling is None
+            return record.dialling is None and (record.attempt is None or self._unanswered(record))
         if current.peer_run != handshake.run:
             return True
         return self._loop.monotonic_ms() - current.up_since_ms >= limits.LINK_CROSSING_MS
+
+    def _unanswered(self, record: _Peer) -> bool:
+        """The dial under way is lost, or so slow that the peer's, which is here already, is as good."""
+        return self._loop.monotonic_ms() - record.dialled_ms >= limits.LINK_DIAL_TIMEOUT_MS
 
     def _establish(self, link: Link, record: _Peer, handshake: Handshake) -> None:
         self._stop_dialling(record)
@@ -271,6 +288,7 @@ class Mesh:
         fast = record.down_timer is not None
         timeout_ms = limits.LINK_DIAL_TIMEOUT_MS if fast else limits.LINK_DIAL_TIMEOUT_SLOW_MS
         record.timer = self._loop.call_at(self._loop.monotonic_ms() + timeout_ms, lambda: self._dial_expired(record))
+        record.dialled_ms = self._loop.monotonic_ms()
         record.attempt = self._dialler.dial(record.broker)
 
     def _dial_expired(self, record: _Peer) -> None:

@@ -49,6 +49,7 @@ TOPICS_LANE = "wal-topics"
 BORN_FILE = "born"
 _BORN_MAGIC = 0x4D55_424E
 """Written once both WALs exist: from then on a missing WAL is a loss, and no beginning."""
+OLDER_STATE = "an older state stands in for a damaged one"
 CANNOT_APPLY = "a Raft group stopped at an entry that it cannot apply"
 WAL_UNREADABLE = "an entry in an old WAL file does not read back: the file stays until a checkpoint covers the entry"
 WITHOUT_STATE = (
@@ -185,7 +186,7 @@ class Hosting:
             return
         damage = self._maker.fell_back(group.number)
         if damage:
-            self._notice("an older state stands in for a damaged one", {"group": group.number, "why": damage}, None)
+            self._notice(OLDER_STATE, {"group": group.number, "why": damage}, None)
             self.checkpoints.want(group.number, lambda: None)
 
     def _without_state(self, group: RaftGroup, sealed: Offer | None) -> None:
