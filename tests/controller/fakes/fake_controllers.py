@@ -47,7 +47,8 @@ class FakeControllers:
     def _statefulset(self, sts: Object) -> None:
         namespace, name = sts["metadata"]["namespace"], sts["metadata"]["name"]
         revision = f"{name}-{_hash(sts['spec']['template'])}"
-        self._templates[revision] = json.loads(json.dumps(sts["spec"]["template"]))
+        if revision not in self._templates:
+            self._templates[revision] = json.loads(json.dumps(sts["spec"]["template"]))
         current = sts.get("status", {}).get("currentRevision", revision)
         strategy = sts["spec"].get("updateStrategy", {})
         partition = int((strategy.get("rollingUpdate") or {}).get("partition") or 0)
