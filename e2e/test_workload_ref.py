@@ -126,6 +126,12 @@ def test_what_cannot_be_referred_to_is_said(
 
 def test_a_pause_holds_a_roll_that_is_under_way(group: Callable[..., Group]) -> None:
     mine = group(replicas=3, session_s=45, rollout={"minReadySeconds": 15})
+
+    def available() -> bool:
+        """Kubernetes replaces pods that are not available yet all at once."""
+        return mine.client.read("statefulset", mine.name)["status"].get("availableReplicas") == 3
+
+    until("every pod Ready for 15 s", available, 90)
     before = {name: pod["metadata"]["uid"] for name, pod in mine.pods().items()}
 
     def replaced() -> set[str]:

@@ -21,7 +21,14 @@ from muster_coordinator.events import DISK_FULL, DISK_HAS_ROOM, Event
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo
 from muster_coordinator.replica import damage, repair
-from muster_coordinator.replica.hosting import NOT_SUSPENDED, OLDER_STATE, STATE_AGAIN, SUSPENDED, WITHOUT_STATE
+from muster_coordinator.replica.hosting import (
+    NOT_SUSPENDED,
+    OLDER_STATE,
+    STATE_AGAIN,
+    SUSPENDED,
+    WAL_DAMAGED,
+    WITHOUT_STATE,
+)
 from muster_coordinator.replica.node import Node
 from muster_coordinator.replica.settings import NodeSettings
 from muster_coordinator.replica.surface import partition_of
@@ -53,6 +60,7 @@ OF_ROT = {
     STATE_AGAIN: "a group had its state again",
     SUSPENDED: "a voter was suspended",
     NOT_SUSPENDED: "a voter was made whole",
+    WAL_DAMAGED: "damage in a WAL was noticed",
 }
 """What is told of flipped bits, and how the marks call it."""
 START_MS = 20

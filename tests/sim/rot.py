@@ -4,8 +4,9 @@ a time.
 Problem: a cluster survives damage of any minority, so a run must damage no more, and one that does finds nothing but
 its own mistake. Mechanism: `Harm` remembers what of whom was damaged: of a group its segments and checkpoints, or all
 groups of a replica at once (its WAL, its disk). Bits flip while a replica is down: what a life has checked or appended
-it trusts until its end (ADR 17). In a WAL they flip in the last batch that was synced, and only behind a process that
-was killed: a power loss may take the proof of that batch along (ADR 23). `identity` and `cluster` are left alone.
+it trusts until its end (ADR 17). In a WAL they flip in any batch, the last that was synced as likely as all others, and
+only behind a process that was killed: a power loss may take the proof of that batch along (ADR 23, ADR 33). `identity`
+and `cluster` are left alone.
 """
 
 import random
@@ -16,9 +17,6 @@ from muster_coordinator.storage.wal_format import ALIGN, BATCH_END, DROP, FILE_H
 from muster_coordinator.storage.wal_proof import PROOF_NAME
 
 from tests.sim.disk import SimDisk
-
-WAL_MIDDLE = False
-"""Flip bits anywhere in a WAL. Until damage before good records costs groups and not the start: the last batch only."""
 
 SEGMENT, SIDECAR, CHECKPOINT, WAL, PROOF = "segment", "sidecar", "checkpoint", "WAL", "proof of a sync"
 
@@ -82,11 +80,11 @@ def places(disk: SimDisk, *, wal: bool) -> list[Place]:
 def _promises(disk: SimDisk, lane: str, files: list[str]) -> list[Place]:
     found = [Place(PROOF, path, 0, len(disk.content(path)), None) for path in files if path.endswith(PROOF_NAME)]
     logs = sorted(path for path in files if path.endswith(".wal"))
-    for path in logs if WAL_MIDDLE else logs[-1:]:
+    for path in logs:
         ends = batch_ends(disk.content(path))
-        if WAL_MIDDLE and ends:
+        if ends:
             found.append(Place(WAL, path, FILE_HEADER_BYTES, ends[-1], None))
-        elif len(ends) > 1:
+        if path == logs[-1] and len(ends) > 1:
             found.append(Place(WAL, path, ends[-2], ends[-1], None))
     return found
 

@@ -5,6 +5,7 @@ import random
 import pytest
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.replica.hosting import OFFSETS_LANE
+from muster_coordinator.storage.wal_format import FILE_HEADER_BYTES
 
 from tests.sim import rot
 from tests.sim.cluster import OF_ROT, Cluster, Replica, Setup
@@ -90,10 +91,13 @@ def test_places_are_of_every_kind_and_none_of_what_says_who_the_replica_is_or_st
     assert all(place.group is not None for place in rot.places(disk, wal=False))
 
 
-def test_of_a_wal_the_last_batch_may_be_damaged(disk: SimDisk) -> None:
-    place = next(p for p in rot.places(disk, wal=True) if p.what == rot.WAL and p.path.startswith(OFFSETS_LANE))
+def test_of_a_wal_any_batch_may_be_damaged_and_the_last_one_by_itself(disk: SimDisk) -> None:
+    found = [p for p in rot.places(disk, wal=True) if p.what == rot.WAL and p.path.startswith(OFFSETS_LANE)]
+    place = max(found, key=lambda p: (p.path, p.start))
     ends = rot.batch_ends(disk.content(place.path))
     assert (place.start, place.stop) == (ends[-2], ends[-1])
+    others = {(p.start, p.stop) for p in found if p.path == place.path} - {(place.start, place.stop)}
+    assert others == {(FILE_HEADER_BYTES, ends[-1])}
     assert not disk.content(place.path)[place.stop :].strip(b"\0")
     disk.damage(place.path, place.stop + 40, b"torn")
     assert rot.batch_ends(disk.content(place.path)) == [], "it is not known how much of this was promised"
