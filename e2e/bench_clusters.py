@@ -25,9 +25,9 @@ from muster_operator.world.group import GroupView, Leaver
 from muster_operator.world.views import Unknown
 
 from tests.cluster import MusterCluster
-from tests.controller.fakes.bench import SETTINGS, group
-from tests.controller.fakes.fake_kube import FakeKube
-from tests.controller.fakes.fake_services import FakeAdmin
+from tests.operator.fakes.bench import SETTINGS, group
+from tests.operator.fakes.fake_kube import FakeKube
+from tests.operator.fakes.fake_services import FakeAdmin
 
 CLUSTERS, MUTE, REFUSING = 100, 5, 5
 GROUPS_PER_CLUSTER = 3

@@ -4,7 +4,7 @@ A StatefulSet's pods get an address and become Ready. A pod that is deleted or e
 disruption budget's controller has taken note, as it does while real processes end. (One that is back under its name
 before that counts as disrupted for two minutes, and nothing else may be evicted.) A finalizer keeps it so long.
 
-What the "processes" in them would answer is `tests.controller.fakes`' part, from the pods as they were seen last
+What the "processes" in them would answer is `tests.operator.fakes`' part, from the pods as they were seen last
 (`objects`, in the form of the fake API server).
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 from muster_operator.kube.client import MERGE, ApiClient
 from muster_operator.kube.kinds import BUDGET, POD, Kind
 
-from tests.controller.fakes.fake_services import FakeAdmin
+from tests.operator.fakes.fake_services import FakeAdmin
 
 ADDRESSES = 256 * 250
 FINALIZER = "test.muster.dev/process"

@@ -20,7 +20,7 @@ from e2e.node import promtool, session
 from e2e.node.client import Client, Refused
 from e2e.node.errors import Unavailable
 from e2e.node.session import Description
-from tests.controller.api.generate import ROOT
+from tests.operator.api.generate import ROOT
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -17,8 +17,8 @@ from muster_operator.api.kinds import CONSUMER_GROUP, KINDS, Kind
 
 from e2e.node.client import Client, Refused
 from e2e.operator_process import established, install_crds, wait_for
-from tests.controller.api.cel_examples import CEL_EXAMPLES, Example, rules_of
-from tests.controller.api.generate import ROOT
+from tests.operator.api.cel_examples import CEL_EXAMPLES, Example, rules_of
+from tests.operator.api.generate import ROOT
 
 SAMPLES = sorted((ROOT / "crds" / "samples").glob("*.yaml"))
 

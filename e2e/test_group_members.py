@@ -11,7 +11,7 @@ import yaml
 from e2e.fleet import Cluster, Group, condition, until
 from e2e.node.client import Client, Refused
 from e2e.node.session import Description
-from tests.controller.api.generate import ROOT
+from tests.operator.api.generate import ROOT
 
 pytestmark = pytest.mark.timeout(400)
 SLEEP = "import time; time.sleep(3600)"

@@ -11,7 +11,7 @@ from muster_operator.runtime.clock import SystemClock
 
 from e2e.node.client import Client
 from e2e.operator_process import install_crds
-from tests.controller.fakes.kube_contract import EXPECTATIONS
+from tests.operator.fakes.kube_contract import EXPECTATIONS
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from muster_operator.resources import cluster, group
 from muster_operator.world.views import OwnerView
 
 from e2e.node.client import Client, Refused
-from tests.controller.api.generate import ROOT
+from tests.operator.api.generate import ROOT
 
 SAMPLES = sorted((ROOT / "crds" / "samples").glob("*full.yaml"))
 MINIMAL = {"kind": "CoordinatorCluster", "metadata": {"name": "minimal"}, "spec": {}}

@@ -31,12 +31,12 @@ from e2e.node.client import Client
 from e2e.node.errors import Unavailable
 from e2e.operator_process import install_crds
 from e2e.played_pods import PlayedCoordinators, PlayedPods
-from tests.controller.fakes.bench import SETTINGS
-from tests.controller.fakes.bench import cluster as a_cluster
-from tests.controller.fakes.bench import group as a_group
-from tests.controller.fakes.fake_services import FakeKafka
-from tests.controller.fakes.faults import Crash, FaultLine
-from tests.controller.runtime.test_crashes import stable
+from tests.operator.fakes.bench import SETTINGS
+from tests.operator.fakes.bench import cluster as a_cluster
+from tests.operator.fakes.bench import group as a_group
+from tests.operator.fakes.fake_services import FakeKafka
+from tests.operator.fakes.faults import Crash, FaultLine
+from tests.operator.runtime.test_crashes import stable
 
 pytestmark = pytest.mark.timeout(420)
 ROUNDS_MAX = 150

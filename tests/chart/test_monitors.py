@@ -14,7 +14,7 @@ import pytest
 import yaml
 from muster_operator.runtime.metrics import Metrics
 
-from tests.controller.resources.owners import cluster_children, cluster_spec, one
+from tests.operator.resources.owners import cluster_children, cluster_spec, one
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "e2e" / "golden"

@@ -12,9 +12,9 @@ import pytest
 import yaml
 from muster_operator.kube.kinds import SECRET, WATCHED
 
-from tests.controller.api.generate import ROOT
-from tests.controller.fakes.bench import World, cluster, group, run
-from tests.controller.runtime.test_crashes import settled
+from tests.operator.api.generate import ROOT
+from tests.operator.fakes.bench import World, cluster, group, run
+from tests.operator.runtime.test_crashes import settled
 
 OPERATOR = ROOT / "operator" / "muster_operator"
 RENDERED = sorted((ROOT / "e2e" / "golden").glob("*.yaml"))

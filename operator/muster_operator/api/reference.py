@@ -9,7 +9,7 @@ from muster_operator.api.kinds import KINDS, Kind
 from muster_operator.api.schema import UNSET, ListOf, Rule, Shape
 from muster_operator.naming import API_VERSION
 
-_REWRITE = "`python -m tests.controller.api.generate`"
+_REWRITE = "`python -m tests.operator.api.generate`"
 
 
 def _records(path: str, shape: Shape) -> Iterator[tuple[str, Record]]:

@@ -1,0 +1,157 @@
+"""The coordinators' admin API and Kafka's protocol, answered from the pods that a fake API server holds.
+
+`FakeAdmin` plays coordinators: each pod of a cluster leads some Raft groups until it is drained; a new pod of a name
+has
+caught up at once. `FakeKafka` plays one cluster's groups: tests put views in.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from muster_operator import naming
+from muster_operator.world.cluster import RaftGroupView, ReplicaView
+from muster_operator.world.group import GroupView, Leaver, MemberView
+from muster_operator.world.views import Unknown
+
+from tests.operator.fakes.fake_kube import FakeKube
+
+GROUPS = 6
+
+
+class FakeAdmin:
+    """`leaders`: Raft group → broker id. `journal`: what was asked to change."""
+
+    def __init__(self, kube: FakeKube, replicas: int = 3) -> None:
+        self._kube = kube
+        self.replicas = replicas
+        self.leaders = {group: group % replicas for group in range(GROUPS)}
+        self.drained: set[str] = set()
+        """uids of drained pods: a new pod of the name is not drained."""
+        self.journal: list[str] = []
+        self.tokens: set[str] = set()
+        self.versions: dict[str, str] = {}
+        """Image → release that its pods say they are; else 0.1.0."""
+        self.feature_level = 2
+
+    def _pod(self, pod: str) -> Mapping[str, object] | None:
+        return next(
+            (live for (kind, _, name), live in self._kube.objects.items() if (kind, name) == ("Pod", pod)), None
+        )
+
+    def _at(self, host: str) -> str:
+        address = host.rpartition(":")[0]
+        for (kind, _, name), live in self._kube.objects.items():
+            if kind == "Pod" and (live.get("status") or {}).get("podIP") == address:
+                return name
+        raise AssertionError(f"nobody lives at {host}")
+
+    async def replica(self, *, host: str, pod: str, token: str) -> ReplicaView | Unknown:
+        self.tokens.add(token)
+        live = self._pod(pod)
+        if live is None or self._at(host) != pod or live["status"]["phase"] != "Running":
+            return Unknown(reason="ReplicaUnreachable", message=f"{pod} does not answer")
+        broker = naming.ordinal_of(pod)
+        alive = self._alive()
+        for group, leader in self.leaders.items():
+            if leader not in alive and alive:
+                self.leaders[group] = alive[0]
+        drained = live["metadata"]["uid"] in self.drained
+        return ReplicaView(
+            pod=pod,
+            broker_id=broker,
+            ready=True,
+            not_ready=(),
+            cluster_id="c",
+            drain_phase="drained" if drained else "idle",
+            leaderships=sum(one == broker for one in self.leaders.values()),
+            groups=tuple(self._group(group, broker) for group in self.leaders),
+            version=self.versions.get(str(_image(live)), "0.1.0"),
+            feature_level=self.feature_level,
+        )
+
+    async def drain(self, *, host: str, token: str) -> None:
+        pod = self._at(host)
+        self.journal.append(f"drain {pod}")
+        self.drained.add(self._pod(pod)["metadata"]["uid"])
+        broker = naming.ordinal_of(pod)
+        heirs = [one for one in self._alive() if one != broker]
+        for group, leader in self.leaders.items():
+            if leader == broker and heirs:
+                self.leaders[group] = heirs[group % len(heirs)]
+
+    async def undrain(self, *, host: str, token: str) -> None:
+        pod = self._at(host)
+        self.journal.append(f"undrain {pod}")
+        self.drained.discard(self._pod(pod)["metadata"]["uid"])
+
+    async def group_facts(
+        self, *, hosts: Mapping[int, str], token: str, group_id: str
+    ) -> tuple[int | None, int | None, str | None] | Unknown:
+        return Unknown(reason="GroupNotFound", message="none here")
+
+    def _alive(self) -> list[int]:
+        return sorted(
+            naming.ordinal_of(name)
+            for (kind, _, name), live in self._kube.objects.items()
+            if kind == "Pod"
+            and live["metadata"].get("labels", {}).get(naming.COMPONENT_LABEL) == naming.COORDINATOR
+            and (live.get("status") or {}).get("phase") == "Running"
+            and "deletionTimestamp" not in live["metadata"]
+        )
+
+    def _group(self, group: int, broker: int) -> RaftGroupView:
+        leads = self.leaders[group] == broker
+        alive = self._alive()
+        return RaftGroupView(
+            group=group,
+            topic=None if group == 0 else "__consumer_offsets",
+            partition=None if group == 0 else group - 1,
+            role="leader" if leads else "follower",
+            term=3,
+            leader=self.leaders[group],
+            voters=tuple(range(self.replicas)),
+            last_index=100,
+            commit_index=100,
+            applied_index=100,
+            match={one: 100 if one in alive else 0 for one in range(self.replicas)} if leads else {},
+        )
+
+
+def _image(pod: Mapping[str, Any]) -> str:
+    return str(pod["spec"]["containers"][0]["image"])
+
+
+class FakeKafka:
+    def __init__(self, kube: FakeKube) -> None:
+        self._kube = kube
+        self.groups: dict[str, GroupView | Unknown] = {}
+        self.asked = 0
+        self.removed: list[tuple[str, tuple[str, ...]]] = []
+        """Instance ids that were asked to be removed."""
+
+    async def group(self, *, bootstrap: str, group_id: str, topics: Sequence[str]) -> GroupView | Unknown:
+        self.asked += 1
+        nothing = Unknown(reason="BootstrapUnreachable", message=f"no broker answers at {bootstrap}")
+        view = self.groups.get(group_id, nothing)
+        if isinstance(view, GroupView):
+            view = dataclasses.replace(view, members=tuple(self._seen(one) for one in view.members))
+            self.groups[group_id] = view
+        return view
+
+    def _seen(self, member: MemberView) -> MemberView:
+        """A member without a host is the process in the pod of its name, and stays there when the pod is gone."""
+        if member.host:
+            return member
+        for (kind, _, name), live in self._kube.objects.items():
+            if (kind, name) == ("Pod", member.instance_id):
+                return dataclasses.replace(member, host=(live.get("status") or {}).get("podIP") or "")
+        return member
+
+    async def remove_members(self, *, bootstrap: str, group_id: str, members: Sequence[Leaver]) -> None:
+        self.removed.append((group_id, tuple(one.instance_id for one in members)))
+        view = self.groups.get(group_id)
+        if isinstance(view, GroupView):
+            leaving = {(one.instance_id, one.member_id) for one in members}
+            left = tuple(one for one in view.members if (one.instance_id, one.member_id) not in leaving)
+            self.groups[group_id] = dataclasses.replace(view, members=left)
