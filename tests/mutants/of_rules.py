@@ -82,7 +82,7 @@ RULE_MUTANTS = (
         "            count,\n"
         "            1 + max(one.group for known in cluster.topics.values() for one in known.partitions),\n"
         "        ),\n",
-        "controller_image.test_transitions.test_groups_and_ids_of_a_deleted_topic_are_never_used_again",
+        "controller.test_transitions.test_groups_and_ids_of_a_deleted_topic_are_never_used_again",
     ),
     one(
         "r05 a batch counts although not all of it was written",

@@ -18,7 +18,7 @@ from muster_coordinator.controller.image import EMPTY_ID, OFFSETS_TOPIC
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import BrokerId
 
-from tests.controller_image.cluster_commands import (
+from tests.controller.cluster_commands import (
     CLUSTER_ID,
     OFFSETS_TOPIC_ID,
     VOTERS,

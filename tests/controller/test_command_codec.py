@@ -12,7 +12,7 @@ from muster_coordinator.controller.image import Endpoint
 from muster_coordinator.errors import Corruption, UnsupportedFormat
 from muster_coordinator.ids import BrokerId
 
-from tests.controller_image.cluster_commands import create, form, register
+from tests.controller.cluster_commands import create, form, register
 
 i32 = st.integers(-(2**31), 2**31 - 1)
 i64 = st.integers(-(2**63), 2**63 - 1)

@@ -21,7 +21,7 @@ from muster_coordinator.errors import Corruption, UnsupportedFormat
 from muster_coordinator.groups.effects import CheckpointBody
 from muster_coordinator.ids import BrokerId
 
-from tests.controller_image.cluster_commands import Log, create, form, formed, register, topic_id
+from tests.controller.cluster_commands import Log, create, form, formed, register, topic_id
 
 ids = st.integers(1, 6).map(topic_id)
 configs = st.sampled_from([(), (("retention.ms", "1"),), (("segment.ms", "1"), ("retention.ms", "2"))])
