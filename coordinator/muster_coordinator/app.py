@@ -40,7 +40,7 @@ from muster_coordinator.histogram import Histogram
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.links.mesh import Mesh
 from muster_coordinator.node_settings import api_settings, client_limits, node_settings
-from muster_coordinator.replica.identity import StartRefused
+from muster_coordinator.replica.bootstrap.identity import StartRefused
 from muster_coordinator.replica.node import Node
 from muster_coordinator.runtime.clients import ClientListener, ClientStats
 from muster_coordinator.runtime.disk import OsDisk

@@ -138,7 +138,7 @@ class Corruption(EnvironmentFault):
 
 
 class SegmentDamaged(Corruption):
-    """Stored batches are not what was written. No start is refused for it: see `replica.damage`."""
+    """Stored batches are not what was written. No start is refused for it: see `replica.snapshots.damage`."""
 
     def __init__(self, base: int, message: str) -> None:
         super().__init__(message)

@@ -23,8 +23,8 @@ from muster_coordinator.groups.requests import (
     OffsetFetchAnswer,
 )
 from muster_coordinator.ids import BrokerId, GroupNo
-from muster_coordinator.replica.status import DamagedFile
-from muster_coordinator.replica.surface import partition_of
+from muster_coordinator.replica.multiraft.status import DamagedFile
+from muster_coordinator.replica.partitions.surface import partition_of
 from muster_coordinator.runtime.log_levels import LogLevels
 from muster_coordinator.runtime.loop import AsyncLoop
 from yarl import URL

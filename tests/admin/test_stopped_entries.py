@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from muster_coordinator.admin import stopped_entries
 from muster_coordinator.ids import BrokerId, GroupNo
-from muster_coordinator.replica.stopped_entry import StoppedEntry
+from muster_coordinator.replica.multiraft.stopped_entry import StoppedEntry
 
 from tests.admin.test_admin_api import Harness, run
 

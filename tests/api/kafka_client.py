@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 from muster_coordinator.api.authorize import Authorize, allow_all
 from muster_coordinator.api.dispatch import Dispatcher
 from muster_coordinator.api.services import ApiSettings
-from muster_coordinator.replica.surface import Surface
+from muster_coordinator.replica.partitions.surface import Surface
 from muster_coordinator.wire.codecs import HOT
 from muster_coordinator.wire.connection import Connection, Exchange, State
 from muster_coordinator.wire.schema import all_fields

@@ -8,7 +8,7 @@ import pytest
 from muster_coordinator import limits
 from muster_coordinator.controller.image import OFFSETS_TOPIC
 from muster_coordinator.errors import Code
-from muster_coordinator.replica.surface import EpochEnd
+from muster_coordinator.replica.partitions.surface import EpochEnd
 from muster_coordinator.wire.versions import Api
 
 from tests.api.fake_surface import FakeSurface, topic

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from muster_coordinator.errors import Code
-from muster_coordinator.replica.surface import EpochEnd, OffsetResult
+from muster_coordinator.replica.partitions.surface import EpochEnd, OffsetResult
 from muster_coordinator.wire.versions import Api
 
 from tests.api.fake_surface import FakeSurface

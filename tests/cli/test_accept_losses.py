@@ -6,8 +6,8 @@ import pytest
 from muster_coordinator.cli.accept_losses import accept_losses
 from muster_coordinator.cli.exits import CliError, Exit
 from muster_coordinator.ids import BrokerId, GroupNo
-from muster_coordinator.replica.hosting import OFFSETS_LANE, TOPICS_LANE
-from muster_coordinator.replica.identity import ClusterRecord, Phase, Voter, store_cluster
+from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Phase, Voter, store_cluster
+from muster_coordinator.replica.group_manager import OFFSETS_LANE, TOPICS_LANE
 from muster_coordinator.runtime.disk import OsDisk
 from muster_coordinator.runtime.folder import FolderLock
 from muster_coordinator.storage.wal_losses import LOSSES_NAME, Losses, load, store

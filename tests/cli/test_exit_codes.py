@@ -4,7 +4,7 @@ import pytest
 from muster_coordinator import exits
 from muster_coordinator.app import fatal_exit_code
 from muster_coordinator.errors import Corruption, StorageFailed, UnsupportedFormat
-from muster_coordinator.replica.identity import StartRefused
+from muster_coordinator.replica.bootstrap.identity import StartRefused
 
 
 @pytest.mark.parametrize(

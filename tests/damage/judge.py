@@ -11,7 +11,7 @@ from enum import StrEnum
 from muster_coordinator.errors import Code, Corruption, UnsupportedFormat
 from muster_coordinator.ids import CONTROLLER_GROUP, GroupNo
 from muster_coordinator.ports import Notice
-from muster_coordinator.replica.identity import StartRefused
+from muster_coordinator.replica.bootstrap.identity import StartRefused
 from muster_coordinator.replica.node import Node
 
 from tests.damage.disks import (

@@ -16,7 +16,7 @@ from muster_coordinator.groups.requests import DescribeGroup, JoinGroup, JoinGro
 from muster_coordinator.groups.requests import Protocol as Listed
 from muster_coordinator.groups.shard import GroupShard
 from muster_coordinator.ids import CONTROLLER_GROUP
-from muster_coordinator.replica.surface import partition_of
+from muster_coordinator.replica.partitions.surface import partition_of
 from muster_coordinator.wire.connection import Connection, State
 from muster_coordinator.wire.versions import Api
 

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from muster_coordinator.replica.surface import partition_of
+from muster_coordinator.replica.partitions.surface import partition_of
 
 from tests.cluster import MusterCluster, wait_until
 from tests.integration.test_many_raft_groups import PARTITIONS, create_topic, leaders

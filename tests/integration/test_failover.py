@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from muster_coordinator.replica.surface import partition_of
+from muster_coordinator.replica.partitions.surface import partition_of
 
 from tests.clients.member import Member
 from tests.cluster import MusterCluster, wait_until

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 from muster_coordinator.events import KINDS, Level
-from muster_coordinator.replica.surface import partition_of
+from muster_coordinator.replica.partitions.surface import partition_of
 
 from tests.cluster import MusterCluster, wait_until
 from tests.integration.test_many_raft_groups import create_topic

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from muster_coordinator.replica.surface import partition_of
+from muster_coordinator.replica.partitions.surface import partition_of
 
 from tests import kafka_tools
 from tests.cluster import MusterCluster, wait_until

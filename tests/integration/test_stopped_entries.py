@@ -18,7 +18,7 @@ from muster_coordinator.cli.exits import Exit
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.raft.messages import Entry, EntryKind
 from muster_coordinator.records.batch import encode_batch
-from muster_coordinator.replica.identity import load_cluster
+from muster_coordinator.replica.bootstrap.identity import load_cluster
 from muster_coordinator.runtime.disk import OsDisk
 from muster_coordinator.storage.contract import GroupWrites
 from muster_coordinator.storage.wal import Wal

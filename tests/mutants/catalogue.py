@@ -40,7 +40,7 @@ MUTANTS = (
         "reply before own fsync",
         (
             Patch(
-                "replica.wal_lane",
+                "replica.multiraft.wal_writer",
                 "        self._loop.submit(self._name, job, self._done)\n",
                 "        batch = self._in_flight\n"
                 "        batch.durable = True\n"
@@ -65,7 +65,7 @@ MUTANTS = (
         "vote not persisted",
         (
             Patch(
-                "replica.wal_lane",
+                "replica.multiraft.wal_writer",
                 "self.wal.stage(GroupWrites(group.number, ready.hard_state, ready.entries))",
                 "self.wal.stage(GroupWrites(group.number, "
                 "ready.hard_state and ready.hard_state._replace(vote=-1), ready.entries))",
@@ -106,15 +106,15 @@ MUTANTS = (
         "answer before the no-op is applied",
         (
             Patch(
-                "replica.raft_group",
+                "replica.multiraft.raft_group",
                 "            self._led_term = leading_term\n",
                 "            self._led_term = leading_term\n"
                 "            self.ready_term = leading_term\n"
                 "            self.machine.lead(leading_term)\n",
             ),
-            Patch("replica.raft_group", "                machine.lead(entry.term)\n", ""),
+            Patch("replica.multiraft.raft_group", "                machine.lead(entry.term)\n", ""),
             Patch(
-                "replica.raft_group",
+                "replica.multiraft.raft_group",
                 "        core = self.core\n        beats = self._host.beats\n        reads = self._joining\n",
                 "        if self.leads:\n            done(True)\n            return\n"
                 "        core = self.core\n        beats = self._host.beats\n        reads = self._joining\n",
@@ -131,7 +131,7 @@ MUTANTS = (
                 "    refused = Code.NONE if request.generation >= 0 else _judge(core, live, request)\n",
             ),
             Patch(
-                "replica.shards",
+                "replica.partitions.shards",
                 "        else:\n            self._handle(request, done)\n\n    def _read(",
                 "        else:\n            self._checked_early(request, done)\n\n"
                 "    def _checked_early(self, request, done):\n"
@@ -155,7 +155,7 @@ MUTANTS = (
     ),
     Mutant(
         "what is missing is said without a proof",
-        (Patch("replica.topic_logs", "unproven=offset > end", "unproven=False"),),
+        (Patch("replica.partitions.topic_logs", "unproven=offset > end", "unproven=False"),),
         kinds=("depose",),
         by=("T1",),
         topics=True,
@@ -182,17 +182,17 @@ MUTANTS = (
         "an emptied replica takes its seat again and votes",
         (
             Patch(
-                "replica.bootstrap",
+                "replica.bootstrap.formation",
                 "        if named is not None and named.uuid_of(self.broker) != self.replica_uuid:\n",
                 "        if False:\n",
             ),
             Patch(
-                "replica.bootstrap",
+                "replica.bootstrap.formation",
                 "            if any(t.phase is Phase.FORMED for t in self._heard.values()):\n",
                 "            if False:\n",
             ),
-            Patch("replica.bootstrap", "self.record.uuid_of(peer) == replica_uuid\n", "True\n"),
-            Patch("replica.bootstrap", "    if record.uuid_of(broker) != replica_uuid:\n", "    if False:\n"),
+            Patch("replica.bootstrap.formation", "self.record.uuid_of(peer) == replica_uuid\n", "True\n"),
+            Patch("replica.bootstrap.formation", "    if record.uuid_of(broker) != replica_uuid:\n", "    if False:\n"),
         ),
         kinds=("lost-disk", "isolate"),
         by=("R7",),

@@ -68,7 +68,8 @@ HOLE_MUTANTS = (
         "storage.wal_hole",
         "        behind.term = max(behind.term, term)\n",
         "",
-        "storage.test_wal_hole_histories.test_the_term_is_that_of_the_newest_entry_at_least_whether_the_entry_counts_or_not",
+        "storage.test_wal_hole_histories."
+        "test_the_term_is_that_of_the_newest_entry_at_least_whether_the_entry_counts_or_not",
     ),
     one(
         "r31 what was committed since counts before the hole too",
@@ -89,7 +90,8 @@ HOLE_MUTANTS = (
         "storage.wal_hole",
         "    return log.first == index + 1 and (known == (index, term) or log.term_at(log.first) == term)\n",
         "    return log.first == index + 1\n",
-        "storage.test_wal_hole_histories.test_entries_that_a_checkpoint_from_behind_the_hole_does_not_lead_to_are_let_go",
+        "storage.test_wal_hole_histories."
+        "test_entries_that_a_checkpoint_from_behind_the_hole_does_not_lead_to_are_let_go",
     ),
     one(
         "r23 what a checkpoint superseded comes back when the file before is gone",
@@ -111,7 +113,8 @@ HOLE_MUTANTS = (
         "        return group in self.groups or (self.unknown and self.whole is not None and group "
         "not in self.whole)\n",
         "        return group in self.groups\n",
-        "storage.test_wal_hole_histories.test_a_group_that_begins_anew_while_some_are_unknown_is_suspended_at_the_next_start_too",
+        "storage.test_wal_hole_histories."
+        "test_a_group_that_begins_anew_while_some_are_unknown_is_suspended_at_the_next_start_too",
     ),
     one(
         "r31 who begins anew is whole by the next start",
@@ -173,7 +176,8 @@ HOLE_MUTANTS = (
         "storage.wal_recovery",
         "    begins = scan.unnumbered and end.start == FILE_HEADER_BYTES\n",
         "    begins = scan.batch == 0 and end.start == FILE_HEADER_BYTES\n",
-        "storage.test_wal_hole_histories.test_a_file_of_a_damaged_header_does_not_hide_that_all_of_the_file_before_is_missing",
+        "storage.test_wal_hole_histories."
+        "test_a_file_of_a_damaged_header_does_not_hide_that_all_of_the_file_before_is_missing",
     ),
     one(
         "r31 what goes on from before a hole is not written anew",
@@ -184,14 +188,14 @@ HOLE_MUTANTS = (
     ),
     one(
         "r31 new groups are suspended for good where some may have been lost",
-        "replica.hosting",
+        "replica.group_manager",
         "        self._know_all()\n",
         "",
         "replica.test_wal_holes.test_a_loss_of_which_no_group_is_suspended_is_over_once_all_groups_are_known",
     ),
     one(
         "r31 segments are cut at a mark from before their checkpoint",
-        "replica.hosting",
+        "replica.group_manager",
         "            if recovery.mark.applied < recovery.meta.index:  # the WAL lost the newest: wh"
         "at lies behind is not cut\n",
         "            if False:\n",
@@ -199,7 +203,7 @@ HOLE_MUTANTS = (
     ),
     one(
         "r31 the only replica's files are cut before anybody accepts it",
-        "replica.group_making",
+        "replica.snapshots.group_making",
         '            trouble = ALONE if lane.wal.is_suspended(number) and len(voters) == 1 else ""\n',
         '            trouble = ""\n',
         "replica.test_wal_holes.test_what_the_only_replica_has_lost_is_neither_served_nor_cut_until_it_is_accepted",

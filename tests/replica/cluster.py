@@ -31,8 +31,8 @@ from muster_coordinator.groups.requests import (
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.ports import Notice
 from muster_coordinator.replica.node import Node
+from muster_coordinator.replica.partitions.surface import LocalLog
 from muster_coordinator.replica.settings import NodeSettings
-from muster_coordinator.replica.surface import LocalLog
 
 from tests.sim.disk import SimDisk
 from tests.sim.events import check_event

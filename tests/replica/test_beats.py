@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.raft.messages import Role
-from muster_coordinator.replica.beats import Beats
-from muster_coordinator.replica.payloads import (
+from muster_coordinator.replica.multiraft.heartbeats import Beats
+from muster_coordinator.replica.multiraft.payloads import (
     Beat,
     BeatAck,
     decode_beat,

@@ -4,8 +4,8 @@ import pytest
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.raft.messages import Role
-from muster_coordinator.replica.beats import Beats
-from muster_coordinator.replica.payloads import Beat, BeatAck
+from muster_coordinator.replica.multiraft.heartbeats import Beats
+from muster_coordinator.replica.multiraft.payloads import Beat, BeatAck
 
 from tests.replica.cluster import SimCluster, commit_request, fetch_request, fetched
 from tests.replica.test_beats import Core, Group

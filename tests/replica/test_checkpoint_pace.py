@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 from muster_coordinator import limits
-from muster_coordinator.replica import checkpoints
+from muster_coordinator.replica.snapshots import checkpoints
 
 from tests.replica.cluster import SimCluster
 from tests.replica.test_recovery import FREQUENT, commit_many

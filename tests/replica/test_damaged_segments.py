@@ -3,8 +3,8 @@
 import pytest
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
-from muster_coordinator.replica.damage import WHAT
 from muster_coordinator.replica.folders import segments_folder
+from muster_coordinator.replica.snapshots.damage import WHAT
 
 from tests.replica.cluster import SimCluster
 from tests.replica.test_replicated_rolls import Writer

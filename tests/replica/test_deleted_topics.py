@@ -4,9 +4,9 @@ from muster_coordinator.controller.commands import CreateTopic, DeleteTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import CONTROLLER_GROUP, GroupNo
 from muster_coordinator.records.batch import encode_batch
-from muster_coordinator.replica.checkpoints import CHECKPOINTS_AT_ONCE
 from muster_coordinator.replica.folders import CHECKPOINTS, SEGMENTS
-from muster_coordinator.replica.hosting import TOPICS_LANE
+from muster_coordinator.replica.group_manager import TOPICS_LANE
+from muster_coordinator.replica.snapshots.checkpoints import CHECKPOINTS_AT_ONCE
 
 from tests.replica.cluster import SimCluster
 from tests.sim.loop import Latency, World

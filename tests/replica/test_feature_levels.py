@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from muster_coordinator.controller.image import Broker, ClusterImage, Routing
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId
-from muster_coordinator.replica.feature_level import NEVER_MS, common_level
+from muster_coordinator.replica.controller.feature_level import NEVER_MS, common_level
 from muster_coordinator.replica.settings import FEATURE_LEVEL, NodeSettings
 
 from tests.replica.cluster import SimCluster

@@ -5,7 +5,7 @@ import random
 
 import pytest
 from muster_coordinator.ids import BrokerId
-from muster_coordinator.replica.bootstrap import (
+from muster_coordinator.replica.bootstrap.formation import (
     AllFormed,
     Effect,
     Expectation,
@@ -16,7 +16,7 @@ from muster_coordinator.replica.bootstrap import (
     Tell,
     Tidings,
 )
-from muster_coordinator.replica.identity import ClusterRecord, Phase, StartRefused, Voter
+from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Phase, StartRefused, Voter
 
 VOTERS = tuple(BrokerId(n) for n in range(3))
 

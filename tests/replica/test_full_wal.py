@@ -12,7 +12,7 @@ from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.records.batch import encode_batch
-from muster_coordinator.replica.hosting import OFFSETS_LANE, TOPICS_LANE, WAL_UNREADABLE
+from muster_coordinator.replica.group_manager import OFFSETS_LANE, TOPICS_LANE, WAL_UNREADABLE
 from muster_coordinator.storage.wal import Wal
 
 from tests.replica.cluster import SimCluster, produce_when_room

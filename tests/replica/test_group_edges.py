@@ -6,8 +6,8 @@ from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.records.batch import encode_batch
-from muster_coordinator.replica.hosting import TOPICS_LANE
-from muster_coordinator.replica.raft_group import RaftGroup
+from muster_coordinator.replica.group_manager import TOPICS_LANE
+from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 
 from tests.replica.cluster import SimCluster, commit_request, fetch_request, fetched
 from tests.sim.loop import Latency, World

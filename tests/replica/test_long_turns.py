@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code
-from muster_coordinator.replica import checkpoints, host
-from muster_coordinator.replica.deadlines import LOOKED_AT_PER_TURN_MAX, Deadlines, Due
+from muster_coordinator.replica.multiraft import host
+from muster_coordinator.replica.multiraft.deadlines import LOOKED_AT_PER_TURN_MAX, Deadlines, Due
+from muster_coordinator.replica.snapshots import checkpoints
 
 from tests.replica.cluster import SimCluster
 from tests.sim.loop import SimLoop, World

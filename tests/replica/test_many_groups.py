@@ -14,8 +14,8 @@ from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.links import lanes
 from muster_coordinator.links.frames import HEADER_BYTES, frame_header
 from muster_coordinator.raft.messages import Entry, Message, MsgType
-from muster_coordinator.replica.beats import Beats
-from muster_coordinator.replica.payloads import (
+from muster_coordinator.replica.multiraft.heartbeats import Beats
+from muster_coordinator.replica.multiraft.payloads import (
     Beat,
     BeatAck,
     LeaderNews,
@@ -28,8 +28,8 @@ from muster_coordinator.replica.payloads import (
     encode_leaders,
     encode_result,
 )
-from muster_coordinator.replica.raft_payload import RaftPacker
-from muster_coordinator.replica.transfer_payload import (
+from muster_coordinator.replica.multiraft.raft_payload import RaftPacker
+from muster_coordinator.replica.snapshots.install_payload import (
     Chunk,
     FileKind,
     Offer,

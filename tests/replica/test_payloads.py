@@ -8,12 +8,12 @@ from muster_coordinator import limits
 from muster_coordinator.errors import WireError
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.raft.messages import Entry, Message, MsgType
-from muster_coordinator.replica import payloads
-from muster_coordinator.replica import transfer_payload as transfer
-from muster_coordinator.replica.bootstrap import Expectation, Tidings
-from muster_coordinator.replica.identity import ClusterRecord, Phase, Voter
-from muster_coordinator.replica.payloads import Beat, BeatAck, Hello, Kind, LeaderNews, NamedGroup
-from muster_coordinator.replica.raft_payload import RaftPacker, unpack_raft
+from muster_coordinator.replica.bootstrap.formation import Expectation, Tidings
+from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Phase, Voter
+from muster_coordinator.replica.multiraft import payloads
+from muster_coordinator.replica.multiraft.payloads import Beat, BeatAck, Hello, Kind, LeaderNews, NamedGroup
+from muster_coordinator.replica.multiraft.raft_payload import RaftPacker, unpack_raft
+from muster_coordinator.replica.snapshots import install_payload as transfer
 from muster_coordinator.storage.contract import Mark
 
 u32 = st.integers(0, 2**32 - 1)

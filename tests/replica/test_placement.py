@@ -1,7 +1,7 @@
 """Which offsets partition a group lives in: Kafka's formula, by values of Java's `String.hashCode` (invariant G20)."""
 
 import pytest
-from muster_coordinator.replica.surface import partition_of
+from muster_coordinator.replica.partitions.surface import partition_of
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from muster_coordinator import limits
 from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code, Corruption
 from muster_coordinator.ids import GroupNo
-from muster_coordinator.replica.checkpoints import PAUSE_RATIO, ROUND_PAUSES_RATIO
 from muster_coordinator.replica.node import Node
-from muster_coordinator.replica.surface import EpochEnd
+from muster_coordinator.replica.partitions.surface import EpochEnd
+from muster_coordinator.replica.snapshots.checkpoints import PAUSE_RATIO, ROUND_PAUSES_RATIO
 from muster_coordinator.storage.partition_log import PartitionLog
 
 from tests.replica.cluster import SimCluster, commit_request

@@ -6,7 +6,7 @@ import pytest
 from muster_coordinator import limits
 from muster_coordinator.errors import Corruption
 from muster_coordinator.records.crc import crc32c
-from muster_coordinator.replica import repair_files
+from muster_coordinator.replica.snapshots import repair_files
 from muster_coordinator.storage.contract import Mark
 from muster_coordinator.storage.log_opening import open_segments
 from muster_coordinator.storage.segment_index import segment_name, sidecar_name

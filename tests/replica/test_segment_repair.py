@@ -10,11 +10,12 @@ from muster_coordinator.controller.commands import DeleteTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.links import lanes
-from muster_coordinator.replica import repair_files, transfer_payload
-from muster_coordinator.replica.damage import WHAT
-from muster_coordinator.replica.payloads import Kind, kind_of
-from muster_coordinator.replica.repair import FAILED, REPAIRED, SOUND
-from muster_coordinator.replica.transfer import NOT_AS_WRITTEN
+from muster_coordinator.replica.multiraft.payloads import Kind, kind_of
+from muster_coordinator.replica.snapshots import install_payload as transfer_payload
+from muster_coordinator.replica.snapshots import repair_files
+from muster_coordinator.replica.snapshots.damage import WHAT
+from muster_coordinator.replica.snapshots.install import NOT_AS_WRITTEN
+from muster_coordinator.replica.snapshots.repair import FAILED, REPAIRED, SOUND
 
 from tests.replica.cluster import SimCluster
 from tests.replica.test_damaged_segments import Told, damaged_leader, read
@@ -339,7 +340,7 @@ def test_bytes_that_the_peer_did_not_promise_are_not_put_in_place(monkeypatch: p
     rotten = Rotten(15)
     encode = transfer_payload.encode_check
     monkeypatch.setattr(
-        "muster_coordinator.replica.transfer_source.wire.encode_check",
+        "muster_coordinator.replica.snapshots.install_source.wire.encode_check",
         lambda check: encode(check._replace(checksum=check.checksum ^ 1)),
     )
     rotten.met()

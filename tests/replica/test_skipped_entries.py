@@ -10,8 +10,8 @@ from muster_coordinator import limits
 from muster_coordinator.errors import Code, Corruption
 from muster_coordinator.ids import CONTROLLER_GROUP, GroupNo
 from muster_coordinator.raft.messages import Entry, EntryKind
-from muster_coordinator.replica.raft_group import RaftGroup
-from muster_coordinator.replica.skips import Skip, Skips, decode_skip, encode_skip, skip_of
+from muster_coordinator.replica.multiraft.raft_group import RaftGroup
+from muster_coordinator.replica.multiraft.skips import Skip, Skips, decode_skip, encode_skip, skip_of
 
 from tests.replica.cluster import SimCluster, commit_request
 from tests.replica.test_damaged_groups import listening, others_serve, troubles

@@ -6,11 +6,11 @@ import pytest
 from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code, Corruption, UnsupportedFormat
 from muster_coordinator.ids import BrokerId, GroupNo
-from muster_coordinator.replica import identity
-from muster_coordinator.replica.deadlines import Deadlines, Due
-from muster_coordinator.replica.identity import ClusterRecord, Phase, StartRefused, Voter, open_identity
-from muster_coordinator.replica.leaders import Leaders
-from muster_coordinator.replica.surface import Leadership
+from muster_coordinator.replica.bootstrap import identity
+from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Phase, StartRefused, Voter, open_identity
+from muster_coordinator.replica.multiraft.deadlines import Deadlines, Due
+from muster_coordinator.replica.multiraft.leaders import Leaders
+from muster_coordinator.replica.partitions.surface import Leadership
 
 from tests.replica.cluster import SimCluster
 from tests.sim.disk import PowerLoss, SimDisk

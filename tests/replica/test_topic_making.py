@@ -8,9 +8,9 @@ from muster_coordinator.controller.commands import CreateTopic, DeleteTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.replica.folders import CHECKPOINTS, SEGMENTS
-from muster_coordinator.replica.raft_group import RaftGroup
-from muster_coordinator.replica.topic_logs import TopicLog
-from muster_coordinator.replica.topic_making import OPENED_A_TURN, TAKEN_A_TURN, WHAT, make_folders
+from muster_coordinator.replica.multiraft.raft_group import RaftGroup
+from muster_coordinator.replica.partitions.topic_logs import TopicLog
+from muster_coordinator.replica.partitions.topic_making import OPENED_A_TURN, TAKEN_A_TURN, WHAT, make_folders
 from muster_coordinator.storage.partition_log import PartitionLog
 
 from tests.replica.cluster import SimCluster

@@ -15,8 +15,8 @@ from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.raft.progress import ProgressState
 from muster_coordinator.records.batch import encode_batch
-from muster_coordinator.replica import transfer_payload
-from muster_coordinator.replica.transfer_source import FOLLOW_MS
+from muster_coordinator.replica.snapshots import install_payload as transfer_payload
+from muster_coordinator.replica.snapshots.install_source import FOLLOW_MS
 
 from tests.replica.cluster import SimCluster, produce_when_room
 from tests.replica.test_recovery import segment_bytes

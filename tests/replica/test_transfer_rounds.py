@@ -13,10 +13,10 @@ from muster_coordinator import limits
 from muster_coordinator.errors import Code, WireError
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.records.batch import encode_batch
-from muster_coordinator.replica import transfer_payload
-from muster_coordinator.replica.transfer import ALIVE_MS, SILENCE_MS
-from muster_coordinator.replica.transfer_payload import FileKind, Offer, OfferedFile
-from muster_coordinator.replica.transfer_source import FOLLOW_MS, FOLLOWED_SHARE
+from muster_coordinator.replica.snapshots import install_payload as transfer_payload
+from muster_coordinator.replica.snapshots.install import ALIVE_MS, SILENCE_MS
+from muster_coordinator.replica.snapshots.install_payload import FileKind, Offer, OfferedFile
+from muster_coordinator.replica.snapshots.install_source import FOLLOW_MS, FOLLOWED_SHARE
 from muster_coordinator.storage.contract import Mark
 
 from tests.replica.cluster import SimCluster

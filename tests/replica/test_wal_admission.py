@@ -1,7 +1,7 @@
 """Who may write into a filling WAL: a share of the room, which lasts until a file goes, in the order of asking."""
 
 from muster_coordinator import limits
-from muster_coordinator.replica.wal_admission import PAUSE_MS_MAX, RETRY_MS, Admission
+from muster_coordinator.replica.multiraft.wal_admission import PAUSE_MS_MAX, RETRY_MS, Admission
 
 from tests.sim.loop import SimLoop, World
 

@@ -5,8 +5,8 @@ from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.replica.accepted_losses import accept, losses
-from muster_coordinator.replica.hosting import TOPICS_LANE
-from muster_coordinator.replica.identity import StartRefused
+from muster_coordinator.replica.bootstrap.identity import StartRefused
+from muster_coordinator.replica.group_manager import TOPICS_LANE
 from muster_coordinator.storage.wal_format import CHECKPOINT, END_BYTES, FILE_HEADER_BYTES, MARK
 from muster_coordinator.storage.wal_hole import batch_at
 

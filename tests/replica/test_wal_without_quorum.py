@@ -6,8 +6,8 @@ from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.records.batch import encode_batch
-from muster_coordinator.replica.hosting import TOPICS_LANE
-from muster_coordinator.replica.wal_lane import WalLane
+from muster_coordinator.replica.group_manager import TOPICS_LANE
+from muster_coordinator.replica.multiraft.wal_writer import WalLane
 
 from tests.replica.cluster import SimCluster, produce_when_room
 from tests.sim.loop import World

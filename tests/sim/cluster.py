@@ -20,8 +20,7 @@ from muster_coordinator.errors import StorageFailed
 from muster_coordinator.events import DISK_FULL, DISK_HAS_ROOM, Event
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo
-from muster_coordinator.replica import damage, repair
-from muster_coordinator.replica.hosting import (
+from muster_coordinator.replica.group_manager import (
     NOT_SUSPENDED,
     OLDER_STATE,
     STATE_AGAIN,
@@ -30,9 +29,10 @@ from muster_coordinator.replica.hosting import (
     WITHOUT_STATE,
 )
 from muster_coordinator.replica.node import Node
+from muster_coordinator.replica.partitions.surface import partition_of
 from muster_coordinator.replica.settings import NodeSettings
-from muster_coordinator.replica.surface import partition_of
-from muster_coordinator.replica.transfer import GIVEN_UP, NOT_AS_WRITTEN
+from muster_coordinator.replica.snapshots import damage, repair
+from muster_coordinator.replica.snapshots.install import GIVEN_UP, NOT_AS_WRITTEN
 from muster_coordinator.wire.connection import Connection, State
 
 from tests.sim.disk import PowerLoss, SimDisk

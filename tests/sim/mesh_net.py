@@ -12,7 +12,7 @@ from itertools import combinations
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.links.mesh import Mesh
 from muster_coordinator.ports import PeerSink
-from muster_coordinator.replica.payloads import Kind, kind_of
+from muster_coordinator.replica.multiraft.payloads import Kind, kind_of
 
 from tests.sim.loop import SimLoop, World
 from tests.sim.streams import SYN_AGAIN_US, Paths, Socket

@@ -14,7 +14,7 @@ from muster_coordinator.errors import WireError
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.links.lanes import CONTROL, RULES
 from muster_coordinator.ports import PeerSink
-from muster_coordinator.replica.payloads import Kind, kind_of
+from muster_coordinator.replica.multiraft.payloads import Kind, kind_of
 
 from tests.sim.loop import SimLoop, World
 

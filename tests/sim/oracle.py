@@ -13,11 +13,11 @@ from crc32c import crc32c
 from muster_coordinator.errors import Corruption
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.raft.messages import NOBODY, Entry, HardState, Message, MsgType
-from muster_coordinator.replica.hosting import OFFSETS_LANE
-from muster_coordinator.replica.payloads import Kind, kind_of
-from muster_coordinator.replica.preferred import preferred_of
-from muster_coordinator.replica.raft_group import RaftGroup
-from muster_coordinator.replica.raft_payload import unpack_raft
+from muster_coordinator.replica.group_manager import OFFSETS_LANE
+from muster_coordinator.replica.maintenance.preferred import preferred_of
+from muster_coordinator.replica.multiraft.payloads import Kind, kind_of
+from muster_coordinator.replica.multiraft.raft_group import RaftGroup
+from muster_coordinator.replica.multiraft.raft_payload import unpack_raft
 from muster_coordinator.storage.contract import NO_MARK, RecoveredGroup
 from muster_coordinator.storage.wal import Wal
 

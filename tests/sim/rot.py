@@ -12,7 +12,7 @@ and `cluster` are left alone.
 import random
 from typing import NamedTuple
 
-from muster_coordinator.replica.hosting import OFFSETS_LANE, TOPICS_LANE
+from muster_coordinator.replica.group_manager import OFFSETS_LANE, TOPICS_LANE
 from muster_coordinator.storage.wal_format import ALIGN, BATCH_END, DROP, FILE_HEADER_BYTES, RECORD_HEADER_BYTES
 from muster_coordinator.storage.wal_proof import PROOF_NAME
 

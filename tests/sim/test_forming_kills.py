@@ -9,7 +9,7 @@ from functools import cache
 from random import Random
 
 import pytest
-from muster_coordinator.replica.identity import Phase, load_cluster
+from muster_coordinator.replica.bootstrap.identity import Phase, load_cluster
 
 from tests.sim.client import Client, Steps
 from tests.sim.cluster import Cluster, Replica, Setup

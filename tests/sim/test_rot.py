@@ -4,7 +4,7 @@ import random
 
 import pytest
 from muster_coordinator.ids import BrokerId
-from muster_coordinator.replica.hosting import OFFSETS_LANE
+from muster_coordinator.replica.group_manager import OFFSETS_LANE
 from muster_coordinator.storage.wal_format import FILE_HEADER_BYTES
 
 from tests.sim import rot

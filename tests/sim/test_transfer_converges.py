@@ -28,7 +28,7 @@ WAL_BYTES = 16 * 1024 * KIB
 LINK_SHARE = 1.5
 FETCHED_MOST = 1.2
 BEHIND_MOST = 1_000
-"""Entries: who is so close counts as caught up (replica.preferred)."""
+"""Entries: who is so close counts as caught up (replica.maintenance.preferred)."""
 MEASURED_MS = 1_000
 SLACK_MS = 3_000
 """Until the follower is linked and is offered a checkpoint, and for its restarts."""

@@ -36,7 +36,7 @@ from muster_coordinator.groups.requests import (
 )
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.limits import COORDINATOR_LOOKUP_WAIT_MS
-from muster_coordinator.replica.surface import partition_of
+from muster_coordinator.replica.partitions.surface import partition_of
 
 BODY_BYTES_MAX = 64 * 1024
 TRANSFER_MS_MAX = 5_000

@@ -20,7 +20,7 @@ from muster_coordinator.errors import Code
 from muster_coordinator.events import DRAIN_STARTED, DRAIN_UNDONE, DRAINED, Event, Tell, untold
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo
 from muster_coordinator.ports import Timer
-from muster_coordinator.replica.status import GroupStatus
+from muster_coordinator.replica.multiraft.status import GroupStatus
 
 MARK_MS = 2_000
 """Without a controller quorum leaderships are moved after this time, and the mark is proposed once so long."""

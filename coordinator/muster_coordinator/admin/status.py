@@ -13,8 +13,8 @@ from muster_coordinator.errors import MusterError
 from muster_coordinator.groups.assignors.consumer_protocol import decode_assignment
 from muster_coordinator.groups.requests import DescribedMember, DescribeGroupAnswer, OffsetFetchAnswer
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo
-from muster_coordinator.replica.disk_space import DiskStatus
-from muster_coordinator.replica.status import GroupStatus
+from muster_coordinator.replica.maintenance.disk_space import DiskStatus
+from muster_coordinator.replica.multiraft.status import GroupStatus
 
 Json = dict[str, Any]
 

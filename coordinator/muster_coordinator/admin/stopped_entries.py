@@ -19,7 +19,7 @@ from muster_coordinator.admin.status import Json
 from muster_coordinator.admin.view import AdminReplica
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.raft.quorum import majority
-from muster_coordinator.replica.stopped_entry import StoppedEntry
+from muster_coordinator.replica.multiraft.stopped_entry import StoppedEntry
 
 SKIP_S_MAX = 9.0
 """Two elections, and a commit."""

@@ -1,4 +1,5 @@
-"""What the admin room asks of a replica beyond `replica.surface.Surface`: its Raft groups, readiness, transfers.
+"""What the admin room asks of a replica beyond `replica.partitions.surface.Surface`: its Raft groups, readiness,
+transfers.
 
 Implemented by `replica.node.Node`; tests give a fake.
 """
@@ -8,11 +9,11 @@ from typing import Protocol
 
 from muster_coordinator.groups.stats import GroupView, ShardStats
 from muster_coordinator.ids import BrokerId, GroupNo
-from muster_coordinator.replica.disk_space import DiskStatus
-from muster_coordinator.replica.status import GroupStatus, ScrubStatus, TransferStatus, WorkDone
-from muster_coordinator.replica.stopped_entry import StoppedEntry
-from muster_coordinator.replica.surface import Surface
-from muster_coordinator.replica.wal_lane import WalStatus
+from muster_coordinator.replica.maintenance.disk_space import DiskStatus
+from muster_coordinator.replica.multiraft.status import GroupStatus, ScrubStatus, TransferStatus, WorkDone
+from muster_coordinator.replica.multiraft.stopped_entry import StoppedEntry
+from muster_coordinator.replica.multiraft.wal_writer import WalStatus
+from muster_coordinator.replica.partitions.surface import Surface
 
 
 class AdminReplica(Surface, Protocol):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from muster_coordinator.controller.image import ClusterImage, Partition, Topic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo
-from muster_coordinator.replica.surface import LocalLog, Surface, partition_of
+from muster_coordinator.replica.partitions.surface import LocalLog, Surface, partition_of
 
 NO_LEADER = -1
 _CACHED_CHARS_MAX = 128

@@ -27,7 +27,7 @@ from muster_coordinator.controller.topic_configs import validate_all
 from muster_coordinator.controller.topic_names import colliding_name, name_error
 from muster_coordinator.controller.transitions import too_many_groups
 from muster_coordinator.errors import ApiError, Code
-from muster_coordinator.replica.surface import Surface
+from muster_coordinator.replica.partitions.surface import Surface
 from muster_coordinator.wire.connection import Exchange
 from muster_coordinator.wire.schema import Value
 

@@ -40,7 +40,7 @@ from muster_coordinator.api.topics_admin import TopicsAdmin
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import Heartbeat
-from muster_coordinator.replica.surface import Surface
+from muster_coordinator.replica.partitions.surface import Surface
 from muster_coordinator.wire.connection import Exchange
 from muster_coordinator.wire.request_meter import RequestMeter
 from muster_coordinator.wire.schema import Value

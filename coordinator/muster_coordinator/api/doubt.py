@@ -3,9 +3,10 @@
 Problem: a topic is created through one replica, and another that has not applied it yet is asked about it. "Unknown"
 would be wrong, and clients take it for final. Mechanism: before a request is told so, the controller's leader is asked
 whether this image is late, once a request, and all requests of a replica share these questions
-(`replica.current_image`); then the request looks again. Where there is no proof it gets a code on which clients ask
-again: 6 of a partition's leader (librdkafka 2.15 and Java 4 look for the leader then; a Fetch that is told 5 is an
-unexpected error to Java), 5 of Metadata (librdkafka passes over such a topic), 41 of changes and 7 of descriptions.
+(`replica.controller.current_image`); then the request looks again. Where there is no proof it gets a code on which
+clients ask again: 6 of a partition's leader (librdkafka 2.15 and Java 4 look for the leader then; a Fetch that is told
+5 is an unexpected error to Java), 5 of Metadata (librdkafka passes over such a topic), 41 of changes and 7 of
+descriptions.
 
 What is in the image costs nothing more. What it does not do: remember what was proven, which would be old by then.
 """
@@ -13,7 +14,7 @@ What is in the image costs nothing more. What it does not do: remember what was 
 from collections.abc import Callable
 
 from muster_coordinator.errors import ApiError, Code
-from muster_coordinator.replica.surface import Surface
+from muster_coordinator.replica.partitions.surface import Surface
 
 ABSENT = frozenset((Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID))
 PRESENT = frozenset((Code.TOPIC_ALREADY_EXISTS,))

@@ -1,8 +1,8 @@
 """ElectLeaders: nobody elects by request here, and each partition is told why.
 
-A preferred leader that is back takes its partitions over by itself (`replica.preferred`); until then the answer is
-PREFERRED_LEADER_NOT_AVAILABLE with a sentence that says so. An unclean election, of a leader that lacks acknowledged
-records, is what Raft exists to rule out.
+A preferred leader that is back takes its partitions over by itself (`replica.maintenance.preferred`); until then the
+answer is PREFERRED_LEADER_NOT_AVAILABLE with a sentence that says so. An unclean election, of a leader that lacks
+acknowledged records, is what Raft exists to rule out.
 """
 
 from collections.abc import Iterator

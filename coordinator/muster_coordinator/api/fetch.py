@@ -25,7 +25,7 @@ from muster_coordinator.controller.image import EMPTY_ID, ClusterImage, Topic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.ports import Timer
-from muster_coordinator.replica.surface import LocalLog, ReadResult
+from muster_coordinator.replica.partitions.surface import LocalLog, ReadResult
 from muster_coordinator.wire.connection import Exchange
 from muster_coordinator.wire.schema import Value
 

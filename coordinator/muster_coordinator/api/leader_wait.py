@@ -13,7 +13,7 @@ from typing import Generic, NamedTuple, TypeVar
 from muster_coordinator.api.cluster_view import ClusterView
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
-from muster_coordinator.replica.surface import Surface
+from muster_coordinator.replica.partitions.surface import Surface
 
 LOOK_AGAIN_MS = 20
 T = TypeVar("T")

@@ -23,7 +23,7 @@ from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.image import ClusterImage, Topic
 from muster_coordinator.errors import Code
-from muster_coordinator.replica.surface import LocalLog
+from muster_coordinator.replica.partitions.surface import LocalLog
 from muster_coordinator.topics.machine import ProduceResult
 from muster_coordinator.wire.connection import CLOSE, NO_ANSWER, Exchange
 from muster_coordinator.wire.schema import Value

@@ -15,7 +15,7 @@ from muster_coordinator.api.authorize import (
 )
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code
-from muster_coordinator.replica.surface import Surface
+from muster_coordinator.replica.partitions.surface import Surface
 
 
 class TopicsMode(Enum):

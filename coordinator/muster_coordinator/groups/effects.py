@@ -2,8 +2,8 @@
 
 A shard is one offsets partition's groups: a pure state machine. `handle`, `lead`, `resign`, `on_timer`, `applied` and
 `dropped` return effects; `apply` is the only call that changes durable state, on leader and followers alike
-(architecture "State changes only by apply"). Time comes in as `Now`; ids as a `Rand`. The host (`replica.shards`) owns
-ordering:
+(architecture "State changes only by apply"). Time comes in as `Now`; ids as a `Rand`. The host
+(`replica.partitions.shards`) owns ordering:
 
 * `Append` is proposed at once, in the same synchronous turn and term as the `handle` that returned it (decision 8).
   When the entry is applied here in the same term, `applied(now, token)` follows `apply` at once; when it certainly was

@@ -1,7 +1,7 @@
 """Values that go in and out of the Raft core: entries, hard state, peer messages, `Ready`.
 
-NamedTuples, because thousands are made a second. A message names its group only on the wire (`replica.raft_payload`): a
-core is one group.
+NamedTuples, because thousands are made a second. A message names its group only on the wire
+(`replica.multiraft.raft_payload`): a core is one group.
 """
 
 from enum import IntEnum, StrEnum
@@ -25,7 +25,8 @@ class EntryKind(IntEnum):
     CONF = 3
     """Membership change, which is open (decision 45): refused."""
     SKIP = 4
-    """An earlier entry, which no replica could apply, is passed over (`replica.skips`). Raft sees an entry as any."""
+    """An earlier entry, which no replica could apply, is passed over (`replica.multiraft.skips`). Raft sees an entry as
+    any."""
 
 
 def kind_name(kind: int) -> str:

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.ports import Disk
-from muster_coordinator.replica.hosting import OFFSETS_LANE, TOPICS_LANE
-from muster_coordinator.replica.identity import Phase, StartRefused, load_cluster
+from muster_coordinator.replica.bootstrap.identity import Phase, StartRefused, load_cluster
+from muster_coordinator.replica.group_manager import OFFSETS_LANE, TOPICS_LANE
 from muster_coordinator.storage import wal_losses
 from muster_coordinator.storage.wal_losses import Losses
 

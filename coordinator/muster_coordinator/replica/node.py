@@ -18,28 +18,28 @@ from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartb
 from muster_coordinator.groups.stats import GroupView, ShardStats, summed
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Rand, unnoticed
-from muster_coordinator.replica import payloads
-from muster_coordinator.replica.bootstrap import Expectation, Formation, Fresh
-from muster_coordinator.replica.controller_client import ControllerClient
-from muster_coordinator.replica.current_image import COMMITS, TOPICS, CurrentImage
-from muster_coordinator.replica.disk_space import DiskSpace, DiskStatus
-from muster_coordinator.replica.feature_level import FeatureLevel
-from muster_coordinator.replica.founding import Founding
-from muster_coordinator.replica.hand_over import HandOver
-from muster_coordinator.replica.host import Host, check_trusted
-from muster_coordinator.replica.hosting import Hosting
-from muster_coordinator.replica.identity import ClusterRecord, load_cluster, open_identity
-from muster_coordinator.replica.payloads import Kind
-from muster_coordinator.replica.preferred import Preferred
-from muster_coordinator.replica.raft_group import RaftGroup
-from muster_coordinator.replica.retention import Retention
-from muster_coordinator.replica.scrub import Scrub
+from muster_coordinator.replica.bootstrap.bootstrap import Founding
+from muster_coordinator.replica.bootstrap.formation import Expectation, Formation, Fresh
+from muster_coordinator.replica.bootstrap.identity import ClusterRecord, load_cluster, open_identity
+from muster_coordinator.replica.controller.controller_client import ControllerClient
+from muster_coordinator.replica.controller.current_image import COMMITS, TOPICS, CurrentImage
+from muster_coordinator.replica.controller.feature_level import FeatureLevel
+from muster_coordinator.replica.group_manager import Hosting
+from muster_coordinator.replica.maintenance.disk_space import DiskSpace, DiskStatus
+from muster_coordinator.replica.maintenance.hand_over import HandOver
+from muster_coordinator.replica.maintenance.preferred import Preferred
+from muster_coordinator.replica.maintenance.retention import Retention
+from muster_coordinator.replica.maintenance.scrub import Scrub
+from muster_coordinator.replica.multiraft import payloads
+from muster_coordinator.replica.multiraft.host import Host, check_trusted
+from muster_coordinator.replica.multiraft.payloads import Kind
+from muster_coordinator.replica.multiraft.raft_group import RaftGroup
+from muster_coordinator.replica.multiraft.status import GroupStatus, ScrubStatus, TransferStatus, WorkDone, group_status
+from muster_coordinator.replica.multiraft.stopped_entry import StoppedEntry, stopped_entry
+from muster_coordinator.replica.multiraft.wal_writer import WalStatus
+from muster_coordinator.replica.partitions.surface import Leadership, LocalLog, partition_of
 from muster_coordinator.replica.settings import NodeSettings
-from muster_coordinator.replica.status import GroupStatus, ScrubStatus, TransferStatus, WorkDone, group_status
-from muster_coordinator.replica.stopped_entry import StoppedEntry, stopped_entry
-from muster_coordinator.replica.surface import Leadership, LocalLog, partition_of
-from muster_coordinator.replica.transfer import Transfers
-from muster_coordinator.replica.wal_lane import WalStatus
+from muster_coordinator.replica.snapshots.install import Transfers
 
 REGISTER_RETRY_MS = 500
 

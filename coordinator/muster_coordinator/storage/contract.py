@@ -42,7 +42,7 @@ class RecoveredGroup(NamedTuple):
     checkpoint: tuple[int, int]
     """(index, term) of the newest published checkpoint, (0, 0) for none."""
     skips: tuple[int, ...] = ()
-    """Where SKIP entries may stand (`replica.skips`)."""
+    """Where SKIP entries may stand (`replica.multiraft.skips`)."""
 
 
 class GroupWrites(NamedTuple):

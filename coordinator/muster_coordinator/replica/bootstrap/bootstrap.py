@@ -1,0 +1,139 @@
+"""Carries out what `bootstrap.Formation` decides: files in an I/O job, tidings over the links, repeated until formed.
+
+Also the gate of a replica's links: who a peer is (its hello), and whether its Raft messages may be believed. Until the
+formed record names a peer's data folder, only tidings are heard from it (decisions 14, 15).
+"""
+
+from collections.abc import Callable
+
+from muster_coordinator import limits
+from muster_coordinator.errors import StorageFailed, WireError
+from muster_coordinator.ids import BrokerId
+from muster_coordinator.links import lanes
+from muster_coordinator.ports import Disk, Loop, PeerNet
+from muster_coordinator.replica.bootstrap.formation import AllFormed, Effect, Formation, Formed, Persist, Tell, Tidings
+from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Identity, Phase, store_cluster
+from muster_coordinator.replica.multiraft.payloads import Hello, decode_hello, encode_hello, encode_tidings
+
+TELL_MS = 500
+"""How often a replica repeats its tidings while it is not in a cluster."""
+
+
+class Founding:
+    """See the module. `formed` and `all_formed` are called at most once each."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        disk: Disk,
+        net: PeerNet,
+        identity: Identity,
+        formation: Formation,
+        *,
+        formed: Callable[[ClusterRecord], None],
+        all_formed: Callable[[], None],
+        fatal: Callable[[BaseException], None],
+    ) -> None:
+        self._loop = loop
+        self._disk = disk
+        self._net = net
+        self._identity = identity
+        self.formation = formation
+        self._formed = formed
+        self._all_formed = all_formed
+        self._fatal = fatal
+        self._peers: dict[BrokerId, Hello] = {}
+        """Peers with a link, as they introduced themselves."""
+
+    def start(self) -> None:
+        """Set the handshake record; act on what the disk said. Links may start afterwards."""
+        self._set_hello()
+        self._run(self.formation.start())
+        self._loop.call_at(self._loop.monotonic_ms() + TELL_MS, self._repeat)
+
+    def peer_up(self, peer: BrokerId, hello: bytes) -> None:
+        """A link is new. A hello that cannot be read leaves the peer a stranger."""
+        try:
+            told = decode_hello(hello)
+        except WireError:
+            self._peers.pop(peer, None)
+            return
+        if told.broker == peer:
+            self._peers[peer] = told
+            self._tell(peer)
+
+    def peer_down(self, peer: BrokerId) -> None:
+        self._peers.pop(peer, None)
+        self._run(self.formation.lost(peer))
+
+    def heard(self, peer: BrokerId, tidings: Tidings) -> None:
+        hello = self._peers.get(peer)
+        if hello is None or hello.replica_uuid != tidings.replica_uuid:
+            raise WireError(f"broker {peer} tells about a data folder that is not its own")
+        self._run(self.formation.heard(peer, tidings))
+
+    def trusts(self, peer: BrokerId) -> bool:
+        """The formed record names the data folder that this link's other end has."""
+        hello = self._peers.get(peer)
+        return hello is not None and self.formation.trusts(peer, hello.replica_uuid)
+
+    def refused(self) -> list[str]:
+        """Peers that are linked and not trusted, and why; for people. Empty while this replica is in no cluster."""
+        record = self.formation.record
+        if record is None or self.formation.phase is not Phase.FORMED:
+            return []
+        reasons = []
+        for peer, hello in sorted(self._peers.items()):
+            if hello.cluster_id not in ("", record.cluster_id):
+                reasons.append(
+                    f"broker {peer} belongs to cluster {hello.cluster_id}, "
+                    f"this data to cluster {record.cluster_id}: refused"
+                )
+            elif not self.trusts(peer):
+                reasons.append(f"broker {peer} has another data folder than cluster {record.cluster_id} knows: refused")
+        return reasons
+
+    def linked(self) -> list[BrokerId]:
+        """Peers with a link."""
+        return list(self._peers)
+
+    def _repeat(self) -> None:
+        self._loop.call_at(self._loop.monotonic_ms() + TELL_MS, self._repeat)
+        if self.formation.phase is not Phase.FORMED:
+            for peer in self._peers:
+                self._tell(peer)
+
+    def _tell(self, peer: BrokerId) -> None:
+        self._net.send(peer, lanes.CONTROL, encode_tidings(self.formation.tidings()))
+
+    def _set_hello(self) -> None:
+        record = self.formation.record
+        name = record.cluster_id if record is not None and self.formation.phase is Phase.FORMED else ""
+        hello = encode_hello(
+            Hello(self._identity.broker, self._identity.replica_uuid, self._identity.incarnation, name)
+        )
+        assert len(hello) < limits.LINK_HELLO_BYTES_MAX
+        self._net.set_hello(hello)
+
+    def _run(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Persist():
+                    self._persist(effect)
+                case Tell():
+                    for peer in list(self._peers) if effect.peer is None else [effect.peer]:
+                        self._tell(peer)
+                case Formed():
+                    self._set_hello()
+                    self._formed(effect.record)
+                case AllFormed():
+                    self._all_formed()
+
+    def _persist(self, wanted: Persist) -> None:
+        def stored(result: BaseException | None) -> None:
+            if isinstance(result, BaseException):
+                self._fatal(StorageFailed(str(result)) if isinstance(result, OSError) else result)
+            else:
+                self._run(self.formation.stored(wanted.phase, wanted.record))
+
+        self._loop.submit("checkpoint", lambda: store_cluster(self._disk, wanted.phase, wanted.record), stored)

@@ -1,0 +1,305 @@
+"""How a cluster comes into being, exactly once, from empty data folders (decision 15): a pure state machine.
+
+Problem: replicas that find each other for the first time must agree on cluster id, members and N, survive a kill at any
+instant, and never form a second cluster out of a minority, nor take back a replica whose disk was replaced.
+Mechanism: every replica tells its peers its `Tidings`: phase, own uuid, what its configuration expects, its record.
+
+    EMPTY     the lowest initial voter, while it hears all others EMPTY and in agreement, writes a record: PREPARED
+    EMPTY     a record that names this uuid and fits the configuration is told by anyone: PREPARED
+    PREPARED  all voters are heard PREPARED or FORMED with the same record, or one is heard FORMED: FORMED
+
+A phase is told only when it is durable. A replica that a formed or prepared record names with another uuid was emptied:
+it stays out and says so; an empty one never forms anything while such a record is told. What it does not do: change
+voters, touch disk or links: events in, effects out.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from muster_coordinator.ids import BrokerId
+from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Phase, StartRefused, Voter
+
+
+class Expectation(NamedTuple):
+    """What one replica's configuration says about the cluster."""
+
+    cluster_id: str
+    """"" for any."""
+    voters: tuple[BrokerId, ...]
+    """Ascending."""
+    offsets_partitions: int
+
+
+class Tidings(NamedTuple):
+    """What a replica tells about itself."""
+
+    broker: BrokerId
+    replica_uuid: bytes
+    phase: Phase
+    expects: Expectation
+    record: ClusterRecord | None
+
+
+@dataclass(frozen=True, slots=True)
+class Persist:
+    """Make this durable, then call `stored`."""
+
+    phase: Phase
+    record: ClusterRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Send the own tidings; None: to all peers."""
+
+    peer: BrokerId | None
+
+
+@dataclass(frozen=True, slots=True)
+class Formed:
+    """This replica belongs to a formed cluster from now on."""
+
+    record: ClusterRecord
+
+
+@dataclass(frozen=True, slots=True)
+class AllFormed:
+    """Every voter was heard FORMED: elections can succeed at once. Given at most once."""
+
+
+Effect = Persist | Tell | Formed | AllFormed
+
+
+class Fresh(NamedTuple):
+    """Random values for a record that this replica may come to write."""
+
+    cluster_id: str
+    offsets_topic_id: bytes
+
+
+class Formation:
+    """One replica's part in forming. `status` is a sentence for people while this replica is not in a cluster."""
+
+    def __init__(
+        self,
+        *,
+        broker: BrokerId,
+        replica_uuid: bytes,
+        expects: Expectation,
+        phase: Phase,
+        record: ClusterRecord | None,
+        fresh: Fresh,
+    ) -> None:
+        """Raises `StartRefused` when the stored record and the configuration do not fit."""
+        assert (record is None) == (phase is Phase.EMPTY)
+        if broker not in expects.voters:
+            raise StartRefused(f"broker {broker} is not among the initial voters {list(expects.voters)}")
+        if record is not None:
+            check_record(record, broker, replica_uuid, expects)
+        self.broker = broker
+        self.replica_uuid = replica_uuid
+        self.expects = expects
+        self.phase = phase
+        self.record = record
+        self.out = False
+        """True: this replica's seat belongs to another data folder; it takes part in nothing."""
+        self.status = ""
+        self._fresh = fresh
+        self._heard: dict[BrokerId, Tidings] = {}
+        self._persisting = False
+        self._told_all_formed = False
+
+    def tidings(self) -> Tidings:
+        """What to tell. Only durable phases are ever in it."""
+        return Tidings(self.broker, self.replica_uuid, self.phase, self.expects, self.record)
+
+    def start(self) -> list[Effect]:
+        """The first effects of this life."""
+        if self.phase is Phase.FORMED:
+            assert self.record is not None
+            return [Formed(self.record), Tell(None), *self._decide()]
+        return [Tell(None), *self._decide()]
+
+    def heard(self, peer: BrokerId, tidings: Tidings) -> list[Effect]:
+        """A peer told about itself."""
+        if tidings.broker != peer or peer not in self.expects.voters:
+            return []
+        self._heard[peer] = tidings
+        effects: list[Effect] = []
+        if self.phase is Phase.FORMED and tidings.phase is not Phase.FORMED:
+            effects.append(Tell(peer))
+        return effects + self._decide()
+
+    def lost(self, peer: BrokerId) -> list[Effect]:
+        """The link to a peer is gone: what it said does not count as "reached" any more."""
+        self._heard.pop(peer, None)
+        return self._decide()
+
+    def stored(self, phase: Phase, record: ClusterRecord) -> list[Effect]:
+        """A `Persist` is durable."""
+        assert self._persisting, "stored follows Persist"
+        assert phase > self.phase, "a phase never goes back"
+        self._persisting = False
+        self.phase, self.record = phase, record
+        effects: list[Effect] = [Tell(None)]
+        if phase is Phase.FORMED:
+            effects.insert(0, Formed(record))
+        return effects + self._decide()
+
+    def trusts(self, peer: BrokerId, replica_uuid: bytes) -> bool:
+        """Does the formed record name this sitter of this seat?"""
+        return self.phase is Phase.FORMED and self.record is not None and self.record.uuid_of(peer) == replica_uuid
+
+    # -- decisions -------------------------------------------------------------------------------------------------
+
+    def _decide(self) -> list[Effect]:
+        if self.out or self._persisting:
+            return []
+        if self.phase is Phase.FORMED:
+            return self._watch_others_form()
+        named = self._record_told()
+        if named is not None and named.uuid_of(self.broker) != self.replica_uuid:
+            self._stay_out(named)
+            return []
+        return self._decide_empty(named) if self.phase is Phase.EMPTY else self._decide_prepared()
+
+    def _record_told(self) -> ClusterRecord | None:
+        """A record that some peer holds; a formed one before a prepared one."""
+        told = [tidings for tidings in self._heard.values() if tidings.record is not None]
+        told.sort(key=lambda tidings: (-tidings.phase, tidings.broker))
+        return told[0].record if told else None
+
+    def _stay_out(self, named: ClusterRecord) -> None:
+        formed = any(t.phase is Phase.FORMED and t.record == named for t in self._heard.values())
+        seat = named.uuid_of(self.broker)
+        if seat is None:
+            self.status = f"cluster {named.cluster_id} has no seat for broker {self.broker}"
+        else:
+            self.status = (
+                f"the seat of broker {self.broker} in cluster {named.cluster_id} belongs to the data folder "
+                f"{seat.hex()}, this one is {self.replica_uuid.hex()}: this replica was emptied and stays out"
+            )
+        # A merely prepared record of others may still be given up by its owners (their folders wiped): look again then.
+        self.out = formed
+
+    def _decide_empty(self, named: ClusterRecord | None) -> list[Effect]:
+        if named is not None:
+            misfit = record_misfit(named, self.expects)
+            if misfit:
+                self.status = misfit
+                return []
+            if any(t.phase is Phase.FORMED for t in self._heard.values()):
+                self.status = "the cluster is formed, and this replica has lost its own record of it: it stays out"
+                self.out = True
+                return []
+            return self._persist(Phase.PREPARED, named)
+        missing = [peer for peer in self.expects.voters if peer != self.broker and peer not in self._heard]
+        if missing:
+            self.status = f"waiting for the initial replicas {missing}"
+            return []
+        for tidings in self._heard.values():
+            misfit = _disagreement(self.tidings(), tidings)
+            if misfit:
+                self.status = misfit
+                return []
+        if self.broker != min(self.expects.voters):
+            self.status = f"waiting for broker {min(self.expects.voters)} to write the cluster record"
+            return []
+        return self._persist(Phase.PREPARED, self._new_record())
+
+    def _new_record(self) -> ClusterRecord:
+        wanted = {self.expects.cluster_id, *(t.expects.cluster_id for t in self._heard.values())} - {""}
+        assert len(wanted) <= 1
+        sitters = {self.broker: self.replica_uuid, **{t.broker: t.replica_uuid for t in self._heard.values()}}
+        return ClusterRecord(
+            cluster_id=min(wanted, default=self._fresh.cluster_id),
+            voters=tuple(Voter(broker, sitters[broker]) for broker in self.expects.voters),
+            offsets_partitions=self.expects.offsets_partitions,
+            offsets_topic_id=self._fresh.offsets_topic_id,
+        )
+
+    def _decide_prepared(self) -> list[Effect]:
+        record = self.record
+        assert record is not None
+        waiting = []
+        for voter in record.voters:
+            if voter.broker == self.broker:
+                continue
+            tidings = self._heard.get(voter.broker)
+            if tidings is None or tidings.phase is Phase.EMPTY:
+                waiting.append(voter.broker)
+                if tidings is not None and tidings.replica_uuid != voter.replica_uuid:
+                    self.status = (
+                        f"broker {voter.broker} came back with another data folder while cluster "
+                        f"{record.cluster_id} was being formed"
+                    )
+                    return []
+            elif tidings.record != record:
+                self.status = f"broker {voter.broker} belongs to another cluster record"
+                return []
+            elif tidings.phase is Phase.FORMED:
+                return self._persist(Phase.FORMED, record)
+        if waiting:
+            self.status = f"prepared for cluster {record.cluster_id}, waiting for {waiting}"
+            return []
+        return self._persist(Phase.FORMED, record)
+
+    def _watch_others_form(self) -> list[Effect]:
+        record = self.record
+        assert record is not None
+        self.status = ""
+        if self._told_all_formed:
+            return []
+        for voter in record.voters:
+            tidings = self._heard.get(voter.broker)
+            if voter.broker != self.broker and (
+                tidings is None or tidings.phase is not Phase.FORMED or tidings.record != record
+            ):
+                return []
+        self._told_all_formed = True
+        return [AllFormed()]
+
+    def _persist(self, phase: Phase, record: ClusterRecord) -> list[Effect]:
+        self._persisting = True
+        self.status = f"writing the record of cluster {record.cluster_id}"
+        return [Persist(phase, record)]
+
+
+def check_record(record: ClusterRecord, broker: BrokerId, replica_uuid: bytes, expects: Expectation) -> None:
+    """Raise `StartRefused` when a stored record and this replica or its configuration do not fit."""
+    if record.uuid_of(broker) != replica_uuid:
+        raise StartRefused(f"the stored cluster record does not name this data folder for broker {broker}")
+    misfit = record_misfit(record, expects)
+    if misfit:
+        raise StartRefused(misfit)
+
+
+def record_misfit(record: ClusterRecord, expects: Expectation) -> str:
+    """Why a record and a configuration cannot go together, naming both; "" when they can."""
+    if expects.cluster_id not in ("", record.cluster_id):
+        return f"this data belongs to cluster {record.cluster_id}, the configuration says {expects.cluster_id}"
+    if record.offsets_partitions != expects.offsets_partitions:
+        return (
+            f"cluster {record.cluster_id} was formed with {record.offsets_partitions} offsets partitions, "
+            f"the configuration says {expects.offsets_partitions}"
+        )
+    if record.brokers() != expects.voters:
+        return (
+            f"cluster {record.cluster_id} was formed by the replicas {list(record.brokers())}, "
+            f"the configuration says {list(expects.voters)}"
+        )
+    return ""
+
+
+def _disagreement(own: Tidings, other: Tidings) -> str:
+    mine, theirs = own.expects, other.expects
+    if mine.voters != theirs.voters:
+        return f"broker {other.broker} expects the replicas {list(theirs.voters)}, this one {list(mine.voters)}"
+    if mine.offsets_partitions != theirs.offsets_partitions:
+        return (
+            f"broker {other.broker} expects {theirs.offsets_partitions} offsets partitions, "
+            f"this one {mine.offsets_partitions}"
+        )
+    if mine.cluster_id and theirs.cluster_id and mine.cluster_id != theirs.cluster_id:
+        return f"broker {other.broker} expects cluster {theirs.cluster_id}, this one {mine.cluster_id}"
+    return ""

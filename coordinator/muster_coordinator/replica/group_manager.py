@@ -1,0 +1,579 @@
+"""The Raft groups of one replica: recovered at start, made for new topics, removed with deleted ones.
+
+Groups 0 (controller) and 1..N (offsets partitions) follow from the formed record; topic partitions from the
+controller's image. A group is made from what its WAL knows: hard state and entries, the newest checkpoint for the state
+machine, the mark for the segments; what lies between is replayed by the ordinary apply path (decision 2). Removing a
+group drops it from its WAL first and deletes its folders once that is durable: a start that still finds the group in
+the WAL needs them. A crash in between leaves folders that the next start removes.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+
+from muster_coordinator import limits
+from muster_coordinator.controller.commands import FormCluster
+from muster_coordinator.controller.image import OFFSETS_TOPIC, ClusterImage, Topic
+from muster_coordinator.controller.machine import ControllerMachine
+from muster_coordinator.errors import Corruption, DiskFull
+from muster_coordinator.events import VOTER_RELEASED, VOTER_SUSPENDED
+from muster_coordinator.groups.shard import GroupShard
+from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, GroupNo
+from muster_coordinator.ports import Disk, Loop, Notice, Rand, unnoticed
+from muster_coordinator.raft.messages import Entry, kind_name
+from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Identity
+from muster_coordinator.replica.bootstrap.identity import store as store_file
+from muster_coordinator.replica.controller.controller_group import ControllerGroup
+from muster_coordinator.replica.folders import SEGMENTS, segments_folder
+from muster_coordinator.replica.multiraft.host import SEGMENT, Host
+from muster_coordinator.replica.multiraft.raft_group import RaftGroup
+from muster_coordinator.replica.multiraft.wal_writer import WalLane
+from muster_coordinator.replica.partitions.partition import PartitionState
+from muster_coordinator.replica.partitions.shards import ShardGroup
+from muster_coordinator.replica.partitions.topic_logs import LogView, OffsetsLog, TopicGroup, TopicLog
+from muster_coordinator.replica.partitions.topic_making import TopicMaking
+from muster_coordinator.replica.settings import REPLICATED_ROLLS_LEVEL, NodeSettings
+from muster_coordinator.replica.snapshots import staging
+from muster_coordinator.replica.snapshots.checkpoints import Checkpoints, Stateful
+from muster_coordinator.replica.snapshots.damage import Damage
+from muster_coordinator.replica.snapshots.group_making import GroupMaker, Recovery
+from muster_coordinator.replica.snapshots.install_payload import Offer
+from muster_coordinator.replica.snapshots.staging import Staged
+from muster_coordinator.storage.contract import GroupWrites
+from muster_coordinator.storage.partition_log import PartitionLog
+from muster_coordinator.storage.wal import Wal
+from muster_coordinator.topics.partition import TopicPartition
+
+OFFSETS_LANE = "wal-offsets"
+TOPICS_LANE = "wal-topics"
+BORN_FILE = "born"
+_BORN_MAGIC = 0x4D55_424E
+"""Written once both WALs exist: from then on a missing WAL is a loss, and no beginning."""
+OLDER_STATE = "an older state stands in for a damaged one"
+CANNOT_APPLY = "a Raft group stopped at an entry that it cannot apply"
+WAL_UNREADABLE = "an entry in an old WAL file does not read back: the file stays until a checkpoint covers the entry"
+WITHOUT_STATE = (
+    "a group has no state here: it votes, but cannot lead until another replica has given it one; if none can, restore "
+    "the file from a backup"
+)
+STATE_AGAIN = "a group has its state again"
+WAL_DAMAGED = "bytes of the WAL are not what was written: groups that may have lost a promise there are suspended"
+SUSPENDED = (
+    "a group is suspended here: what it had promised is damaged, so it neither votes nor counts until its leader has "
+    "made good for it; if none can, restore the WAL from a backup"
+)
+NOT_SUSPENDED = "a group is not suspended any more"
+REMEMBER_RETRY_MS = 1_000
+PROOF_MS = 1_000
+"""How often it is looked whether a WAL has come to rest, to make the proof of its last sync durable."""
+WRITE_OUT_MS = 100
+"""Appended batches are visible to readers of the files after this time."""
+
+
+class Hosting:
+    """See the module. `shards` by offsets partition, `logs` by Raft group."""
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        loop: Loop,
+        disk: Disk,
+        rand: Rand,
+        host: Host,
+        identity: Identity,
+        record: ClusterRecord,
+        *,
+        born: Callable[[RaftGroup], None],
+        notice: Notice = unnoticed,
+    ) -> None:
+        """`born` is told of the groups of new topics, not of those that a start finds."""
+        self._notice = notice
+        self.damage = Damage(host, notice)
+        self._born = born
+        self._settings = settings
+        self._loop = loop
+        self._disk = disk
+        self._rand = rand
+        self._host = host
+        self._identity = identity
+        self.record = record
+        self.transfer_rate = settings.transfer_rate
+        self.disk_low_bytes = settings.disk_low_bytes
+        self.shards: dict[int, ShardGroup] = {}
+        self.logs: dict[GroupNo, LogView] = {}
+        self.states: dict[GroupNo, PartitionState] = {}
+        self.controller = ControllerGroup(
+            ControllerMachine(),
+            FormCluster(
+                cluster_id=record.cluster_id,
+                voters=record.brokers(),
+                offsets_partitions=record.offsets_partitions,
+                offsets_topic_id=record.offsets_topic_id,
+                feature_level=settings.feature_max,
+            ),
+            changed=self._image_changed,
+            led=lambda: None,
+            moved=self._controller_moved,
+        )
+        self._topics: dict[GroupNo, tuple[Topic, int]] = {}
+        """Topic groups that exist here or are being made, with the topic and the partition's index"""
+        self._rolls: dict[GroupNo, tuple[int, int]] = {}
+        """Bytes and milliseconds of their segments as configured now"""
+        self._unwritten: list[PartitionState] = []
+        self._proven: dict[WalLane, int] = {}
+        """Batches of each lane as of the last proof"""
+        self._unmade = False
+        """Topic groups that the WAL does not know wait until the controller group has caught up."""
+        self._unclaimed: set[GroupNo] = set()
+        """Groups whose traces the start found and which the image so far applied has not heard of."""
+        self.image: ClusterImage | None = None
+        self.troubled: dict[GroupNo, Offer | None] = {}
+        """Groups of which this replica holds no state, and the sealed transfer that could not be put in place, if any.
+        `transfer` heals them."""
+
+    # -- start -----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Blocking: open the WALs and recover every group that the record names."""
+        cluster = hashlib.blake2b(self.record.cluster_id.encode(), digest_size=16).digest()
+        born = self._disk.exists(BORN_FILE)  # what it says is that it is there, however damaged
+        lanes = []
+        for name in (OFFSETS_LANE, TOPICS_LANE):
+            if born and not any(file.endswith(".wal") for file in self._disk.listdir(name)):
+                raise Corruption(f"{name} is gone: this replica has lost what it promised, it must not go on")
+            wal = Wal.open(
+                self._disk,
+                name,
+                node_uuid=self._identity.replica_uuid,
+                cluster_uuid=cluster,
+                file_bytes=self._settings.wal_file_bytes,
+                bytes_max=self._settings.wal_bytes_max,
+            )
+            for damage in wal.damage:
+                self._notice(WAL_DAMAGED, {"wal": name, "damage": damage}, None)
+            lanes.append(self._host.add_lane(name, wal))
+        if not born:
+            store_file(self._disk, BORN_FILE, _BORN_MAGIC, b"")
+        self._offsets_lane, self._topics_lane = lanes
+        self._host.stopped = self._stopped
+        self._host.unreadable = self._unreadable
+        self._host.suspension = self._suspension
+        self._host.deleted = self._deleted
+        self.checkpoints = Checkpoints(self._loop, self._disk, self._host, self._settings)
+        self._maker = GroupMaker(self._disk, self._rand, self._host, self._settings)
+        self.making = TopicMaking(
+            self._loop, self._disk, made=self._make_topic, fatal=self._host.fatal, notice=self._notice
+        )
+        if self._disk.exists(SEGMENTS):
+            self._disk.sync_dir(SEGMENTS)  # the life before may have ended between making folders and their sync
+        self._make_controller()
+        for partition in range(self.record.offsets_partitions):
+            self._make_shard(partition)
+        if self.controller.machine.cluster is not None:
+            self._follow(None, self.controller.machine.cluster)
+            self.making.open_known()
+        self.checkpoints.start()
+        self._loop.call_at(self._loop.monotonic_ms() + WRITE_OUT_MS, self._write_out)
+        self._loop.call_at(self._loop.monotonic_ms() + PROOF_MS, self._prove)
+
+    def _track(self, group: RaftGroup, machine: Stateful, state: PartitionState | None) -> None:
+        """From now on the group is checkpointed, and healed if its files are not whole."""
+        self.checkpoints.add(group, machine, state)
+        if group.suspended:
+            self._suspended(group, "its WAL does not hold all that was synced")
+        if group.trouble:
+            self._without_state(group, self._maker.interrupted(group.number))
+            return
+        damage = self._maker.fell_back(group.number)
+        if damage:
+            self._notice(OLDER_STATE, {"group": group.number, "why": damage}, None)
+            self.checkpoints.want(group.number, lambda: None)
+
+    def _without_state(self, group: RaftGroup, sealed: Offer | None) -> None:
+        self.troubled[group.number] = sealed
+        self._notice(WITHOUT_STATE, {"group": group.number, "why": group.trouble}, None)
+
+    def _make_controller(self) -> None:
+        def restore(recovery: Recovery) -> ControllerGroup:
+            if recovery.body is not None:
+                self.controller.restore(recovery.body)
+            return self.controller
+
+        group = self._maker.make(CONTROLLER_GROUP, self.record.brokers(), self._offsets_lane, restore)
+        self.controller.group = group
+        self._track(group, self.controller, None)
+
+    def _make_shard(self, partition: int) -> None:
+        number = GroupNo(FIRST_OFFSETS_GROUP + partition)
+        brokers = self.record.brokers()
+        at = partition % len(brokers)
+        voters = brokers[at:] + brokers[:at]
+        shard = GroupShard(self._settings.shard, self._rand)
+
+        folder = f"{segments_folder(number)}/{OFFSETS_TOPIC}-{partition}"
+
+        def restore(recovery: Recovery) -> ShardGroup:
+            roll = (self._settings.offsets_segment_bytes, limits.SEGMENT_MS)
+            state = self._state(number, folder, recovery, roll)
+            machine = ShardGroup(
+                self._loop,
+                self._host.deadlines,
+                self._host.leaders,
+                state,
+                shard,
+                timing=self._settings.timing,
+                proposal_timeout_ms=self._settings.proposal_timeout_ms,
+                notice=self._notice,
+                roll=lambda: self._roll_wanted(number),
+            )
+            if recovery.body is not None:
+                machine.restore(recovery.body)
+            return machine
+
+        group = self._maker.make(number, voters, self._offsets_lane, restore, folder)
+        machine = group.machine
+        assert isinstance(machine, ShardGroup)
+        machine.group = group
+        self.shards[partition] = machine
+        self.logs[number] = OffsetsLog(self._loop, group, machine.state, shard, self.damage.report)
+        self._track(group, machine, machine.state)
+
+    def _state(
+        self,
+        number: GroupNo,
+        folder: str,
+        recovery: Recovery,
+        roll: tuple[int, int],
+        log: PartitionLog | None = None,
+    ) -> PartitionState:
+        """`log`: the open segments of a group that begins."""
+        if number in self.states:
+            self.states[number].close()  # opened just now, and then the rest was found to be damaged
+        if not recovery.whole:
+            log = PartitionLog.absent(self._disk, folder)
+        elif log is None:
+            if recovery.mark.applied < recovery.meta.index:  # the WAL lost the newest: what lies behind is not cut
+                raise Corruption(
+                    f"the checkpoint is {recovery.meta.index}, the mark of the segments {recovery.mark.applied}"
+                )
+            log = PartitionLog.open(self._disk, folder, recovery.mark, recovery.meta.log_start_offset)
+        state = PartitionState(
+            log,
+            folder,
+            roll,
+            replicated_roll=recovery.meta.roll,
+            segments_from=recovery.mark.applied,
+            next_offset=recovery.meta.next_offset,
+            log_start=recovery.meta.log_start_offset,
+            dirty=self._unwritten.append,
+        )
+        state.closed = not recovery.whole
+        self.states[number] = state
+        return state
+
+    # -- topics ----------------------------------------------------------------------------------------------------
+
+    def _image_changed(self, before: ClusterImage | None, after: ClusterImage) -> None:
+        self.image = after
+        if self.controller.group is not None:
+            self._follow(before, after)
+
+    def _controller_moved(self) -> None:
+        """What waited may be made as soon as everything is applied that was committed before this start."""
+        group = self.controller.group
+        if self._unmade and self.image is not None and group is not None and group.caught_up:
+            self._unmade = False
+            self._want(self.image.topics.values())
+
+    def _follow(self, before: ClusterImage | None, after: ClusterImage) -> None:
+        """Have the groups of new partitions made, remove those of deleted topics, tell the shards."""
+        if before is not None and before.topics is after.topics:
+            return
+        old = {} if before is None else before.topics
+        self._want([topic for name, topic in after.topics.items() if old.get(name) is not topic])
+        for name, topic in old.items():
+            now = after.topics.get(name)
+            if now is None or now.topic_id != topic.topic_id:
+                self._remove_topic(topic)
+        if before is None:
+            self._unclaimed = self._traces()
+        if self._unclaimed:
+            self._drop_leftovers(after)
+        deleted = after.deleted_topic_ids if before is None else after.deleted_topic_ids - before.deleted_topic_ids
+        for topic_id in sorted(deleted):
+            for shard in self.shards.values():
+                shard.topic_deleted(topic_id)
+
+    def _want(self, topics: Iterable[Topic]) -> None:
+        """Topic groups as of this image. One that the WAL does not know is new, or was deleted: in its beginning a
+        start replays a log that ends before what it had applied, and a group that began anew would vote and lead in
+        terms that are taken. So it waits until the controller group has caught up."""
+        controller = self.controller.group
+        assert controller is not None
+        for topic in topics:
+            if topic.internal:
+                continue
+            roll = self._roll(topic)
+            for index, partition in enumerate(topic.partitions):
+                number = partition.group
+                begun = self._maker.begun(number, self._topics_lane)
+                if number not in self._topics:
+                    if not begun and not controller.caught_up:
+                        self._unmade = True
+                        continue
+                    self.making.want(number, f"{segments_folder(number)}/{topic.name}-{index}", known=begun)
+                self._topics[number] = (topic, index)
+                self._rolls[number] = roll
+
+    def _make_topic(self, number: GroupNo, log: PartitionLog | None) -> None:
+        """Take a group into the turns: with its open segments when it begins, else as the WAL knows it (blocking)."""
+        topic, index = self._topics[number]
+        roll = self._rolls[number]
+        folder = f"{segments_folder(number)}/{topic.name}-{index}"
+
+        def restore(recovery: Recovery) -> TopicGroup:
+            state = self._state(number, folder, recovery, roll, log)
+            machine = TopicGroup(
+                self._loop, self._host.deadlines, state, TopicPartition(), roll=lambda: self._roll_wanted(number)
+            )
+            if recovery.body is not None:
+                machine.restore(recovery.body)
+            return machine
+
+        voters, begins = topic.partitions[index].voters, log is not None
+        group = self._maker.make(number, voters, self._topics_lane, restore, folder, begins=begins)
+        machine = group.machine
+        assert isinstance(machine, TopicGroup)
+        machine.group = group
+        self._unclaimed.discard(number)
+        self.logs[number] = TopicLog(self._loop, group, machine, lambda: self._configs(number), self.damage.report)
+        self._track(group, machine, machine.state)
+        if begins:
+            self._born(group)
+
+    def _roll_wanted(self, number: GroupNo) -> tuple[int, int] | None:
+        """What a leader has its log say; None while a replica of the release before may be among the voters."""
+        if self.image is None or self.image.feature_level < REPLICATED_ROLLS_LEVEL:
+            return None
+        return self._rolls.get(number) or (self._settings.offsets_segment_bytes, limits.SEGMENT_MS)
+
+    def _roll(self, topic: Topic) -> tuple[int, int]:
+        configs = dict(self._settings.topic_configs) | dict(topic.configs)
+        return (
+            int(configs.get("segment.bytes", limits.SEGMENT_BYTES)),
+            int(configs.get("segment.ms", limits.SEGMENT_MS)),
+        )
+
+    def _configs(self, number: GroupNo) -> Mapping[str, str]:
+        return dict(self._settings.topic_configs) | dict(self._topics[number][0].configs)
+
+    def topic_logs(self) -> list[TopicLog]:
+        """Partitions of topics that exist here."""
+        return [log for log in self.logs.values() if isinstance(log, TopicLog)]
+
+    def _remove_topic(self, topic: Topic) -> None:
+        """The topic was deleted: its groups go, wherever they are in their making."""
+        for partition in topic.partitions:
+            if self._topics.pop(partition.group, None) is None:
+                continue
+            del self._rolls[partition.group]
+            if partition.group in self.logs:
+                self._remove_topic_group(partition.group)
+            else:
+                self.making.forget(partition.group)
+
+    def _remove_topic_group(self, number: GroupNo) -> None:
+        self.troubled.pop(number, None)
+        log = self.logs.pop(number)
+        state = self.states.pop(number)
+        self.damage.forget(number)
+        group = log.raft
+        group.retire()
+        waits_for = 2
+
+        def ready() -> None:
+            nonlocal waits_for
+            waits_for -= 1
+            if waits_for == 0:
+                self.making.remove(number)
+
+        def idle() -> None:
+            """No flush or checkpoint of the group is under way."""
+            state.close()
+            ready()
+
+        self.checkpoints.remove(group, idle)
+        self._host.remove(group, ready)
+        state.moved()
+
+    def _deleted(self, number: GroupNo) -> bool:
+        """Has the image had this group and dropped it? While groups wait to be wanted nobody can say."""
+        image = self.image
+        return image is not None and not self._unmade and number < image.next_group and number not in self._topics
+
+    def _traces(self) -> set[GroupNo]:
+        """Topic groups that the WAL or a folder knew at the start."""
+        first = FIRST_OFFSETS_GROUP + self.record.offsets_partitions
+        found = {*self._maker.known_groups(self._topics_lane), *self._maker.groups_with_files()}
+        return {number for number in found if number >= first}
+
+    def _drop_leftovers(self, image: ClusterImage) -> None:
+        """Groups of topics that were deleted while this replica was down, or just before it stopped. What was made
+        after the image that this replica has applied so far waits for an image that has heard of it."""
+        wanted = {partition.group for topic in image.topics.values() for partition in topic.partitions}
+        for number in sorted(self._unclaimed):
+            if number < image.next_group and number not in wanted:
+                self._unclaimed.discard(number)
+                self._topics_lane.drop_group(number, partial(self.making.remove, number))
+
+    # -- state transfer --------------------------------------------------------------------------------------------
+
+    def swap_job(self, offer: Offer) -> Callable[[], tuple[Staged, PartitionLog | None]]:
+        """Close the group's segments; the job swaps the files and opens the log that lies there then."""
+        number = GroupNo(offer.group)
+        state = self.states.get(number)
+        folder, disk = "", self._disk
+        if state is not None:
+            state.close()
+            folder = state.folder
+
+        def job() -> tuple[Staged, PartitionLog | None]:
+            staged = staging.swap(disk, offer, folder)
+            if offer.mark is None:
+                return staged, None
+            start = staged.meta.log_start_offset
+            return staged, PartitionLog.open(disk, folder, offer.mark, start)
+
+        return job
+
+    def install(self, group: RaftGroup, staged: Staged, log: PartitionLog | None, durable: Callable[[], None]) -> None:
+        """The files are in place: the state machine takes the checkpoint, the WAL gets to know it.
+
+        The core's own writes are staged first. Entries that only the core held would else follow a WAL that has begun
+        anew behind them, and a checkpoint of a term would reach the disk before the term does."""
+        meta, mark = staged.meta, staged.offer.mark
+        group.core.entered(self._loop.monotonic_ms(), meta.term)
+        self._host.settle(group)
+        machine = self.stateful(group.number)
+        assert machine is not None
+        state = self.states.get(group.number)
+        if state is not None:
+            assert log is not None
+            assert mark is not None
+            state.reopen(log, mark.applied, meta.next_offset, meta.log_start_offset, meta.roll)
+        machine.restore(staged.body)
+        self.damage.forget(group.number)
+        writes = GroupWrites(group.number, None, (), mark=mark, checkpoint=(meta.index, meta.term))
+        group.lane.stage_install(group, writes, durable)
+        if group.trouble:
+            self._notice(STATE_AGAIN, {"group": group.number}, None)
+        group.installed(meta.index, meta.term)
+        self.troubled.pop(group.number, None)
+
+    def _unreadable(self, number: GroupNo, error: Corruption) -> None:
+        """A checkpoint of the group frees the entry, unless it is not applied yet."""
+        self._notice(WAL_UNREADABLE, {"group": number, "damage": str(error)}, None)
+
+    def _suspension(self, group: RaftGroup) -> None:
+        """Told by its leader that acknowledged entries are gone, or released."""
+        if group.suspended:
+            self._suspended(group, "its leader knows of entries that are gone")
+            return
+        self._notice(NOT_SUSPENDED, {"group": group.number}, None)
+        group.tell(VOTER_RELEASED)
+        self._remember(group)
+
+    def _know_all(self) -> None:
+        """A WAL that may lack groups lacks none any more: the controller's log has told of all that there were, each
+        is made, and has been made whole if it had to be. Else new ones would be suspended for good."""
+        controller = self.controller.group
+        if controller is None or not controller.caught_up or self.making.waiting() or self._unmade:
+            return
+        for lane in (self._offsets_lane, self._topics_lane):
+            lacking = lane.wal.may_lack_groups
+            if lacking and not any(one.suspended and one.lane is lane for one in self._host.groups.values()):
+                self._loop.submit("transfer", lane.wal.all_known(), lambda _: None)
+
+    def _suspended(self, group: RaftGroup, why: str) -> None:
+        self._notice(SUSPENDED, {"group": group.number, "why": why}, None)
+        group.tell(VOTER_SUSPENDED, reason=why)
+        self._remember(group)
+
+    def _remember(self, group: RaftGroup) -> None:
+        """Over a restart. A disk that has no room for it is asked again for as long as it takes."""
+
+        def done(result: BaseException | None) -> None:
+            if isinstance(result, OSError):
+                self._loop.call_at(self._loop.monotonic_ms() + REMEMBER_RETRY_MS, lambda: self._remember(group))
+            elif isinstance(result, BaseException):
+                self._host.fatal(result)
+
+        self._loop.submit("transfer", group.lane.wal.suspend(group.number, group.suspended), done)
+
+    def _stopped(self, group: RaftGroup, entry: Entry, error: Exception) -> None:
+        """An entry of this group cannot be applied here: its state may hold half of it."""
+        state = self.states.get(group.number)
+        if state is not None:
+            state.closed = True
+        why = f"{type(error).__name__}: {error}"[: limits.ERROR_MESSAGE_CHARS_MAX]
+        self._notice(
+            CANNOT_APPLY,
+            {
+                "group": group.number,
+                "index": entry.index,
+                "term": entry.term,
+                "kind": kind_name(entry.kind),
+                "bytes": len(entry.data),
+                "sha256": hashlib.sha256(entry.data).hexdigest(),
+            },
+            error,
+        )
+        group.lost_state(f"entry {entry.index} of term {entry.term} cannot be applied: {why}")
+        self.troubled[group.number] = None
+
+    def lose_state(self, group: RaftGroup, trouble: str) -> None:
+        """The group's files are gone, and what should have replaced them is damaged."""
+        group.lost_state(trouble)
+        self._without_state(group, None)
+
+    def _prove(self) -> None:
+        self._loop.call_at(self._loop.monotonic_ms() + PROOF_MS, self._prove)
+        for lane in (self._offsets_lane, self._topics_lane):
+            if lane.idle() and lane.batches != self._proven.get(lane):
+                self._proven[lane] = lane.batches
+                self._loop.submit("transfer", lane.wal.sync_proof, lambda _: None)
+        self._know_all()
+
+    # -- small parts -----------------------------------------------------------------------------------------------
+
+    def _write_out(self) -> None:
+        self._loop.call_at(self._loop.monotonic_ms() + WRITE_OUT_MS, self._write_out)
+        unwritten = self._unwritten[:]
+        self._unwritten.clear()
+        for state in unwritten:
+            try:
+                state.write_out()
+            except DiskFull:
+                self._unwritten.append(state)
+                self._host.no_space(SEGMENT)
+
+    def not_caught_up(self) -> int:
+        """Groups that have not yet applied what their leader had committed (decision 30), or are not made yet. Those
+        without a state, or suspended, are left out: they may be for long, and the others are to serve."""
+        behind = sum(
+            1 for group in self._host.groups.values() if not (group.caught_up or group.trouble or group.suspended)
+        )
+        return behind + self.making.waiting()
+
+    def stateful(self, number: GroupNo) -> Stateful | None:
+        """The state machine of a group, for checkpoints and comparisons."""
+        group = self._host.groups.get(number)
+        if group is None:
+            return None
+        machine = group.machine
+        assert isinstance(machine, ControllerGroup | ShardGroup | TopicGroup)
+        return machine
+
+    def state_hash(self, number: GroupNo) -> str | None:
+        machine = self.stateful(number)
+        return None if machine is None else machine.state_hash()

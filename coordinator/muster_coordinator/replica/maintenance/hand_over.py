@@ -1,0 +1,65 @@
+"""Leaderships leave a replica whose disk is low, for replicas that have room.
+
+Problem: a leader without room refuses every commit, while its followers could take them. Mechanism: while the disk is
+low, every led group is handed (Raft's transfer, as `preferred` and a drain use it) to the best-matched voter that is
+linked, not low by its own word, not draining, and nearly level; `limits.DRAIN_TRANSFERS_AT_ONCE` at a time, the
+controller group last. A group whose transfer did not work is left alone for `RETRY_MS`: while one is tried, its
+requests wait. Where all are low everybody keeps what it leads: nobody hands to a replica that is low, so nothing goes
+in circles, and reads, heartbeats and what makes room need a leader. It gives nothing back: `preferred` does that.
+"""
+
+from muster_coordinator import limits
+from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo
+from muster_coordinator.ports import Loop
+from muster_coordinator.replica.maintenance.preferred import Preferred
+from muster_coordinator.replica.multiraft.host import Host
+from muster_coordinator.replica.multiraft.raft_group import RaftGroup
+
+LOOK_MS = 100
+"""An idle look costs a comparison."""
+MOVING_LOOK_MS = 20
+RETRY_MS = 5_000
+
+
+class HandOver:
+    """See the module."""
+
+    def __init__(self, loop: Loop, host: Host, preferred: Preferred) -> None:
+        self._loop = loop
+        self._host = host
+        self._preferred = preferred
+        self._not_before_ms: dict[GroupNo, int] = {}
+        """Groups whose transfer was tried, and when it may be again."""
+
+    def start(self) -> None:
+        self._look()
+
+    def _look(self) -> None:
+        now_ms = self._loop.monotonic_ms()
+        moving = self._move(now_ms) if self._host.disk_low else False
+        if not self._host.disk_low:
+            self._not_before_ms.clear()
+        self._loop.call_at(now_ms + (MOVING_LOOK_MS if moving else LOOK_MS), self._look)
+
+    def _move(self, now_ms: int) -> bool:
+        """Begin what may begin. Is anything on its way?"""
+        led = [self._host.groups[number] for number in self._host.beats.led()]
+        led.sort(key=lambda group: group.number == CONTROLLER_GROUP)
+        moving = sum(group.transferring for group in led)
+        for group in led:
+            if moving >= limits.DRAIN_TRANSFERS_AT_ONCE:
+                break
+            if group.transferring or now_ms < self._not_before_ms.get(group.number, 0):
+                continue
+            if group.number == CONTROLLER_GROUP and moving:
+                break
+            takers = self.takers(group)
+            if takers and group.transfer(takers[0]):
+                self._not_before_ms[group.number] = now_ms + RETRY_MS
+                moving += 1
+        return moving > 0
+
+    def takers(self, group: RaftGroup) -> list[BrokerId]:
+        """Voters that may lead instead, best-matched first."""
+        fit = [voter for voter in group.voters if voter != self._host.broker and self._preferred.fit(group, voter)]
+        return sorted(fit, key=lambda voter: (-group.core.progresses[voter].match, voter))

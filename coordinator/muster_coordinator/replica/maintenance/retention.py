@@ -1,0 +1,97 @@
+"""What leaders propose to forget: old segments and silent producers of topics, old history of offsets partitions.
+
+Retention is one decision of the leader, which goes through the log as a new log start (protocol notes 17.1); every
+replica drops whole segments when it applies it. Topics follow their configs. Offsets partitions (decision 3) drop
+sealed segments that lie below the newest checkpoint of this leader, oldest first, while they are older than
+`offsets_history_ms` or the partition is larger than `offsets_history_bytes`. A follower needs nothing of them: its
+state comes from its own checkpoint and WAL, or with a transferred checkpoint. Partitions are looked at in slices of
+`SLICE_GROUPS`, spread over the interval.
+"""
+
+from collections.abc import Mapping
+
+from muster_coordinator import limits
+from muster_coordinator.groups.effects import Now
+from muster_coordinator.ids import GroupNo
+from muster_coordinator.ports import Loop
+from muster_coordinator.replica.group_manager import Hosting
+from muster_coordinator.replica.multiraft.host import Host
+from muster_coordinator.replica.partitions.shards import ShardGroup
+from muster_coordinator.replica.partitions.topic_logs import TopicLog
+from muster_coordinator.replica.settings import NodeSettings
+from muster_coordinator.topics.log_commands import MoveLogStart, encode_log_command
+from muster_coordinator.topics.machine import RetentionView
+from muster_coordinator.topics.retention import retained_from
+from muster_coordinator.topics.settings import TopicSettings
+
+SLICE_GROUPS = 16
+SLICE_MS = 10
+"""Between slices of one walk."""
+
+
+class Retention:
+    """See the module."""
+
+    def __init__(self, loop: Loop, host: Host, hosting: Hosting, settings: NodeSettings) -> None:
+        self._loop = loop
+        self._host = host
+        self._hosting = hosting
+        self._settings = settings
+        self._walk: list[GroupNo] = []
+
+    def start(self) -> None:
+        self._loop.call_at(self._loop.monotonic_ms() + self._settings.retention_check_ms, self._begin)
+
+    def _begin(self) -> None:
+        now_ms = self._loop.monotonic_ms()
+        self._loop.call_at(now_ms + self._settings.retention_check_ms, self._begin)
+        self._walk = list(self._host.beats.led())
+        self._slice()
+
+    def _slice(self) -> None:
+        now = Now(self._loop.monotonic_ms(), self._loop.wall_ms())
+        some, self._walk = self._walk[:SLICE_GROUPS], self._walk[SLICE_GROUPS:]
+        for number in some:
+            group = self._host.groups.get(number)
+            log = self._hosting.logs.get(number)
+            if group is None or log is None or not group.serves:
+                continue
+            if isinstance(log, TopicLog):
+                self._topic(now, log)
+            elif isinstance(group.machine, ShardGroup):
+                self._offsets(now, group.machine)
+        if self._walk:
+            self._loop.call_at(now.monotonic_ms + SLICE_MS, self._slice)
+
+    def _topic(self, now: Now, log: TopicLog) -> None:
+        configs: Mapping[str, str] = log.configs()
+        machine = log.topic.machine
+        for command in (machine.retention(now, log.state.log.views(), configs=configs), machine.expire_producers(now)):
+            if command is not None:
+                log.topic.propose_command(command, _proposed)
+
+    def _offsets(self, now: Now, shard: ShardGroup) -> None:
+        assert shard.group is not None
+        shard.rolls.said()
+        newest = self._hosting.checkpoints.newest(shard.group.number)
+        if newest is None:
+            return
+        views = covered(shard.state.log.views(), newest[0].next_offset)
+        bounds = TopicSettings(
+            retention_ms=self._settings.offsets_history_ms, retention_bytes=self._settings.offsets_history_bytes
+        )
+        start = retained_from(now.wall_ms, views, bounds, shard.state.log_start)
+        if start is not None:
+            shard.propose_command(encode_log_command(MoveLogStart(start)), _proposed)
+
+
+def covered(views: tuple[RetentionView, ...], next_offset: int) -> tuple[RetentionView, ...]:
+    """The sealed segments, oldest first, that end at or below a checkpoint's next offset."""
+    return tuple(view for view in views if view.next_offset <= next_offset)
+
+
+def _proposed(applied: bool) -> None:
+    """Whatever came of it, the next walk looks again."""
+
+
+assert SLICE_GROUPS * SLICE_MS < limits.TOPIC_RETENTION_CHECK_MS

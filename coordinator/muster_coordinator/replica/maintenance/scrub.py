@@ -1,0 +1,137 @@
+"""Every sealed segment is read and checked once in a while, also those that nobody reads.
+
+Problem: damage of what nobody reads is found when it is needed, and by then the peers' copies may be damaged too.
+Mechanism: a pass over all partitions, one segment after the other, so many bytes a second (`scrub_rate`; 0: never), in
+a thread of its own; what is not whole is reported to `damage`, and fetched again by `repair`. It trusts nothing that
+was read or appended in this life: bytes may change after that. What it does not see: damage below a page that the
+system still has in memory, which no reader sees either; and the segment that is being appended to, which comes with
+the next pass after it was sealed. Where a pass stands is not stored; a start begins anew.
+"""
+
+import errno
+from collections import deque
+from collections.abc import Generator
+
+from muster_coordinator import limits
+from muster_coordinator.errors import Corruption, SegmentDamaged
+from muster_coordinator.ids import GroupNo
+from muster_coordinator.ports import Disk, Loop
+from muster_coordinator.replica.group_manager import Hosting
+from muster_coordinator.storage.partition_log import PartitionLog
+from muster_coordinator.storage.segment import SegmentSummary
+from muster_coordinator.storage.segment_check import CheckedSegment, check_segment
+from muster_coordinator.storage.segment_index import segment_name
+
+Steps = Generator[int, None, CheckedSegment]
+Slice = tuple[int, CheckedSegment | None]
+"""Bytes that were checked, and the whole segment when it is at its end."""
+
+
+class _Under:
+    """The segment that is being checked."""
+
+    __slots__ = ("group", "log", "steps", "summary")
+
+    def __init__(self, group: GroupNo, log: PartitionLog, summary: SegmentSummary, steps: Steps) -> None:
+        self.group = group
+        self.log = log
+        self.summary = summary
+        self.steps = steps
+
+
+class Scrub:
+    """See the module."""
+
+    def __init__(self, loop: Loop, disk: Disk, hosting: Hosting, rate: int) -> None:
+        """`rate`: bytes a second; 0: never."""
+        self._loop = loop
+        self._disk = disk
+        self._hosting = hosting
+        self._tick_bytes = rate * limits.SCRUB_TICK_MS // 1_000
+        self._groups: deque[GroupNo] = deque()
+        self._segments: deque[tuple[GroupNo, PartitionLog, int]] = deque()
+        """Of the group at hand, by base offset."""
+        self._under: _Under | None = None
+        self._began_ms = 0
+        self.bytes_checked = 0
+        self.passes = 0
+        """Whole ones, since the start."""
+
+    def start(self) -> None:
+        if self._tick_bytes:
+            self._loop.call_at(self._loop.monotonic_ms() + limits.SCRUB_FIRST_MS, self._begin)
+
+    def _begin(self) -> None:
+        self._began_ms = self._loop.monotonic_ms()
+        self._groups.extend(sorted(self._hosting.states))
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._under is None:
+            self._under = self._next()
+        if self._under is None:
+            self.passes += 1
+            now_ms = self._loop.monotonic_ms()
+            self._loop.call_at(max(self._began_ms + limits.SCRUB_PASS_MS, now_ms + limits.SCRUB_TICK_MS), self._begin)
+            return
+        self._loop.submit_paced("scrub", _slice(self._under.steps, self._tick_bytes), self._checked)
+
+    def _next(self) -> _Under | None:
+        """The next segment that is still there."""
+        while self._segments or self._groups:
+            if not self._segments:
+                number = self._groups.popleft()
+                state = self._hosting.states.get(number)
+                if state is not None and not state.closed:
+                    self._segments.extend((number, state.log, summary.base) for summary in state.log.sealed())
+                continue
+            number, log, base = self._segments.popleft()
+            if self._present(number, log, base):
+                summary = log.sealed_at(base)
+                assert summary is not None
+                folder = self._hosting.states[number].folder
+                steps = check_segment(self._disk, f"{folder}/{segment_name(base)}", folder, summary)
+                return _Under(number, log, summary, steps)
+        return None
+
+    def _present(self, number: GroupNo, log: PartitionLog, base: int) -> bool:
+        """Retention, a deletion and state transfer take segments away."""
+        state = self._hosting.states.get(number)
+        return state is not None and not state.closed and state.log is log and log.sealed_at(base) is not None
+
+    def _checked(self, result: Slice | BaseException) -> None:
+        under = self._under
+        assert under is not None
+        took = self._tick_bytes
+        if isinstance(result, tuple):
+            took, whole = result
+            self.bytes_checked += took
+            if whole is not None:
+                self._under = None
+        else:
+            self._under = None
+            self._failed(under, result)
+        wait_ms = limits.SCRUB_TICK_MS * took // self._tick_bytes
+        self._loop.call_at(self._loop.monotonic_ms() + max(1, wait_ms), self._go_on)
+
+    def _failed(self, under: _Under, error: BaseException) -> None:
+        """A disk that cannot be read is no reason to end: no promise hangs on what is read here."""
+        base = under.summary.base
+        if not isinstance(error, Corruption | OSError):
+            raise error  # a bug of ours
+        if isinstance(error, OSError) and error.errno not in (errno.EIO, errno.ENOENT):
+            return  # of the process, and not of this file; the next pass looks again
+        if self._present(under.group, under.log, base):
+            self._hosting.damage.report(under.group, SegmentDamaged(base, str(error)))
+
+
+def _slice(steps: Steps, bytes_max: int) -> Generator[None, None, Slice]:
+    """Steps: some of `steps`, so many that they check `bytes_max`."""
+    checked = 0
+    while checked < bytes_max:
+        try:
+            checked += next(steps)
+        except StopIteration as stop:
+            return checked, stop.value
+        yield
+    return checked, None

@@ -1,0 +1,447 @@
+"""One loop turn for all Raft groups of a replica (docs/architecture.md, "One turn").
+
+Inputs (messages, deadlines, proposals, completions) step cores and mark their groups dirty; one queued turn then takes
+the `Ready` of every dirty group, or of the first `GROUPS_PER_TURN_MAX`, in this order: messages that may leave at once
+(appends overtake the local sync), one frame a peer; all writes into one WAL batch per instance, one job in flight; what
+is committed is applied, within a budget. Promises leave when their batch is durable. Nothing here knows what an entry
+means, and nothing scans all groups.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
+from muster_coordinator import limits
+from muster_coordinator.errors import Corruption, WireError
+from muster_coordinator.events import Tell, untold
+from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.links import lanes
+from muster_coordinator.ports import Loop, PeerNet
+from muster_coordinator.raft.messages import Entry, Message, MsgType
+from muster_coordinator.raft.timing import TIMING, Timing
+from muster_coordinator.replica.multiraft.deadlines import Deadlines
+from muster_coordinator.replica.multiraft.heartbeats import Beats
+from muster_coordinator.replica.multiraft.leaders import Leaders
+from muster_coordinator.replica.multiraft.payloads import (
+    Beat,
+    BeatAck,
+    LeaderNews,
+    encode_beat,
+    encode_beat_ack,
+    encode_leaders,
+)
+from muster_coordinator.replica.multiraft.raft_group import RaftGroup
+from muster_coordinator.replica.multiraft.raft_payload import URGENT, RaftPacker, unpack_raft
+from muster_coordinator.replica.multiraft.wal_writer import WalGroup, WalLane
+from muster_coordinator.storage.contract import WalStore
+
+GROUPS_PER_TURN_MAX = 256
+"""Whose `Ready` one turn takes, 20 to 50 us each; the others wait for the next one, in their order. A link that ends
+touches every group at once."""
+SEGMENT, SIDECAR, CHECKPOINT = "segment", "sidecar", "checkpoint"
+"""What the disk can have no space for without harm: see `Host.no_space`."""
+
+
+class Host:
+    """See the module. Groups are added by `node`; `offered(group)`: a leader offers a checkpoint to that group."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        net: PeerNet,
+        broker: BrokerId,
+        *,
+        fatal: Callable[[BaseException], None],
+        offered: Callable[[GroupNo], None],
+        timing: Timing = TIMING,
+    ) -> None:
+        self.loop = loop
+        self.net = net
+        self.broker = broker
+        self.timing = timing
+        self.fatal = fatal
+        self.groups: dict[GroupNo, RaftGroup] = {}
+        self.deadlines = Deadlines(loop)
+        self.leaders = Leaders(loop)
+        self.lanes: list[WalLane] = []
+        self.beats = Beats(
+            loop,
+            self.groups,
+            send_beat=self._send_beat,
+            send_ack=self._send_ack,
+            may_beat=self._wal_moves,
+            acked=self._acked,
+            heartbeat_ms=timing.heartbeat_ms,
+        )
+        self._offered = offered
+        self._dirty: list[RaftGroup] = []
+        self._readers: dict[GroupNo, RaftGroup] = {}
+        """Groups with reads to be answered, those first that have waited longest."""
+        self._applying: dict[GroupNo, RaftGroup] = {}
+        self._queued = False
+        self._outbox: dict[int, list[tuple[int, Message]]] = {}
+        self._uncommitted_bytes = 0
+        self.disk_low = False
+        """New data is refused, and what is led here is handed away; set by `disk_space`."""
+        self.disk_full = False
+        """New data of others' leaders is not taken either."""
+        self.low_peers: set[BrokerId] = set()
+        """Peers that said so of themselves. One that says nothing, or runs a release before, is taken to have room."""
+        self.no_space_found: Counter[str] = Counter()
+        """How often the disk had no space for something that can wait, by what it was."""
+        self.refused_space: Callable[[], None] = _nobody
+        """Told of each."""
+        self.waiting_for_space: dict[GroupNo, RaftGroup] = {}
+        """Groups that apply nothing, because what is applied cannot be written."""
+        self.peers: list[BrokerId] = []
+        """Peers whose link is up and whose identity the formed record names."""
+        self.applied: Callable[[RaftGroup], None] = _ignore
+        """Told in which group something was applied (for checkpoints)."""
+        self.deleted: Callable[[GroupNo], bool] = _still_there
+        """Of a group that is not here: whether it was, and is gone for good."""
+        self.stopped: Callable[[RaftGroup, Entry, Exception], None] = _fail
+        """Told which entry of which group cannot be applied."""
+        self.unreadable: Callable[[GroupNo, Corruption], None] = _pass_over
+        """Told once of each group of which the WAL cannot write an entry again, because it does not read back."""
+        self.tell: Tell = untold
+        self.suspension: Callable[[RaftGroup], None] = _ignore
+        """Told of a group whose promises were found to be lost, or are made good for."""
+        self.turns = 0
+        self.refused_busy = 0
+        """Proposals told to try again, for want of room here or on the disks of a majority."""
+
+    def add_lane(self, name: str, wal: WalStore) -> WalLane:
+        lane = WalLane(
+            self.loop,
+            name,
+            wal,
+            release=self._release,
+            turn_wanted=self.want_turn,
+            shortened=self._shortened,
+            unreadable=self._unreadable,
+            fatal=self.fatal,
+        )
+        self.lanes.append(lane)
+        return lane
+
+    def _unreadable(self, group: GroupNo, error: Corruption) -> None:
+        self.unreadable(group, error)
+
+    def _shortened(self, lane: WalLane, numbers: Sequence[GroupNo]) -> None:
+        """A WAL file is to go: cores forget what it held."""
+        for number in numbers:
+            group = self.groups.get(number)
+            if group is not None:
+                group.compact(lane.wal.first_index(number) - 1)
+
+    def add(self, group: RaftGroup) -> None:
+        """Take a group into the turns, and arm its timers."""
+        self.groups[group.number] = group
+        if self.disk_low:
+            group.hesitate(True)
+        group.core.advance(self.now_ms())
+        self.touch(group)
+
+    def remove(self, group: RaftGroup, dropped: Callable[[], None]) -> None:
+        """The group was deleted; `dropped` once the WAL has forgotten it for good."""
+        del self.groups[group.number]
+        self._applying.pop(group.number, None)
+        self._readers.pop(group.number, None)
+        self.waiting_for_space.pop(group.number, None)
+        self.deadlines.set(group.due, None)
+        self.beats.forget(group.number)
+        self.leaders.forget(group.number)
+        group.lane.drop_group(group.number, dropped)
+        self.want_turn()
+
+    # -- raft_group.GroupHost --------------------------------------------------------------------------------------
+
+    def now_ms(self) -> int:
+        return self.loop.monotonic_ms()
+
+    def touch(self, group: RaftGroup) -> None:
+        if not group.dirty:
+            group.dirty = True
+            self._dirty.append(group)
+            if not self._queued:
+                self._queued = True
+                self.loop.call_soon(self._turn)
+
+    def reads_ready(self, group: RaftGroup) -> None:
+        self._readers[group.number] = group
+        self.want_turn()
+
+    def admits(self, group: RaftGroup, size_bytes: int, *, makes_room: bool) -> bool:
+        fits = self._uncommitted_bytes + size_bytes <= limits.HOST_UNCOMMITTED_BYTES_MAX
+        if not makes_room and not self._disks_have_room(group):
+            fits = False
+        self.refused_busy += not fits
+        return fits
+
+    def _disks_have_room(self, group: RaftGroup) -> bool:
+        """Here and on so many of the others that it can be committed: what only fills the logs of two full replicas is
+        in the way of the commands that would make room there."""
+        if self.disk_low:
+            return False
+        return not self.low_peers or sum(voter in self.low_peers for voter in group.voters) * 2 < len(group.voters)
+
+    def set_disk(self, *, low: bool, full: bool) -> None:
+        """What `disk_space` found. A low replica lets others campaign first, in all groups. O(groups) when it
+        changes."""
+        changed = low != self.disk_low
+        self.disk_low, self.disk_full = low, full
+        if changed:
+            for group in self.groups.values():
+                group.hesitate(low)
+        waiting, self.waiting_for_space = self.waiting_for_space, {}
+        for group in waiting.values():
+            group.space_again()
+            self._applying[group.number] = group
+        if waiting:
+            self.want_turn()
+
+    def no_space(self, what: str, times: int = 1) -> None:
+        """The disk had none for something that can wait."""
+        self.no_space_found[what] += times
+        self.refused_space()
+
+    def apply_waits(self, group: RaftGroup) -> None:
+        self.waiting_for_space[group.number] = group
+        self.no_space(SEGMENT)
+
+    def uncommitted(self, size_bytes: int) -> None:
+        self._uncommitted_bytes += size_bytes
+
+    def cannot_apply(self, group: RaftGroup, entry: Entry, error: Exception) -> None:
+        self.stopped(group, entry, error)
+
+    # -- links -----------------------------------------------------------------------------------------------------
+
+    def peer_up(self, peer: BrokerId) -> None:
+        """A trusted peer's link is new: what was on its way may be lost."""
+        if peer not in self.peers:
+            self.peers.append(peer)
+        self.beats.peer_up(peer)
+        for group in self.beats.led().values():
+            group.core.peer_unreachable(peer)
+            self.touch(self.groups[group.number])
+        self._gossip(self.leaders.table(), (peer,))
+
+    def peer_down(self, peer: BrokerId) -> None:
+        """The link is gone and did not come back: the peer counts as dead (decision 17). O(groups)."""
+        if peer in self.peers:
+            self.peers.remove(peer)
+        self.low_peers.discard(peer)
+        self.beats.peer_down(peer)
+        self.leaders.broker_gone(peer)
+        now_ms = self.now_ms()
+        for group in self.groups.values():
+            group.core.peer_lost(now_ms, peer)
+            self.touch(group)
+
+    def raft_payload(self, peer: BrokerId, payload: bytes) -> None:
+        """A trusted peer's Raft messages."""
+        for number, message in unpack_raft(payload, peer, self.broker):
+            group = self.groups.get(GroupNo(number))
+            if group is None:
+                continue
+            group.step(message)
+            if message.type == MsgType.SNAPSHOT and group.core.snapshot_offer is not None:
+                self._offered(group.number)
+
+    def leaders_heard(self, peer: BrokerId, news: Sequence[LeaderNews]) -> None:
+        """Gossip. News of a broker that has no link here is kept only from the broker itself."""
+        for number, term, leader in news:
+            if leader == self.broker or self._is_deleted(number):
+                continue
+            if leader == peer or self.net.is_up(leader):
+                self.leaders.note(number, term, leader)
+
+    def gossip_table(self) -> None:
+        """The whole table of leaders, to everybody (decision 18)."""
+        self.leaders.prune(self._is_deleted)
+        self._gossip(self.leaders.table(), self.peers)
+
+    def _gossip(self, news: Sequence[LeaderNews], peers: Iterable[BrokerId]) -> None:
+        """One that a peer cannot be sent now it hears with the next table."""
+        payloads = encode_leaders(news)
+        for peer in peers:
+            for payload in payloads:
+                self.net.send(peer, lanes.CONTROL, payload)
+
+    def _is_deleted(self, number: GroupNo) -> bool:
+        return number not in self.groups and self.deleted(number)
+
+    # -- the turn --------------------------------------------------------------------------------------------------
+
+    def settle(self, group: RaftGroup) -> None:
+        """Stage what the group's core has to write, ahead of the turn: the WAL then holds what the core holds."""
+        self._take(group)
+
+    def want_turn(self) -> None:
+        if not self._queued:
+            self._queued = True
+            self.loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._queued = False
+        self.turns += 1
+        dirty, self._dirty = self._dirty[:GROUPS_PER_TURN_MAX], self._dirty[GROUPS_PER_TURN_MAX:]
+        for group in dirty:
+            group.dirty = False
+            if group.number in self.groups:
+                self._take(group)
+        if self._dirty:
+            self.want_turn()
+        left = self._answer_reads(limits.READS_ANSWERED_PER_TURN)
+        self._apply()
+        self._answer_reads(left)
+        self.beats.end_of_turn()
+        self._flush()
+        for lane in self.lanes:
+            lane.start()
+
+    def _take(self, group: RaftGroup) -> None:
+        core = group.core
+        if bool(core.suspended) is not group.suspended:
+            group.suspended = not group.suspended
+            self.suspension(group)
+        if core.has_ready():
+            ready = core.ready()
+            for message in ready.messages:
+                self._post(group, message)
+            group.lane.stage_ready(group, ready)
+            if ready.soft_state is not None:
+                self._note_leader(group)  # before anybody is told to look for the leader
+            group.took(ready)
+            if core.has_ready():
+                self.touch(group)
+        if group.has_entries:
+            self._applying[group.number] = group
+        if group.leads:
+            self.beats.moved(group)
+        self.deadlines.set(group.due, core.deadline_ms)
+
+    def _note_leader(self, group: RaftGroup) -> None:
+        core = group.core
+        if core.leader >= 0:
+            self.leaders.note(group.number, core.term, BrokerId(core.leader))
+        elif self.leaders.of(group.number).leader == self.broker:
+            self.leaders.left(group.number, core.term)
+
+    def _answer_reads(self, most: int) -> int:
+        """Round-robin over the groups that have reads to be answered; how much of `most` is left."""
+        readers, self._readers = self._readers, {}
+        for group in readers.values():
+            most -= group.answer_reads(most)
+            if group.has_reads:
+                self._readers[group.number] = group
+        if self._readers:
+            self.want_turn()
+        return most
+
+    def _apply(self) -> None:
+        """Round-robin over the groups that have committed entries, within one turn's bytes and time."""
+        budget = limits.APPLY_BYTES_PER_TURN_MAX
+        ends_ms = self.now_ms() + limits.APPLY_MS_PER_TURN_MAX
+        while self._applying and budget > 0 and self.now_ms() < ends_ms:
+            number, group = next(iter(self._applying.items()))
+            del self._applying[number]
+            budget -= group.apply_some(min(budget, limits.APPLY_BYTES_PER_VISIT))
+            self.applied(group)
+            if group.has_entries:
+                self._applying[number] = group
+            if group.core.has_ready():
+                self.touch(group)  # it hands out more now
+        if self._applying:
+            self.want_turn()
+
+    def _post(self, group: RaftGroup, message: Message) -> None:
+        self._outbox.setdefault(message.to, []).append((group.number, message))
+
+    def _release(self, group: WalGroup, messages: tuple[Message, ...]) -> None:
+        for message in messages:
+            self._outbox.setdefault(message.to, []).append((group.number, message))
+
+    def _flush(self) -> None:
+        """Send the turn's messages: one payload a peer and lane, more when they are large."""
+        if self._outbox:
+            outbox, self._outbox = self._outbox, {}
+            packer = RaftPacker()
+            for to, messages in outbox.items():
+                peer = BrokerId(to)
+                if peer not in self.peers:
+                    continue  # lost like any message; `peer_up` makes the cores look again
+                urgent = [item for item in messages if item[1].type in URGENT]
+                others = [item for item in messages if item[1].type not in URGENT] if urgent else messages
+                for lane, items in ((lanes.CONTROL, urgent), (lanes.APPEND, others)):
+                    for payload in packer.pack(items):
+                        self.net.send(peer, lane, payload)
+        news = self.leaders.take_changed()
+        if news:
+            self._gossip([item for item in news if item.leader == self.broker], self.peers)
+
+    # -- beats -----------------------------------------------------------------------------------------------------
+
+    def _send_beat(self, peer: BrokerId, beat: Beat) -> bool:
+        return self.net.send(peer, lanes.CONTROL, encode_beat(beat))
+
+    def _send_ack(self, peer: BrokerId, ack: BeatAck) -> bool:
+        return self.net.send(peer, lanes.CONTROL, encode_beat_ack(ack._replace(low=True) if self.disk_low else ack))
+
+    def beat_ack(self, peer: BrokerId, ack: BeatAck) -> None:
+        """A peer answered a beat, and said how it is."""
+        if ack.low:
+            self.low_peers.add(peer)
+        else:
+            self.low_peers.discard(peer)
+        self.beats.ack(peer, ack)
+        self.want_turn()
+
+    def _acked(self, group: object) -> None:
+        assert isinstance(group, RaftGroup)
+        core = group.core
+        if core.grants:  # most acks that change anything: these need none of what a `Ready` takes
+            group.confirmed(core.take_grants())
+        if core.has_ready():
+            self.touch(group)
+
+    def _wal_moves(self) -> bool:
+        """False while a WAL job is older than the election timeout; then everything it carries is given up."""
+        now_ms = self.now_ms()
+        moves = True
+        for lane in self.lanes:
+            if lane.stuck_ms(now_ms) >= self.timing.election_min_ms:
+                moves = False
+                for group in list(self.beats.led().values()):
+                    held = self.groups[group.number]
+                    if held.lane is lane:
+                        held.step_down()
+        return moves
+
+
+def check_trusted(trusted: bool, peer: BrokerId) -> None:
+    """Raft and everything after it is spoken only with the sitters that the formed record names (decision 14)."""
+    if not trusted:
+        raise WireError(f"broker {peer} speaks before it belongs to this cluster")
+
+
+def _nobody() -> None:
+    """Until somebody looks after the disk."""
+
+
+def _ignore(group: RaftGroup) -> None:
+    """Until the parts that are told are set up."""
+
+
+def _still_there(group: GroupNo) -> bool:
+    """Until somebody knows which groups are to come."""
+    return False
+
+
+def _pass_over(group: GroupNo, error: Corruption) -> None:
+    """Whoever needs the entry meets the damage too."""
+
+
+def _fail(group: RaftGroup, entry: Entry, error: Exception) -> None:
+    """Until somebody can take the group out of service."""
+    raise error

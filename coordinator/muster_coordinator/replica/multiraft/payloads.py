@@ -1,0 +1,282 @@
+"""What replicas say to each other: every payload is `version u8 | kind u8 | body`, big-endian (docs/format.md).
+
+Here: the head of a payload and the small bodies (beats, leaders, forwarded commands, forming, hello). Raft messages
+have `raft_payload`, state transfer `transfer_payload`. Anything malformed, of another version or of an unknown kind is
+a `WireError`: the link that brought it is closed. Decoding checks shapes, never meaning.
+"""
+
+import struct
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from muster_coordinator import limits
+from muster_coordinator.errors import UnsupportedFormat, WireError
+from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.replica.bootstrap.formation import Expectation, Tidings
+from muster_coordinator.replica.bootstrap.identity import UUID_BYTES, ClusterRecord, Phase, pack_record, unpack_record
+
+VERSION = 1
+
+
+class Kind(IntEnum):
+    """Never renumber, never reuse."""
+
+    RAFT = 1
+    BEAT = 2
+    BEAT_ACK = 3
+    LEADERS = 4
+    COMMAND = 5
+    COMMAND_RESULT = 6
+    TIDINGS = 7
+    TRANSFER_ASK = 8
+    TRANSFER_OFFER = 9
+    TRANSFER_REFUSAL = 10
+    CHUNK_ASK = 11
+    CHUNK = 12
+    CHECK_ASK = 13
+    """Only to a peer whose offer says that it knows this."""
+    CHECK = 14
+
+
+_HEAD = struct.Struct(">BB")
+HEAD_BYTES = _HEAD.size
+HEADS = {kind: _HEAD.pack(VERSION, kind) for kind in Kind}
+
+_BEAT = struct.Struct(">BQQIQII")
+_NAMED = struct.Struct(">IQQQ")
+_GROUP = struct.Struct(">I")
+_ACK = struct.Struct(">BQQI")
+_REJECTED = struct.Struct(">IQ")
+_LOW = b"\x01"
+_LEADER = struct.Struct(">IQi")
+_COUNT = struct.Struct(">I")
+_COMMAND = struct.Struct(">QI")
+_RESULT = struct.Struct(">Q")
+_TIDINGS = struct.Struct(">i16sBHIHB")
+_I32 = struct.Struct(">i")
+
+assert HEAD_BYTES + _BEAT.size + limits.BEAT_ROWS_MAX * (_GROUP.size + _NAMED.size) <= limits.PEER_FRAME_BYTES_MAX
+assert HEAD_BYTES + _ACK.size + limits.BEAT_ROWS_MAX * _REJECTED.size + len(_LOW) <= limits.PEER_FRAME_BYTES_MAX
+assert HEAD_BYTES + _COUNT.size + limits.LEADERS_PER_FRAME_MAX * _LEADER.size <= limits.PEER_FRAME_BYTES_MAX
+
+
+def kind_of(payload: bytes) -> Kind:
+    """Raises `WireError` for another version or an unknown kind."""
+    if len(payload) < HEAD_BYTES:
+        raise WireError("a peer payload without its head")
+    if payload[0] != VERSION:
+        raise WireError(f"peer payload version {payload[0]}; this binary knows {VERSION}")
+    try:
+        return Kind(payload[1])
+    except ValueError:
+        raise WireError(f"peer payload kind {payload[1]} is unknown") from None
+
+
+def table(row: struct.Struct, data: bytes, position: int, count: int, what: str) -> tuple[list[tuple[int, ...]], int]:
+    """`count` rows at `position`, and where they end; checked before anything is made."""
+    end = position + row.size * count
+    if end > len(data):
+        raise WireError(f"{what} is cut short")
+    return list(row.iter_unpack(data[position:end])), end
+
+
+class NamedGroup(NamedTuple):
+    """A group whose term or commit changed since the last beat to this peer."""
+
+    group: int
+    term: int
+    commit: int
+    """What the peer may commit: it holds everything up to here."""
+    leader_commit: int
+    """What is committed at all; for the peer's own judgement how far behind it is. 0 until the leader has committed in
+    its term: what it knows before may fall short of what its predecessors committed."""
+
+
+class Beat(NamedTuple):
+    """One host's heartbeat for all groups it leads with a voter at this peer (decision 19)."""
+
+    anew: bool
+    """Forget what earlier beats of this host covered; `named` is everything."""
+    round: int
+    sent_ms: int
+    """The sender's clock, given back in the ack."""
+    covered: int
+    """How many groups this beat covers, `named` included."""
+    cover_hash: int
+    dropped: tuple[int, ...]
+    """Groups that are not led here any more."""
+    named: tuple[NamedGroup, ...]
+
+
+class BeatAck(NamedTuple):
+    """Answer to a beat."""
+
+    matched: bool
+    """The receiver follows, for exactly the covered groups, this sender in the covered terms."""
+    round: int
+    sent_ms: int
+    rejected: tuple[tuple[int, int], ...]
+    """(group, own term) of covered groups that do not follow the sender, unless acks before this one (round 0) named
+    them."""
+    low: bool = False
+    """Little room is left on the sender's disk. A byte behind the rest, which releases before this do not read."""
+
+
+def encode_beat(beat: Beat) -> bytes:
+    parts = [
+        HEADS[Kind.BEAT],
+        _BEAT.pack(
+            beat.anew, beat.round, beat.sent_ms, beat.covered, beat.cover_hash, len(beat.dropped), len(beat.named)
+        ),
+    ]
+    parts += [_GROUP.pack(group) for group in beat.dropped]
+    parts += [_NAMED.pack(*named) for named in beat.named]
+    return b"".join(parts)
+
+
+def decode_beat(payload: bytes) -> Beat:
+    if len(payload) < HEAD_BYTES + _BEAT.size:
+        raise WireError("a beat is cut short")
+    anew, round_no, sent_ms, covered, cover_hash, drops, names = _BEAT.unpack_from(payload, HEAD_BYTES)
+    dropped, position = table(_GROUP, payload, HEAD_BYTES + _BEAT.size, drops, "a beat")
+    named, _ = table(_NAMED, payload, position, names, "a beat")
+    return Beat(
+        bool(anew),
+        round_no,
+        sent_ms,
+        covered,
+        cover_hash,
+        tuple(row[0] for row in dropped),
+        tuple(NamedGroup(*row) for row in named),
+    )
+
+
+def encode_beat_ack(ack: BeatAck) -> bytes:
+    fixed = _ACK.pack(ack.matched, ack.round, ack.sent_ms, len(ack.rejected))
+    return b"".join(
+        [HEADS[Kind.BEAT_ACK], fixed, *(_REJECTED.pack(*row) for row in ack.rejected), _LOW if ack.low else b""]
+    )
+
+
+def decode_beat_ack(payload: bytes) -> BeatAck:
+    if len(payload) < HEAD_BYTES + _ACK.size:
+        raise WireError("a beat ack is cut short")
+    matched, round_no, sent_ms, count = _ACK.unpack_from(payload, HEAD_BYTES)
+    rows, end = table(_REJECTED, payload, HEAD_BYTES + _ACK.size, count, "a beat ack")
+    rejected = tuple((row[0], row[1]) for row in rows)
+    return BeatAck(bool(matched), round_no, sent_ms, rejected, payload[end : end + len(_LOW)] == _LOW)
+
+
+class LeaderNews(NamedTuple):
+    """Who leads a group in a term."""
+
+    group: GroupNo
+    term: int
+    leader: BrokerId
+
+
+def encode_leaders(news: Sequence[LeaderNews]) -> list[bytes]:
+    """As many payloads as it takes, each of use without the others; none for no news."""
+    return [
+        b"".join([HEADS[Kind.LEADERS], _COUNT.pack(len(rows)), *(_LEADER.pack(*row) for row in rows)])
+        for start in range(0, len(news), limits.LEADERS_PER_FRAME_MAX)
+        if (rows := news[start : start + limits.LEADERS_PER_FRAME_MAX])
+    ]
+
+
+def decode_leaders(payload: bytes) -> list[LeaderNews]:
+    if len(payload) < HEAD_BYTES + _COUNT.size:
+        raise WireError("news of leaders is cut short")
+    (count,) = _COUNT.unpack_from(payload, HEAD_BYTES)
+    rows, _ = table(_LEADER, payload, HEAD_BYTES + _COUNT.size, count, "news of leaders")
+    return [LeaderNews(GroupNo(group), term, BrokerId(leader)) for group, term, leader in rows]
+
+
+def encode_command(request: int, wait_ms: int, command: bytes) -> bytes:
+    """A controller command for the leader; it is not proposed any more after `wait_ms`."""
+    return HEADS[Kind.COMMAND] + _COMMAND.pack(request, wait_ms) + command
+
+
+def decode_command(payload: bytes) -> tuple[int, int, bytes]:
+    if len(payload) < HEAD_BYTES + _COMMAND.size:
+        raise WireError("a forwarded command is cut short")
+    request, wait_ms = _COMMAND.unpack_from(payload, HEAD_BYTES)
+    return request, wait_ms, payload[HEAD_BYTES + _COMMAND.size :]
+
+
+def encode_result(request: int, result: bytes) -> bytes:
+    return HEADS[Kind.COMMAND_RESULT] + _RESULT.pack(request) + result
+
+
+def decode_result(payload: bytes) -> tuple[int, bytes]:
+    if len(payload) < HEAD_BYTES + _RESULT.size:
+        raise WireError("the result of a forwarded command is cut short")
+    return _RESULT.unpack_from(payload, HEAD_BYTES)[0], payload[HEAD_BYTES + _RESULT.size :]
+
+
+def encode_tidings(tidings: Tidings) -> bytes:
+    expects = tidings.expects
+    name = expects.cluster_id.encode()
+    fixed = _TIDINGS.pack(
+        tidings.broker,
+        tidings.replica_uuid,
+        tidings.phase,
+        len(name),
+        expects.offsets_partitions,
+        len(expects.voters),
+        tidings.record is not None,
+    )
+    voters = b"".join(_I32.pack(voter) for voter in expects.voters)
+    record = b"" if tidings.record is None else pack_record(tidings.record)
+    return HEADS[Kind.TIDINGS] + fixed + name + voters + record
+
+
+def decode_tidings(payload: bytes) -> Tidings:
+    try:
+        broker, uuid, phase, name_bytes, partitions, voters, has_record = _TIDINGS.unpack_from(payload, HEAD_BYTES)
+        position = HEAD_BYTES + _TIDINGS.size
+        name = payload[position : position + name_bytes].decode()
+        rows, position = table(_I32, payload, position + name_bytes, voters, "tidings")
+        record: ClusterRecord | None = None
+        if has_record:
+            record, position = unpack_record(payload, position)
+        told = Phase(phase)
+    except (struct.error, UnicodeDecodeError, ValueError, UnsupportedFormat) as error:
+        raise WireError(f"malformed tidings: {error}") from error
+    if (record is None) != (told is Phase.EMPTY):
+        raise WireError("tidings with a phase that does not fit their record")
+    expects = Expectation(name, tuple(BrokerId(row[0]) for row in rows), partitions)
+    return Tidings(BrokerId(broker), uuid, told, expects, record)
+
+
+class Hello(NamedTuple):
+    """The replica's part of a link's handshake (decision 14)."""
+
+    broker: BrokerId
+    replica_uuid: bytes
+    incarnation: int
+    cluster_id: str
+    """"" while in none."""
+
+
+_HELLO = struct.Struct(">Bi16sQH")
+
+
+def encode_hello(hello: Hello) -> bytes:
+    name = hello.cluster_id.encode()
+    return _HELLO.pack(VERSION, hello.broker, hello.replica_uuid, hello.incarnation, len(name)) + name
+
+
+def decode_hello(data: bytes) -> Hello:
+    if len(data) < _HELLO.size:
+        raise WireError("a replica's hello is cut short")
+    version, broker, uuid, incarnation, name_bytes = _HELLO.unpack_from(data)
+    if version != VERSION:
+        raise WireError(f"hello version {version}; this binary knows {VERSION}")
+    try:
+        name = data[_HELLO.size : _HELLO.size + name_bytes].decode()
+    except UnicodeDecodeError as error:
+        raise WireError("a replica's hello with a bad cluster id") from error
+    assert len(uuid) == UUID_BYTES
+    return Hello(BrokerId(broker), uuid, incarnation, name)

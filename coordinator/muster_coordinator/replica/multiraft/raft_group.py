@@ -1,0 +1,636 @@
+"""One Raft group on this replica: the core, the state machine behind it, and everybody who waits for either.
+
+Problem: a proposal is answered when its entry is applied here in the term it was proposed in, or its fate is unknown
+when leadership is lost; a read is answered when a quorum confirmed the leadership after it arrived and the state has
+caught up. Mechanism: waiters by index, reads of one turn in one ReadIndex round, entries applied and reads answered in
+slices of bounded cost. `ready_to_lead` is the term whose no-op is applied here (decision 5); the machine serves in it
+and in no other. The host (`host`) takes the core's `Ready` and calls back here; what an entry means is the machine's
+business.
+
+An entry that the machine cannot apply stops this group and no other (`_stop`): its state is not to be trusted any more,
+so it stops leading, serves nothing and waits for a checkpoint of a leader that could apply it. Votes and log are whole
+meanwhile, so it votes and stores, up to `limits.STOPPED_GROUP_BACKLOG_BYTES`: what it cannot apply stays in the WAL
+that all groups share. Where no replica can apply it, one of them may lead for as long as it takes to commit that the
+entry is passed over (`pass_over`); it serves nothing while it does. An entry that finds no space on the disk waits.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from muster_coordinator import limits
+from muster_coordinator.errors import DiskFull, StorageFailed
+from muster_coordinator.events import (
+    BECAME_LEADER,
+    ELECTION_STARTED,
+    LOST_LEADERSHIP,
+    STATE_LOST,
+    STATE_RESTORED,
+    TRANSFER_ABORTED,
+    TRANSFER_STARTED,
+    Event,
+    EventKind,
+    Tell,
+)
+from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.raft.core import NO_CONTACT, VOTE_REQUESTS, RaftCore
+from muster_coordinator.raft.messages import NOBODY, Entry, EntryKind, Message, MsgType, ReadGrant, Ready, Refused, Role
+from muster_coordinator.replica.multiraft.deadlines import Due
+from muster_coordinator.replica.multiraft.heartbeats import Beats
+from muster_coordinator.replica.multiraft.skips import Skips, encode_skip, skip_of
+from muster_coordinator.replica.multiraft.wal_writer import Batch, WalLane
+
+ENTRY_COST_BYTES = 2_048
+"""What applying any entry counts besides its bytes, so that a turn applies a bounded number of small ones."""
+DONE_BATCH = Batch()
+DONE_BATCH.durable = True
+
+
+class Machine(Protocol):
+    """The replicated state behind one group. `token` is whatever came with `RaftGroup.propose`."""
+
+    def apply(self, entry: Entry) -> object:
+        """One committed NORMAL or COMMAND entry, in log order; the result goes to its proposer."""
+
+    def proposal_applied(self, token: object, result: object) -> None:
+        """An own proposal was applied just now, in the term it was proposed in."""
+
+    def proposal_lost(self, token: object) -> None:
+        """Leadership is gone before the proposal was applied: its fate is unknown."""
+
+    def lead(self, term: int) -> None:
+        """The no-op of `term` is applied: serve."""
+
+    def resign(self) -> None:
+        """Leadership is gone; called when `lead` was, or when requests may be parked."""
+
+    def moved(self) -> None:
+        """Entries were applied, or leadership changed: wake who watches."""
+
+
+class GroupHost(Protocol):
+    """The part of the host that a group calls."""
+
+    beats: Beats
+    tell: Tell
+    """Who leads, and what a machine has to say."""
+
+    def touch(self, group: "RaftGroup") -> None:
+        """The group's core may have a `Ready`, or its deadline may have moved."""
+
+    def want_turn(self) -> None:
+        """There is work at the end of a turn, though not with this group's core."""
+
+    def now_ms(self) -> int: ...
+    def reads_ready(self, group: "RaftGroup") -> None:
+        """Reads of the group may be answered now: call `answer_reads`, this turn or a later one."""
+
+    disk_full: bool
+    """New data of leaders is not taken."""
+
+    def admits(self, group: "RaftGroup", size_bytes: int, *, makes_room: bool) -> bool:
+        """Is there room for this much more uncommitted data on this replica, and on the disks of a majority?"""
+
+    def apply_waits(self, group: "RaftGroup") -> None:
+        """What the group applies cannot be written for want of space: call `space_again` when that may be over."""
+
+    def uncommitted(self, size_bytes: int) -> None:
+        """That much more (or, negative, less) waits for its commit."""
+
+    def cannot_apply(self, group: "RaftGroup", entry: Entry, error: Exception) -> None:
+        """The group's state is lost by this entry: call `lost_state`, and tell."""
+
+
+class _Reads:
+    """Reads of one turn: one ReadIndex round for all."""
+
+    __slots__ = ("answered", "calls", "index", "lost", "round")
+
+    def __init__(self, index: int, round_no: int) -> None:
+        self.index = index
+        """Answer when this is applied; at least the commit index at the arrival of every read."""
+        self.lost = False
+        """Leadership ended before they were confirmed and answered: all are told so, whoever leads by then."""
+        self.answered = 0
+        """How many of `calls` were made: thousands leave in slices."""
+        self.round = round_no
+        """Confirmed by this round or a later one; reads may join until it is sent."""
+        self.calls: list[Callable[[bool], None]] = []
+
+
+class RaftGroup:
+    """See the module."""
+
+    __slots__ = (
+        "_backlog_bytes",
+        "_confirmed",
+        "_contexts",
+        "_held",
+        "_host",
+        "_joining",
+        "_led_term",
+        "_outstanding_bytes",
+        "_queue",
+        "_read_context",
+        "_skip_vote",
+        "_waiting",
+        "applied",
+        "applied_bytes",
+        "batch",
+        "caught_up",
+        "core",
+        "dirty",
+        "due",
+        "failed",
+        "installing",
+        "lane",
+        "leader_commit",
+        "machine",
+        "name",
+        "number",
+        "ready_term",
+        "skips",
+        "stopped_at",
+        "suspended",
+        "trouble",
+        "voters",
+        "waits_for_space",
+    )
+
+    def __init__(
+        self,
+        host: GroupHost,
+        number: GroupNo,
+        voters: tuple[BrokerId, ...],
+        core: RaftCore,
+        machine: Machine,
+        lane: WalLane,
+        name: str = "",
+    ) -> None:
+        self._host = host
+        self.number = number
+        self.name = name
+        """Of its partition, for people."""
+        self.voters = voters
+        self.core = core
+        self.machine = machine
+        self.lane = lane
+        self.batch = DONE_BATCH
+        self.dirty = False
+        self.installing = False
+        """A transferred checkpoint is being put in place: nothing is applied meanwhile."""
+        self.trouble = ""
+        """Why this replica holds no state of the group; "" when it does."""
+        self.stopped_at: Entry | None = None
+        """The entry that this replica could not apply, when that is the trouble."""
+        self.waits_for_space = False
+        """Nothing is applied: the segments cannot be written."""
+        self.suspended = bool(core.suspended)
+        """Its promises are not whole, as last told: see `raft.suspension`."""
+        self.skips = Skips(core.log)
+        self._skip_vote: Callable[[bool], None] | None = None
+        """Who waits for the end of `pass_over`."""
+        self._backlog_bytes = 0
+        """Of appends that came since then."""
+        self.due = Due(self._deadline)
+        self.applied = core.applied
+        self.applied_bytes = 0
+        """Since this life began."""
+        self.ready_term = 0
+        """The term in which this replica leads and may serve; 0 while it may not."""
+        self.leader_commit: int | None = None
+        """Commit index of the leader when it first named this group, with something of its own term committed, since
+        start; None until then."""
+        self.caught_up = False
+        """Applied everything the leader had committed, once since start (decision 30)."""
+        self._held: dict[BrokerId, tuple[int, int]] = {}
+        self._led_term = 0
+        self._waiting: dict[int, tuple[object, int]] = {}
+        """index -> (token, bytes) of own proposals of the present term"""
+        self._outstanding_bytes = 0
+        self._queue: deque[Entry] = deque()
+        self._contexts: dict[int, _Reads] = {}
+        self._read_context = 0
+        self._joining: _Reads | None = None
+        self._confirmed: deque[_Reads] = deque()
+
+    # -- questions -------------------------------------------------------------------------------------------------
+
+    @property
+    def leads(self) -> bool:
+        """Leader in the present term, ready to serve or not."""
+        return self.core.role is Role.LEADER
+
+    @property
+    def serves(self) -> bool:
+        """Leader, and the no-op of the present term is applied here."""
+        return self.ready_term != 0 and self.ready_term == self.core.term and self.core.role is Role.LEADER
+
+    @property
+    def transferring(self) -> bool:
+        return self.core.transfer_target >= 0
+
+    def quorum_heard(self, since_ms: int) -> bool:
+        """A quorum has shown life at or after `since_ms` (decision 7)."""
+        return self.core.quorum_heard(since_ms, self._host.beats.contact(self))
+
+    # -- inputs ----------------------------------------------------------------------------------------------------
+
+    def step(self, message: Message) -> None:
+        """A peer's message."""
+        if message.entries and not self._takes(message):
+            return  # lost, as any message may be: the leader asks again, or offers a checkpoint
+        host = self._host
+        contact = host.beats.contact(self) if message.type in VOTE_REQUESTS else NO_CONTACT
+        self.core.step(host.now_ms(), message, contact)
+        if message.type == MsgType.APPEND_REPLY and not self.core.has_ready():
+            # Most second answers of a pair: no commit moves, and a leader's deadline does not come earlier by one.
+            if self.leads:
+                host.beats.moved(self)
+        else:
+            host.touch(self)
+
+    def _takes(self, message: Message) -> bool:
+        """May these entries be stored? On a full disk only those that may make room."""
+        if self._host.disk_full and any(entry.kind == EntryKind.NORMAL for entry in message.entries):
+            return False
+        return not self.trouble or self._has_room_for(message)
+
+    def _has_room_for(self, message: Message) -> bool:
+        self._backlog_bytes += sum(len(entry.data) + limits.RAFT_ENTRY_OVERHEAD_BYTES for entry in message.entries)
+        return self._backlog_bytes <= limits.STOPPED_GROUP_BACKLOG_BYTES
+
+    def _deadline(self, now_ms: int) -> None:
+        target = self.core.transfer_target
+        self.core.advance(now_ms, self._host.beats.contact(self))
+        self._host.touch(self)
+        if target >= 0 and not self.transferring:
+            if self.leads:
+                self.tell(TRANSFER_ABORTED, term=self.core.term, target=target)
+            self.machine.moved()  # given up, or leadership is lost: whoever waited for the outcome looks again
+
+    def campaign(self) -> None:
+        self.core.campaign(self._host.now_ms())
+        self._host.touch(self)
+
+    def hesitate(self, hesitates: bool) -> None:
+        """Whether others should campaign first, from now on."""
+        self.core.hesitate(self._host.now_ms(), hesitates)
+        self._host.touch(self)
+
+    def stand_back(self, until_ms: int) -> None:
+        """Of a group made just now: let somebody else begin."""
+        self.core.stand_back(until_ms)
+        self._host.touch(self)
+
+    def transfer(self, target: BrokerId) -> bool:
+        """Hand leadership to `target`; refused proposals until it took over or an election timeout passed."""
+        under_way = self.transferring
+        begun = self.core.transfer(self._host.now_ms(), target)
+        self._host.touch(self)
+        if begun and not under_way:
+            self.tell(TRANSFER_STARTED, term=self.core.term, target=int(target))
+        return begun
+
+    def step_down(self) -> None:
+        self.core.step_down(self._host.now_ms())
+        self._host.touch(self)
+
+    def beat_named(self, leader: BrokerId, term: int, commit: int, leader_commit: int) -> bool:
+        accepted = self.core.beat(self._host.now_ms(), leader, term, commit)
+        if accepted and self.leader_commit is None and leader_commit:
+            self.leader_commit = leader_commit
+            self._note_caught_up()
+            self.machine.moved()
+        self._host.touch(self)
+        return accepted
+
+    def persisted(self, era: int, index: int) -> None:
+        self.core.persisted(era, index)
+        if self.core.has_ready():  # else nothing waited for it; no deadline moves by it
+            self._host.touch(self)
+
+    # -- proposals -------------------------------------------------------------------------------------------------
+
+    def propose(self, kind: EntryKind, data: bytes, token: object) -> Refused | None:
+        """Append one entry in the present term. None: exactly one of `Machine.proposal_applied`/`_lost` follows."""
+        size = len(data) + limits.RAFT_ENTRY_OVERHEAD_BYTES
+        if not self.lane.admission.admits(size) or not self._host.admits(
+            self, size, makes_room=kind == EntryKind.COMMAND
+        ):
+            return Refused.BUSY
+        index = self.core.propose(self._host.now_ms(), ((kind, data),), self.ready_term)
+        if isinstance(index, Refused):
+            return index
+        self._waiting[index] = (token, size)
+        self._outstanding_bytes += size
+        self._host.uncommitted(size)
+        self._host.touch(self)
+        return None
+
+    # -- reads -----------------------------------------------------------------------------------------------------
+
+    def read_index(self, done: Callable[[bool], None]) -> None:
+        """`done(True)` once the state here holds all that was committed before this call and this replica led after
+        it; `done(False)` when leadership was lost or too many reads wait."""
+        core = self.core
+        beats = self._host.beats
+        reads = self._joining
+        if reads is None or reads.round <= beats.round:
+            if not self.serves:
+                done(False)
+                return
+            reads = _Reads(core.commit, beats.next_round(self))
+            self._read_context += 1
+            context = self._read_context
+            if not core.read(self._host.now_ms(), context, reads.round):
+                done(False)
+                return
+            self._contexts[context] = reads
+            self._joining = reads
+            if core.grants:
+                self._host.touch(self)  # a single voter confirms at once
+            else:
+                self._host.want_turn()  # which begins the round, or the turn of an answer does
+        reads.index = max(reads.index, core.commit)
+        reads.calls.append(done)
+
+    def confirmed(self, grants: Sequence[ReadGrant]) -> None:
+        """Reads were granted."""
+        for grant in grants:
+            reads = self._contexts.pop(grant.context)
+            if reads is self._joining:
+                self._joining = None  # a single voter confirms at once: its round may never be sent
+            reads.index = max(grant.index, reads.index)
+            self._confirmed.append(reads)
+        if self.has_reads:
+            self._host.reads_ready(self)
+
+    def _lose_reads(self, contexts: Sequence[int]) -> None:
+        for context in contexts:
+            reads = self._contexts.pop(context)
+            reads.lost = True
+            self._confirmed.append(reads)
+        if self.has_reads:
+            self._host.reads_ready(self)
+
+    @property
+    def has_reads(self) -> bool:
+        """Reads wait for being answered, and for nothing else."""
+        return bool(self._confirmed) and (self._confirmed[0].lost or self._confirmed[0].index <= self.applied)
+
+    def answer_reads(self, most: int) -> int:
+        """Call at most so many of those whose index is applied; how many it were."""
+        left = most
+        while left and self.has_reads:
+            reads = self._confirmed[0]
+            until = min(len(reads.calls), reads.answered + left)
+            calls = reads.calls[reads.answered : until]
+            left -= len(calls)
+            reads.answered = until
+            if until == len(reads.calls):
+                self._confirmed.popleft()
+            for call in calls:
+                call(self.serves and not reads.lost)
+        return most - left
+
+    def retire(self) -> None:
+        """The group is deleted: nobody waits for it any more."""
+        if self._led_term:
+            self._lost_leadership()
+        gone = [*self._contexts.values(), *self._confirmed]
+        self._contexts.clear()
+        self._confirmed.clear()
+        self._queue.clear()
+        for reads in gone:
+            for call in reads.calls[reads.answered :]:
+                call(False)
+
+    # -- the host's turn -------------------------------------------------------------------------------------------
+
+    def took(self, ready: Ready) -> None:
+        """The host took a `Ready` and staged its writes."""
+        if ready.soft_state is not None:
+            self._soft_state_changed()
+        if ready.grants:
+            self.confirmed(ready.grants)
+        if ready.lost_reads:
+            self._lose_reads(ready.lost_reads)
+        for entry in ready.entries:
+            if entry.kind == EntryKind.SKIP:
+                self.skips.note(entry)
+        if ready.committed:
+            self._queue.extend(ready.committed)
+        if self._skip_vote is not None:
+            self._look_at_vote()
+
+    def _soft_state_changed(self) -> None:
+        core = self.core
+        leading_term = core.term if core.role is Role.LEADER else 0
+        if self._led_term not in (0, leading_term):
+            self._lost_leadership()
+        if leading_term and self._led_term == 0:
+            self._led_term = leading_term
+            self._host.beats.leads(self)
+            self.tell(BECAME_LEADER, term=leading_term)
+        elif core.role is Role.CANDIDATE:
+            self.tell(ELECTION_STARTED, term=core.term)
+        self._host.beats.follows(self)
+        self.machine.moved()
+
+    def tell(self, kind: EventKind, **fields: object) -> None:
+        """For the log, with which group it is."""
+        self._host.tell(Event(kind, {"raft_group": int(self.number), "partition": self.name, **fields}))
+
+    def _lost_leadership(self) -> None:
+        leader = None if self.core.leader == NOBODY else int(self.core.leader)
+        self.tell(LOST_LEADERSHIP, term=self.core.term, leader=leader)
+        self._led_term = 0
+        self.ready_term = 0
+        self._joining = None
+        for reads in self._confirmed:
+            reads.lost = True
+        if self._confirmed:
+            self._host.reads_ready(self)
+        self._host.beats.leads_no_more(self)
+        waiting, self._waiting = self._waiting, {}
+        self._host.uncommitted(-self._outstanding_bytes)
+        self._outstanding_bytes = 0
+        for token, _ in waiting.values():
+            self.machine.proposal_lost(token)
+        self.machine.resign()
+
+    @property
+    def has_entries(self) -> bool:
+        """Committed entries wait for being applied, and for nothing else."""
+        if not self._queue or self.installing or self.waits_for_space:
+            return False
+        return not (self.skips and self._undecided())
+
+    def space_again(self) -> None:
+        """What could not be written is tried again."""
+        self.waits_for_space = False
+
+    def _undecided(self) -> bool:
+        return self.skips.undecided(self._queue[0].index, self.core.commit)
+
+    @property
+    def settled(self) -> bool:
+        """The state is that of one index, and may be pictured."""
+        return not self.installing and self.applied >= self.skips.until
+
+    def apply_some(self, budget: int) -> int:
+        """Apply until `budget` is used up; returns what was used. At least one entry when any waits; none while a
+        checkpoint is installed, also when the turn before left some for this one."""
+        if self.installing or self.waits_for_space:
+            return 0
+        used = 0
+        machine = self.machine
+        waiting = self._waiting
+        while self._queue and used < budget:
+            if self.skips and self._undecided():
+                break
+            entry = self._queue.popleft()
+            if entry.index <= self.applied:
+                continue  # covered by a checkpoint that was installed meanwhile
+            assert entry.index == self.applied + 1, "entries are applied in order, each once"
+            size = len(entry.data)
+            used += size + ENTRY_COST_BYTES
+            self.applied_bytes += size
+            try:
+                result = None if entry.kind == EntryKind.NOOP or self._passes(entry) else machine.apply(entry)
+            except DiskFull:
+                self._queue.appendleft(entry)
+                self.applied_bytes -= size
+                self.waits_for_space = True
+                self._host.apply_waits(self)
+                break
+            except Exception as error:
+                if isinstance(error, StorageFailed | OSError | MemoryError):
+                    raise
+                self._stop(entry, error)
+                break
+            self.applied = entry.index
+            waiter = waiting.pop(entry.index, None)
+            if waiter is not None:
+                self._outstanding_bytes -= waiter[1]
+                self._host.uncommitted(-waiter[1])
+                machine.proposal_applied(waiter[0], result)
+            elif entry.kind == EntryKind.NOOP and self.leads and entry.term == self.core.term != self.ready_term:
+                self.ready_term = entry.term
+                self.caught_up = True
+                machine.lead(entry.term)
+        self.core.applied_to(min(self.applied, self.core.handed))
+        self._note_caught_up()
+        if self.has_reads:
+            self._host.reads_ready(self)
+        machine.moved()
+        return used
+
+    def _passes(self, entry: Entry) -> bool:
+        """Whether the machine is not to see this entry."""
+        if entry.kind == EntryKind.SKIP:
+            self.skips.reached(entry)
+            return True
+        return bool(self.skips) and self.skips.covers(entry)
+
+    def _stop(self, entry: Entry, error: Exception) -> None:
+        """The machine may hold half of `entry`: nothing is applied, served or led here until a checkpoint replaces it.
+        A restart replays up to this entry, and stops here again."""
+        self._queue.appendleft(entry)
+        self.step_down()
+        self._host.cannot_apply(self, entry, error)
+        self.stopped_at = entry
+
+    # -- passing over ----------------------------------------------------------------------------------------------
+
+    def pass_over(self, done: Callable[[bool], None]) -> bool:
+        """Have a majority agree that the entry this replica stopped at is passed over, on every replica, from each
+        one's next start on. `done(True)` when that is committed, `done(False)` when this replica could not lead or was
+        told to `give_up`. False: it is not stopped at an entry, or that is under way, and `done` is not called."""
+        if self.stopped_at is None or self._skip_vote is not None:
+            return False
+        self._skip_vote = done
+        self.core.may_lead = True
+        self.campaign()
+        return True
+
+    def _look_at_vote(self) -> None:
+        assert self.stopped_at is not None
+        core = self.core
+        if core.role is Role.FOLLOWER and core.leader not in (NOBODY, core.node):
+            self.give_up()
+            return
+        standing = self.skips.names(self.stopped_at.index)
+        if standing is not None and standing.index <= core.commit:
+            self._end_vote(True)
+        elif standing is None and core.role is Role.LEADER and core.log.offered == core.log.last_index:
+            core.propose(self._host.now_ms(), ((EntryKind.SKIP, encode_skip(skip_of(self.stopped_at))),))
+            self._host.touch(self)
+
+    def give_up(self) -> None:
+        """Nobody waits for the outcome of `pass_over` any more. What was appended may be committed all the same."""
+        if self._skip_vote is not None:
+            self._end_vote(False)
+
+    def _end_vote(self, agreed: bool) -> None:
+        done, self._skip_vote = self._skip_vote, None
+        assert done is not None
+        self.core.may_lead = False
+        self.step_down()
+        done(agreed)
+
+    def hold_from(self, peer: BrokerId, index: int, until_ms: int) -> None:
+        """A follower gets a checkpoint at `index`, or has come so far after one, and needs what comes next."""
+        now_ms = self._host.now_ms()
+        self._held = {one: held for one, held in self._held.items() if held[1] > now_ms} | {peer: (index, until_ms)}
+        first = min(held for held, _ in self._held.values())
+        self.lane.hold(self.number, first, max(until for _, until in self._held.values()))
+
+    def release(self, index: int) -> None:
+        """As `compact`, but for entries that a follower in transfer needs next."""
+        now_ms = self._host.now_ms()
+        self.compact(min((index, *(held for held, until_ms in self._held.values() if now_ms < until_ms))))
+
+    def compact(self, index: int) -> None:
+        """Entries up to `index`, which a durable checkpoint covers, are not offered to followers any more."""
+        log = self.core.log
+        if index > log.compacted_index:
+            term = log.term_at(index)
+            assert term is not None, "only what is in the log is compacted"
+            self.core.compacted(index, term)
+
+    def _note_caught_up(self) -> None:
+        if self.trouble:
+            return
+        if not self.caught_up and self.leader_commit is not None and self.applied >= self.leader_commit:
+            self.caught_up = True
+
+    def lost_state(self, trouble: str) -> None:
+        """Votes and log are whole, the state is not: nothing is applied and nothing served until a checkpoint is
+        installed."""
+        self.trouble = trouble
+        self.tell(STATE_LOST, reason=trouble)
+        self.stopped_at = None
+        self._backlog_bytes = 0
+        self.installing = True
+        self.core.may_lead = False
+
+    def installed(self, index: int, term: int) -> None:
+        """The machine holds a transferred checkpoint, and the WAL record of it is staged before anything the core
+        promises now. A core that has committed past it meanwhile goes on; what the checkpoint covers is skipped."""
+        if self.core.snapshot_installed(index, term):
+            self._queue.clear()
+        else:
+            self.core.skip_to(index)
+        self.applied = index
+        self.installing = False
+        if self.trouble:
+            self.tell(STATE_RESTORED, applied=index)
+        self.trouble = ""
+        self.give_up()
+        self.stopped_at = None
+        self.core.may_lead = True
+        self._note_caught_up()
+        self.machine.moved()
+        self._host.touch(self)

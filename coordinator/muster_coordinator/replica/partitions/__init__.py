@@ -1,0 +1,1 @@
+"""What stands behind one Raft group: a partition's log, its consumer groups, and how upper rooms see it."""

@@ -1,0 +1,52 @@
+"""Group requests that arrived before this leader may serve (decision 5): they wait for the no-op of its term.
+
+At most `PARK_REQUESTS_MAX` a shard, each at most `PARK_MS_MAX`; then 15. Requests that arrive while leadership is being
+handed over wait here too: they are answered 16 when it is gone, served when the hand-over failed.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+from muster_coordinator import limits
+from muster_coordinator.errors import Code
+from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, refusal
+from muster_coordinator.replica.multiraft.deadlines import Deadlines, Due
+
+AnswerCall = Callable[[GroupAnswer], None]
+
+
+class Parking:
+    """Oldest first, so one deadline is enough."""
+
+    __slots__ = ("_deadlines", "_due", "_waiting")
+
+    def __init__(self, deadlines: Deadlines) -> None:
+        self._deadlines = deadlines
+        self._due = Due(self._expire)
+        self._waiting: deque[tuple[int, GroupRequest, AnswerCall]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def park(self, now_ms: int, deadline_ms: int, request: GroupRequest, done: AnswerCall) -> None:
+        """Keep `request` until `release`, `refuse` or its time is over."""
+        if len(self._waiting) >= limits.PARK_REQUESTS_MAX or deadline_ms <= now_ms:
+            done(refusal(request, Code.COORDINATOR_NOT_AVAILABLE))
+            return
+        self._waiting.append((now_ms + limits.PARK_MS_MAX, request, done))
+        if len(self._waiting) == 1:
+            self._deadlines.set(self._due, self._waiting[0][0])
+
+    def _expire(self, now_ms: int) -> None:
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= now_ms:
+            _, request, done = waiting.popleft()
+            done(refusal(request, Code.COORDINATOR_NOT_AVAILABLE))
+        self._deadlines.set(self._due, waiting[0][0] if waiting else None)
+
+    def take(self) -> list[tuple[GroupRequest, AnswerCall]]:
+        """All of them, in order; none waits any more."""
+        taken = [(request, done) for _, request, done in self._waiting]
+        self._waiting.clear()
+        self._deadlines.set(self._due, None)
+        return taken

@@ -1,0 +1,358 @@
+"""The host of one offsets partition's group shard: requests in, effects carried out in the same turn, the log back in.
+
+* A request for a partition that is not led here is answered 16; one that comes before the no-op of the leader's term is
+  applied, or while leadership is being handed over, parks (decision 5).
+* Reads (`requests.READS`) reach the shard after one ReadIndex round, shared by all reads of a turn (decision 36). What
+  it denies a client (`requests.denies`) leaves after one: a deposed leader does not know of those who joined elsewhere.
+* An `Append` is proposed in the turn and term of the call that returned it (decision 8); a refusal goes back as
+  `dropped` at once.
+* A change that has no answer after the proposal time-out is answered 15: its fate is unknown *to the client*; the shard
+  still learns it, so its state stays right.
+* What follows from one entry may answer thousands (the end of a join phase): their answers leave in slices.
+* When leadership is lost every open ticket is answered 16, once the new leader is known here or a short wait is over,
+  so that a client that asks for the coordinator next is told the right one.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+from muster_coordinator import limits
+from muster_coordinator.context import RequestContext
+from muster_coordinator.errors import Code, ends_process
+from muster_coordinator.groups.effects import Answer, Append, CheckpointBody, CheckpointImage, Effect, Now
+from muster_coordinator.groups.faults import Unprovable
+from muster_coordinator.groups.proof import proven_batch
+from muster_coordinator.groups.requests import (
+    DENIALS,
+    READS,
+    GroupAnswer,
+    GroupRequest,
+    Heartbeat,
+    JoinGroup,
+    OffsetFetch,
+    SyncGroup,
+    denies,
+    refusal,
+)
+from muster_coordinator.groups.shard import GroupShard
+from muster_coordinator.ports import Loop, Notice, unnoticed
+from muster_coordinator.raft.messages import Entry, EntryKind, Refused
+from muster_coordinator.raft.timing import Timing
+from muster_coordinator.replica.multiraft.deadlines import Deadlines, Due
+from muster_coordinator.replica.multiraft.leaders import Leaders
+from muster_coordinator.replica.multiraft.raft_group import RaftGroup
+from muster_coordinator.replica.partitions.parking import AnswerCall, Parking
+from muster_coordinator.replica.partitions.partition import PartitionState
+from muster_coordinator.replica.partitions.rolls import Rolls
+
+TIMER_RETRY_MS = 100
+"""Timers of a leader that has not heard a quorum lately look again after this time (decision 7)."""
+LOGGED_CHARS_MAX = 256
+"""Of a name that a client chose."""
+MAY_WAIT_LONG = (JoinGroup, SyncGroup)
+"""Requests that wait for other members, not only for the log."""
+
+
+class ShardGroup:
+    """`raft_group.Machine` of one offsets partition, and the way to it for requests."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        deadlines: Deadlines,
+        leaders: Leaders,
+        state: PartitionState,
+        shard: GroupShard,
+        *,
+        timing: Timing,
+        proposal_timeout_ms: int,
+        roll: Callable[[], tuple[int, int] | None],
+        notice: Notice = unnoticed,
+    ) -> None:
+        self.rolls = Rolls(state, roll, self.propose_command)
+        self._loop = loop
+        self._deadlines = deadlines
+        self._leaders = leaders
+        self.state = state
+        self.shard = shard
+        self.group: RaftGroup | None = None
+        """Set when the group is made."""
+        self._timing = timing
+        self._proposal_timeout_ms = proposal_timeout_ms
+        self._parking = Parking(deadlines)
+        self._due = Due(self._on_timer)
+        self._open: dict[int, tuple[GroupRequest, AnswerCall]] = {}
+        """ticket -> who waits, for what"""
+        self._ticket = 0
+        self._late: deque[tuple[int, int, GroupRequest]] = deque()
+        """(deadline, ticket, request) of changes, oldest first"""
+        self._late_due = Due(self._expire_answers)
+        self._resigning = False
+        self._notice = notice
+        self._unsent: deque[Answer] = deque()
+        """What this turn had no time for; everything they promise is applied."""
+        self.requests = 0
+
+    # -- requests --------------------------------------------------------------------------------------------------
+
+    def request(self, request: GroupRequest, context: RequestContext, done: AnswerCall) -> None:
+        """See `surface.Surface.group_request`."""
+        group = self.group
+        assert group is not None
+        self.requests += 1
+        if not group.leads:
+            done(refusal(request, Code.NOT_COORDINATOR))
+        elif not group.serves or group.transferring or len(self._parking):
+            self._parking.park(self._loop.monotonic_ms(), context.deadline_ms, request, done)
+        elif context.deadline_ms <= self._loop.monotonic_ms():
+            done(refusal(request, Code.COORDINATOR_NOT_AVAILABLE))
+        else:
+            self._serve(request, done)
+
+    def heartbeat_at_once(self, request: Heartbeat, times: int) -> Code | None:
+        """See `surface.Surface.heartbeat_at_once`."""
+        group = self.group
+        if group is None or not group.serves or group.transferring or len(self._parking):
+            return None
+        code = self.shard.heartbeat_at_once(self._loop.monotonic_ms(), request)
+        if code in DENIALS:
+            return None  # it has changed nothing; `request` asks again, and for the proof
+        if code is not None:
+            self.requests += times
+        return code
+
+    def _serve(self, request: GroupRequest, done: AnswerCall) -> None:
+        if isinstance(request, READS):
+            assert self.group is not None
+            self.group.read_index(partial(self._read, request, done))
+        else:
+            self._handle(request, done)
+
+    def _read(self, request: GroupRequest, done: AnswerCall, confirmed: bool) -> None:
+        assert self.group is not None
+        if confirmed:
+            answer = self.shard.fetched(request) if isinstance(request, OffsetFetch) else None
+            if answer is None:
+                self._handle(request, done)
+            else:
+                self._hand_over(done, answer)
+        else:
+            code = Code.COORDINATOR_NOT_AVAILABLE if self.group.leads else Code.NOT_COORDINATOR
+            self._hand_over(done, refusal(request, code))
+
+    def _handle(self, request: GroupRequest, done: AnswerCall) -> None:
+        self._ticket += 1
+        ticket = self._ticket
+        self._open[ticket] = (request, done)
+        now = self._now()
+        self._run(self.shard.handle(now, ticket, request))
+        if ticket in self._open and not isinstance(request, MAY_WAIT_LONG):
+            self._late.append((now.monotonic_ms + self._proposal_timeout_ms, ticket, request))
+            if len(self._late) == 1:
+                self._deadlines.set(self._late_due, self._late[0][0])
+        self._arm()
+
+    def _expire_answers(self, now_ms: int) -> None:
+        late = self._late
+        while late and late[0][0] <= now_ms:
+            _, ticket, request = late.popleft()
+            waiting = self._open.pop(ticket, None)
+            if waiting is not None:
+                self._hand_over(waiting[1], refusal(request, Code.COORDINATOR_NOT_AVAILABLE))
+        # Answered ones in front would keep the deadline early.
+        while late and late[0][1] not in self._open:
+            late.popleft()
+        self._deadlines.set(self._late_due, late[0][0] if late else None)
+
+    # -- effects ---------------------------------------------------------------------------------------------------
+
+    def _run(self, effects: list[Effect]) -> None:
+        """Carry out effects, and those that refusals bring: proposals now, and as many answers as fit into a turn."""
+        if len(effects) == 1 and isinstance(effects[0], Answer) and not self._unsent:
+            self._answer(effects[0])  # nearly every heartbeat
+            if self.shard.untold:
+                self._tell()
+            return
+        work = deque(effects)
+        if self.shard.untold:
+            self._tell()
+        budget = limits.GROUP_ANSWERS_PER_TURN
+        while work:
+            effect = work.popleft()
+            if not isinstance(effect, Answer):
+                work.extend(self._append(effect))
+            elif self._resigning or (budget and not self._unsent):
+                budget -= 1
+                self._answer(effect)
+            else:
+                if not self._unsent:
+                    self._loop.call_soon(self._answer_more)
+                self._unsent.append(effect)
+
+    def _tell(self) -> None:
+        assert self.group is not None
+        for event in self.shard.take_events():
+            self.group.tell(event.kind, **event.fields)
+        for fault in self.shard.take_faults():
+            self._notice(
+                "a request failed for a fault of this coordinator",
+                {
+                    "raft_group": int(self.group.number),
+                    "during": fault.during,
+                    "consumer_group": fault.group[:LOGGED_CHARS_MAX],
+                },
+                fault.error,
+            )
+
+    def _answer_more(self) -> None:
+        for _ in range(min(limits.GROUP_ANSWERS_PER_TURN, len(self._unsent))):
+            self._answer(self._unsent.popleft())
+        if self._unsent:
+            self._loop.call_soon(self._answer_more)
+
+    def _answer(self, effect: Answer) -> None:
+        waiting = self._open.pop(effect.ticket, None)
+        if waiting is None:
+            return  # answered 15 when its time was over
+        request, done = waiting
+        if self._resigning:
+            self._answer_when_leader_known(done, effect.answer)
+        elif denies(effect.answer):
+            assert self.group is not None
+            self.group.read_index(partial(self._denied, request, done, effect.answer))
+        else:
+            self._hand_over(done, effect.answer)
+
+    def _denied(self, request: GroupRequest, done: AnswerCall, answer: GroupAnswer, confirmed: bool) -> None:
+        """The judgement is older than the round that confirms it: nobody else led when it was made."""
+        if confirmed:
+            self._hand_over(done, answer)
+        else:
+            self._answer_when_leader_known(done, refusal(request, Code.NOT_COORDINATOR))
+
+    def _hand_over(self, done: AnswerCall, answer: GroupAnswer) -> None:
+        """Whoever asked makes an answer of it; an error in that is not this shard's."""
+        try:
+            done(answer)
+        except Exception as error:
+            if ends_process(error):
+                raise
+            self._notice("an answer could not be made", {"answer": type(answer).__name__}, error)
+
+    def _answer_when_leader_known(self, done: AnswerCall, answer: GroupAnswer) -> None:
+        assert self.group is not None
+        self._leaders.when_known(
+            self.group.number, limits.COORDINATOR_LOOKUP_WAIT_MS, lambda: self._hand_over(done, answer)
+        )
+
+    def _append(self, effect: Append) -> list[Effect]:
+        assert self.group is not None
+        try:
+            batch = proven_batch(effect)
+        except Unprovable as error:
+            return self.shard.unprovable(self._now(), effect.token, error)
+        refused = self.group.propose(EntryKind.NORMAL, batch, effect.token)
+        if refused is None:
+            return []
+        gone = refused in (Refused.NOT_LEADER, Refused.TERM_CHANGED)
+        code = Code.NOT_COORDINATOR if gone else Code.COORDINATOR_NOT_AVAILABLE
+        return self.shard.dropped(self._now(), effect.token, code)
+
+    # -- raft_group.Machine ----------------------------------------------------------------------------------------
+
+    def apply(self, entry: Entry) -> object:
+        if entry.kind == EntryKind.NORMAL:
+            self.shard.apply(self._now(), self.state.append(entry))
+        else:
+            self.state.command(entry)
+        return None
+
+    def proposal_applied(self, token: object, result: object) -> None:
+        if isinstance(token, int):
+            self._run(self.shard.applied(self._now(), token))
+            self._arm()
+        else:
+            assert callable(token)
+            token(True)
+
+    def proposal_lost(self, token: object) -> None:
+        if isinstance(token, int):
+            self._resigning = True
+            self._run(self.shard.dropped(self._now(), token, Code.NOT_COORDINATOR))
+            self._resigning = False
+        else:
+            assert callable(token)
+            token(False)
+
+    def lead(self, term: int) -> None:
+        self.rolls.said()  # a refusal waits for the next look of `retention`
+        self._run(self.shard.lead(self._now(), term))
+        self._arm()
+        self._unpark()
+
+    def _unpark(self) -> None:
+        for request, done in self._parking.take():
+            self._serve(request, done)
+
+    def resign(self) -> None:
+        self.rolls.resign()
+        while self._unsent:
+            self._answer(self._unsent.popleft())
+        self._resigning = True
+        self._run(self.shard.resign(self._now()))
+        self._resigning = False
+        for request, done in self._parking.take():
+            self._answer_when_leader_known(done, refusal(request, Code.NOT_COORDINATOR))
+        assert not self._open, "every ticket is answered when leadership is lost"
+        self._late.clear()
+        self._deadlines.set(self._late_due, None)
+        self._deadlines.set(self._due, None)
+
+    def moved(self) -> None:
+        self.state.moved()
+        if len(self._parking) and self.group is not None and self.group.serves and not self.group.transferring:
+            self._unpark()
+
+    def propose_command(self, data: bytes, done: Callable[[bool], None]) -> bool:
+        """A COMMAND of the host itself; `done(applied)`. False: refused, and `done` is not called."""
+        assert self.group is not None
+        return self.group.propose(EntryKind.COMMAND, data, done) is None
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    def _now(self) -> Now:
+        return Now(self._loop.monotonic_ms(), self._loop.wall_ms())
+
+    def _arm(self) -> None:
+        if self.group is not None and self.group.serves:
+            when_ms = self.shard.next_deadline_ms()
+            if when_ms != self._due.due_ms:
+                self._deadlines.set(self._due, when_ms)
+
+    def _on_timer(self, now_ms: int) -> None:
+        """Only a leader that has heard a quorum within the election timeout lets anything expire (decision 7)."""
+        group = self.group
+        if group is None or not group.serves:
+            return
+        if group.transferring or not group.quorum_heard(now_ms - self._timing.election_min_ms):
+            self._deadlines.set(self._due, now_ms + TIMER_RETRY_MS)
+            return
+        self._run(self.shard.on_timer(self._now()))
+        self._arm()
+
+    def topic_deleted(self, topic_id: bytes) -> None:
+        """Decision 27. Every replica's shard is told: a follower may lead soon."""
+        self._run(self.shard.topic_deleted(self._now(), topic_id))
+        self._arm()
+
+    # -- checkpoints -----------------------------------------------------------------------------------------------
+
+    def image(self) -> CheckpointImage:
+        return self.shard.image()
+
+    def restore(self, body: CheckpointBody) -> None:
+        self.shard.restore(body)
+
+    def state_hash(self) -> str:
+        return self.shard.state_hash()

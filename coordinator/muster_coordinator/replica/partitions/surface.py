@@ -1,0 +1,177 @@
+"""What `api`, `admin` and `app` may use of a replica. Implemented by `replica.node.Node`; faked in their tests.
+
+No call blocks or raises for what a client can cause. `done` callbacks run on the loop, maybe before the call returns,
+exactly once. Calls past the context's deadline are not proposed any more.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol
+
+from muster_coordinator.context import RequestContext
+from muster_coordinator.controller.commands import Command, CommandResult
+from muster_coordinator.controller.image import ClusterImage
+from muster_coordinator.errors import Code
+from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartbeat
+from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.ports import Loop, Rand
+from muster_coordinator.replica.multiraft.status import GroupStatus
+from muster_coordinator.topics.machine import ProduceResult
+
+
+class Leadership(NamedTuple):
+    """Highest term seen for a group, by own core or gossip (decision 18)."""
+
+    leader: BrokerId | None
+    term: int
+
+
+class ReadResult(NamedTuple):
+    """One partition's part of a Fetch: whole batches from the one that holds the offset."""
+
+    code: Code
+    records: bytes = b""
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    diverging_epoch: int = -1
+    diverging_end_offset: int = -1
+    unproven: bool = False
+    """It says that something is not there, which a leader that was deposed meanwhile cannot know: answer it only after
+    `LocalLog.confirm`."""
+
+
+class OffsetResult(NamedTuple):
+    """Answer to ListOffsets for one partition."""
+
+    code: Code
+    offset: int = -1
+    timestamp_ms: int = -1
+    leader_epoch: int = -1
+
+
+class EpochEnd(NamedTuple):
+    """Answer to OffsetForLeaderEpoch for one partition."""
+
+    code: Code
+    epoch: int = -1
+    end_offset: int = -1
+
+
+class LocalLog(Protocol):
+    """One log-bearing partition hosted here: a topic's or an offsets partition. All epochs are Raft terms."""
+
+    group: GroupNo
+
+    def serving(self, current_leader_epoch: int) -> Code:
+        """NONE when this replica leads and its term's no-op is applied and the epoch (-1 = unknown) fits;
+        else 6, 74, 75 (KIP-320), or 78 while leading but not yet applied (decision 5)."""
+
+    def term(self) -> int: ...
+    def size_bytes(self) -> int:
+        """Of all segments, as far as they are written."""
+
+    def read(self, offset: int, max_bytes: int, *, whole_first_batch: bool) -> ReadResult:
+        """OFFSET_OUT_OF_RANGE only by protocol notes 13.1 row 9. `whole_first_batch` is KIP-74's progress rule."""
+
+    def confirm(self, done: Callable[[bool], None]) -> None:
+        """`done(True)` after one ReadIndex round: what is missing here now was nowhere acknowledged before this call.
+        `done(False)` when that cannot be shown: somebody else leads, or may."""
+
+    def watch(self, notify: Callable[[], None]) -> Callable[[], None]:
+        """Call `notify` whenever the log end, the log start or leadership moves; returns the un-watch call."""
+
+    def when_room(self, size_bytes: int, deadline_ms: int, go: Callable[[bool], None]) -> None:
+        """`go(True)` when a batch of so many bytes may be produced, which is mostly at once; calls keep their order.
+        `go(False)`: the WAL lets nobody write for now, or let nobody before the deadline."""
+
+    def produce(
+        self,
+        batch: bytes,
+        *,
+        configs: Mapping[str, str],
+        deadline_ms: int,
+        done: Callable[[ProduceResult], None],
+    ) -> None:
+        """Offsets partitions refuse (17 is the API's check). 7 when not committed by the deadline."""
+
+    def list_offset(self, timestamp_ms: int, *, done: Callable[[OffsetResult], None]) -> None:
+        """-1 latest (after a ReadIndex round), -2/-4 earliest, -3 maximum timestamp, >= 0 by time (in a worker)."""
+
+    def epoch_end(self, epoch: int) -> EpochEnd:
+        """To be answered only after `confirm`: a newer leader's log may go on where this one ends."""
+
+    def delete_records(self, offset: int, *, deadline_ms: int, done: Callable[[OffsetResult], None]) -> None:
+        """Propose MoveLogStart to `offset` (-1: the high watermark); `done` gets the log start then in force. 1 beyond
+        the high watermark, 6 when not leader, 7 when not committed by the deadline (protocol notes 14)."""
+
+
+class Surface(Protocol):
+    """A replica as its upper rooms see it."""
+
+    loop: Loop
+    rand: Rand
+    broker: BrokerId
+
+    def image(self) -> ClusterImage | None:
+        """None until the cluster is formed and the controller log is applied once here."""
+
+    def when_image_current(self, call: Callable[[bool], None]) -> None:
+        """`call(True)` once the image here holds every change that was answered before this call; `call(False)` when
+        that cannot be shown within `limits.CURRENT_IMAGE_WAIT_MS`, or twice that when another question is on its way.
+        For commits, whose clients may know a topic before this replica does."""
+
+    def when_topics_current(self, call: Callable[[bool], None]) -> None:
+        """The same for all other requests. Their places and questions are other ones, so that clients that poll for
+        topics which do not exist do not keep commits waiting."""
+
+    def leadership(self, group: GroupNo) -> Leadership: ...
+    def group_status(self, group: GroupNo) -> GroupStatus | None:
+        """A Raft group as seen from here; None without a voter of it here."""
+
+    def free_bytes(self) -> int:
+        """Room where the data lies, as last seen; -1 when unknown."""
+
+    def alive(self, broker: BrokerId) -> bool:
+        """Self, or a peer whose link is up."""
+
+    def when_leader_known(self, group: GroupNo, wait_ms: int, call: Callable[[], None]) -> None:
+        """Call once a leader of `group` is known or `wait_ms` passed (decision 18)."""
+
+    def group_request(
+        self,
+        partition: int,
+        request: GroupRequest,
+        context: RequestContext,
+        done: Callable[[GroupAnswer], None],
+    ) -> None:
+        """Always answers: 16 when not leader here, 15 past parking (decision 5)."""
+
+    def heartbeat_at_once(self, partition: int, request: Heartbeat, times: int) -> Code | None:
+        """The answer that `group_request` would give at once to this heartbeat, which came `times` times in a row, or
+        None: nothing was done (docs/adr/0012)."""
+
+    def local_log(self, group: GroupNo) -> LocalLog | None:
+        """None: no replica of that group here."""
+
+    def offsets_led(self) -> tuple[int, ...]:
+        """Offsets partitions led and ready here, for ListGroups."""
+
+    def submit(self, command: Command, *, deadline_ms: int, done: Callable[[CommandResult], None]) -> None:
+        """Through the controller leader, wherever it is. 41 without one, 7 when its fate is unknown at the deadline."""
+
+    def producer_id(self, done: Callable[[int], None]) -> None:
+        """A fresh producer id from this broker's block; -1 when none can be had now (answer 14)."""
+
+
+def partition_of(group_id: str, offsets_partitions: int) -> int:
+    """Kafka's partition of a group: Java's String.hashCode over UTF-16 units, abs (min int gives 0), modulo N.
+
+    The only place of the hash (decision 13); overrides of `Routing` are applied by `Node.partition_of_group`.
+    """
+    units = group_id.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for i in range(0, len(units), 2):
+        value = (31 * value + (units[i] << 8 | units[i + 1])) & 0xFFFFFFFF
+    if value >= 0x80000000:
+        value = 0x100000000 - value
+    return 0 if value == 0x80000000 else value % offsets_partitions

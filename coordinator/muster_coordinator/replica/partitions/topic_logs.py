@@ -1,0 +1,416 @@
+"""Log-bearing partitions as `api` sees them (`surface.LocalLog`), and the machine of an embedded topic's partition.
+
+Everything here is judged against the applied state: the high watermark is what is applied, so nothing that could be
+lost is ever shown. What is *not* in it is another matter: a leader that was deposed and does not know it yet lacks what
+the next one has acknowledged. So "latest", "out of range", "out of order" and "fenced" are answered after a ReadIndex
+round (decision 36), and below the log start without one: what is applied stays true. By-time look-ups run in the
+lookup lane.
+"""
+
+import heapq
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from typing_extensions import override
+
+from muster_coordinator.errors import Code, Corruption, DiskFull
+from muster_coordinator.groups.effects import CheckpointBody, CheckpointImage, Now
+from muster_coordinator.groups.shard import GroupShard
+from muster_coordinator.ids import GroupNo
+from muster_coordinator.ports import Loop
+from muster_coordinator.raft.messages import Entry, EntryKind, Refused
+from muster_coordinator.replica.multiraft.deadlines import Deadlines, Due
+from muster_coordinator.replica.multiraft.raft_group import RaftGroup
+from muster_coordinator.replica.partitions.partition import PartitionState
+from muster_coordinator.replica.partitions.rolls import Rolls
+from muster_coordinator.replica.partitions.surface import EpochEnd, OffsetResult, ReadResult
+from muster_coordinator.storage.lookup import TimedOffset
+from muster_coordinator.topics import log_commands as topics_commands
+from muster_coordinator.topics import machine as topics
+from muster_coordinator.topics.machine import ProduceResult, TopicMachine
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+_BY_HISTORY = (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.INVALID_PRODUCER_EPOCH, Code.INVALID_TXN_STATE)
+Produced = Callable[[ProduceResult], None]
+Damaged = Callable[[GroupNo, Corruption], None]
+"""Told of stored bytes that are not what was written, see `damage`."""
+
+
+class LogView:
+    """`surface.LocalLog` of any log-bearing partition; producing is refused here and overridden for topics."""
+
+    def __init__(self, loop: Loop, raft: RaftGroup, state: PartitionState, damaged: Damaged) -> None:
+        self._damaged = damaged
+        self.group: GroupNo = raft.number
+        self.raft = raft
+        self.state = state
+        self._loop = loop
+
+    def term(self) -> int:
+        return self.raft.core.term
+
+    def size_bytes(self) -> int:
+        return 0 if self.state.closed else self.state.log.size_bytes()
+
+    def serving(self, current_leader_epoch: int) -> Code:
+        """KIP-320: the epoch is judged before leadership, as Kafka does."""
+        term = self.raft.core.term
+        if current_leader_epoch >= 0 and current_leader_epoch != term:
+            return Code.FENCED_LEADER_EPOCH if current_leader_epoch < term else Code.UNKNOWN_LEADER_EPOCH
+        if not self.raft.leads:
+            return Code.NOT_LEADER_OR_FOLLOWER
+        return Code.NONE if self.raft.serves else Code.OFFSET_NOT_AVAILABLE
+
+    def read(self, offset: int, max_bytes: int, *, whole_first_batch: bool) -> ReadResult:
+        state = self.state
+        if state.closed:
+            return ReadResult(Code.NOT_LEADER_OR_FOLLOWER)
+        end = state.next_offset
+        if not state.log_start <= offset <= end:
+            return ReadResult(Code.OFFSET_OUT_OF_RANGE, unproven=offset > end)
+        records = b""
+        if offset < end:
+            try:
+                records = state.log.read(offset, max_bytes, whole_first_batch)
+            except Corruption as error:
+                self._damaged(self.group, error)
+                return ReadResult(Code.KAFKA_STORAGE_ERROR)
+        return ReadResult(Code.NONE, records, end, self.last_stable_offset(), state.log_start)
+
+    def confirm(self, done: Callable[[bool], None]) -> None:
+        self.raft.read_index(done)
+
+    def last_stable_offset(self) -> int:
+        """Below it no transaction is open."""
+        return self.state.next_offset
+
+    def watch(self, notify: Callable[[], None]) -> Callable[[], None]:
+        return self.state.watch(notify)
+
+    def when_room(self, size_bytes: int, deadline_ms: int, go: Callable[[bool], None]) -> None:
+        self.raft.lane.admission.when_room(size_bytes, deadline_ms, go)
+
+    def produce(self, batch: bytes, *, configs: Mapping[str, str], deadline_ms: int, done: Produced) -> None:
+        """Offsets partitions are written by their coordinator only."""
+        done(ProduceResult(Code.INVALID_TOPIC_EXCEPTION))
+
+    def delete_records(self, offset: int, *, deadline_ms: int, done: Callable[[OffsetResult], None]) -> None:
+        """Offsets partitions drop history by their own rule."""
+        done(OffsetResult(Code.INVALID_TOPIC_EXCEPTION))
+
+    def list_offset(self, timestamp_ms: int, *, done: Callable[[OffsetResult], None]) -> None:
+        raft, state = self.raft, self.state
+        if not raft.leads:
+            done(OffsetResult(Code.NOT_LEADER_OR_FOLLOWER))
+        elif timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
+            epoch = state.log.epoch_of(state.log_start) if state.log_start < state.next_offset else raft.core.term
+            done(OffsetResult(Code.NONE, state.log_start, -1, epoch))
+        elif not raft.serves:
+            done(OffsetResult(Code.OFFSET_NOT_AVAILABLE))
+        else:
+            raft.read_index(lambda confirmed: self._listed(confirmed, timestamp_ms, done))
+
+    def _listed(self, confirmed: bool, timestamp_ms: int, done: Callable[[OffsetResult], None]) -> None:
+        if not confirmed:
+            done(OffsetResult(Code.NOT_LEADER_OR_FOLLOWER))
+            return
+        state = self.state
+        if timestamp_ms == LATEST:
+            done(OffsetResult(Code.NONE, state.next_offset, -1, self.raft.core.term))
+            return
+        log = state.log
+        try:
+            job = log.max_timestamp() if timestamp_ms == MAX_TIMESTAMP else log.offset_by_time(timestamp_ms)
+        except DiskFull:
+            done(OffsetResult(Code.KAFKA_STORAGE_ERROR))
+            return
+        end = state.next_offset
+
+        def found(result: TimedOffset | BaseException | None) -> None:
+            if state.closed or state.log is not log:
+                # Deleted or replaced while the job read: what it found, or did not, says nothing.
+                done(OffsetResult(Code.NOT_LEADER_OR_FOLLOWER))
+            elif isinstance(result, OSError):
+                done(OffsetResult(Code.KAFKA_STORAGE_ERROR))  # nothing was to be written: the next one may succeed
+            elif isinstance(result, Corruption):
+                self._damaged(self.group, result)
+                done(OffsetResult(Code.KAFKA_STORAGE_ERROR))
+            elif isinstance(result, BaseException):
+                raise result
+            elif result is None or result.offset >= end:
+                done(OffsetResult(Code.NONE))
+            else:
+                done(OffsetResult(Code.NONE, result.offset, result.timestamp_ms, result.leader_epoch))
+
+        self._loop.submit("lookup", job, found)
+
+    def epoch_end(self, epoch: int) -> EpochEnd:
+        """A term in which nothing was written yet ends where the log does, as Kafka's empty leader epoch does.
+
+        Also when nothing was ever written: (-1, -1) would be truncation to a client that begins at offset 0.
+        """
+        log, term = self.state.log, self.raft.core.term
+        if epoch == term:
+            return EpochEnd(Code.NONE, epoch, self.state.next_offset)
+        latest = log.latest_epoch()
+        if 0 <= epoch < term and latest < epoch:
+            return EpochEnd(Code.NONE, latest if latest >= 0 else epoch, self.state.next_offset)
+        return EpochEnd(Code.NONE, *log.end_offset_for(epoch))
+
+
+class OffsetsLog(LogView):
+    """An offsets partition, read like any topic."""
+
+    def __init__(self, loop: Loop, raft: RaftGroup, state: PartitionState, shard: GroupShard, damaged: Damaged) -> None:
+        super().__init__(loop, raft, state, damaged)
+        self._shard = shard
+
+    @override
+    def last_stable_offset(self) -> int:
+        first_open = self._shard.first_open_offset()
+        return self.state.next_offset if first_open < 0 else first_open
+
+
+_LATE_ANSWERED_MIN = 64
+"""So many deadlines of answered batches are kept before a look is worth it."""
+
+
+class _Waiting(NamedTuple):
+    """A produced batch on its way."""
+
+    log_append_time_ms: int
+    calls: dict[int, Produced]
+    """Each waiter under its number, which stands beside its deadline."""
+
+
+class TopicGroup:
+    """`raft_group.Machine` of one topic partition, and produce."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        deadlines: Deadlines,
+        state: PartitionState,
+        machine: TopicMachine,
+        *,
+        roll: Callable[[], tuple[int, int] | None],
+    ) -> None:
+        """`roll()`: by what segments are to end, as configured now; see `rolls.Rolls`."""
+        self.rolls = Rolls(state, roll, self.propose_command)
+        self._loop = loop
+        self._deadlines = deadlines
+        self.state = state
+        self.machine = machine
+        self.group: RaftGroup | None = None
+        """Set when the group is made."""
+        self._waiting: dict[int, _Waiting] = {}
+        """token -> who waits: the producer, and whoever sent the same batch again meanwhile"""
+        self._late: list[tuple[int, int, int]] = []
+        """Heap of (deadline, the waiter's number, token). Whoever was answered stays in it for a while, so it holds
+        numbers only: a waiter refers to its request's bytes."""
+        self._late_count = 0
+        self._waiters = 0
+        self._due = Due(self._expire)
+
+    # -- producing -------------------------------------------------------------------------------------------------
+
+    def produce(self, batch: bytes, configs: Mapping[str, str], deadline_ms: int, done: Produced) -> None:
+        group = self.group
+        assert group is not None
+        if not group.serves or group.transferring:
+            done(ProduceResult(Code.NOT_LEADER_OR_FOLLOWER))
+            return
+        if not self.rolls.said():
+            done(ProduceResult(Code.NOT_ENOUGH_REPLICAS))  # certainly not appended, and retried
+            return
+        judged = self.machine.offer(self._now(), batch, configs=configs)
+        if isinstance(judged, topics.Refused):
+            self._refuse(group, topics.refusal(judged, self.state.log_start), done)
+        elif isinstance(judged, topics.Duplicate):
+            self._duplicate(judged, deadline_ms, done)
+        else:
+            self._propose(group, judged, deadline_ms, done)
+
+    @staticmethod
+    def _refuse(group: RaftGroup, refusal: ProduceResult, done: Produced) -> None:
+        """What depends on the producer's earlier batches is true only where all of them are known."""
+        if refusal.code in _BY_HISTORY:
+            unproven = ProduceResult(Code.NOT_LEADER_OR_FOLLOWER)
+            group.read_index(lambda confirmed: done(refusal if confirmed else unproven))
+        else:
+            done(refusal)
+
+    def _duplicate(self, judged: topics.Duplicate, deadline_ms: int, done: Produced) -> None:
+        if judged.base_offset >= 0:
+            done(ProduceResult(Code.NONE, judged.base_offset, judged.timestamp_ms, self.state.log_start))
+        elif judged.token in self._waiting:
+            self._wait(judged.token, deadline_ms, done)
+        else:
+            done(ProduceResult(Code.REQUEST_TIMED_OUT))
+
+    def _propose(self, group: RaftGroup, accepted: topics.Accepted, deadline_ms: int, done: Produced) -> None:
+        refused = group.propose(EntryKind.NORMAL, accepted.batch, accepted.token)
+        if refused is not None:
+            self.machine.dropped(accepted.token)
+            # Certainly not appended; both codes are retried by producers.
+            busy = refused is Refused.BUSY
+            done(ProduceResult(Code.NOT_ENOUGH_REPLICAS if busy else Code.NOT_LEADER_OR_FOLLOWER))
+            return
+        self._waiting[accepted.token] = _Waiting(accepted.log_append_time_ms, {})
+        self._wait(accepted.token, deadline_ms, done)
+
+    def _wait(self, token: int, deadline_ms: int, done: Produced) -> None:
+        self._late_count += 1
+        number = self._late_count
+        self._waiting[token].calls[number] = done
+        self._waiters += 1
+        late = self._late
+        if len(late) > _LATE_ANSWERED_MIN and len(late) > 2 * self._waiters:
+            late[:] = [entry for entry in late if self._waits(entry[2], entry[1])]
+            heapq.heapify(late)
+        heapq.heappush(late, (deadline_ms, number, token))
+        if late[0][1] == number:
+            self._deadlines.set(self._due, deadline_ms)
+
+    def _waits(self, token: int, number: int) -> bool:
+        waiting = self._waiting.get(token)
+        return waiting is not None and number in waiting.calls
+
+    def _answered(self, token: int) -> _Waiting:
+        waiting = self._waiting.pop(token)
+        self._waiters -= len(waiting.calls)
+        return waiting
+
+    def _expire(self, now_ms: int) -> None:
+        """Answer 7 where the commit takes too long; the batch may still be committed."""
+        late = self._late
+        while late and (late[0][0] <= now_ms or not self._waits(late[0][2], late[0][1])):
+            _, number, token = heapq.heappop(late)
+            if self._waits(token, number):
+                done = self._waiting[token].calls.pop(number)
+                self._waiters -= 1
+                done(ProduceResult(Code.REQUEST_TIMED_OUT))
+        self._deadlines.set(self._due, late[0][0] if late else None)
+
+    def propose_command(self, data: bytes, done: Callable[[bool], None]) -> bool:
+        """A COMMAND; `done(applied)`. False: refused, and `done` is not called."""
+        assert self.group is not None
+        return self.group.propose(EntryKind.COMMAND, data, done) is None
+
+    # -- raft_group.Machine ----------------------------------------------------------------------------------------
+
+    def apply(self, entry: Entry) -> object:
+        if entry.kind == EntryKind.NORMAL:
+            applied = self.state.append(entry)
+            self.machine.apply_batch(applied)
+            return applied.base_offset
+        command = topics_commands.decode_log_command(entry.data)
+        if isinstance(command, topics_commands.SetRoll):
+            self.state.set_roll(command)
+            return None
+        self.machine.apply_command(entry.data)
+        self.state.move_start(self.machine.log_start_offset())
+        return None
+
+    def proposal_applied(self, token: object, result: object) -> None:
+        if isinstance(token, int):
+            assert isinstance(result, int)
+            self.machine.applied(token)
+            waiting = self._answered(token)
+            answer = ProduceResult(Code.NONE, result, waiting.log_append_time_ms, self.state.log_start)
+            for done in waiting.calls.values():
+                done(answer)
+        else:
+            assert callable(token)
+            token(True)
+
+    def proposal_lost(self, token: object) -> None:
+        if isinstance(token, int):
+            self.machine.dropped(token)
+            for done in self._answered(token).calls.values():
+                # Perhaps the next leader has it: nothing that a producer takes for "not stored".
+                done(ProduceResult(Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
+        else:
+            assert callable(token)
+            token(False)
+
+    def lead(self, term: int) -> None:
+        """Nothing is parked: producers are told to look again until the leader serves."""
+
+    def resign(self) -> None:
+        self.rolls.resign()
+        self.machine.resign()
+        self._late.clear()
+        self._deadlines.set(self._due, None)
+
+    def moved(self) -> None:
+        self.state.moved()
+
+    def image(self) -> CheckpointImage:
+        return self.machine.image()
+
+    def restore(self, body: CheckpointBody) -> None:
+        self.machine.restore(body)
+
+    def state_hash(self) -> str:
+        return self.machine.state_hash()
+
+    def _now(self) -> Now:
+        return Now(self._loop.monotonic_ms(), self._loop.wall_ms())
+
+
+class TopicLog(LogView):
+    """A topic's partition. `configs()` gives the topic's effective configs."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        raft: RaftGroup,
+        topic: TopicGroup,
+        configs: Callable[[], Mapping[str, str]],
+        damaged: Damaged,
+    ) -> None:
+        super().__init__(loop, raft, topic.state, damaged)
+        self.topic = topic
+        self.configs = configs
+
+    @override
+    def last_stable_offset(self) -> int:
+        return self.topic.machine.last_stable_offset()
+
+    @override
+    def produce(self, batch: bytes, *, configs: Mapping[str, str], deadline_ms: int, done: Produced) -> None:
+        self.topic.produce(batch, configs, deadline_ms, done)
+
+    @override
+    def delete_records(self, offset: int, *, deadline_ms: int, done: Callable[[OffsetResult], None]) -> None:
+        if not self.raft.serves:
+            done(OffsetResult(Code.NOT_LEADER_OR_FOLLOWER))
+            return
+        wanted = self.topic.machine.delete_records(offset, configs=self.configs())
+        if isinstance(wanted, topics.Refused):
+            refused, unproven = OffsetResult(wanted.code), OffsetResult(Code.NOT_LEADER_OR_FOLLOWER)
+            self.confirm(lambda confirmed: done(refused if confirmed else unproven))
+            return
+        if wanted is None:
+            done(OffsetResult(Code.NONE, self.state.log_start))
+            return
+        answered = False
+
+        def once(result: OffsetResult) -> None:
+            nonlocal answered
+            if not answered:
+                answered = True
+                done(result)
+
+        def applied(moved: bool) -> None:
+            code = Code.NONE if moved else Code.NOT_LEADER_OR_FOLLOWER
+            once(OffsetResult(code, self.state.log_start if moved else -1))
+
+        if not self.topic.propose_command(wanted, applied):
+            once(OffsetResult(Code.NOT_LEADER_OR_FOLLOWER))
+            return
+        self._loop.call_at(deadline_ms, lambda: once(OffsetResult(Code.REQUEST_TIMED_OUT)))

@@ -1,0 +1,260 @@
+"""A Raft group from what the disk knows of it: hard state and entries, checkpoint, mark (decision 2).
+
+Replay begins at the checkpoint and is the ordinary apply path: the core is told that everything up to the mark is
+committed (it was applied here before), the segments already hold it.
+
+What a group promised, its votes and its acknowledged entries, is in the WAL alone. Where that does not add up it is
+`Corruption`, and the replica refuses to start. A suspended group without other voters is left as it is, files and all,
+until somebody accepts the loss (`accepted_losses`). Damage to the group's other files, or no room to finish a transfer,
+is that group's: it votes and takes entries as before, but it holds no state, so it never leads, applies nothing
+(`RaftGroup.trouble` says why), and waits for a transfer.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple
+
+from muster_coordinator.errors import Corruption, StorageFailed
+from muster_coordinator.groups.effects import CheckpointBody
+from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.ports import Disk, Rand
+from muster_coordinator.raft.core import RaftCore
+from muster_coordinator.raft.log import RaftLog
+from muster_coordinator.raft.messages import NOBODY, Entry, HardState
+from muster_coordinator.replica.folders import CHECKPOINTS, SEGMENTS, checkpoint_folder
+from muster_coordinator.replica.multiraft.host import Host
+from muster_coordinator.replica.multiraft.raft_group import Machine, RaftGroup
+from muster_coordinator.replica.multiraft.wal_writer import WalLane
+from muster_coordinator.replica.settings import NodeSettings
+from muster_coordinator.replica.snapshots import staging
+from muster_coordinator.replica.snapshots.install_payload import Offer
+from muster_coordinator.storage.checkpoint import (
+    CheckpointMeta,
+    checkpoint_files,
+    checkpoint_name,
+    newest_checkpoint,
+    remove_leftovers,
+)
+from muster_coordinator.storage.contract import NO_MARK, GroupWrites, Mark, RecoveredGroup, WalStore
+
+NO_META = CheckpointMeta(GroupNo(0), 0, 0)
+
+ALONE = (
+    "what it promised is damaged and there is no other replica to make good for it; its files stay as they are: see "
+    "`muster accept-losses`"
+)
+CONTROLLER_NAME = "controller"
+"""Of the group that is no partition, in events."""
+
+
+class Recovery(NamedTuple):
+    """What a state machine starts from."""
+
+    meta: CheckpointMeta
+    body: CheckpointBody | None
+    """None: from the beginning."""
+    mark: Mark
+    whole: bool = True
+    """False: files are damaged, nothing of the group is read."""
+
+
+class WalReader:
+    """`raft.log.LogReader` of one group."""
+
+    __slots__ = ("_group", "_wal")
+
+    def __init__(self, wal: WalStore, group: GroupNo) -> None:
+        self._wal = wal
+        self._group = group
+
+    def read(self, low: int, high: int, max_bytes: int) -> list[Entry]:
+        return self._wal.read(self._group, low, high, max_bytes)
+
+    def term_at(self, index: int) -> int | None:
+        return self._wal.term_at(self._group, index)
+
+
+class GroupMaker:
+    """See the module."""
+
+    def __init__(self, disk: Disk, rand: Rand, host: Host, settings: NodeSettings) -> None:
+        """Blocking: looks for transfers that a crash interrupted between sealing and the WAL record."""
+        self._disk = disk
+        self._rand = rand
+        self._host = host
+        self._settings = settings
+        self._fell_back: dict[GroupNo, str] = {}
+        self._interrupted = {offer.group: offer for offer in staging.completed(disk)}
+        self._with_files = frozenset(self.groups_with_files())
+
+    def known_groups(self, lane: WalLane) -> list[GroupNo]:
+        """Groups that the WAL knew at the start."""
+        return sorted(lane.wal.groups())
+
+    def begun(self, number: GroupNo, lane: WalLane) -> bool:
+        """Did the start find anything of this group that was promised? Files count when the WAL may have lost it."""
+        if number in lane.wal.groups() or number in self._interrupted:
+            return True
+        return lane.wal.is_suspended(number) and number in self._with_files
+
+    def groups_with_files(self) -> list[GroupNo]:
+        """Groups that have a folder of segments or checkpoints."""
+        names = {name for folder in (SEGMENTS, CHECKPOINTS) for name in self._disk.listdir(folder)}
+        return sorted(GroupNo(int(name)) for name in names if name.isdecimal())
+
+    def make(
+        self,
+        number: GroupNo,
+        voters: tuple[BrokerId, ...],
+        lane: WalLane,
+        restore: Callable[[Recovery], Machine],
+        segments: str = "",
+        *,
+        begins: bool = False,
+    ) -> RaftGroup:
+        """Recover or begin a group and take it into the host's turns. `segments`: its folder, if any. Blocking, unless
+        `begins`: then nothing of it was `begun`, and its folders are there, empty."""
+        known = lane.wal.groups().get(number)
+        if known is None:
+            known = RecoveredGroup(HardState(0, NOBODY, 0), 1, 0, 0, NO_MARK, (0, 0))
+        trouble = ""
+        if begins:
+            recovery = Recovery(NO_META, None, NO_MARK)
+            machine = restore(recovery)
+        else:
+            known = _as_of_now(lane.wal, number, known)
+            trouble = ALONE if lane.wal.is_suspended(number) and len(voters) == 1 else ""
+            trouble = trouble or self._swap_interrupted(number, known, segments)
+            if not trouble:
+                known = self._name_interrupted(number, lane.wal, known)
+            recovery, machine, trouble = self._restored(number, lane.wal, known, restore, trouble)
+        meta = recovery.meta
+        if not meta.index <= max(known.mark.applied, meta.index) <= known.last_index:
+            raise Corruption(f"group {number}: the WAL ends at {known.last_index}, the mark is {known.mark.applied}")
+        log = RaftLog(
+            WalReader(lane.wal, number),
+            compacted=(known.first_index - 1, known.compacted_term),
+            last_index=known.last_index,
+            checkpoint=(meta.index, meta.term),
+        )
+        term, vote, commit = _of_term(known.hard_state, known.checkpoint[1])
+        core = RaftCore(
+            node=self._settings.broker,
+            voters=voters,
+            log=log,
+            hard_state=HardState(term, vote, max(commit, known.mark.applied, meta.index)),
+            applied=meta.index,
+            rand=self._rand,
+            timing=self._settings.timing,
+            own_heartbeats=False,
+        )
+        if lane.wal.is_suspended(number):
+            core.suspend()
+        name = segments.rpartition("/")[2] or CONTROLLER_NAME
+        group = RaftGroup(self._host, number, voters, core, machine, lane, name)
+        for index in known.skips:
+            if meta.index < index <= known.last_index:
+                group.skips.note(*lane.wal.read(number, index, index + 1, 1))
+        if trouble:
+            group.lost_state(trouble)
+        self._host.add(group)
+        return group
+
+    def _swap_interrupted(self, number: GroupNo, known: RecoveredGroup, segments: str) -> str:
+        """Put in place what a crash left sealed, before anything of the group is read. Returns what went wrong: then
+        it is tried again while the replica runs."""
+        offer = self._interrupted.get(number)
+        if offer is not None and known.checkpoint[0] < offer.index:
+            try:
+                staging.swap(self._disk, offer, segments)
+            except (Corruption, OSError) as error:
+                return str(error)
+        return ""
+
+    def _name_interrupted(self, number: GroupNo, wal: WalStore, known: RecoveredGroup) -> RecoveredGroup:
+        """Tell the WAL of it; an error of that is the replica's, as of any write of the WAL."""
+        offer = self._interrupted.pop(number, None)
+        if offer is None:
+            return known
+        at = (offer.index, offer.term)
+        if known.checkpoint[0] < offer.index:
+            kept = wal.term_at(number, offer.index) == offer.term
+            known = known._replace(hard_state=_of_term(known.hard_state, offer.term))
+            wal.stage(GroupWrites(number, known.hard_state, (), mark=offer.mark, checkpoint=at))
+            job = wal.take_job()
+            assert job is not None, "something is staged"
+            job()
+            wal.job_done()
+            first, before, last = offer.index + 1, offer.term, offer.index
+            if kept:
+                first, before, last = known.first_index, known.compacted_term, known.last_index
+            mark = offer.mark if offer.mark is not None else known.mark
+            known = RecoveredGroup(known.hard_state, first, before, last, mark, at, known.skips)
+        with suppress(OSError):  # the WAL names the checkpoint: what is left is removed by the next start or transfer
+            staging.finish(self._disk, number)
+        return known
+
+    def _restored(
+        self,
+        number: GroupNo,
+        wal: WalStore,
+        known: RecoveredGroup,
+        restore: Callable[[Recovery], Machine],
+        trouble: str,
+    ) -> tuple[Recovery, Machine, str]:
+        """The state machine, and why it is not whole, "" when it is."""
+        if not trouble:
+            try:
+                recovery = self._recovery(number, wal, known)
+                return recovery, restore(recovery), ""
+            except (Corruption, StorageFailed, OSError) as error:
+                trouble = str(error)
+        at = max(known.checkpoint, (known.first_index - 1, known.compacted_term))
+        recovery = Recovery(CheckpointMeta(number, *at), None, NO_MARK, whole=False)
+        return recovery, restore(recovery), trouble
+
+    def interrupted(self, number: GroupNo) -> Offer | None:
+        """A sealed transfer that the start could not put in place: the group's own files may be gone."""
+        return self._interrupted.get(number)
+
+    def fell_back(self, number: GroupNo) -> str:
+        """Why an older checkpoint, or the whole log, stands in for a damaged one; "" when none does."""
+        return self._fell_back.get(number, "")
+
+    def _recovery(self, number: GroupNo, wal: WalStore, known: RecoveredGroup) -> Recovery:
+        folder = checkpoint_folder(number)
+        remove_leftovers(self._disk, folder)
+        found = newest_checkpoint(self._disk, folder, known.checkpoint, known.first_index)
+        if found is not None and found[0].group != number:
+            raise Corruption(f"{folder} holds a checkpoint of group {found[0].group}")
+        meta, body = found if found is not None else (NO_META, None)
+        if meta.index < known.first_index - 1:
+            raise Corruption(f"the WAL begins at {known.first_index}, the checkpoint is {meta.index}")
+        # A file that the WAL does not name was never published, and one that is damaged is of no use: left alone they
+        # would displace the one that counts.
+        used = f"{folder}/{checkpoint_name(meta.index, meta.term)}"
+        strays = [path for path in checkpoint_files(self._disk, folder) if path > used or found is None]
+        for path in strays:
+            self._disk.unlink(path)
+        if strays:
+            self._disk.sync_dir(folder)
+        if meta.index < known.checkpoint[0]:
+            wal.checkpoint_lost(number, meta.index, meta.term)
+            self._fell_back[number] = f"{checkpoint_name(*known.checkpoint)} is damaged, {meta.index} is used"
+        return Recovery(meta, body, known.mark)
+
+
+def _as_of_now(wal: WalStore, number: GroupNo, known: RecoveredGroup) -> RecoveredGroup:
+    """A topic's group is made when the controller log tells of it: the WAL may have let go of files since the start."""
+    first = wal.first_index(number)
+    if first <= known.first_index:
+        return known
+    term = wal.term_at(number, first - 1)
+    assert term is not None, "the WAL knows the term before its first entry"
+    return known._replace(first_index=first, compacted_term=term)
+
+
+def _of_term(hard_state: HardState, term: int) -> HardState:
+    """A transfer can be sealed, or named in the WAL, before the hard state of its term was synced. Then nothing was
+    promised in that term: no vote, no acknowledgement leaves before it is durable. So this replica may be in it."""
+    return hard_state if hard_state.term >= term else HardState(term, NOBODY, hard_state.commit)

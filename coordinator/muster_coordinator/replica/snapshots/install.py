@@ -1,0 +1,534 @@
+"""State transfer to this replica: fetch a leader's checkpoint and segments, then put them in place (decision 2).
+
+A follower that needs entries which its leader has compacted is offered a checkpoint (SNAPSHOT). It asks for it, pulls
+the files in chunks of `TRANSFER_CHUNK_BYTES` over the bulk lane, a small window at a time and at most `TRANSFERS_MAX`
+groups at once, and stages them (`staging`). What has arrived stays of use when the transfer is interrupted: segments
+never change, so a later offer of the same name only adds to it. Votes, appends and beats go on meanwhile; only applying
+pauses while the files are swapped. Nothing is believed before every checksum fits.
+
+A disk that is full or fails costs the transfer: it is given up while files arrive, and tried again for as long as they
+are put in place, since by then the group's own are gone. A group that a start found without a state
+(`Hosting.troubled`) is healed here: what was sealed is put in place, or its leader is asked.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable
+from functools import partial
+
+from crc32c import crc32c
+
+from muster_coordinator import limits
+from muster_coordinator.errors import Corruption, SegmentDamaged, StorageFailed, WireError
+from muster_coordinator.events import INSTALL_FAILED, INSTALL_STARTED, INSTALLED
+from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.links import lanes
+from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Timer, unnoticed
+from muster_coordinator.raft.core import TERM_MAX
+from muster_coordinator.replica.group_manager import Hosting
+from muster_coordinator.replica.multiraft.host import Host
+from muster_coordinator.replica.multiraft.payloads import Kind
+from muster_coordinator.replica.multiraft.raft_group import RaftGroup
+from muster_coordinator.replica.snapshots import install_own as transfer_own
+from muster_coordinator.replica.snapshots import install_payload as wire
+from muster_coordinator.replica.snapshots import staging
+from muster_coordinator.replica.snapshots.install_own import OwnSegments
+from muster_coordinator.replica.snapshots.install_payload import Check, Chunk, FileKind, Offer
+from muster_coordinator.replica.snapshots.install_reuse import Reuse
+from muster_coordinator.replica.snapshots.install_source import TransferSource
+from muster_coordinator.replica.snapshots.repair import Repairs
+from muster_coordinator.replica.snapshots.staging import Prefix, Staged, Verified
+from muster_coordinator.storage.partition_log import PartitionLog
+from muster_coordinator.storage.segment import SegmentSummary
+
+Swapped = tuple[Staged, PartitionLog | None]
+CHUNKS_IN_FLIGHT_MAX = 8
+ALIVE_MS = 1_000
+"""How often a leader hears of a follower that looks at its own segments."""
+SILENCE_MS = 5_000
+"""A transfer that brought nothing for so long is given up; the leader offers again."""
+HOLD_RETRY_MS = 50
+SILENT = "the leader brought nothing for some seconds"
+NOT_AS_WRITTEN = "a transfer brought other bytes than were written"
+GIVEN_UP = "a transfer is given up for now"
+SWAP_RETRY_MS = 1_000
+HEAL_MS = 500
+"""How often the groups without a state are looked at."""
+ROOM_RETRY_MS = 5_000
+"""A group whose transfer did not fit the disk, or failed there, is not asked for again before."""
+
+
+class _Pull:
+    """One group's transfer."""
+
+    __slots__ = (
+        "asked",
+        "equal",
+        "group",
+        "leader",
+        "looks",
+        "number",
+        "offer",
+        "own",
+        "parts",
+        "reuse",
+        "timer",
+        "todo",
+        "todo_own",
+    )
+
+    def __init__(self, number: int, group: RaftGroup, leader: BrokerId) -> None:
+        self.number = number
+        self.group = group
+        self.leader = leader
+        self.offer: Offer | None = None
+        self.parts: Offer | None = None
+        """What came of an offer in several frames."""
+        self.todo: deque[tuple[int, int, int]] = deque()
+        """(file, offset, length) not asked for yet"""
+        self.asked: dict[tuple[int, int], int] = {}
+        """(file, offset) -> length of chunks on their way, or being written"""
+        self.timer: Timer | None = None
+        self.reuse: Reuse | None = None
+        self.own = transfer_own.NOTHING
+        self.looks = False
+        """It is busy with what lies here."""
+        self.todo_own: deque[tuple[int, SegmentSummary | Prefix]] = deque()
+        """Own segments that are not looked at yet."""
+        self.equal: dict[int, int] = {}
+        """File -> bytes that lie here, by what was proven here alone."""
+
+
+class Transfers:
+    """Both sides; the leader's is `source`."""
+
+    def __init__(
+        self, loop: Loop, disk: Disk, net: PeerNet, host: Host, hosting: Hosting, notice: Notice = unnoticed
+    ) -> None:
+        self._notice = notice
+        self._loop = loop
+        self._disk = disk
+        self._net = net
+        self._host = host
+        self._hosting = hosting
+        self.source = TransferSource(loop, disk, net, host, hosting, hosting.transfer_rate, notice)
+        self.repairs = Repairs(loop, disk, net, host, hosting, notice)
+        self._own = OwnSegments(loop, hosting)
+        self._pulls: dict[int, _Pull] = {}
+        self._installing: set[GroupNo] = set()
+        self._have: dict[GroupNo, dict[str, int]] = {}
+        """Staged bytes of this life, by group and file name: what an interrupted transfer left."""
+        self._not_before_ms: dict[GroupNo, int] = {}
+        self._numbers = 0
+        self.installed: Counter[GroupNo] = Counter()
+        """Checkpoints of others put in place in this life."""
+        self.bytes_received = 0
+        self.bytes_reused = 0
+        """Of transfers, that lay here already."""
+        self.given_up = 0
+        """Transfers that the disk had no room for, or failed."""
+
+    # -- beginning and ending --------------------------------------------------------------------------------------
+
+    def offered(self, number: GroupNo) -> None:
+        """The core of this group holds a leader's offer."""
+        group = self._host.groups.get(number)
+        offer = group.core.snapshot_offer if group is not None else None
+        if group is None or offer is None or number in self._installing:
+            return
+        self._pull_from(group, BrokerId(offer[0]), offer[1])
+
+    def start(self) -> None:
+        """Heal groups without a state, and damaged segments, from now on."""
+        self.repairs.start()
+        self._loop.call_at(self._loop.monotonic_ms() + HEAL_MS, self._heal)
+
+    def _heal(self) -> None:
+        self._loop.call_at(self._loop.monotonic_ms() + HEAL_MS, self._heal)
+        for number, sealed in list(self._hosting.troubled.items()):
+            group = self._host.groups[number]
+            if number in self._installing:
+                continue
+            if sealed is not None:
+                self._hosting.troubled[number] = None
+                self._installing.add(number)
+                self._sealed(sealed, None)
+            elif group.core.leader >= 0:
+                self._pull_from(group, BrokerId(group.core.leader), group.core.applied)
+
+    def _pull_from(self, group: RaftGroup, leader: BrokerId, index: int) -> None:
+        """Ask `leader` for a checkpoint of at least `index`, unless that is under way."""
+        number = group.number
+        if self._loop.monotonic_ms() < self._not_before_ms.get(number, 0):
+            return
+        for pull in list(self._pulls.values()):
+            if pull.group is group:
+                if pull.leader == leader:
+                    return
+                self._fail(pull, "another replica leads by now")
+        if len(self._pulls) >= limits.TRANSFERS_MAX:
+            return  # offered again while it lasts
+        self._numbers += 1
+        pull = _Pull(self._numbers, group, leader)
+        self._pulls[pull.number] = pull
+        self._listen(pull)
+        self._net.send(pull.leader, lanes.BULK, wire.encode_ask(pull.number, number, index))
+
+    def _listen(self, pull: _Pull) -> None:
+        """Something came, or is to come."""
+        if pull.timer is not None:
+            pull.timer.cancel()
+        pull.timer = self._loop.call_at(self._loop.monotonic_ms() + SILENCE_MS, lambda: self._fail(pull, SILENT))
+
+    def _fail(self, pull: _Pull, reason: str) -> None:
+        """A transfer that was begun ends without a result."""
+        if pull.number in self._pulls and pull.offer is not None:
+            pull.group.tell(INSTALL_FAILED, reason=reason)
+        self._drop(pull)
+
+    def _drop(self, pull: _Pull) -> None:
+        if pull.timer is not None:
+            pull.timer.cancel()
+            pull.timer = None
+        self._pulls.pop(pull.number, None)
+
+    def peer_down(self, peer: BrokerId) -> None:
+        self.source.peer_down(peer)
+        self.repairs.peer_down(peer)
+        for pull in [pull for pull in self._pulls.values() if pull.leader == peer]:
+            self._fail(pull, "the leader's link is gone")
+
+    # -- messages --------------------------------------------------------------------------------------------------
+
+    def received(self, peer: BrokerId, kind: Kind, payload: bytes) -> None:
+        """A transfer message of a member; `WireError` when it is malformed."""
+        match kind:
+            case Kind.TRANSFER_ASK:
+                self.source.ask(peer, payload)
+            case Kind.CHUNK_ASK:
+                self.source.chunk_ask(peer, payload)
+            case Kind.CHECK_ASK:
+                self.source.check_ask(peer, payload)
+            case Kind.CHECK:
+                check = wire.decode_check(payload)
+                if not self.repairs.offered(peer, check):
+                    self._checked(peer, check)
+            case Kind.TRANSFER_OFFER:
+                self._offer(peer, wire.decode_offer(payload))
+            case Kind.CHUNK:
+                chunk = wire.decode_chunk(payload)
+                if not self.repairs.chunk(peer, chunk):
+                    self._chunk(peer, chunk)
+            case Kind.TRANSFER_REFUSAL:
+                transfer, why = wire.decode_refusal(payload)
+                self.repairs.refused(peer, transfer, why)
+                pull = self._pulls.get(transfer)
+                if pull is not None and pull.leader == peer:
+                    self._fail(pull, f"refused: {why}")
+            case _:
+                raise AssertionError(kind)
+
+    def _offer(self, peer: BrokerId, offer: Offer) -> None:
+        pull = self._pulls.get(offer.transfer)
+        if pull is None or pull.leader != peer or pull.offer is not None or pull.group.number != offer.group:
+            return
+        if pull.parts is not None:
+            try:
+                offer = wire.joined(pull.parts, offer)
+            except WireError:
+                self._drop(pull)
+                raise
+        if offer.more:
+            pull.parts = offer
+            self._listen(pull)
+            return
+        pull.parts = None
+        has_segments = offer.group in self._hosting.states
+        outdated = not self._of_use(pull.group, offer) or offer.term > TERM_MAX
+        if has_segments != (offer.mark is not None) or outdated:
+            self._drop(pull)
+            return
+        pull.offer = offer
+        number = pull.group.number
+        pull.group.tell(
+            INSTALL_STARTED,
+            leader=int(pull.leader),
+            applied=offer.index,
+            files=len(offer.files),
+            size_bytes=sum(file.size for file in offer.files),
+        )
+        have = {
+            file.name: min(file.size, self._have.get(number, {}).get(file.name, 0))
+            for file in offer.files
+            if file.kind == FileKind.SEGMENT
+        }
+        self._have[number] = {name: size for name, size in have.items() if size}
+        keep = frozenset(self._have[number])
+        state = self._hosting.states.get(number)
+        folder = state.folder if state is not None and offer.checks else ""
+        if folder:
+            pull.own = self._own.plan(pull.group, offer)
+
+        def job() -> dict[str, int]:
+            staging.begin(self._disk, number, keep)
+            return staging.sizes(self._disk, folder) if folder else {}
+
+        self._loop.submit("transfer", job, partial(self._begun, pull, folder))
+
+    def _begun(self, pull: _Pull, folder: str, result: dict[str, int] | BaseException) -> None:
+        """Old files are gone; find out which bytes lie in `folder` already."""
+        if self._failed(pull.group.number, pull, result) or pull.number not in self._pulls:
+            return
+        assert pull.offer is not None
+        assert not isinstance(result, BaseException)
+        have = self._have.get(pull.group.number, {})
+        names = [file.name for file in pull.offer.files]
+        rows: list[tuple[int, SegmentSummary | Prefix]] = [*pull.own.sealed, *pull.own.growing]
+        pull.todo_own.extend(
+            (at, own) for at, own in rows if own.size <= result.get(names[at], 0) and names[at] not in have
+        )
+        pull.looks = folder != ""
+        self._look_alive(pull)
+        self._next_own(pull, folder, result)
+
+    def _look_alive(self, pull: _Pull) -> None:
+        """A leader forgets a follower that asks for nothing, and a transfer that brings nothing ends: while it looks at
+        its own files and copies them, it asks for one byte's checksum."""
+        if pull.number in self._pulls and pull.looks:
+            self._listen(pull)
+            self._net.send(pull.leader, lanes.BULK, wire.encode_check_ask(pull.number, 0, 0, 1))
+            self._loop.call_at(self._loop.monotonic_ms() + ALIVE_MS, lambda: self._look_alive(pull))
+
+    def _next_own(self, pull: _Pull, folder: str, here: dict[str, int]) -> None:
+        """Look at one own segment after the other, others' jobs in between; ask the leader about what is left."""
+        if pull.number not in self._pulls:
+            return
+        assert pull.offer is not None
+        files, number = pull.offer.files, pull.group.number
+        if not pull.todo_own:
+            have = self._have.get(number, {})
+            both = [
+                (at, f"{folder}/{file.name}", min(file.size, here[file.name]))
+                for at, file in enumerate(files)
+                if file.name in here and file.name not in have and at not in pull.equal
+            ]
+            self._listen(pull)
+            done = partial(self._adopt, pull, folder, here)
+            pull.reuse = Reuse(self._loop, self._disk, self._net, pull.leader, pull.number, both, done)
+            pull.reuse.go_on()
+            return
+        at, own = pull.todo_own[0]
+        name = files[at].name
+
+        def looked(result: Verified | int | BaseException | None) -> None:
+            self._check(result if isinstance(result, BaseException) else None)
+            pull.todo_own.popleft()
+            if isinstance(result, Verified):
+                self._own.verified(number, {name: result})
+            if result:
+                pull.equal[at] = own.size
+            self._next_own(pull, folder, here)
+
+        if isinstance(own, Prefix):
+            self._loop.submit_paced("transfer", transfer_own.verify_growing(self._disk, folder, name, own), looked)
+        else:
+            known = self._own.known(number).get(name)
+            self._loop.submit_paced("transfer", transfer_own.verify(self._disk, folder, own, name, known), looked)
+
+    def _adopt(self, pull: _Pull, folder: str, here: dict[str, int], equal: dict[int, int]) -> None:
+        if pull.number not in self._pulls:
+            return
+        assert pull.offer is not None
+        files, number = pull.offer.files, pull.group.number
+        have = self._have.get(number, {})
+        equal = equal | pull.equal
+        usable = [(files[at], size) for at, size in equal.items()]
+        whole = sum(file.size for file, size in usable if size == file.size and staging.sealed(here, file))
+        needed_bytes = sum(file.size - have.get(file.name, 0) for file in files) - whole
+        steps = staging.adopt(self._disk, number, folder, usable, needed_bytes, self._hosting.disk_low_bytes)
+        self._loop.submit_paced("transfer", steps, partial(self._adopted, pull))
+
+    def _adopted(self, pull: _Pull, result: dict[str, int] | BaseException) -> None:
+        """Ask for the rest. A file that is staged by a second name is not one that later chunks may be added to."""
+        pull.looks = False
+        number = pull.group.number
+        if self._failed(number, pull, result) or pull.number not in self._pulls:
+            return
+        assert pull.offer is not None
+        assert not isinstance(result, BaseException)
+        have = self._have.setdefault(number, {})
+        for at, file in enumerate(pull.offer.files):
+            staged = max(have.get(file.name, 0), result.get(file.name, 0))
+            self.bytes_reused += result.get(file.name, 0)
+            if 0 < staged < file.size:
+                have[file.name] = staged
+            for offset in range(staged, file.size, limits.TRANSFER_CHUNK_BYTES):
+                pull.todo.append((at, offset, min(limits.TRANSFER_CHUNK_BYTES, file.size - offset)))
+        self._listen(pull)
+        self._ask_more(pull)
+
+    def _checked(self, peer: BrokerId, check: Check) -> None:
+        pull = self._pulls.get(check.transfer)
+        if pull is not None and pull.leader == peer and pull.reuse is not None:
+            self._listen(pull)
+            pull.reuse.answered(check)
+
+    @staticmethod
+    def _of_use(group: RaftGroup, offer: Offer) -> bool:
+        """Does it bring the group further, or give it the state it lost?"""
+        return offer.index >= group.core.applied if group.trouble else offer.index > group.core.commit
+
+    def _failed(self, number: GroupNo, pull: _Pull | None, result: object) -> bool:
+        """The disk refused what is staged: nothing promised hangs on that, so only the transfer ends, for a while."""
+        if isinstance(result, OSError):
+            self._have.pop(number, None)
+            self._not_before_ms[number] = self._loop.monotonic_ms() + ROOM_RETRY_MS
+            self.given_up += 1
+            self._notice(GIVEN_UP, {"group": number, "why": str(result)}, None)
+            group = self._host.groups.get(number)
+            if group is not None:
+                group.tell(INSTALL_FAILED, reason=str(result))
+            if pull is not None:
+                self._drop(pull)
+            return True
+        self._check(result if isinstance(result, BaseException) else None)
+        return False
+
+    def _ask_more(self, pull: _Pull) -> None:
+        if pull.number not in self._pulls:
+            return
+        while pull.todo and len(pull.asked) < CHUNKS_IN_FLIGHT_MAX:
+            file, offset, length = pull.todo.popleft()
+            pull.asked[file, offset] = length
+            self._net.send(pull.leader, lanes.BULK, wire.encode_chunk_ask(pull.number, file, offset, length))
+        if not pull.asked:
+            self._complete(pull)
+
+    def _chunk(self, peer: BrokerId, chunk: Chunk) -> None:
+        pull = self._pulls.get(chunk.transfer)
+        if pull is None or pull.leader != peer or pull.offer is None:
+            return
+        key = (chunk.file, chunk.offset)
+        if pull.asked.get(key) != len(chunk.data) or crc32c(chunk.data) != chunk.checksum:
+            return
+        self._listen(pull)
+        self.bytes_received += len(chunk.data)
+        name = pull.offer.files[chunk.file].name
+        self._loop.submit(
+            "transfer",
+            partial(staging.write, self._disk, pull.group.number, name, chunk.offset, chunk.data),
+            partial(self._written, pull, key, name),
+        )
+
+    def _written(self, pull: _Pull, key: tuple[int, int], name: str, result: BaseException | None) -> None:
+        if self._failed(pull.group.number, pull, result):
+            return
+        length = pull.asked.pop(key, 0)
+        have = self._have.setdefault(pull.group.number, {})
+        if have.get(name, 0) == key[1]:  # only what lies without a gap counts when it is interrupted
+            have[name] = key[1] + length
+        self._ask_more(pull)
+
+    # -- putting in place ------------------------------------------------------------------------------------------
+
+    def _complete(self, pull: _Pull) -> None:
+        """Everything arrived: verify it, then wait for a moment without flush or checkpoint."""
+        offer = pull.offer
+        assert offer is not None
+        self._drop(pull)
+        number = pull.group.number
+        self._installing.add(number)
+        self._have.pop(number, None)
+        prefixes = {offer.files[at].name: prefix for at, prefix in pull.own.growing if at in pull.equal}
+        steps = staging.seal(self._disk, offer, self._own.known(number), prefixes)
+        self._loop.submit_paced("transfer", steps, partial(self._sealed, offer))
+
+    def _sealed(self, offer: Offer, result: dict[str, Verified] | BaseException | None) -> None:
+        """Verified: the files; None: before, by an earlier life, or when it was tried to put them in place."""
+        number = GroupNo(offer.group)
+        if isinstance(result, dict):
+            self._own.verified(number, result)
+        if isinstance(result, Corruption):
+            self._own.distrust(number)
+        if isinstance(result, Corruption) or self._failed(number, None, result):
+            self._installing.discard(number)  # the leader offers again, and everything is fetched anew
+            if isinstance(result, Corruption):
+                self._not_as_written(number, result)
+            return
+        group = self._host.groups.get(number)
+        if group is None or not self._of_use(group, offer):
+            if group is not None:
+                group.tell(INSTALL_FAILED, reason="not needed any more: the log has brought what it has")
+            self._give_up(number)
+            return
+        release = self._hosting.checkpoints.hold(number)
+        if release is None:
+            when_ms = self._loop.monotonic_ms() + HOLD_RETRY_MS
+            self._loop.call_at(when_ms, lambda: self._sealed(offer, None))
+            return
+        group.installing = True
+        self._swap(group, self._hosting.swap_job(offer), release)
+
+    def _not_as_written(self, number: GroupNo, error: Corruption) -> None:
+        """What the leader reads may be damaged there: chunks bear a CRC of what was read. Asked for that one segment it
+        checks its own, hands leadership away if it is so, and repairs it; otherwise no transfer would ever end."""
+        self._notice(NOT_AS_WRITTEN, {"group": number, "why": str(error)}, None)
+        group = self._host.groups.get(number)
+        if group is not None:
+            group.tell(INSTALL_FAILED, reason=str(error))
+        if group is not None and group.core.leader >= 0 and isinstance(error, SegmentDamaged):
+            self._net.send(BrokerId(group.core.leader), lanes.BULK, wire.encode_segment_ask(0, number, error.base))
+
+    def _swap(self, group: RaftGroup, job: Callable[[], Swapped], release: Callable[[], None]) -> None:
+        self._loop.submit("transfer", job, partial(self._swapped, group, job, release))
+
+    def _swapped(
+        self,
+        group: RaftGroup,
+        job: Callable[[], Swapped],
+        release: Callable[[], None],
+        result: "Swapped | BaseException",
+    ) -> None:
+        number = group.number
+        if number not in self._host.groups:
+            if not isinstance(result, BaseException) and result[1] is not None:
+                result[1].close()
+            release()
+            self._give_up(number)
+            return
+        if isinstance(result, Corruption):
+            # What was sealed is damaged, and the group's own files are gone: it needs another transfer.
+            self._hosting.lose_state(group, str(result))
+            release()
+            self._give_up(number)
+            return
+        if isinstance(result, OSError | StorageFailed):
+            group.trouble = f"a transferred checkpoint cannot be put in place: {result}"
+            group.tell(INSTALL_FAILED, reason=group.trouble)
+            when_ms = self._loop.monotonic_ms() + SWAP_RETRY_MS
+            self._loop.call_at(when_ms, partial(self._swap, group, job, release))
+            return
+        self._check(result if isinstance(result, BaseException) else None)
+        assert not isinstance(result, BaseException)
+        staged, log = result
+        self._hosting.install(group, staged, log, partial(self._durable, group, staged, release))
+        self._host.want_turn()
+
+    def _durable(self, group: RaftGroup, staged: Staged, release: Callable[[], None]) -> None:
+        number = group.number
+        group.tell(INSTALLED, applied=staged.meta.index, term=staged.meta.term)
+        self.installed[number] += 1
+        release()
+        self._give_up(number)
+
+    def _give_up(self, number: GroupNo) -> None:
+        """What is staged is not needed any more."""
+
+        def finished(result: BaseException | None) -> None:
+            self._failed(number, None, result)
+            self._installing.discard(number)
+
+        self._loop.submit("transfer", partial(staging.finish, self._disk, number), finished)
+
+    def _check(self, result: BaseException | None) -> None:
+        if isinstance(result, BaseException):
+            self._host.fatal(StorageFailed(str(result)) if isinstance(result, OSError) else result)

@@ -1,0 +1,227 @@
+"""Bodies of state transfer: ask, offer, refusal, chunk (docs/format.md, "State transfer").
+
+Names of files are the offering side's own base names; the receiver accepts only names of the two kinds it knows, so
+that a peer cannot choose where bytes land.
+"""
+
+import re
+import struct
+from enum import IntEnum
+from typing import NamedTuple
+
+from muster_coordinator import limits
+from muster_coordinator.errors import WireError
+from muster_coordinator.replica.multiraft.payloads import HEAD_BYTES, HEADS, Kind
+from muster_coordinator.storage.contract import Mark
+
+_ASK = struct.Struct(">QIQ")
+_OFFER = struct.Struct(">QIQQB4qI")
+_FILE = struct.Struct(">BHQ")
+_REFUSAL = struct.Struct(">Q")
+_CHUNK_ASK = struct.Struct(">QIQI")
+_CHECK = struct.Struct(">QIQII")
+_CHUNK = struct.Struct(">QIQI")
+SEGMENT_ASKED = 1 << 63
+"""In the index of an ask: the rest of it is the base offset of a segment."""
+_CHECKS = 1
+_MORE = 2
+"""Bits of an offer's last byte: checksums are answered; another frame of the same offer follows."""
+_NAMES = re.compile(r"[0-9]{20}(-[0-9]{10}\.ckpt|\.log)")
+
+
+class FileKind(IntEnum):
+    CHECKPOINT = 0
+    SEGMENT = 1
+
+
+class OfferedFile(NamedTuple):
+    """The first `size` bytes of a file; they never change."""
+
+    kind: int
+    name: str
+    size: int
+
+
+class Offer(NamedTuple):
+    """A checkpoint and the segments up to it."""
+
+    transfer: int
+    group: int
+    index: int  # type: ignore[assignment]  # shadows tuple.index, which nobody calls
+    term: int
+    mark: Mark | None
+    """Where the segments end at `index`; None for a group without segments."""
+    files: tuple[OfferedFile, ...]
+    checks: bool = False
+    """Does the offering side answer CHECK_ASK? Releases before that end an offer after the files."""
+    more: bool = False
+    """Does another part follow? (`parts`)"""
+
+
+class Check(NamedTuple):
+    """Checksum of a range of one file of an offer."""
+
+    transfer: int
+    file: int
+    offset: int
+    length: int
+    checksum: int
+    """CRC32C."""
+
+
+class Chunk(NamedTuple):
+    """Bytes of one file of an offer."""
+
+    transfer: int
+    file: int
+    offset: int
+    checksum: int
+    """CRC32C of `data` as it was read from the offering side's disk."""
+    data: bytes
+
+
+def encode_ask(transfer: int, group: int, index: int) -> bytes:
+    """`index`: the checkpoint must reach at least so far."""
+    return HEADS[Kind.TRANSFER_ASK] + _ASK.pack(transfer, group, index)
+
+
+def decode_ask(payload: bytes) -> tuple[int, int, int]:
+    if len(payload) != HEAD_BYTES + _ASK.size:
+        raise WireError("malformed transfer ask")
+    transfer, group, index = _ASK.unpack_from(payload, HEAD_BYTES)
+    return transfer, group, index
+
+
+def encode_segment_ask(transfer: int, group: int, base: int) -> bytes:
+    """For one sealed segment, of any voter. An index that nobody reaches: releases before this one refuse it in words.
+    The answer is a CHECK of the whole file as file 0, then its chunks may be asked for; or a refusal."""
+    return encode_ask(transfer, group, base | SEGMENT_ASKED)
+
+
+def encode_offer(offer: Offer) -> bytes:
+    mark = offer.mark if offer.mark is not None else Mark(0, 0, 0, 0)
+    fixed = _OFFER.pack(
+        offer.transfer, offer.group, offer.index, offer.term, offer.mark is not None, *mark, len(offer.files)
+    )
+    parts = [HEADS[Kind.TRANSFER_OFFER], fixed]
+    for file in offer.files:
+        name = file.name.encode()
+        parts += (_FILE.pack(file.kind, len(name), file.size), name)
+    parts.append(bytes([_CHECKS * offer.checks | _MORE * offer.more]))
+    return b"".join(parts)
+
+
+def parts(offer: Offer) -> list[Offer]:
+    """An offer in as many as fit a frame each. All name the checkpoint, and all but the last have no mark: a release
+    that does not know of parts takes such an offer for one of a group without segments, and lets it be."""
+    checkpoint = tuple(file for file in offer.files if file.kind == FileKind.CHECKPOINT)
+    segments = [file for file in offer.files if file.kind == FileKind.SEGMENT]
+    room = limits.TRANSFER_OFFER_FILES_MAX - len(checkpoint)
+    cut = [(*checkpoint, *segments[at : at + room]) for at in range(0, max(1, len(segments)), room)]
+    return [
+        *(offer._replace(mark=None, files=files, more=True) for files in cut[:-1]),
+        offer._replace(files=cut[-1]),
+    ]
+
+
+def joined(first: Offer, then: Offer) -> Offer:
+    """`WireError` when they are not parts of one offer, or are too many."""
+    same = first._replace(mark=None, files=(), more=False) == then._replace(mark=None, files=(), more=False)
+    checkpoint = [file for file in first.files if file.kind == FileKind.CHECKPOINT]
+    if not same or checkpoint != [file for file in then.files if file.kind == FileKind.CHECKPOINT]:
+        raise WireError("parts of different transfer offers")
+    files = first.files + tuple(file for file in then.files if file.kind == FileKind.SEGMENT)
+    if len(files) > limits.TRANSFER_FILES_MAX:
+        raise WireError(f"a transfer of {len(files)} files")
+    return then._replace(files=files)
+
+
+def decode_offer(payload: bytes, position: int = HEAD_BYTES, files_max: int = limits.TRANSFER_OFFER_FILES_MAX) -> Offer:
+    """A frame, or what was stored: that may name `files_max`."""
+    try:
+        transfer, group, index, term, has_mark, *mark, count = _OFFER.unpack_from(payload, position)
+        position += _OFFER.size
+        if count > files_max:
+            raise WireError(f"a transfer of {count} files")
+        files = []
+        for _ in range(count):
+            kind, name_bytes, size = _FILE.unpack_from(payload, position)
+            position += _FILE.size
+            name = payload[position : position + name_bytes].decode("ascii")
+            position += name_bytes
+            if not _NAMES.fullmatch(name) or kind != (
+                FileKind.CHECKPOINT if name.endswith(".ckpt") else FileKind.SEGMENT
+            ):
+                raise WireError(f"a transfer of a file named {name!r}")
+            files.append(OfferedFile(kind, name, size))
+    except (struct.error, UnicodeDecodeError) as error:
+        raise WireError("malformed transfer offer") from error
+    if sum(file.kind == FileKind.CHECKPOINT for file in files) != 1:
+        raise WireError("a transfer has one checkpoint")
+    flags = payload[position] if position < len(payload) else 0
+    where = Mark(*mark) if has_mark else None
+    return Offer(transfer, group, index, term, where, tuple(files), bool(flags & _CHECKS), bool(flags & _MORE))
+
+
+def encode_refusal(transfer: int, why: str) -> bytes:
+    return HEADS[Kind.TRANSFER_REFUSAL] + _REFUSAL.pack(transfer) + why.encode()[:200]
+
+
+def decode_refusal(payload: bytes) -> tuple[int, str]:
+    if len(payload) < HEAD_BYTES + _REFUSAL.size:
+        raise WireError("malformed transfer refusal")
+    (transfer,) = _REFUSAL.unpack_from(payload, HEAD_BYTES)
+    return transfer, payload[HEAD_BYTES + _REFUSAL.size :].decode(errors="replace")
+
+
+def encode_chunk_ask(transfer: int, file: int, offset: int, length: int) -> bytes:
+    return HEADS[Kind.CHUNK_ASK] + _CHUNK_ASK.pack(transfer, file, offset, length)
+
+
+def decode_chunk_ask(payload: bytes) -> tuple[int, int, int, int]:
+    if len(payload) != HEAD_BYTES + _CHUNK_ASK.size:
+        raise WireError("malformed chunk ask")
+    transfer, file, offset, length = _CHUNK_ASK.unpack_from(payload, HEAD_BYTES)
+    if not 0 < length <= limits.TRANSFER_CHUNK_BYTES:
+        raise WireError(f"a chunk of {length} bytes is asked for")
+    return transfer, file, offset, length
+
+
+def encode_check_ask(transfer: int, file: int, offset: int, length: int) -> bytes:
+    return HEADS[Kind.CHECK_ASK] + _CHUNK_ASK.pack(transfer, file, offset, length)
+
+
+def decode_check_ask(payload: bytes) -> tuple[int, int, int, int]:
+    if len(payload) != HEAD_BYTES + _CHUNK_ASK.size:
+        raise WireError("malformed check ask")
+    transfer, file, offset, length = _CHUNK_ASK.unpack_from(payload, HEAD_BYTES)
+    if not 0 < length <= limits.TRANSFER_CHECK_BYTES:
+        raise WireError(f"a check of {length} bytes is asked for")
+    return transfer, file, offset, length
+
+
+def encode_check(check: Check) -> bytes:
+    return HEADS[Kind.CHECK] + _CHECK.pack(*check)
+
+
+def decode_check(payload: bytes) -> Check:
+    if len(payload) != HEAD_BYTES + _CHECK.size:
+        raise WireError("malformed check")
+    return Check(*_CHECK.unpack_from(payload, HEAD_BYTES))
+
+
+def encode_chunk(chunk: Chunk) -> bytes:
+    return b"".join(
+        [
+            HEADS[Kind.CHUNK],
+            _CHUNK.pack(chunk.transfer, chunk.file, chunk.offset, chunk.checksum),
+            chunk.data,
+        ]
+    )
+
+
+def decode_chunk(payload: bytes) -> Chunk:
+    if len(payload) < HEAD_BYTES + _CHUNK.size:
+        raise WireError("malformed chunk")
+    transfer, file, offset, checksum = _CHUNK.unpack_from(payload, HEAD_BYTES)
+    return Chunk(transfer, file, offset, checksum, payload[HEAD_BYTES + _CHUNK.size :])

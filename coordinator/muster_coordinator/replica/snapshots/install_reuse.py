@@ -1,0 +1,112 @@
+"""Which bytes of an offered transfer lie here already: equal names, and checksums that both sides computed.
+
+Problem: a follower that is behind for the second time holds nearly all segments, and fetching them anew may take longer
+than the leader keeps what comes after them. Mechanism: segments are equal byte by byte on all replicas, so for a file
+of the same name the checksums of ranges are asked for, a few at a time, while the own ones are computed; the beginning
+up to the first difference is used. A whole file gets a second name among what is staged, a part is copied. It trusts
+neither name nor size, and the ordinary verification follows. A leader that does not offer checksums is asked for all.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+from muster_coordinator import limits
+from muster_coordinator.ids import BrokerId
+from muster_coordinator.links import lanes
+from muster_coordinator.ports import Disk, Loop, PeerNet
+from muster_coordinator.replica.snapshots import install_payload as wire
+from muster_coordinator.replica.snapshots.install_payload import Check
+from muster_coordinator.replica.snapshots.install_source import read_job
+
+CHECKS_IN_FLIGHT_MAX = 32
+"""Each is read and summed by itself, one after the other, so this costs no memory; a slow link has them under way."""
+_UNKNOWN = -1
+
+
+class _Range:
+    """Both sides' checksums of one range."""
+
+    __slots__ = ("here", "length", "there")
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+        self.here = self.there = _UNKNOWN
+
+
+class Reuse:
+    """Of one transfer. `files`: (number in the offer, path here, bytes that both sides have); `done` gets how many of
+    them are equal, by number."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        disk: Disk,
+        net: PeerNet,
+        leader: BrokerId,
+        transfer: int,
+        files: list[tuple[int, str, int]],
+        done: Callable[[dict[int, int]], None],
+    ) -> None:
+        self._loop = loop
+        self._disk = disk
+        self._net = net
+        self._leader = leader
+        self._transfer = transfer
+        self._paths = {number: path for number, path, _ in files}
+        self._done = done
+        self._todo = deque(
+            (number, offset, min(limits.TRANSFER_CHECK_BYTES, size - offset))
+            for number, _, size in files
+            for offset in range(0, size, limits.TRANSFER_CHECK_BYTES)
+        )
+        self._asked: dict[tuple[int, int], _Range] = {}
+        self._equal: dict[int, int] = {}
+        """File -> where the first difference is, so far."""
+        self._differs: dict[int, int] = {}
+        self._ended = False
+
+    def go_on(self) -> None:
+        """Ask for what may be under way; `done` when nothing is left."""
+        while self._todo and len(self._asked) < CHECKS_IN_FLIGHT_MAX:
+            number, offset, length = self._todo.popleft()
+            if number in self._differs:
+                continue
+            self._asked[number, offset] = _Range(length)
+            self._net.send(self._leader, lanes.BULK, wire.encode_check_ask(self._transfer, number, offset, length))
+            job = read_job(self._disk, self._paths[number], offset, length)
+            self._loop.submit("transfer", job, partial(self._here, number, offset))
+        if not self._asked and not self._ended:
+            self._ended = True
+            equal = {number: min(end, self._differs.get(number, end)) for number, end in self._equal.items()}
+            self._done({number: end for number, end in equal.items() if end})
+
+    def answered(self, check: Check) -> None:
+        """The leader's checksum."""
+        known = self._asked.get((check.file, check.offset))
+        if known is not None and known.length == check.length:
+            known.there = check.checksum
+            self._judge(check.file, check.offset, known)
+
+    def _here(self, number: int, offset: int, result: tuple[bytes, int] | BaseException) -> None:
+        known = self._asked[number, offset]
+        if isinstance(result, BaseException):
+            self._differ(number, offset)  # a file that cannot be read is of no use
+        else:
+            known.here = result[1]
+            self._judge(number, offset, known)
+
+    def _judge(self, number: int, offset: int, known: _Range) -> None:
+        if _UNKNOWN in (known.here, known.there):
+            return
+        if known.here != known.there:
+            self._differ(number, offset)
+            return
+        del self._asked[number, offset]
+        self._equal[number] = max(self._equal.get(number, 0), offset + known.length)
+        self.go_on()
+
+    def _differ(self, number: int, offset: int) -> None:
+        del self._asked[number, offset]
+        self._differs[number] = min(offset, self._differs.get(number, offset))
+        self.go_on()

@@ -1,0 +1,367 @@
+"""The leader's side of state transfer: a checkpoint and the segments up to it, read in chunks off the loop.
+
+An offer names byte ranges that never change: a published checkpoint, sealed segments, and the active one up to the mark
+taken with the checkpoint. Files may be removed meanwhile (a newer checkpoint, retention): then the transfer is refused,
+and the follower begins again with a newer offer; what it holds of equal names stays of use. One sealed segment is
+given to any voter that asks for it, by a follower too, after it was checked from end to end. While a follower fetches,
+the core keeps the entries after what was offered (`RaftGroup.hold_from`), and the WAL its files while there is room, so
+that it can go on from there; and so on for as long as it comes nearer. Reading has a thread of its own, and all that is
+sent together keeps to `transfer_rate`.
+"""
+
+from collections.abc import Callable
+
+from crc32c import crc32c
+
+from muster_coordinator import limits
+from muster_coordinator.errors import Corruption, SegmentDamaged
+from muster_coordinator.events import SNAPSHOT_OFFERED
+from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.links import lanes
+from muster_coordinator.ports import Disk, File, Loop, Notice, PeerNet, unnoticed
+from muster_coordinator.raft.progress import ProgressState
+from muster_coordinator.replica.folders import checkpoint_folder
+from muster_coordinator.replica.group_manager import Hosting
+from muster_coordinator.replica.multiraft.host import Host
+from muster_coordinator.replica.multiraft.raft_group import RaftGroup
+from muster_coordinator.replica.snapshots import install_payload as wire
+from muster_coordinator.replica.snapshots.install_payload import Check, Chunk, FileKind, Offer, OfferedFile
+from muster_coordinator.storage.checkpoint import CheckpointMeta, checkpoint_name
+from muster_coordinator.storage.contract import Mark
+from muster_coordinator.storage.segment_check import CheckedSegment, check_segment, unpaced
+from muster_coordinator.storage.segment_index import segment_name
+
+TOO_MANY = "a partition has too many segments for a state transfer; raise its segment.bytes, or let old ones go"
+FOLLOW_MS = 5_000
+"""How often a follower is looked at that streams after a transfer."""
+FOLLOWED_SHARE = 50
+"""This part of `TRAILING_ENTRIES`: so near it needs no help."""
+SEND_RETRY_MS = 20
+SEND_TRIES_MAX = 250
+"""Five seconds of a full bulk lane; then the chunk is lost, and asked for again."""
+
+
+class _Session:
+    """One follower's transfer."""
+
+    __slots__ = ("checkpoint", "group", "index", "paths", "peer", "sizes", "transfer", "used_ms")
+
+    def __init__(
+        self,
+        peer: BrokerId,
+        transfer: int,
+        group: GroupNo,
+        index: int | None,
+        checkpoint: File,
+        paths: list[str],
+        sizes: list[int],
+    ) -> None:
+        self.checkpoint = checkpoint
+        """Open, so that newer ones may displace it; `paths` begins with it. Or the one segment, likewise."""
+        self.group = group
+        self.index = index
+        """Of the checkpoint; None where one segment is given away."""
+        self.peer = peer
+        self.transfer = transfer
+        self.paths = paths
+        self.sizes = sizes
+        self.used_ms = 0
+
+
+class TransferSource:
+    """See the module."""
+
+    def __init__(
+        self, loop: Loop, disk: Disk, net: PeerNet, host: Host, hosting: Hosting, rate: int, notice: Notice = unnoticed
+    ) -> None:
+        """`rate`: bytes a second."""
+        self._notice = notice
+        self._rate = rate
+        self._free_us = 0
+        """When the next chunk may be read, in microseconds of the loop's time."""
+        self._loop = loop
+        self._disk = disk
+        self._net = net
+        self._host = host
+        self._hosting = hosting
+        self._sessions: dict[tuple[BrokerId, int], _Session] = {}
+        self.bytes_sent = 0
+        self._checking = False
+        """A segment is checked for a peer."""
+
+    def peer_down(self, peer: BrokerId) -> None:
+        for key in [key for key in self._sessions if key[0] == peer]:
+            self._end(*key)
+
+    def ask(self, peer: BrokerId, payload: bytes) -> None:
+        """A follower wants a checkpoint of at least some index."""
+        transfer, number, index = wire.decode_ask(payload)
+        group = self._host.groups.get(GroupNo(number))
+        if index & wire.SEGMENT_ASKED:
+            self._segment_ask(peer, transfer, group, index ^ wire.SEGMENT_ASKED)
+            return
+        if group is None or not group.leads or peer not in group.voters:
+            self._refuse(peer, transfer, "not led here")
+            return
+        if self._usable(group.number, index) is None:
+            if group.applied < index:
+                self._refuse(peer, transfer, "not applied so far yet")
+                return
+            self._hosting.checkpoints.want(group.number, lambda: self._offer(peer, transfer, group.number, index))
+            return
+        self._offer(peer, transfer, group.number, index)
+
+    def _segment_ask(self, peer: BrokerId, transfer: int, group: RaftGroup | None, base: int) -> None:
+        """A voter's segment is damaged. Only what is proven to be whole is given; damage is found by that, too."""
+        state = None if group is None else self._hosting.states.get(group.number)
+        if group is None or state is None or state.closed or peer not in group.voters:
+            self._refuse(peer, transfer, "not held here")
+            return
+        log, folder, number = state.log, state.folder, group.number
+        summary = log.sealed_at(base)
+        if summary is None or self._checking or len(self._sessions) >= limits.TRANSFERS_MAX:
+            self._refuse(peer, transfer, "no such segment" if summary is None else "others are being served")
+            return
+        path = f"{folder}/{segment_name(base)}"
+        self._checking = True
+
+        def checked(result: CheckedSegment | BaseException) -> None:
+            self._checking = False
+            if not isinstance(result, BaseException):
+                self._give(peer, transfer, number, path, summary.size, result.checksum)
+                return
+            self._refuse(peer, transfer, f"not whole here: {result}")
+            if not isinstance(result, Corruption | OSError):
+                raise result
+            if isinstance(result, Corruption) and state.log is log and log.holds(base):
+                self._hosting.damage.report(number, SegmentDamaged(base, str(result)))
+
+        self._loop.submit_paced("scrub", unpaced(check_segment(self._disk, path, folder, summary)), checked)
+
+    def _give(self, peer: BrokerId, transfer: int, number: GroupNo, path: str, size: int, checksum: int) -> None:
+        if len(self._sessions) >= limits.TRANSFERS_MAX:
+            self._refuse(peer, transfer, "others are being served")
+            return
+        try:
+            file = self._disk.open(path)
+        except OSError as error:
+            self._refuse(peer, transfer, str(error))
+            return
+        self._admit(_Session(peer, transfer, number, None, file, [path], [size]))
+        self._net.send(peer, lanes.BULK, wire.encode_check(Check(transfer, 0, 0, size, checksum)))
+
+    def _usable(self, number: GroupNo, index: int) -> tuple[CheckpointMeta, Mark | None] | None:
+        """The newest checkpoint, if it reaches `index` and the log start has not passed its mark: a follower could
+        not go on from there, and without a newer one it would never get further."""
+        newest = self._hosting.checkpoints.newest(number)
+        state = self._hosting.states.get(number)
+        if newest is None or newest[0].index < index:
+            return None
+        if state is not None and newest[1] is not None and not state.log.reaches_back_to(newest[1]):
+            return None
+        return newest
+
+    def _offer(self, peer: BrokerId, transfer: int, number: GroupNo, index: int) -> None:
+        newest = self._usable(number, index)
+        if newest is None:
+            self._refuse(peer, transfer, "no checkpoint reaches so far")
+            return
+        meta, mark = newest
+        name = checkpoint_name(meta.index, meta.term)
+        paths = [f"{checkpoint_folder(number)}/{name}"]
+        kinds = [FileKind.CHECKPOINT]
+        if not self._disk.exists(paths[0]):
+            self._refuse(peer, transfer, "the checkpoint is not there any more")
+            return
+        checkpoint = self._disk.open(paths[0])
+        sizes = [checkpoint.size()]
+        state = self._hosting.states.get(number)
+        if state is not None and mark is not None:
+            for path, written in state.log.files():
+                base = int(path.rpartition("/")[2].removesuffix(".log"))
+                if base <= mark.segment:
+                    paths.append(path)
+                    kinds.append(FileKind.SEGMENT)
+                    sizes.append(mark.position if base == mark.segment else written)
+        if len(paths) > limits.TRANSFER_FILES_MAX:
+            checkpoint.close()
+            self._notice(TOO_MANY, {"group": number, "files": len(paths), "most": limits.TRANSFER_FILES_MAX}, None)
+            self._refuse(peer, transfer, f"{TOO_MANY}: {len(paths)} files, {limits.TRANSFER_FILES_MAX} at most")
+            return
+        session = _Session(peer, transfer, GroupNo(number), meta.index, checkpoint, paths, sizes)
+        self._admit(session)
+        group = self._host.groups.get(GroupNo(number))
+        if group is not None:
+            group.tell(SNAPSHOT_OFFERED, target=int(peer), applied=meta.index, files=len(paths), size_bytes=sum(sizes))
+        files = tuple(
+            OfferedFile(kind, path.rpartition("/")[2], size)
+            for kind, path, size in zip(kinds, paths, sizes, strict=True)
+        )
+        offer = Offer(transfer, number, meta.index, meta.term, mark, files, True)
+        self._send_offer(session, [wire.encode_offer(part) for part in wire.parts(offer)], SEND_TRIES_MAX)
+
+    def _send_offer(self, session: _Session, frames: list[bytes], tries: int) -> None:
+        """One after the other, as the bulk lane takes them; a session that ended meanwhile gets no more."""
+        if not frames or self._sessions.get((session.peer, session.transfer)) is not session:
+            return
+        rest, left = frames, tries - 1
+        if self._net.send(session.peer, lanes.BULK, frames[0]):
+            self._used(session)
+            rest, left = frames[1:], SEND_TRIES_MAX
+        if left:
+            when_ms = self._loop.monotonic_ms() + (SEND_RETRY_MS if rest is frames else 0)
+            self._loop.call_at(when_ms, lambda: self._send_offer(session, rest, left))
+
+    def _admit(self, session: _Session) -> None:
+        """At most `TRANSFERS_MAX`; the one that was silent for the longest gives way."""
+        while len(self._sessions) >= limits.TRANSFERS_MAX:
+            oldest = min(self._sessions.values(), key=lambda known: known.used_ms)
+            self._end(oldest.peer, oldest.transfer)
+            self._refuse(oldest.peer, oldest.transfer, "others are being served")
+        self._sessions[session.peer, session.transfer] = session
+        self._used(session)
+        self._look_again(session)
+
+    def _look_again(self, session: _Session) -> None:
+        """A session that nobody uses any more keeps no file open."""
+        key = session.peer, session.transfer
+
+        def look() -> None:
+            if self._sessions.get(key) is not session:
+                return
+            if self._loop.monotonic_ms() - session.used_ms >= limits.TRANSFER_HOLD_MS:
+                self._end(*key)
+                self._await_install(session, session.used_ms + limits.TRANSFER_INSTALL_MS_MAX)
+            else:
+                self._look_again(session)
+
+        self._loop.call_at(session.used_ms + limits.TRANSFER_HOLD_MS, look)
+
+    def _used(self, session: _Session) -> None:
+        """The follower is at it."""
+        session.used_ms = self._loop.monotonic_ms()
+        group = self._host.groups.get(session.group)
+        if group is not None and session.index is not None:
+            until_ms = session.used_ms + limits.TRANSFER_HOLD_MS + FOLLOW_MS
+            group.hold_from(session.peer, session.index, until_ms)
+
+    def _await_install(self, session: _Session, until_ms: int) -> None:
+        """A follower that has everything asks for nothing while it checks that and puts it in place."""
+        peer, index = session.peer, session.index
+        group = self._host.groups.get(session.group)
+        progress = group.core.progresses.get(peer) if group is not None and group.leads else None
+        if group is None or progress is None or index is None or peer not in self._host.peers:
+            return
+        now_ms = self._loop.monotonic_ms()
+        if progress.state is not ProgressState.SNAPSHOT:
+            self._follow(peer, session.group, -1)
+        elif now_ms < until_ms:
+            group.hold_from(peer, index, now_ms + 2 * FOLLOW_MS)
+            self._loop.call_at(now_ms + FOLLOW_MS, lambda: self._await_install(session, until_ms))
+
+    def _follow(self, peer: BrokerId, number: GroupNo, before: int) -> None:
+        """A follower that has put a transfer in place has the entries streamed that came meanwhile: those that it lacks
+        are kept for as long as it comes nearer."""
+        group = self._host.groups.get(number)
+        progress = group.core.progresses.get(peer) if group is not None and group.leads else None
+        if group is None or progress is None or progress.state is ProgressState.SNAPSHOT or progress.match <= before:
+            return
+        if group.core.last_index - progress.match <= limits.TRAILING_ENTRIES // FOLLOWED_SHARE:
+            return
+        now_ms, match = self._loop.monotonic_ms(), progress.match
+        group.hold_from(peer, match, now_ms + 2 * FOLLOW_MS)
+        self._loop.call_at(now_ms + FOLLOW_MS, lambda: self._follow(peer, number, match))
+
+    def _end(self, peer: BrokerId, transfer: int) -> None:
+        """Closed by the thread that reads, after what it was given before."""
+        session = self._sessions.pop((peer, transfer), None)
+        if session is not None:
+            self._loop.submit("transfer-source", session.checkpoint.close, _ignore)
+
+    def _job(self, session: _Session, number: int, offset: int, length: int) -> Callable[[], tuple[bytes, int]]:
+        if number:
+            return read_job(self._disk, session.paths[number], offset, length)
+        return lambda: _read(session.checkpoint, session.paths[0], offset, length)
+
+    def chunk_ask(self, peer: BrokerId, payload: bytes) -> None:
+        """Read a chunk off the loop and send it."""
+        transfer, number, offset, length = wire.decode_chunk_ask(payload)
+        session = self._sessions.get((peer, transfer))
+        if session is None or number >= len(session.paths) or offset + length > session.sizes[number]:
+            self._refuse(peer, transfer, "no such transfer")
+            return
+        self._used(session)
+
+        def read(result: tuple[bytes, int] | BaseException) -> None:
+            if isinstance(result, BaseException):
+                self._end(peer, transfer)
+                self._refuse(peer, transfer, "a file is not there any more")
+            else:
+                data, checksum = result
+                self._send(peer, wire.encode_chunk(Chunk(transfer, number, offset, checksum, data)), SEND_TRIES_MAX)
+
+        job = self._job(session, number, offset, length)
+        wait_ms = self._wait_ms(length)
+        if wait_ms:
+            when_ms = self._loop.monotonic_ms() + wait_ms
+            self._loop.call_at(when_ms, lambda: self._loop.submit("transfer-source", job, read))
+        else:
+            self._loop.submit("transfer-source", job, read)
+
+    def _wait_ms(self, length: int) -> int:
+        """How long these bytes wait for their turn under the rate; a tenth of a second's worth may go at once."""
+        now_us = self._loop.monotonic_ms() * 1_000
+        self._free_us = max(self._free_us, now_us - 100_000) + length * 1_000_000 // self._rate
+        return max(0, self._free_us - now_us) // 1_000
+
+    def check_ask(self, peer: BrokerId, payload: bytes) -> None:
+        """Read a range off the loop and send its checksum."""
+        transfer, number, offset, length = wire.decode_check_ask(payload)
+        session = self._sessions.get((peer, transfer))
+        if session is None or number >= len(session.paths) or offset + length > session.sizes[number]:
+            self._refuse(peer, transfer, "no such transfer")
+            return
+        self._used(session)
+
+        def read(result: tuple[bytes, int] | BaseException) -> None:
+            if isinstance(result, BaseException):
+                self._end(peer, transfer)
+                self._refuse(peer, transfer, "a file is not there any more")
+            else:
+                self._send(peer, wire.encode_check(Check(transfer, number, offset, length, result[1])), SEND_TRIES_MAX)
+
+        self._loop.submit("transfer-source", self._job(session, number, offset, length), read)
+
+    def _send(self, peer: BrokerId, payload: bytes, tries: int) -> None:
+        if self._net.send(peer, lanes.BULK, payload):
+            self.bytes_sent += len(payload)
+        elif tries and self._net.is_up(peer):
+            when_ms = self._loop.monotonic_ms() + SEND_RETRY_MS
+            self._loop.call_at(when_ms, lambda: self._send(peer, payload, tries - 1))
+
+    def _refuse(self, peer: BrokerId, transfer: int, why: str) -> None:
+        self._net.send(peer, lanes.BULK, wire.encode_refusal(transfer, why))
+
+
+def read_job(disk: Disk, path: str, offset: int, length: int) -> Callable[[], tuple[bytes, int]]:
+    """Job: the bytes and their CRC32C; FileNotFoundError too when the file is shorter."""
+
+    def job() -> tuple[bytes, int]:
+        file = disk.open(path)
+        try:
+            return _read(file, path, offset, length)
+        finally:
+            file.close()
+
+    return job
+
+
+def _read(file: File, path: str, offset: int, length: int) -> tuple[bytes, int]:
+    data = file.pread(offset, length)
+    if len(data) != length:
+        raise FileNotFoundError(path)
+    return data, crc32c(data)
+
+
+def _ignore(result: BaseException | None) -> None:
+    """A file that was only read is closed."""

@@ -1,0 +1,351 @@
+"""A damaged segment is fetched again from a peer, and put in place of the damaged one.
+
+Problem: `damage` knows segments that are not as they were written; the other voters hold the same bytes, since segments
+end alike on all replicas. Mechanism: one after the other. The own file is checked once more (a disk may read again what
+it could not read before); then each voter whose link is up is asked for the segment by its name. A peer checks its own
+copy from end to end before it offers size and CRC; a copy of another size ends elsewhere and is of no use. The chunks
+arrive under `repair/`, are checked like any segment and against the sidecar here, synced, and renamed over the damaged
+file while no flush and no checkpoint of that group is under way: until then nothing has changed, and a crash at any
+point leaves the damaged file or the whole one. It does not matter who leads; a leader with damage has asked another to
+lead. Without a whole copy, or room, the damage stays told, readers stay refused, and it is tried again later.
+
+What it does not do: segments that still grow, or that a flush has not made durable (later, when they are sealed), and
+whole logs that end elsewhere on every peer (docs/runbooks.md).
+"""
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+from crc32c import crc32c
+
+from muster_coordinator import limits
+from muster_coordinator.errors import Corruption
+from muster_coordinator.events import SEGMENT_REPAIRED
+from muster_coordinator.ids import BrokerId
+from muster_coordinator.links import lanes
+from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Timer
+from muster_coordinator.replica.group_manager import Hosting
+from muster_coordinator.replica.multiraft.host import Host
+from muster_coordinator.replica.multiraft.raft_group import RaftGroup
+from muster_coordinator.replica.partitions.partition import PartitionState
+from muster_coordinator.replica.snapshots import install_payload as wire
+from muster_coordinator.replica.snapshots import repair_files
+from muster_coordinator.replica.snapshots.damage import Finding
+from muster_coordinator.replica.snapshots.install_payload import Check, Chunk
+from muster_coordinator.storage.segment import SegmentSummary
+from muster_coordinator.storage.segment_check import CheckedSegment, check_segment, unpaced
+from muster_coordinator.storage.segment_index import segment_name
+
+REPAIRED = "a damaged segment was fetched again from a peer"
+SOUND = "a segment that was found damaged reads as it was written"
+FAILED = "a damaged segment could not be fetched again"
+NO_COPY = "no peer has a whole copy"
+HOLD_RETRY_MS = 50
+NUMBERS_FROM = 1 << 63
+"""Of transfers: those of `transfer` lie below."""
+
+
+class _Repair:
+    """The segment at hand."""
+
+    __slots__ = (
+        "asked", "checksum", "finding", "group", "log", "peer", "refusals", "state", "summary", "timer", "todo",
+        "transfer", "tried",
+    )  # fmt: skip
+
+    def __init__(self, finding: Finding, group: RaftGroup, state: PartitionState, summary: SegmentSummary) -> None:
+        self.finding = finding
+        self.group = group
+        self.state = state
+        self.log = state.log
+        self.summary = summary
+        self.tried: set[int] = set()
+        self.refusals: list[str] = []
+        self.peer: BrokerId | None = None
+        """Who is asked, until everything has arrived."""
+        self.transfer = 0
+        self.checksum: int | None = None
+        """Of the whole file, once it was offered."""
+        self.todo: deque[tuple[int, int]] = deque()
+        self.asked: dict[int, int] = {}
+        """Offset -> length of chunks on their way, or being written."""
+        self.timer: Timer | None = None
+
+    @property
+    def own(self) -> str:
+        return f"{self.state.folder}/{segment_name(self.summary.base)}"
+
+    @property
+    def staged(self) -> str:
+        return repair_files.staged_name(self.group.number, self.summary.base)
+
+
+class Repairs:
+    """See the module."""
+
+    def __init__(self, loop: Loop, disk: Disk, net: PeerNet, host: Host, hosting: Hosting, notice: Notice) -> None:
+        self._loop = loop
+        self._disk = disk
+        self._net = net
+        self._host = host
+        self._hosting = hosting
+        self._damage = hosting.damage
+        self._notice = notice
+        self._numbers = NUMBERS_FROM
+        self._repair: _Repair | None = None
+        self.repaired = 0
+        self.failures = 0
+
+    def start(self) -> None:
+        """What a crash left behind goes first."""
+        self._loop.submit("transfer", partial(repair_files.clear, self._disk), lambda _: self._look())
+
+    def _look(self) -> None:
+        self._loop.call_at(self._loop.monotonic_ms() + limits.REPAIR_LOOK_MS, self._look)
+        now_ms = self._loop.monotonic_ms()
+        for finding in list(self._damage.found.values()):
+            if self._repair is not None:
+                return
+            if finding.not_before_ms <= now_ms:
+                self._begin(finding)
+
+    def _begin(self, finding: Finding) -> None:
+        group, state = self._host.groups.get(finding.group), self._hosting.states.get(finding.group)
+        if group is None or state is None:
+            self._damage.forget(finding.group)
+            return
+        if state.closed or group.installing:
+            return
+        summary = state.log.sealed_at(finding.base)
+        if summary is None:
+            if not state.log.holds(finding.base):
+                self._damage.whole(finding.group, finding.base)  # retention took it
+            return
+        self._repair = repair = _Repair(finding, group, state, summary)
+        finding.repair = "is being fetched"
+        steps = unpaced(check_segment(self._disk, repair.own, state.folder, summary))
+        self._loop.submit_paced("scrub", steps, partial(self._own_checked, repair))
+
+    def _own_checked(self, repair: _Repair, result: CheckedSegment | BaseException) -> None:
+        if not self._present(repair):
+            return
+        if isinstance(result, CheckedSegment):
+            repair.log.replaced(repair.summary.base)
+            self._notice(SOUND, {"group": repair.group.number, "file": repair.own}, None)
+            self._whole(repair)
+        elif isinstance(result, Corruption | OSError):
+            repair.finding.damage = str(result)
+            self._ask_next(repair, "")
+        else:
+            self._host.fatal(result)
+
+    # -- fetching --------------------------------------------------------------------------------------------------
+
+    def _ask_next(self, repair: _Repair, why: str) -> None:
+        """Of the voters that have not been asked, the first one whose link is up. `why` the one before was of no
+        use."""
+        if not self._present(repair):
+            return
+        if why:
+            repair.refusals.append(f"{repair.peer}: {why}")
+        self._stop_listening(repair)
+        repair.todo.clear()
+        repair.asked.clear()
+        for peer in repair.group.voters:
+            if peer == self._host.broker or peer in repair.tried or peer not in self._host.peers:
+                continue
+            repair.tried.add(peer)
+            self._numbers += 1
+            ask = wire.encode_segment_ask(self._numbers, repair.group.number, repair.summary.base)
+            if self._net.send(peer, lanes.BULK, ask):
+                repair.peer, repair.transfer = peer, self._numbers
+                self._listen(repair)
+                return
+        self._fail(repair, "; ".join((NO_COPY, *repair.refusals)))
+
+    def _listen(self, repair: _Repair) -> None:
+        if repair.timer is not None:
+            repair.timer.cancel()
+        when_ms = self._loop.monotonic_ms() + limits.REPAIR_SILENCE_MS
+        repair.timer = self._loop.call_at(when_ms, lambda: self._ask_next(repair, "it is silent"))
+
+    @staticmethod
+    def _stop_listening(repair: _Repair) -> None:
+        if repair.timer is not None:
+            repair.timer.cancel()
+        repair.timer = repair.peer = repair.checksum = None
+        repair.transfer = 0
+
+    def _of(self, peer: BrokerId, transfer: int) -> _Repair | None:
+        """The repair that waits for just this."""
+        repair = self._repair
+        if repair is None or repair.peer != peer or repair.transfer != transfer or not self._present(repair):
+            return None
+        return repair
+
+    def peer_down(self, peer: BrokerId) -> None:
+        if self._repair is not None and self._repair.peer == peer and self._present(self._repair):
+            self._ask_next(self._repair, "its link is down")
+
+    def refused(self, peer: BrokerId, transfer: int, why: str) -> None:
+        repair = self._of(peer, transfer)
+        if repair is not None:
+            self._ask_next(repair, why)
+
+    def offered(self, peer: BrokerId, check: Check) -> bool:
+        """A peer has the segment. False: it is no answer of ours to take."""
+        repair = self._of(peer, check.transfer)
+        if repair is None or repair.checksum is not None or (check.file, check.offset) != (0, 0):
+            return check.transfer >= NUMBERS_FROM
+        if check.length != repair.summary.size:
+            self._ask_next(repair, f"its segment has {check.length} bytes, and not {repair.summary.size}")
+            return True
+        repair.checksum = check.checksum
+        job = partial(repair_files.begin, self._disk, repair.staged, repair.summary.size, self._hosting.disk_low_bytes)
+        self._loop.submit("transfer", job, partial(self._begun, repair, check.transfer))
+        return True
+
+    def _begun(self, repair: _Repair, transfer: int, result: BaseException | None) -> None:
+        if self._failed(repair, transfer, result):
+            return
+        size = repair.summary.size
+        for offset in range(0, size, limits.TRANSFER_CHUNK_BYTES):
+            repair.todo.append((offset, min(limits.TRANSFER_CHUNK_BYTES, size - offset)))
+        self._ask_more(repair)
+
+    def _ask_more(self, repair: _Repair) -> None:
+        assert repair.peer is not None
+        self._listen(repair)
+        while repair.todo and len(repair.asked) < limits.REPAIR_CHUNKS_IN_FLIGHT_MAX:
+            offset, length = repair.todo.popleft()
+            repair.asked[offset] = length
+            self._net.send(repair.peer, lanes.BULK, wire.encode_chunk_ask(repair.transfer, 0, offset, length))
+        if not repair.asked:
+            self._check(repair)
+
+    def chunk(self, peer: BrokerId, chunk: Chunk) -> bool:
+        """Bytes of it. False: no answer of ours to take."""
+        repair = self._of(peer, chunk.transfer)
+        if repair is None:
+            return chunk.transfer >= NUMBERS_FROM
+        if repair.asked.get(chunk.offset) == len(chunk.data) and crc32c(chunk.data) == chunk.checksum:
+            job = partial(repair_files.write, self._disk, repair.staged, chunk.offset, chunk.data)
+            self._loop.submit("transfer", job, partial(self._written, repair, chunk.transfer, chunk.offset))
+        return True
+
+    def _written(self, repair: _Repair, transfer: int, offset: int, result: BaseException | None) -> None:
+        if not self._failed(repair, transfer, result) and offset in repair.asked:
+            del repair.asked[offset]
+            self._ask_more(repair)
+
+    def _failed(self, repair: _Repair, transfer: int, result: object) -> bool:
+        """Is this not to go on: the disk refuses it, or it belongs to an attempt that has ended?"""
+        if not self._present(repair) or repair.transfer != transfer:
+            return True
+        if isinstance(result, OSError):
+            self._fail(repair, str(result))
+            return True
+        if isinstance(result, BaseException):
+            self._host.fatal(result)
+        return False
+
+    # -- putting in place ------------------------------------------------------------------------------------------
+
+    def _check(self, repair: _Repair) -> None:
+        assert repair.checksum is not None
+        assert repair.peer is not None
+        peer, checksum = repair.peer, repair.checksum
+        self._stop_listening(repair)
+        steps = repair_files.prove(self._disk, repair.staged, repair.state.folder, repair.summary, checksum)
+        self._loop.submit_paced("transfer", steps, partial(self._proven, repair, peer))
+
+    def _proven(self, repair: _Repair, peer: BrokerId, result: CheckedSegment | BaseException) -> None:
+        if not self._present(repair):
+            return
+        if isinstance(result, Corruption):
+            repair.peer = peer
+            self._ask_next(repair, str(result))
+        elif isinstance(result, OSError):
+            self._fail(repair, str(result))
+        elif isinstance(result, BaseException):
+            self._host.fatal(result)
+        else:
+            self._put(repair, peer, result)
+
+    def _put(self, repair: _Repair, peer: BrokerId, checked: CheckedSegment) -> None:
+        """When no flush and no checkpoint of the group is under way: a flush removes files by name, and must not run
+        between the look whether the segment is still wanted and the renaming."""
+        if not self._present(repair):
+            return
+        release = self._hosting.checkpoints.pause(repair.group.number)
+        if release is None:
+            when_ms = self._loop.monotonic_ms() + HOLD_RETRY_MS
+            self._loop.call_at(when_ms, lambda: self._put(repair, peer, checked))
+            return
+        job = partial(repair_files.put, self._disk, repair.staged, repair.state.folder, checked)
+        self._loop.submit("transfer", job, partial(self._was_put, repair, peer, release))
+
+    def _was_put(
+        self, repair: _Repair, peer: BrokerId, release: Callable[[], None], result: BaseException | None
+    ) -> None:
+        held = repair.state.log is repair.log and not repair.state.closed
+        if held and repair.log.holds(repair.summary.base):
+            repair.log.replaced(repair.summary.base)  # whatever came of it: which file has the name is not certain
+        release()
+        if not self._present(repair):
+            return
+        if isinstance(result, OSError):
+            self._fail(repair, str(result))
+            return
+        if isinstance(result, BaseException):
+            self._host.fatal(result)
+        self.repaired += 1
+        details = {
+            "group": repair.group.number,
+            "file": repair.own,
+            "bytes": repair.summary.size,
+            "from": int(peer),
+            "damage": repair.finding.damage,
+        }
+        self._notice(REPAIRED, details, None)
+        self._whole(repair)
+
+    # -- ending ----------------------------------------------------------------------------------------------------
+
+    def _present(self, repair: _Repair) -> bool:
+        """Is the segment still one of this log? Retention, deletion and state transfer take it away: then there is
+        nothing to repair."""
+        if self._repair is not repair:
+            return False
+        same = self._hosting.states.get(repair.group.number) is repair.state and repair.state.log is repair.log
+        if same and not repair.state.closed and repair.log.sealed_at(repair.summary.base) is not None:
+            return True
+        if same and not repair.log.holds(repair.summary.base):
+            self._damage.whole(repair.group.number, repair.summary.base)
+        self._end(repair)
+        return False
+
+    def _whole(self, repair: _Repair) -> None:
+        repair.group.tell(SEGMENT_REPAIRED, file=repair.own)
+        self._damage.whole(repair.group.number, repair.summary.base)
+        self._end(repair)
+
+    def _fail(self, repair: _Repair, why: str) -> None:
+        """Told; readers stay refused; tried again later."""
+        finding = repair.finding
+        self.failures += 1
+        finding.not_before_ms = self._loop.monotonic_ms() + limits.REPAIR_RETRY_MS
+        finding.repair = why[: limits.ERROR_MESSAGE_CHARS_MAX]
+        details = {"group": finding.group, "file": repair.own, "damage": finding.damage, "why": finding.repair}
+        self._notice(FAILED, details, None)
+        self._end(repair)
+
+    def _end(self, repair: _Repair) -> None:
+        self._stop_listening(repair)
+        self._repair = None
+        self._loop.submit("transfer", partial(repair_files.remove, self._disk, repair.staged), _ignore)
+
+
+def _ignore(_: BaseException | None) -> None:
+    """The next start removes it."""

@@ -1,0 +1,350 @@
+"""A transferred checkpoint on disk: staged aside, verified, swapped in so that a crash at any point is harmless.
+
+Order (docs/format.md, "State transfer"):
+1. the files arrive under `incoming/<group>/`; a crash throws them away;
+2. all are verified and synced, then the manifest `complete` is written and synced;
+3. the group's own files go, the staged ones get a second name in their place, and that is synced; a crash in here is
+   finished by the next start, which finds `complete` and a WAL that does not name the checkpoint yet. (A second name
+   takes no room, so a full disk does not stop it, and until step 4 the first one stays: a rename between two folders is
+   safe only where both folders' changes reach the disk together.)
+4. the WAL gets the checkpoint and the mark; once that is durable, the names under `incoming/` are removed.
+
+What goes wrong in steps 1 and 2 costs the transfer and nothing else: no promise rests on it.
+"""
+
+import errno
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from muster_coordinator import limits
+from muster_coordinator.errors import Corruption, SegmentDamaged, WireError
+from muster_coordinator.groups.effects import CheckpointBody
+from muster_coordinator.ids import GroupNo
+from muster_coordinator.ports import Disk, FileIdentity
+from muster_coordinator.records.batch import check
+from muster_coordinator.records.errors import MalformedError
+from muster_coordinator.replica.bootstrap import identity
+from muster_coordinator.replica.folders import checkpoint_folder
+from muster_coordinator.replica.snapshots.install_payload import (
+    FileKind,
+    Offer,
+    OfferedFile,
+    decode_offer,
+    encode_offer,
+)
+from muster_coordinator.storage.checkpoint import CheckpointMeta, open_checkpoint
+from muster_coordinator.storage.segment_index import SegmentIndex, sidecar_name
+
+INCOMING = "incoming"
+COMPLETE = "complete"
+_MAGIC = 0x4D55_5458
+_PLACE_BYTES = 12
+FILES_PER_STEP = 100
+"""Opened, linked or synced in one go; then the loop can have the interpreter."""
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+"""What file systems without second names answer."""
+
+
+def staging_folder(number: int) -> str:
+    return f"{INCOMING}/{number}"
+
+
+class NoRoom(OSError):
+    """A transfer does not begin: the disk would be full before its end."""
+
+
+class Verified(NamedTuple):
+    """A segment file whose batches are all as they were written."""
+
+    identity: FileIdentity
+    next_offset: int
+    synced: bool
+    """Here, by a transfer: it need not be synced again."""
+
+
+class Prefix(NamedTuple):
+    """So many first bytes of a staged segment are a copy of what this replica applied, in batches of these epochs."""
+
+    size: int
+    epochs: tuple[tuple[int, int], ...]
+    """(epoch, first offset) as they change."""
+
+
+class Staged(NamedTuple):
+    """What a swapped-in transfer holds."""
+
+    offer: Offer
+    meta: CheckpointMeta
+    body: CheckpointBody
+
+
+def begin(disk: Disk, number: int, keep: frozenset[str] = frozenset()) -> None:
+    """Make room; what was left there, but for `keep`, is of no use."""
+    folder = staging_folder(number)
+    disk.mkdir(folder)
+    if disk.exists(f"{folder}/{COMPLETE}"):
+        disk.unlink(f"{folder}/{COMPLETE}")
+        disk.sync_dir(folder)
+    for name in disk.listdir(folder):
+        if name not in keep:
+            disk.unlink(f"{folder}/{name}")
+
+
+def sizes(disk: Disk, folder: str) -> dict[str, int]:
+    """Bytes of the segments that lie in the partition's own folder."""
+    found = {}
+    for name in disk.listdir(folder):
+        if name.endswith(".log"):
+            file = disk.open(f"{folder}/{name}")
+            found[name] = file.size()
+            file.close()
+    return found
+
+
+def sealed(here: Mapping[str, int], item: OfferedFile) -> bool:
+    """Is the own file of this name as long as the offered one, and not the one that grows?"""
+    return here.get(item.name) == item.size and item.name != max(here)
+
+
+def adopt(
+    disk: Disk, number: int, folder: str, usable: Sequence[tuple[OfferedFile, int]], needed_bytes: int, spare_bytes: int
+) -> Generator[None, None, dict[str, int]]:
+    """Steps: take what lies in the partition's own folder and is known to be equal, (file, bytes of it). A sealed file
+    gets a second name, and so does its sidecar; the newest one, which may still grow, and the beginning of another are
+    copied. Returns the bytes staged so, by name.
+
+    Raises `NoRoom` when `needed_bytes`, copies included, would leave less than `spare_bytes`.
+    """
+    free = disk.free_bytes()
+    if free < needed_bytes + spare_bytes:
+        raise NoRoom(errno.ENOSPC, f"a transfer of {needed_bytes} bytes, {free} are free", staging_folder(number))
+    found: dict[str, int] = {}
+    here = sizes(disk, folder) if usable else {}
+    staged_folder = staging_folder(number)
+    for count, (item, equal) in enumerate(usable, 1):
+        own, staged = f"{folder}/{item.name}", f"{staged_folder}/{item.name}"
+        if sealed(here, item) and equal == item.size:
+            try:
+                disk.link(own, staged)
+            except OSError:
+                continue  # it is fetched: gone meanwhile, or the file system knows no second names
+            sidecar = sidecar_name(int(item.name.removesuffix(".log")))
+            with suppress(OSError):  # it only saves a walk over the segment
+                disk.link(f"{folder}/{sidecar}", f"{staged_folder}/{sidecar}")
+        else:
+            yield from _copy(disk, own, staged, equal)
+        found[item.name] = equal
+        if count % FILES_PER_STEP == 0:
+            yield
+    return found
+
+
+def _copy(disk: Disk, source: str, target: str, size: int) -> Generator[None, None, None]:
+    read, written = disk.open(source), disk.open(target, create=True)
+    try:
+        for position in range(0, size, limits.TRANSFER_VERIFY_STEP_BYTES):
+            length = min(limits.TRANSFER_VERIFY_STEP_BYTES, size - position)
+            written.pwrite(position, [read.pread(position, length)])
+            yield
+    finally:
+        read.close()
+        written.close()
+
+
+def write(disk: Disk, number: int, name: str, offset: int, data: bytes) -> None:
+    """One chunk."""
+    file = disk.open(f"{staging_folder(number)}/{name}", create=True)
+    try:
+        file.pwrite(offset, [data])
+    finally:
+        file.close()
+
+
+def seal(
+    disk: Disk, offer: Offer, known: Mapping[str, Verified], prefixes: Mapping[str, Prefix]
+) -> Generator[None, None, dict[str, Verified]]:
+    """Steps: verify and sync everything, then say so; returns the segments, all whole now.
+
+    `known`: segments verified before; those that are the same file still are neither read nor synced again. `prefixes`:
+    what of a segment is a copy of an own one. Raises `Corruption` when the bytes are not what was offered."""
+    folder = staging_folder(offer.group)
+    expected = 0
+    found: dict[str, Verified] = {}
+    for count, item in enumerate(sorted(offer.files, key=lambda item: item.name), 1):
+        path = f"{folder}/{item.name}"
+        before = _verified_before(disk, path, item, known)
+        if before is None or not before.synced:
+            _sync_whole(disk, path, item.size)
+        if item.kind == FileKind.SEGMENT:
+            base = int(item.name.removesuffix(".log"))
+            if expected and base != expected:
+                raise Corruption(f"{path}: a segment is missing before it")
+            if before is None:
+                index = yield from verify_segment(disk, path, base, item.size, prefixes.get(item.name))
+                expected = index.next_offset
+                if offer.mark is not None and base != offer.mark.segment:
+                    _leave_sidecar(disk, folder, index)
+            else:
+                expected = before.next_offset
+            found[item.name] = Verified(disk.identity(path), expected, True)
+        if count % FILES_PER_STEP == 0:
+            yield
+    yield from _verify_checkpoint(disk, offer)
+    if offer.mark is not None and expected != offer.mark.next_offset:
+        raise Corruption(f"{folder}: the segments end at {expected}, the offer says {offer.mark.next_offset}")
+    disk.sync_dir(folder)
+    identity.store(disk, f"{folder}/{COMPLETE}", _MAGIC, encode_offer(offer))
+    return found
+
+
+def _verified_before(disk: Disk, path: str, item: OfferedFile, known: Mapping[str, Verified]) -> Verified | None:
+    before = known.get(item.name)
+    if before is None or before.identity.size != item.size or not disk.exists(path):
+        return None
+    return before if disk.identity(path) == before.identity else None
+
+
+def _sync_whole(disk: Disk, path: str, size: int) -> None:
+    file = disk.open(path, create=True)
+    try:
+        if file.size() != size:
+            raise Corruption(f"{path}: {file.size()} bytes of {size}")
+        file.sync()
+    finally:
+        file.close()
+
+
+def _leave_sidecar(disk: Disk, folder: str, index: SegmentIndex) -> None:
+    """It saves the log that opens over these files a walk over the segment; a disk without room for it does not have
+    it, and half of one is told by its CRC."""
+    with suppress(OSError):
+        file = disk.open(f"{folder}/{sidecar_name(index.base)}", create=True)
+        try:
+            file.pwrite(0, [index.encode()])
+        finally:
+            file.close()
+
+
+def verify_segment(
+    disk: Disk, path: str, base: int, size: int, prefix: Prefix | None
+) -> Generator[None, None, SegmentIndex]:
+    """Steps: of the first `size` bytes every batch's CRC, that offsets follow one another, and the epochs of what this
+    replica applied, which no CRC covers; returns their index. SegmentDamaged, or OSError as the disk has it."""
+    file = disk.open(path)
+    try:
+        index, pause_at = SegmentIndex(base), limits.TRANSFER_VERIFY_STEP_BYTES
+        while index.size < size:
+            position = index.size
+            if position >= pause_at:
+                pause_at = position + limits.TRANSFER_VERIFY_STEP_BYTES
+                yield
+            place = file.pread(position, _PLACE_BYTES)
+            length = int.from_bytes(place[8:12], "big") + _PLACE_BYTES
+            if length > size - position:
+                raise SegmentDamaged(base, f"{path}: a batch of {length} bytes at {position} of {size}")
+            header = check(file.pread(position, length))
+            if header.base_offset != index.next_offset:
+                why = f"{path}: a batch at offset {header.base_offset}, expected {index.next_offset}"
+                raise SegmentDamaged(base, why)
+            index.note(length, header.next_offset, header.leader_epoch, header.max_timestamp_ms)
+            if prefix is not None and position < prefix.size <= index.size:
+                _compare_epochs(path, index, prefix)
+        return index
+    except MalformedError as error:
+        raise SegmentDamaged(base, f"{path}: {error}") from error
+    finally:
+        file.close()
+
+
+def _compare_epochs(path: str, index: SegmentIndex, prefix: Prefix) -> None:
+    """The copied batches end here."""
+    written = [(epoch, start) for epoch, start in prefix.epochs if start < index.next_offset]
+    if written != index.epochs:
+        raise SegmentDamaged(index.base, f"{path}: epochs {index.epochs[:20]}, and {written[:20]} were written")
+
+
+def _verify_checkpoint(disk: Disk, offer: Offer) -> Generator[None, None, None]:
+    checkpoint = open_checkpoint(disk, f"{staging_folder(offer.group)}/{_checkpoint_of(offer)}")
+    try:
+        yield from checkpoint.verify()
+        meta = checkpoint.meta
+        if (meta.group, meta.index, meta.term) != (offer.group, offer.index, offer.term):
+            raise Corruption(f"the checkpoint is {meta}, the offer says {offer.index} of term {offer.term}")
+    finally:
+        checkpoint.close()
+
+
+def _checkpoint_of(offer: Offer) -> str:
+    return next(item.name for item in offer.files if item.kind == FileKind.CHECKPOINT)
+
+
+def swap(disk: Disk, offer: Offer, segments: str) -> Staged:
+    """Put the staged files in place; may be called again after a crash. `segments`: the partition's folder."""
+    staged = staging_folder(offer.group)
+    folders = {FileKind.CHECKPOINT: checkpoint_folder(GroupNo(offer.group)), FileKind.SEGMENT: segments}
+    kept = {item.name for item in offer.files}
+    for kind, folder in folders.items():
+        if kind is FileKind.SEGMENT and offer.mark is None:
+            continue
+        disk.mkdir(folder)
+        for name in disk.listdir(folder):
+            if name not in kept:
+                disk.unlink(f"{folder}/{name}")
+        for item in offer.files:
+            if item.kind == kind:
+                _place(disk, f"{staged}/{item.name}", f"{folder}/{item.name}")
+                if kind is FileKind.SEGMENT:
+                    sidecar = sidecar_name(int(item.name.removesuffix(".log")))
+                    if disk.exists(f"{staged}/{sidecar}"):
+                        _place(disk, f"{staged}/{sidecar}", f"{folder}/{sidecar}")
+        disk.sync_dir(folder)
+        disk.sync_dir(folder.rpartition("/")[0])  # nothing may have been flushed there before
+    checkpoint = open_checkpoint(disk, f"{folders[FileKind.CHECKPOINT]}/{_checkpoint_of(offer)}")
+    try:
+        return Staged(offer, checkpoint.meta, checkpoint.body())
+    finally:
+        checkpoint.close()
+
+
+def _place(disk: Disk, source: str, target: str) -> None:
+    """Give a staged file its place. It has it already where the file system knows no second names and a crash came."""
+    if not disk.exists(source):
+        if not disk.exists(target):
+            raise Corruption(f"{target} is neither staged nor in place")
+        return
+    if disk.exists(target):
+        disk.unlink(target)
+    try:
+        disk.link(source, target)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        disk.rename(source, target)
+
+
+def finish(disk: Disk, number: int) -> None:
+    """The WAL names the checkpoint: nothing staged is needed any more."""
+    begin(disk, number)
+    disk.sync_dir(staging_folder(number))
+
+
+def completed(disk: Disk) -> list[Offer]:
+    """After a start: transfers that were sealed; whatever else lies in `incoming` is removed."""
+    found = []
+    for name in disk.listdir(INCOMING):
+        offer = _completed(disk, f"{INCOMING}/{name}/{COMPLETE}")
+        if offer is None:
+            begin(disk, int(name))
+        else:
+            found.append(offer)
+    return found
+
+
+def _completed(disk: Disk, path: str) -> Offer | None:
+    """None too when the manifest is damaged: then the group's own files are whole, or found to be not."""
+    try:
+        body = identity.load(disk, path, _MAGIC)
+        return None if body is None else decode_offer(body, 2, limits.TRANSFER_FILES_MAX)
+    except (Corruption, WireError):
+        return None
