@@ -18,8 +18,8 @@ from muster_coordinator import limits
 from muster_coordinator.ids import GroupNo
 
 from tests.replica.cluster import SimCluster
-from tests.replica.test_recovery import commit_many
-from tests.replica.test_replicated_rolls import Writer
+from tests.replica.partitions.test_replicated_rolls import Writer
+from tests.replica.snapshots.test_recovery import commit_many
 from tests.sim.disk import SimDisk
 from tests.sim.loop import World
 

@@ -1,7 +1,8 @@
 """Real file systems that are full, under real processes: leaderships move, nothing acknowledged is lost, nobody ends.
 
 Each replica has a small tmpfs of its own, which a file fills; mounting needs root. Where `writes` fail one by one is
-another matter: that is the simulated disk's (`tests/replica/test_low_disk.py`, `tests/storage/test_full_disk.py`).
+another matter: that is the simulated disk's (`tests/replica/maintenance/test_low_disk.py`,
+`tests/storage/test_full_disk.py`).
 """
 
 import os

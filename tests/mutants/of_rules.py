@@ -13,28 +13,30 @@ RULE_MUTANTS = (
         "replica.multiraft.heartbeats",
         "                if covered is not None and covered[0] == term and covered[1] <= outgoing.confirmed_round:\n",
         "                if covered is not None and covered[0] == term:\n",
-        "replica.test_beats_contact.test_an_ack_of_a_round_from_before_the_cover_is_no_contact",
+        "replica.multiraft.test_heartbeats_contact.test_an_ack_of_a_round_from_before_the_cover_is_no_contact",
     ),
     one(
         "r14 a deserter goes on hearing its leader",
         "replica.multiraft.heartbeats",
         "        if incoming is None or incoming.table.get(number) != term or number in incoming.deserted:\n",
         "        if incoming is None or incoming.table.get(number) != term:\n",
-        "replica.test_beats_contact.test_a_follower_that_deserted_hears_its_leader_again_when_it_is_named_anew",
+        "replica.multiraft.test_heartbeats_contact."
+        "test_a_follower_that_deserted_hears_its_leader_again_when_it_is_named_anew",
     ),
     one(
         "r18 an ack counts from when it came",
         "replica.multiraft.heartbeats",
         "            outgoing.confirmed_ms = max(outgoing.confirmed_ms, ack.sent_ms)\n",
         "            outgoing.confirmed_ms = now_ms\n",
-        "replica.test_beats_contact.test_an_ack_counts_from_when_its_beat_was_sent_however_late_it_comes",
+        "replica.multiraft.test_heartbeats_contact."
+        "test_an_ack_counts_from_when_its_beat_was_sent_however_late_it_comes",
     ),
     one(
         "r18 an ack that a group waits for counts from when it came",
         "replica.multiraft.heartbeats",
         "            self._confirm(peer, outgoing, ack.round, ack.sent_ms)\n",
         "            self._confirm(peer, outgoing, ack.round, now_ms)\n",
-        "replica.test_beats_contact."
+        "replica.multiraft.test_heartbeats_contact."
         "test_a_group_that_waits_for_single_acks_counts_them_from_when_their_beat_was_sent_too",
     ),
     one(
@@ -42,35 +44,36 @@ RULE_MUTANTS = (
         "replica.multiraft.heartbeats",
         "        self._outgoing[peer] = _Outgoing()\n",
         "        self._outgoing.setdefault(peer, _Outgoing())\n",
-        "replica.test_beats_contact.test_nothing_is_covered_over_a_new_link_before_it_is_named_there",
+        "replica.multiraft.test_heartbeats_contact.test_nothing_is_covered_over_a_new_link_before_it_is_named_there",
     ),
     one(
         "r32 what a peer agreed to survives the link it was agreed over",
         "replica.multiraft.heartbeats",
         "        self._incoming[peer] = _Incoming()\n",
         "        self._incoming.setdefault(peer, _Incoming())\n",
-        "replica.test_beats_contact.test_a_leader_is_not_heard_over_a_new_link_before_it_named_the_group_there",
+        "replica.multiraft.test_heartbeats_contact."
+        "test_a_leader_is_not_heard_over_a_new_link_before_it_named_the_group_there",
     ),
     one(
         "r32 an ack counts for a term that it was not given in",
         "replica.multiraft.heartbeats",
         "                if covered is not None and covered[0] == term and covered[1] <= outgoing.confirmed_round:\n",
         "                if covered is not None and covered[1] <= outgoing.confirmed_round:\n",
-        "replica.test_beats_contact.test_an_ack_of_one_term_says_nothing_of_the_next",
+        "replica.multiraft.test_heartbeats_contact.test_an_ack_of_one_term_says_nothing_of_the_next",
     ),
     one(
         "r32 an ack confirms reads of a term that it was not given in",
         "replica.multiraft.heartbeats",
         "            if covered is not None and covered[0] == core.term and covered[1] <= round_no:\n",
         "            if covered is not None and covered[1] <= round_no:\n",
-        "replica.test_beats_contact.test_an_ack_of_one_term_says_nothing_of_the_next",
+        "replica.multiraft.test_heartbeats_contact.test_an_ack_of_one_term_says_nothing_of_the_next",
     ),
     one(
         "r32 a beat counts for a term that it was not sent in",
         "replica.multiraft.heartbeats",
         "incoming.table.get(number) != term or number in incoming.deserted:\n",
         "number not in incoming.table or number in incoming.deserted:\n",
-        "replica.test_beats_contact.test_a_beat_of_one_term_says_nothing_of_the_next",
+        "replica.multiraft.test_heartbeats_contact.test_a_beat_of_one_term_says_nothing_of_the_next",
     ),
     one(
         "r32 the number of a deleted group is given again",
@@ -96,7 +99,7 @@ RULE_MUTANTS = (
         "replica.multiraft.heartbeats",
         "        if not self._may_beat():\n",
         "        if False:\n",
-        "replica.test_beats.test_no_beats_leave_while_the_disk_is_stuck",
+        "replica.multiraft.test_heartbeats.test_no_beats_leave_while_the_disk_is_stuck",
     ),
     one(
         "r23 a checkpoint erases the suffix from the WAL",
@@ -121,7 +124,7 @@ RULE_MUTANTS = (
         "                    self._file.sync()\n"
         "                except OSError:\n"
         "                    self._file.sync()\n",
-        "replica.test_recovery.test_a_failed_sync_ends_the_process",
+        "replica.snapshots.test_recovery.test_a_failed_sync_ends_the_process",
     ),
     one(
         "r30 the name of a new WAL file is not synced",
@@ -142,14 +145,14 @@ RULE_MUTANTS = (
         "replica.group_manager",
         '            if born and not any(file.endswith(".wal") for file in self._disk.listdir(name)):\n',
         "            if False:\n",
-        "replica.test_recovery.test_a_lost_wal_is_no_beginning",
+        "replica.snapshots.test_recovery.test_a_lost_wal_is_no_beginning",
     ),
     one(
         "r31 an emptied replica takes its old seat again",
         "replica.bootstrap.formation",
         "        if named is not None and named.uuid_of(self.broker) != self.replica_uuid:\n",
         "        if False:\n",
-        "replica.test_formation.test_emptied_replicas_never_form_a_second_cluster_not_even_as_a_majority",
+        "replica.bootstrap.test_formation.test_emptied_replicas_never_form_a_second_cluster_not_even_as_a_majority",
     ),
     *HOLE_MUTANTS,
     one(

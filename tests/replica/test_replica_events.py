@@ -22,10 +22,10 @@ from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.raft.messages import EntryKind
 
 from tests.replica.cluster import SimCluster
-from tests.replica.test_damaged_groups import listening
+from tests.replica.multiraft.test_unappliable_entries import propose, spoil, started, stopped
+from tests.replica.snapshots.test_damaged_groups import listening
+from tests.replica.snapshots.test_recovery import TINY_WAL, behind, commit_many
 from tests.replica.test_failed_transfer import with_a_target_that_hears_nothing
-from tests.replica.test_recovery import TINY_WAL, behind, commit_many
-from tests.replica.test_unappliable_entries import propose, spoil, started, stopped
 from tests.sim.loop import World
 
 GROUP = GroupNo(1)

@@ -11,9 +11,9 @@ from muster_coordinator.storage.wal_format import CHECKPOINT, END_BYTES, FILE_HE
 from muster_coordinator.storage.wal_hole import batch_at
 
 from tests.replica.cluster import SimCluster
-from tests.replica.test_damaged_groups import listening, same_everywhere, troubles
-from tests.replica.test_lost_promises import suspended
-from tests.replica.test_recovery import FREQUENT, TINY_WAL, commit_many
+from tests.replica.multiraft.test_lost_promises import suspended
+from tests.replica.snapshots.test_damaged_groups import listening, same_everywhere, troubles
+from tests.replica.snapshots.test_recovery import FREQUENT, TINY_WAL, commit_many
 from tests.sim.disk import SimDisk
 from tests.sim.loop import World
 

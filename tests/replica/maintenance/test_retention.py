@@ -7,7 +7,7 @@ from muster_coordinator.ids import GroupNo
 from muster_coordinator.records.batch import encode_batch
 
 from tests.replica.cluster import SimCluster
-from tests.replica.test_recovery import commit_many
+from tests.replica.snapshots.test_recovery import commit_many
 from tests.sim.loop import World
 
 CONFIGS = (("retention.bytes", "20000"), ("segment.bytes", "10000"))

@@ -12,7 +12,7 @@ from muster_coordinator.raft.messages import Message, MsgType
 from muster_coordinator.replica.node import Node
 
 from tests.replica.cluster import SimCluster
-from tests.replica.test_recovery import FREQUENT, TINY_WAL, behind, commit_many, segment_bytes
+from tests.replica.snapshots.test_recovery import FREQUENT, TINY_WAL, behind, commit_many, segment_bytes
 from tests.sim.disk import SimDisk
 from tests.sim.loop import Latency, World
 

@@ -43,8 +43,8 @@ from muster_coordinator.storage.contract import Mark
 from muster_coordinator.storage.segment_index import segment_name
 
 from tests.replica.cluster import SimCluster
-from tests.replica.test_beats import FOLLOWER, Group, Pair, disturb
-from tests.replica.test_deleted_topics import created, deleted
+from tests.replica.multiraft.test_heartbeats import FOLLOWER, Group, Pair, disturb
+from tests.replica.partitions.test_deleted_topics import created, deleted
 from tests.sim.loop import World
 
 GROUPS = 10_000

@@ -7,7 +7,7 @@ from muster_coordinator import limits
 from muster_coordinator.replica.snapshots import checkpoints
 
 from tests.replica.cluster import SimCluster
-from tests.replica.test_recovery import FREQUENT, commit_many
+from tests.replica.snapshots.test_recovery import FREQUENT, commit_many
 from tests.sim.loop import World
 
 PARTITIONS = 6

@@ -20,7 +20,15 @@ from muster_coordinator.replica.snapshots.install_source import FOLLOW_MS, FOLLO
 from muster_coordinator.storage.contract import Mark
 
 from tests.replica.cluster import SimCluster
-from tests.replica.test_transfer_ends import BATCH_BYTES, SETTINGS, TOPIC, Writer, come_level, far_behind, same_segments
+from tests.replica.snapshots.test_install_ends import (
+    BATCH_BYTES,
+    SETTINGS,
+    TOPIC,
+    Writer,
+    come_level,
+    far_behind,
+    same_segments,
+)
 from tests.sim.disk import SimDisk
 from tests.sim.loop import Latency, World
 

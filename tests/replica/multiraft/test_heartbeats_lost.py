@@ -2,7 +2,7 @@
 
 from muster_coordinator.ids import GroupNo
 
-from tests.replica.test_beats import Pair
+from tests.replica.multiraft.test_heartbeats import Pair
 
 
 def settled_pair() -> Pair:

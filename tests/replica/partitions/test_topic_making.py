@@ -14,7 +14,7 @@ from muster_coordinator.replica.partitions.topic_making import OPENED_A_TURN, TA
 from muster_coordinator.storage.partition_log import PartitionLog
 
 from tests.replica.cluster import SimCluster
-from tests.replica.test_deleted_topics import created, stopped, written
+from tests.replica.partitions.test_deleted_topics import created, stopped, written
 from tests.sim.disk import SimDisk
 from tests.sim.loop import Latency, World
 

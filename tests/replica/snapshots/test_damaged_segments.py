@@ -7,7 +7,7 @@ from muster_coordinator.replica.folders import segments_folder
 from muster_coordinator.replica.snapshots.damage import WHAT
 
 from tests.replica.cluster import SimCluster
-from tests.replica.test_replicated_rolls import Writer
+from tests.replica.partitions.test_replicated_rolls import Writer
 from tests.sim.loop import World
 
 

@@ -18,9 +18,9 @@ from muster_coordinator.replica.snapshots.install import NOT_AS_WRITTEN
 from muster_coordinator.replica.snapshots.repair import FAILED, REPAIRED, SOUND
 
 from tests.replica.cluster import SimCluster
-from tests.replica.test_damaged_segments import Told, damaged_leader, read
-from tests.replica.test_replicated_rolls import TOPIC_ID, Writer
-from tests.replica.test_transfer_ends import far_behind, same_segments
+from tests.replica.partitions.test_replicated_rolls import TOPIC_ID, Writer
+from tests.replica.snapshots.test_damaged_segments import Told, damaged_leader, read
+from tests.replica.snapshots.test_install_ends import far_behind, same_segments
 from tests.sim.loop import World
 
 

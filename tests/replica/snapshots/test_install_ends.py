@@ -19,7 +19,7 @@ from muster_coordinator.replica.snapshots import install_payload as transfer_pay
 from muster_coordinator.replica.snapshots.install_source import FOLLOW_MS
 
 from tests.replica.cluster import SimCluster, produce_when_room
-from tests.replica.test_recovery import segment_bytes
+from tests.replica.snapshots.test_recovery import segment_bytes
 from tests.sim.disk import SimDisk
 from tests.sim.loop import Latency, World
 

@@ -2,7 +2,7 @@
 
 from muster_coordinator.ids import GroupNo
 
-from tests.replica.test_beats import FOLLOWER, LEADER, Pair
+from tests.replica.multiraft.test_heartbeats import FOLLOWER, LEADER, Pair
 
 
 def settled_pair(groups: int = 2) -> Pair:

@@ -5,8 +5,8 @@ from muster_coordinator.ids import GroupNo
 from muster_coordinator.replica.node import Node
 
 from tests.replica.cluster import SimCluster
-from tests.replica.test_damaged_groups import listening
-from tests.replica.test_recovery import commit_many
+from tests.replica.snapshots.test_damaged_groups import listening
+from tests.replica.snapshots.test_recovery import commit_many
 from tests.sim.disk import SimDisk
 from tests.sim.loop import World
 

@@ -18,7 +18,7 @@ from muster_coordinator.raft.messages import EntryKind
 from muster_coordinator.records.batch import encode_batch
 
 from tests.replica.cluster import SimCluster, commit_request
-from tests.replica.test_damaged_groups import listening, others_serve, troubles
+from tests.replica.snapshots.test_damaged_groups import listening, others_serve, troubles
 from tests.sim.loop import World
 
 GROUP = GroupNo(1)

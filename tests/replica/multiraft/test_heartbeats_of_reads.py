@@ -8,7 +8,7 @@ from muster_coordinator.replica.multiraft.heartbeats import Beats
 from muster_coordinator.replica.multiraft.payloads import Beat, BeatAck
 
 from tests.replica.cluster import SimCluster, commit_request, fetch_request, fetched
-from tests.replica.test_beats import Core, Group
+from tests.replica.multiraft.test_heartbeats import Core, Group
 from tests.sim.loop import SimLoop, World
 
 LEADER = BrokerId(0)

@@ -14,9 +14,9 @@ from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 from muster_coordinator.replica.multiraft.skips import Skip, Skips, decode_skip, encode_skip, skip_of
 
 from tests.replica.cluster import SimCluster, commit_request
-from tests.replica.test_damaged_groups import listening, others_serve, troubles
-from tests.replica.test_recovery import segment_bytes
-from tests.replica.test_unappliable_entries import GROUP, KEYLESS, propose, spoil, started, stopped
+from tests.replica.multiraft.test_unappliable_entries import GROUP, KEYLESS, propose, spoil, started, stopped
+from tests.replica.snapshots.test_damaged_groups import listening, others_serve, troubles
+from tests.replica.snapshots.test_recovery import segment_bytes
 from tests.sim.loop import World
 
 
