@@ -1,12 +1,12 @@
 """The demo's parts: its input, its clients on a real Kafka, its table, and that its verdict can be "no"."""
 
 import pytest
-from muster_coordinator.cli import demo_run as demo_module
-from muster_coordinator.cli.demo_clients import FinalOffsets, ReaderSight
-from muster_coordinator.cli.demo_cluster import GroupSight
-from muster_coordinator.cli.demo_flights import FLIGHTS, flight_id, read_flights
-from muster_coordinator.cli.demo_run import Demo, member_sights
-from muster_coordinator.cli.demo_view import MemberSight, Sight, View, headline, plain
+from muster_coordinator.cli.demo import run as demo_module
+from muster_coordinator.cli.demo.clients import FinalOffsets, ReaderSight
+from muster_coordinator.cli.demo.cluster import GroupSight
+from muster_coordinator.cli.demo.flights import FLIGHTS, flight_id, read_flights
+from muster_coordinator.cli.demo.run import Demo, member_sights
+from muster_coordinator.cli.demo.view import MemberSight, Sight, View, headline, plain
 
 
 def test_every_flight_of_2013_is_a_record_keyed_by_its_tail_number(needs):

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from muster_coordinator import exits
-from muster_coordinator.cli.demo_cluster import DemoCluster
+from muster_coordinator.cli.demo.cluster import DemoCluster
 
 from tests.cluster import MusterCluster, free_port_base, wait_until
 from tests.raw_client import Disconnected, RawClient

@@ -5,7 +5,7 @@ import typer
 from muster_coordinator.cli import cluster, groups, stopped_entries, topics
 from muster_coordinator.cli.accept_losses import accept_losses
 from muster_coordinator.cli.consume import consume
-from muster_coordinator.cli.demo import demo
+from muster_coordinator.cli.demo.command import demo
 from muster_coordinator.cli.dev import dev
 from muster_coordinator.cli.extras import needing
 from muster_coordinator.cli.produce import produce

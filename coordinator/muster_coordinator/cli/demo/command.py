@@ -20,9 +20,9 @@ def demo(
     offsets_partitions: Annotated[int, typer.Option("--partitions", min=1, help="Of the offsets topic.")] = 50,
 ) -> None:
     """Show a fail-over with real data and real clients; exits 0 only if nothing was lost."""
-    from muster_coordinator.cli.demo_cluster import REPLICAS, DemoCluster
-    from muster_coordinator.cli.demo_run import Demo
-    from muster_coordinator.cli.demo_view import View
+    from muster_coordinator.cli.demo.cluster import REPLICAS, DemoCluster
+    from muster_coordinator.cli.demo.run import Demo
+    from muster_coordinator.cli.demo.view import View
 
     kept = folder is not None
     home = folder or Path(tempfile.mkdtemp(prefix="muster-demo-"))

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from muster_coordinator.cli.demo_flights import Flight, flight_id
+from muster_coordinator.cli.demo.flights import Flight, flight_id
 from muster_coordinator.cli.exits import CliError, Exit
 
 LOADER_CHUNK = 500

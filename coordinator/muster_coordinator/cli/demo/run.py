@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from muster_coordinator.cli.demo_clients import FinalOffsets, Loader, Reader, create_topic, final_offsets
-from muster_coordinator.cli.demo_cluster import REPLICAS, DemoCluster, GroupSight
-from muster_coordinator.cli.demo_flights import FLIGHTS, read_flights
-from muster_coordinator.cli.demo_view import MemberSight, Sight, View
+from muster_coordinator.cli.demo.clients import FinalOffsets, Loader, Reader, create_topic, final_offsets
+from muster_coordinator.cli.demo.cluster import REPLICAS, DemoCluster, GroupSight
+from muster_coordinator.cli.demo.flights import FLIGHTS, read_flights
+from muster_coordinator.cli.demo.view import MemberSight, Sight, View
 
 TOPIC = "flights"
 GROUP = "tower"

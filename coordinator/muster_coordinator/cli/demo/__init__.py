@@ -1,0 +1,1 @@
+"""`muster demo`: real flight data, real clients, a killed coordinator."""
