@@ -146,7 +146,7 @@ class PeerNet(Protocol):
     def start(self, sink: PeerSink) -> None: ...
 
     def send(self, peer: BrokerId, lane: int, payload: bytes) -> bool:
-        """Queue one message (lanes: `links.lanes`). False: no link, or the lane is over its high-water mark."""
+        """Queue one message (lanes: `links.channels`). False: no link, or the lane is over its high-water mark."""
 
     def is_up(self, peer: BrokerId) -> bool: ...
     def set_hello(self, hello: bytes) -> None:

@@ -10,7 +10,7 @@ import sys
 import time
 
 from muster_coordinator.ids import BrokerId
-from muster_coordinator.links.lanes import CONTROL
+from muster_coordinator.links.channels import CONTROL
 from muster_coordinator.links.mesh import Mesh
 from muster_coordinator.runtime.loop import AsyncLoop, new_event_loop
 from muster_coordinator.runtime.peers import TcpPeers

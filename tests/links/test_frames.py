@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from muster_coordinator import limits
 from muster_coordinator.errors import WireError
+from muster_coordinator.links.channels import APPEND, BULK, CONTROL, FORWARD, HANDSHAKE
 from muster_coordinator.links.frames import HEADER_BYTES, FrameSplitter, frame_header
-from muster_coordinator.links.lanes import APPEND, BULK, CONTROL, FORWARD, HANDSHAKE
 
 LANES = (CONTROL, APPEND, BULK, FORWARD)
 

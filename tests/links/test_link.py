@@ -3,9 +3,9 @@
 import pytest
 from muster_coordinator.errors import WireError
 from muster_coordinator.ids import BrokerId
+from muster_coordinator.links.channels import APPEND, BULK, CONTROL, HANDSHAKE
 from muster_coordinator.links.frames import frame_header
 from muster_coordinator.links.handshake import Handshake, encode_handshake
-from muster_coordinator.links.lanes import APPEND, BULK, CONTROL, HANDSHAKE
 from muster_coordinator.links.link import Link, LinkState
 
 PEER = Handshake(BrokerId(2), BrokerId(1), 7, b"hello")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from muster_coordinator import limits
 from muster_coordinator.ids import BrokerId
-from muster_coordinator.links.lanes import APPEND, CONTROL
+from muster_coordinator.links.channels import APPEND, CONTROL
 from muster_coordinator.links.link import Link
 from muster_coordinator.links.mesh import Mesh
 

@@ -10,7 +10,7 @@ from itertools import permutations
 import pytest
 from muster_coordinator import limits
 from muster_coordinator.ids import BrokerId
-from muster_coordinator.links.lanes import APPEND, CONTROL
+from muster_coordinator.links.channels import APPEND, CONTROL
 
 from tests.sim import streams
 from tests.sim.loop import SimLoop, World

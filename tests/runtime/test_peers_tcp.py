@@ -9,7 +9,7 @@ import pytest
 from muster_coordinator.errors import EnvironmentFault
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.limits import OFFSETS_BATCH_BYTES_MAX, TRANSFER_CHUNK_BYTES
-from muster_coordinator.links.lanes import APPEND, BULK, CONTROL
+from muster_coordinator.links.channels import APPEND, BULK, CONTROL
 from muster_coordinator.links.mesh import Mesh
 from muster_coordinator.runtime.loop import AsyncLoop, new_event_loop
 from muster_coordinator.runtime.peers import TcpPeers

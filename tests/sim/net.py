@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from muster_coordinator import limits
 from muster_coordinator.errors import WireError
 from muster_coordinator.ids import BrokerId
-from muster_coordinator.links.lanes import CONTROL, RULES
+from muster_coordinator.links.channels import CONTROL, RULES
 from muster_coordinator.ports import PeerSink
 from muster_coordinator.replica.multiraft.payloads import Kind, kind_of
 

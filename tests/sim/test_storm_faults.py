@@ -5,7 +5,7 @@ import errno
 import pytest
 from muster_coordinator import limits
 from muster_coordinator.ids import BrokerId
-from muster_coordinator.links.lanes import APPEND, BULK, CONTROL
+from muster_coordinator.links.channels import APPEND, BULK, CONTROL
 
 from tests.sim import drains, link_faults, machine_faults
 from tests.sim.cluster import Cluster, Replica, Setup

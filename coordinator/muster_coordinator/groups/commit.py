@@ -12,7 +12,7 @@ from muster_coordinator.groups import sessions, waking
 from muster_coordinator.groups.classic_group import State
 from muster_coordinator.groups.core import Core, Record
 from muster_coordinator.groups.effects import Now
-from muster_coordinator.groups.flights import Flight
+from muster_coordinator.groups.inflights import Flight
 from muster_coordinator.groups.live_group import LiveGroup
 from muster_coordinator.groups.names import storable
 from muster_coordinator.groups.requests import (

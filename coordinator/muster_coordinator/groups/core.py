@@ -19,7 +19,7 @@ from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.deadlines import Deadlines, Timer, TimerKind
 from muster_coordinator.groups.effects import Answer, Append, Effect, Now
 from muster_coordinator.groups.faults import Fault
-from muster_coordinator.groups.flights import Flight, Gate, Lane, Waiting, gate_of
+from muster_coordinator.groups.inflights import Flight, Gate, Lane, Waiting, gate_of
 from muster_coordinator.groups.live_group import LiveGroup
 from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, refusal
 from muster_coordinator.groups.state import ShardState

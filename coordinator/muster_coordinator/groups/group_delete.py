@@ -5,7 +5,7 @@ from muster_coordinator.errors import Code
 from muster_coordinator.groups.classic_group import State
 from muster_coordinator.groups.core import Core
 from muster_coordinator.groups.effects import Now
-from muster_coordinator.groups.flights import Flight
+from muster_coordinator.groups.inflights import Flight
 from muster_coordinator.groups.requests import DeleteGroup, DeleteGroupAnswer
 from muster_coordinator.groups.tombstones import group_tombstones, offset_tombstone, stored_partitions
 

@@ -12,8 +12,8 @@ from muster_coordinator.groups import rebalance, removal, sessions, static_membe
 from muster_coordinator.groups.classic_group import ClassicGroup, State, validate_member
 from muster_coordinator.groups.core import Core
 from muster_coordinator.groups.effects import Now
-from muster_coordinator.groups.flights import Flight
 from muster_coordinator.groups.group_records import metadata_record
+from muster_coordinator.groups.inflights import Flight
 from muster_coordinator.groups.live_group import JoinPhase, LiveGroup
 from muster_coordinator.groups.member import Member, member_of, rebalance_timeout_of
 from muster_coordinator.groups.names import new_member_id, storable, storable_prefix

@@ -5,7 +5,7 @@ from muster_coordinator.groups import waking
 from muster_coordinator.groups.classic_group import State
 from muster_coordinator.groups.core import Core, Record
 from muster_coordinator.groups.effects import Now
-from muster_coordinator.groups.flights import Flight
+from muster_coordinator.groups.inflights import Flight
 from muster_coordinator.groups.live_group import LiveGroup
 from muster_coordinator.groups.requests import OffsetDelete, OffsetDeleteAnswer
 from muster_coordinator.groups.subscription import CONSUMER, subscribed_topics

@@ -16,13 +16,13 @@ from muster_coordinator.groups import sessions
 from muster_coordinator.groups.classic_group import ClassicGroup, State
 from muster_coordinator.groups.core import Core
 from muster_coordinator.groups.effects import Now
-from muster_coordinator.groups.flights import Flight
 from muster_coordinator.groups.group_records import (
     REASON_CHARS_MAX,
     candidate_record,
     metadata_record,
     rebalance_record,
 )
+from muster_coordinator.groups.inflights import Flight
 from muster_coordinator.groups.live_group import JoinPhase, LiveGroup, ParkedJoin
 from muster_coordinator.groups.member import Member
 from muster_coordinator.groups.requests import (

@@ -15,8 +15,8 @@ from muster_coordinator.groups import rebalance, sessions
 from muster_coordinator.groups.classic_group import ClassicGroup, State
 from muster_coordinator.groups.core import Core, Record
 from muster_coordinator.groups.effects import Now
-from muster_coordinator.groups.flights import Flight
 from muster_coordinator.groups.group_records import candidate_record, metadata_record
+from muster_coordinator.groups.inflights import Flight
 from muster_coordinator.groups.live_group import LiveGroup
 from muster_coordinator.groups.member import Member, member_of
 from muster_coordinator.groups.names import new_member_id

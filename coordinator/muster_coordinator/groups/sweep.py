@@ -14,7 +14,7 @@ from muster_coordinator import limits
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.core import Core, Record, Step
 from muster_coordinator.groups.effects import Now
-from muster_coordinator.groups.flights import Flight
+from muster_coordinator.groups.inflights import Flight
 
 
 class Rule(Interface):

@@ -13,8 +13,8 @@ from muster_coordinator.groups import removal, sessions, waking
 from muster_coordinator.groups.classic_group import ClassicGroup, State, validate_member
 from muster_coordinator.groups.core import Core
 from muster_coordinator.groups.effects import Now
-from muster_coordinator.groups.flights import Flight
 from muster_coordinator.groups.group_records import metadata_record
+from muster_coordinator.groups.inflights import Flight
 from muster_coordinator.groups.live_group import LiveGroup
 from muster_coordinator.groups.requests import SyncGroup, SyncGroupAnswer
 

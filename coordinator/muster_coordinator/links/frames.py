@@ -13,7 +13,7 @@ from crc32c import crc32c
 
 from muster_coordinator.errors import WireError
 from muster_coordinator.limits import LINK_HELLO_BYTES_MAX
-from muster_coordinator.links.lanes import HANDSHAKE, RULES
+from muster_coordinator.links.channels import HANDSHAKE, RULES
 
 _HEADER = struct.Struct(">IIB")
 _LENGTH = struct.Struct(">I")

@@ -10,9 +10,9 @@ from typing import Protocol
 
 from muster_coordinator import limits
 from muster_coordinator.errors import WireError
+from muster_coordinator.links.channels import HANDSHAKE, LaneQueues
 from muster_coordinator.links.frames import FrameSplitter, frame_header
 from muster_coordinator.links.handshake import Handshake, decode_handshake, encode_handshake
-from muster_coordinator.links.lanes import HANDSHAKE, LaneQueues
 
 
 class LinkState(IntEnum):

@@ -11,7 +11,7 @@ from muster_coordinator import limits
 from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import BrokerId, GroupNo
-from muster_coordinator.links import lanes
+from muster_coordinator.links import channels as lanes
 from muster_coordinator.links.frames import HEADER_BYTES, frame_header
 from muster_coordinator.raft.messages import Entry, Message, MsgType
 from muster_coordinator.replica.multiraft.heartbeats import Beats

@@ -9,7 +9,7 @@ from muster_coordinator import limits
 from muster_coordinator.controller.commands import DeleteTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
-from muster_coordinator.links import lanes
+from muster_coordinator.links import channels as lanes
 from muster_coordinator.replica.multiraft.payloads import Kind, kind_of
 from muster_coordinator.replica.snapshots import install_payload as transfer_payload
 from muster_coordinator.replica.snapshots import repair_files

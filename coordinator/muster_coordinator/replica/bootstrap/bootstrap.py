@@ -9,7 +9,7 @@ from collections.abc import Callable
 from muster_coordinator import limits
 from muster_coordinator.errors import StorageFailed, WireError
 from muster_coordinator.ids import BrokerId
-from muster_coordinator.links import lanes
+from muster_coordinator.links import channels as lanes
 from muster_coordinator.ports import Disk, Loop, PeerNet
 from muster_coordinator.replica.bootstrap.formation import AllFormed, Effect, Formation, Formed, Persist, Tell, Tidings
 from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Identity, Phase, store_cluster

@@ -21,7 +21,7 @@ from muster_coordinator.controller.commands import AllocateProducerIds, Command,
 from muster_coordinator.controller.image import ClusterImage
 from muster_coordinator.errors import Code, Corruption, UnsupportedFormat, WireError
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId
-from muster_coordinator.links import lanes
+from muster_coordinator.links import channels as lanes
 from muster_coordinator.ports import Loop, PeerNet, Timer
 from muster_coordinator.replica.controller.controller_group import ControllerGroup, Done
 from muster_coordinator.replica.multiraft import payloads

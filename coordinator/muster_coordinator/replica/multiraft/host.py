@@ -14,7 +14,7 @@ from muster_coordinator import limits
 from muster_coordinator.errors import Corruption, WireError
 from muster_coordinator.events import Tell, untold
 from muster_coordinator.ids import BrokerId, GroupNo
-from muster_coordinator.links import lanes
+from muster_coordinator.links import channels as lanes
 from muster_coordinator.ports import Loop, PeerNet
 from muster_coordinator.raft.messages import Entry, Message, MsgType
 from muster_coordinator.raft.timing import TIMING, Timing

@@ -21,7 +21,7 @@ from muster_coordinator import limits
 from muster_coordinator.errors import Corruption, SegmentDamaged, StorageFailed, WireError
 from muster_coordinator.events import INSTALL_FAILED, INSTALL_STARTED, INSTALLED
 from muster_coordinator.ids import BrokerId, GroupNo
-from muster_coordinator.links import lanes
+from muster_coordinator.links import channels as lanes
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Timer, unnoticed
 from muster_coordinator.raft.core import TERM_MAX
 from muster_coordinator.replica.group_manager import Hosting

@@ -13,7 +13,7 @@ from functools import partial
 
 from muster_coordinator import limits
 from muster_coordinator.ids import BrokerId
-from muster_coordinator.links import lanes
+from muster_coordinator.links import channels as lanes
 from muster_coordinator.ports import Disk, Loop, PeerNet
 from muster_coordinator.replica.snapshots import install_payload as wire
 from muster_coordinator.replica.snapshots.install_payload import Check

@@ -17,7 +17,7 @@ from muster_coordinator import limits
 from muster_coordinator.errors import Corruption, SegmentDamaged
 from muster_coordinator.events import SNAPSHOT_OFFERED
 from muster_coordinator.ids import BrokerId, GroupNo
-from muster_coordinator.links import lanes
+from muster_coordinator.links import channels as lanes
 from muster_coordinator.ports import Disk, File, Loop, Notice, PeerNet, unnoticed
 from muster_coordinator.raft.progress import ProgressState
 from muster_coordinator.replica.folders import checkpoint_folder

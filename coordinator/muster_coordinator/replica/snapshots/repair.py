@@ -23,7 +23,7 @@ from muster_coordinator import limits
 from muster_coordinator.errors import Corruption
 from muster_coordinator.events import SEGMENT_REPAIRED
 from muster_coordinator.ids import BrokerId
-from muster_coordinator.links import lanes
+from muster_coordinator.links import channels as lanes
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Timer
 from muster_coordinator.replica.group_manager import Hosting
 from muster_coordinator.replica.multiraft.host import Host

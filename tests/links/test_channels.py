@@ -1,6 +1,6 @@
 """Who goes first on a peer link, and how many bytes may wait."""
 
-from muster_coordinator.links.lanes import APPEND, BULK, BULK_SHARE_BYTES, CONTROL, FORWARD, RULES, LaneQueues
+from muster_coordinator.links.channels import APPEND, BULK, BULK_SHARE_BYTES, CONTROL, FORWARD, RULES, LaneQueues
 
 
 def taken(queues: LaneQueues, budget: int = 1 << 30) -> list[bytes]:
