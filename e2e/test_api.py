@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from e2e.node import daemon, session
-from e2e.node.box import start_ticks
 from e2e.node.client import Client, Refused
+from e2e.node.sandbox import start_ticks
 
 pytestmark = pytest.mark.timeout(120)
 

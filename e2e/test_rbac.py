@@ -75,7 +75,7 @@ def whole_suite(session: pytest.Session) -> str | None:
     if options.keyword or options.markexpr or getattr(options, "lf", False):
         return "tests were chosen"
     missing = {path.name for path in E2E.glob("test_*.py")} - {item.path.name for item in session.items}
-    of_other_rungs = {"test_box.py", "test_dockerfile.py", "test_kind_box.py", "test_kind_nodes.py"}
+    of_other_rungs = {"test_sandbox.py", "test_dockerfile.py", "test_kind_sandbox.py", "test_kind_nodes.py"}
     if missing - of_other_rungs:
         return f"without {', '.join(sorted(missing - of_other_rungs))}"
     return f"{session.testsfailed} tests failed" if session.testsfailed else None

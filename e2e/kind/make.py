@@ -12,10 +12,10 @@ from pathlib import Path
 from e2e.kind import node_image, programs
 from e2e.kind.node_image import NodeImage
 from e2e.node import packages, paths
-from e2e.node.box import Box
 from e2e.node.build import Tools
 from e2e.node.errors import Broken
 from e2e.node.images import Images
+from e2e.node.sandbox import Box
 from e2e.node.session import Made
 
 BRING_UP_TIMEOUT_S = 540.0

@@ -13,8 +13,8 @@ from types import FrameType
 from typing import NoReturn
 
 from e2e.node import build, images, promtool, session
-from e2e.node.box import Box
 from e2e.node.errors import NodeError, Unavailable
+from e2e.node.sandbox import Box
 
 CANNOT = 3
 MISSING_VARIABLE = "MUSTER_E2E_MISSING"

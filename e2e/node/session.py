@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from e2e.node import build, images, network, paths
-from e2e.node.box import Box
 from e2e.node.build import Tools
 from e2e.node.client import Client
 from e2e.node.control_plane import ControlPlane
 from e2e.node.errors import Broken
 from e2e.node.images import Images
 from e2e.node.inside import NODE_NAME
+from e2e.node.sandbox import Box
 
 STATE_VARIABLE = "MUSTER_E2E_STATE"
 BRING_UP_TIMEOUT_S = 240.0

@@ -16,8 +16,8 @@ from muster_coordinator.records.batch import iter_records, parse_header, split_b
 from tests.sim.cluster import Cluster
 from tests.sim.committers import Committer, Reader
 from tests.sim.logs import compare_logs
-from tests.sim.test_state_transfer import SETUP as BASE
-from tests.sim.test_state_transfer import full_replay, installed
+from tests.sim.test_snapshot_install import SETUP as BASE
+from tests.sim.test_snapshot_install import full_replay, installed
 
 SETUP = replace(BASE, seed="foreign", node={**BASE.node, "wal_file_bytes": 64 * 1024, "wal_bytes_max": 1024 * 1024})
 GOLDEN = Path(__file__).parents[1] / "golden" / "kip848_offsets_log.bin"

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from e2e.node import cgroups, daemon, inside, kubelet
-from e2e.node.box import Box
 from e2e.node.errors import Broken
+from e2e.node.sandbox import Box
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -85,7 +85,7 @@ def hold(log: Path) -> "subprocess.Popen[bytes]":
     """An owner of a bare box (no Kubernetes) with a busy process in it, like a test run's."""
     script = f"""
 from e2e.node.__main__ import interruptible
-from e2e.node.box import Box
+from e2e.node.sandbox import Box
 interruptible()
 box = Box({NAME!r})
 try:

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from e2e.node import daemon
-from e2e.test_box import NAME, Machine, machine, own, wait_for_sleeper
-from e2e.test_box import SLEEPER as BUSY
-from e2e.test_box import before as before
-from e2e.test_box import log as log
+from e2e.test_sandbox import NAME, Machine, machine, own, wait_for_sleeper
+from e2e.test_sandbox import SLEEPER as BUSY
+from e2e.test_sandbox import before as before
+from e2e.test_sandbox import log as log
 
 pytestmark = pytest.mark.timeout(600)
 
