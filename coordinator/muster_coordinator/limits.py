@@ -222,8 +222,9 @@ LINK_BULK_SHARE_BYTES = MIB
 """A waiting bulk frame goes after this many bytes of other lanes."""
 LINK_WRITE_BYTES = 256 * KIB
 """Handed to the transport at once; what a control message waits behind at most, plus one frame."""
-BEAT_ROWS_MAX = 2_000
-"""Groups that one beat names or drops, or one of its answers rejects; more take several frames, up to 56 kB each."""
+HEARTBEAT_ROWS_MAX = 2_000
+"""Groups that one heartbeat names or drops, or one of its answers rejects; more take several frames, up to 56 kB
+each."""
 LEADERS_PER_FRAME_MAX = 4_000
 """Rows of gossip, 16 bytes each; a longer table takes several frames."""
 LINK_HELLO_BYTES_MAX = 64 * KIB

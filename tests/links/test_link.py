@@ -62,9 +62,9 @@ def up() -> tuple[Link, Owner, FakeWire]:
 def test_the_handshake_and_messages_may_come_in_one_piece() -> None:
     owner = Owner()
     link = Link(owner, FakeWire(), dialled=True)
-    link.receive(HELLO + framed(APPEND, b"entries") + framed(CONTROL, b"beat"))
+    link.receive(HELLO + framed(APPEND, b"entries") + framed(CONTROL, b"heartbeat"))
     assert owner.greetings == [PEER]
-    assert owner.messages == [(APPEND, b"entries"), (CONTROL, b"beat")]
+    assert owner.messages == [(APPEND, b"entries"), (CONTROL, b"heartbeat")]
     assert (link.peer_run, link.up_since_ms) == (7, 1_000)
 
 
@@ -101,10 +101,10 @@ def test_a_wire_that_is_full_holds_the_rest_and_control_still_goes_first() -> No
     assert link.send(APPEND, b"entries")
     link.pump()
     assert wire.parts == []
-    assert link.send(CONTROL, b"beat")
+    assert link.send(CONTROL, b"heartbeat")
     wire.room = True
     link.pump()
-    assert wire.parts[1::2] == [b"beat", b"entries", b"chunk"]
+    assert wire.parts[1::2] == [b"heartbeat", b"entries", b"chunk"]
     assert link.unsent_bytes() == 0
 
 

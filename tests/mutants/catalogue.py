@@ -115,9 +115,9 @@ MUTANTS = (
             Patch("replica.multiraft.raft_group", "                machine.lead(entry.term)\n", ""),
             Patch(
                 "replica.multiraft.raft_group",
-                "        core = self.core\n        beats = self._host.beats\n        reads = self._joining\n",
+                "        core = self.core\n        heartbeats = self._host.heartbeats\n        reads = self._joining\n",
                 "        if self.leads:\n            done(True)\n            return\n"
-                "        core = self.core\n        beats = self._host.beats\n        reads = self._joining\n",
+                "        core = self.core\n        heartbeats = self._host.heartbeats\n        reads = self._joining\n",
             ),
         ),
         kinds=("kill", "kill-at-boundary", "power", "transfer"),

@@ -29,7 +29,7 @@ RULE_MUTANTS = (
         "            outgoing.confirmed_ms = max(outgoing.confirmed_ms, ack.sent_ms)\n",
         "            outgoing.confirmed_ms = now_ms\n",
         "replica.multiraft.test_heartbeats_contact."
-        "test_an_ack_counts_from_when_its_beat_was_sent_however_late_it_comes",
+        "test_an_ack_counts_from_when_its_heartbeat_was_sent_however_late_it_comes",
     ),
     one(
         "r18 an ack that a group waits for counts from when it came",
@@ -37,7 +37,7 @@ RULE_MUTANTS = (
         "            self._confirm(peer, outgoing, ack.round, ack.sent_ms)\n",
         "            self._confirm(peer, outgoing, ack.round, now_ms)\n",
         "replica.multiraft.test_heartbeats_contact."
-        "test_a_group_that_waits_for_single_acks_counts_them_from_when_their_beat_was_sent_too",
+        "test_a_group_that_waits_for_single_acks_counts_them_from_when_their_heartbeat_was_sent_too",
     ),
     one(
         "r32 what was agreed on survives the link it was agreed over",
@@ -69,11 +69,11 @@ RULE_MUTANTS = (
         "replica.multiraft.test_heartbeats_contact.test_an_ack_of_one_term_says_nothing_of_the_next",
     ),
     one(
-        "r32 a beat counts for a term that it was not sent in",
+        "r32 a heartbeat counts for a term that it was not sent in",
         "replica.multiraft.heartbeats",
         "incoming.table.get(number) != term or number in incoming.deserted:\n",
         "number not in incoming.table or number in incoming.deserted:\n",
-        "replica.multiraft.test_heartbeats_contact.test_a_beat_of_one_term_says_nothing_of_the_next",
+        "replica.multiraft.test_heartbeats_contact.test_a_heartbeat_of_one_term_says_nothing_of_the_next",
     ),
     one(
         "r32 the number of a deleted group is given again",
@@ -95,11 +95,11 @@ RULE_MUTANTS = (
         "storage.test_wal_crash.test_a_batch_of_which_one_sector_is_missing_is_cut_whole",
     ),
     one(
-        "r16 beats leave while the disk is stuck",
+        "r16 heartbeats leave while the disk is stuck",
         "replica.multiraft.heartbeats",
-        "        if not self._may_beat():\n",
+        "        if not self._may_heartbeat():\n",
         "        if False:\n",
-        "replica.multiraft.test_heartbeats.test_no_beats_leave_while_the_disk_is_stuck",
+        "replica.multiraft.test_heartbeats.test_no_heartbeats_leave_while_the_disk_is_stuck",
     ),
     one(
         "r23 a checkpoint erases the suffix from the WAL",

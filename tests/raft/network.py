@@ -24,7 +24,7 @@ class Write(NamedTuple):
     persist: tuple[int, int]
 
 
-class Beat(NamedTuple):
+class HostHeartbeat(NamedTuple):
     """A host's coalesced heartbeat, cut down to one group."""
 
     sender: int
@@ -34,8 +34,8 @@ class Beat(NamedTuple):
     round: int
 
 
-class BeatReply(NamedTuple):
-    """`term` is the beat's when accepted, else the sender's own."""
+class HostHeartbeatReply(NamedTuple):
+    """`term` is the heartbeat's when accepted, else the sender's own."""
 
     sender: int
     to: int
@@ -44,7 +44,7 @@ class BeatReply(NamedTuple):
     round: int
 
 
-Letter = Message | Beat | BeatReply
+Letter = Message | HostHeartbeat | HostHeartbeatReply
 
 
 class Disk:
@@ -212,21 +212,23 @@ class Network:
         core = me.core
         if isinstance(letter, Message):
             core.step(self.now_ms, letter)
-        elif isinstance(letter, Beat):
-            accepted = core.beat(self.now_ms, letter.sender, letter.term, letter.commit)
+        elif isinstance(letter, HostHeartbeat):
+            accepted = core.heartbeat(self.now_ms, letter.sender, letter.term, letter.commit)
             term = letter.term if accepted else core.term
-            self.letters.append(BeatReply(letter.to, letter.sender, accepted, term, letter.round))
+            self.letters.append(HostHeartbeatReply(letter.to, letter.sender, accepted, term, letter.round))
         elif not letter.accepted:
-            core.beat_rejected(self.now_ms, letter.sender, letter.term)
+            core.heartbeat_rejected(self.now_ms, letter.sender, letter.term)
         elif core.role is Role.LEADER and core.term == letter.term:
-            core.beat_ok(self.now_ms, letter.sender, letter.round)
+            core.heartbeat_ok(self.now_ms, letter.sender, letter.round)
 
-    def beat_all(self, node: int) -> None:
-        """The host of `node` starts a round of beats, if it leads."""
+    def heartbeat_all(self, node: int) -> None:
+        """The host of `node` starts a round of heartbeats, if it leads."""
         core = self.nodes[node].core
         self.round += 1
         if core.role is Role.LEADER:
-            self.letters += [Beat(node, p, core.term, core.beat_commit(p), self.round) for p in core.peers]
+            self.letters += [
+                HostHeartbeat(node, p, core.term, core.heartbeat_commit(p), self.round) for p in core.peers
+            ]
 
     def crash(self, node: int) -> None:
         """Everything of `node` that was not written is gone."""

@@ -18,7 +18,7 @@ Commands (n, m are nodes):
     repeat n [from=m] [type=T]                deliver them and keep copies in flight
     flight                  print what is in flight
     run [n ...]             readys, writes and letters between these nodes (default all) until nothing moves
-    beats n                 the host of n begins a round of coalesced beats
+    host-heartbeats n                 the host of n begins a round of coalesced heartbeats
     lost n peer=m | unreachable n peer=m | snapshot-failed n peer=m
     checkpoint n [at=I] [keep=yes]   durable checkpoint, log compacted (not with keep=yes)
     install n [from=m at=I term=T]   the checkpoint n was offered (or this one) has arrived
@@ -39,7 +39,7 @@ from muster_coordinator.raft.messages import (
 )
 from muster_coordinator.raft.timing import FLOW
 
-from tests.raft.network import Beat, BeatReply, Letter, Network, Options
+from tests.raft.network import HostHeartbeat, HostHeartbeatReply, Letter, Network, Options
 
 
 def show_entry(entry: Entry) -> str:
@@ -53,10 +53,11 @@ def show_entries(entries: tuple[Entry, ...]) -> str:
 
 def show_letter(letter: Letter) -> str:
     head = f"{letter.sender}>{letter.to}"
-    if isinstance(letter, Beat):
-        return f"{head} beat t{letter.term} commit={letter.commit} round={letter.round}"
-    if isinstance(letter, BeatReply):
-        return f"{head} beat-reply t{letter.term} {'accepted' if letter.accepted else 'REJECTED'} round={letter.round}"
+    if isinstance(letter, HostHeartbeat):
+        return f"{head} host-heartbeat t{letter.term} commit={letter.commit} round={letter.round}"
+    if isinstance(letter, HostHeartbeatReply):
+        accepted = "accepted" if letter.accepted else "REJECTED"
+        return f"{head} host-heartbeat-reply t{letter.term} {accepted} round={letter.round}"
     return f"{head} {MsgType(letter.type).name} t{letter.term}{_fields(letter)}"
 
 
@@ -197,7 +198,7 @@ class Scenario:
         def fits(letter: Letter) -> bool:
             if letter.to != int(words[0]) or ("from" in options and letter.sender != int(options["from"])):
                 return False
-            kind = MsgType(letter.type).name if isinstance(letter, Message) else "BEAT"
+            kind = MsgType(letter.type).name if isinstance(letter, Message) else "HOST-HEARTBEAT"
             return options.get("type", kind) == kind
 
         picked = [letter for letter in self.network.letters if fits(letter)]
@@ -229,8 +230,8 @@ class Scenario:
         self.network.run(tuple(self.nodes(words)) if words else None)
         return []
 
-    def do_beats(self, words: list[str], options: dict[str, str]) -> list[str]:
-        self.network.beat_all(int(words[0]))
+    def do_host_heartbeats(self, words: list[str], options: dict[str, str]) -> list[str]:
+        self.network.heartbeat_all(int(words[0]))
         return []
 
     def do_lost(self, words: list[str], options: dict[str, str]) -> list[str]:

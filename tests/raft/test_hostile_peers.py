@@ -75,13 +75,13 @@ def test_nothing_a_peer_sends_raises(role: str, messages: list[Message | None]) 
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 4), SMALL, SMALL), max_size=12))
-def test_no_beat_raises(beats: list[tuple[int, int, int]]) -> None:
+def test_no_heartbeat_raises(heartbeats: list[tuple[int, int, int]]) -> None:
     core = make_core((1, 1, 2), own_heartbeats=False)
     leader = make_leader((1, 1), own_heartbeats=False)
-    for peer, term, number in beats:
-        core.beat(NOW, peer, term, number)
-        leader.beat_ok(NOW, peer, number)
-        leader.beat_rejected(NOW, peer, term)
+    for peer, term, number in heartbeats:
+        core.heartbeat(NOW, peer, term, number)
+        leader.heartbeat_ok(NOW, peer, number)
+        leader.heartbeat_rejected(NOW, peer, term)
         check(core)
         check(leader)
 
@@ -120,5 +120,5 @@ def test_who_denies_what_it_acknowledged_is_asked_when_it_shows_life_and_not_in_
     assert probe.index == match
     leader.step(NOW, Message(MsgType.APPEND_REPLY, 2, 1, leader.term, index=match, reject=True, hint=1, log_term=1))
     assert leader.ready().messages == ()
-    leader.beat_ok(NOW, 2, 1)
+    leader.heartbeat_ok(NOW, 2, 1)
     assert [m.index for m in leader.ready().messages if m.to == 2] == [match]

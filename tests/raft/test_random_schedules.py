@@ -154,8 +154,8 @@ class Schedule:
         self.steps: list[tuple[float, Callable[[], None]]] = [
             (50, self.deliver), (25, self.take), (20, self.complete_write), (8, self.pass_time), (6, self.propose),
             (2, self.repeat), (2, self.read), (1, self.crash_or_restart), (1, self.peer_lost), (0.7, self.transfer),
-            (0.7, self.checkpoint), (2, self.install), (2, self.beats), (0.5, self.unreachable), (0.2, self.step_down),
-            (1.5, self.cut_off), (1, self.bounce),
+            (0.7, self.checkpoint), (2, self.install), (2, self.heartbeats), (0.5, self.unreachable),
+            (0.2, self.step_down), (1.5, self.cut_off), (1, self.bounce),
         ]  # fmt: skip
         moderate = 5  # the first steps always happen; of the others every seed has its own mixture
         self.weights = [
@@ -292,10 +292,10 @@ class Schedule:
                 self.network.install(node, *offer)
                 return
 
-    def beats(self) -> None:
+    def heartbeats(self) -> None:
         node = self.some_node()
         if node is not None and not self.network.options.own_heartbeats:
-            self.network.beat_all(node)
+            self.network.heartbeat_all(node)
 
     def heal(self) -> None:
         """No more faults: everybody up, everything delivered in order, time passes."""
@@ -310,7 +310,7 @@ class Schedule:
             network.tick(10)
             for node in network.voters:
                 if not network.options.own_heartbeats:
-                    network.beat_all(node)
+                    network.heartbeat_all(node)
             network.run()
             self.install()
             self.checker.check()

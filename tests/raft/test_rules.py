@@ -174,20 +174,20 @@ def test_rule_10_heartbeats_carry_no_more_than_the_follower_is_known_to_hold() -
     settle(leader)
     acknowledge(leader, 2)
     assert leader.commit == 2
-    assert (leader.beat_commit(2), leader.beat_commit(3)) == (2, 1)
+    assert (leader.heartbeat_commit(2), leader.heartbeat_commit(3)) == (2, 1)
 
     leader = make_leader()
     leader.propose(NOW, WORD)
     settle(leader)
     acknowledge(leader, 2)
     leader.advance(NOW + TIMING.heartbeat_ms)
-    beats = {m.to: m.commit for m in leader.ready().messages if m.type == MsgType.HEARTBEAT}
-    assert beats == {2: 2, 3: 1}
+    heartbeats = {m.to: m.commit for m in leader.ready().messages if m.type == MsgType.HEARTBEAT}
+    assert heartbeats == {2: 2, 3: 1}
 
 
-def test_rule_10_a_beat_beyond_the_own_log_is_not_followed() -> None:
+def test_rule_10_a_heartbeat_beyond_the_own_log_is_not_followed() -> None:
     core = make_core((1, 1), own_heartbeats=False)
-    assert not core.beat(NOW, 2, 1, 7)
+    assert not core.heartbeat(NOW, 2, 1, 7)
     assert core.commit == 0
     assert core.suspended
 
@@ -224,9 +224,9 @@ def test_rule_11_strangers_and_other_recipients_are_not_heard() -> None:
     core.step(NOW, Message(-1, 2, 1, 7))
     core.step(NOW, Message(9, 2, 1, 1))
     core.step(NOW, Message(MsgType.APPEND, 2, 1, 2**31))
-    assert not core.beat(NOW, 9, 7, 0)
-    assert not core.beat(NOW, 2, 2**31, 0)
-    core.beat_rejected(NOW, 9, 7)
+    assert not core.heartbeat(NOW, 9, 7, 0)
+    assert not core.heartbeat(NOW, 2, 2**31, 0)
+    core.heartbeat_rejected(NOW, 9, 7)
     assert core.term == 1
     assert not core.has_ready()
 
@@ -265,7 +265,7 @@ def test_rule_14_a_voter_that_hears_its_leader_ignores_candidates(pre: bool) -> 
     assert (core.term, core.leader, core.has_ready()) == (1, 2, False)
 
 
-def test_rule_14_beats_of_the_host_make_a_voter_loyal_too() -> None:
+def test_rule_14_heartbeats_of_the_host_make_a_voter_loyal_too() -> None:
     core = make_core((1,), own_heartbeats=False)
     append(core, (1, 1), ())
     settle(core)
@@ -314,13 +314,13 @@ def test_rule_14_a_stale_leader_is_told_the_higher_term() -> None:
         assert (leader.role, leader.term) == (Role.FOLLOWER, 5), kind
 
 
-def test_rule_14_a_beat_below_the_own_term_is_refused_and_frees_this_node() -> None:
+def test_rule_14_a_heartbeat_below_the_own_term_is_refused_and_frees_this_node() -> None:
     core = make_core((1,), term=5, own_heartbeats=False)
-    assert not core.beat(NOW, 2, 4, 0)
+    assert not core.heartbeat(NOW, 2, 4, 0)
     leader = make_leader((1,), own_heartbeats=False)
-    leader.beat_rejected(NOW, 2, 5)
+    leader.heartbeat_rejected(NOW, 2, 5)
     assert (leader.role, leader.term) == (Role.FOLLOWER, 5)
-    leader.beat_rejected(NOW, 2, 4)
+    leader.heartbeat_rejected(NOW, 2, 4)
     assert leader.term == 5
 
 
@@ -367,11 +367,11 @@ def test_rule_16_contact_of_the_host_counts_for_check_quorum() -> None:
     assert leader.role is Role.FOLLOWER
 
 
-def test_rule_16_an_answered_beat_is_proof_of_life_at_its_sending_and_takes_nothing_back() -> None:
+def test_rule_16_an_answered_heartbeat_is_proof_of_life_at_its_sending_and_takes_nothing_back() -> None:
     leader = make_leader(own_heartbeats=False)  # both have acknowledged the no-op now
-    leader.beat_ok(NOW - 700, 2, 3)
+    leader.heartbeat_ok(NOW - 700, 2, 3)
     assert leader.progress()[2].contact_ms == NOW
-    leader.beat_ok(NOW + 400, 2, 4)
+    leader.heartbeat_ok(NOW + 400, 2, 4)
     assert leader.quorum_heard(NOW + 400)
     assert not leader.quorum_heard(NOW + 401)
 
@@ -412,9 +412,9 @@ def test_rule_17_a_read_records_the_commit_index_at_its_arrival() -> None:
 def test_rule_17_rounds_that_began_before_the_read_do_not_confirm_it() -> None:
     leader = make_leader(own_heartbeats=False)
     assert leader.read(NOW, 5, 8)
-    leader.beat_ok(NOW, 2, 7)
+    leader.heartbeat_ok(NOW, 2, 7)
     assert leader.ready().grants == ()
-    leader.beat_ok(NOW, 2, 8)
+    leader.heartbeat_ok(NOW, 2, 8)
     assert leader.ready().grants == ((5, 1),)
 
 
@@ -433,10 +433,10 @@ def test_rule_17_an_answer_to_the_round_before_the_read_does_not_confirm_it() ->
 def test_rule_17_two_of_five_do_not_confirm_a_read() -> None:
     leader = make_leader(size=5, own_heartbeats=False)
     leader.read(NOW, 5, 0)
-    leader.beat_ok(NOW, 2, 0)
-    leader.beat_ok(NOW, 2, 1)
+    leader.heartbeat_ok(NOW, 2, 0)
+    leader.heartbeat_ok(NOW, 2, 1)
     assert leader.ready().grants == ()
-    leader.beat_ok(NOW, 5, 3)
+    leader.heartbeat_ok(NOW, 5, 3)
     assert leader.ready().grants == ((5, 1),)
 
 
@@ -445,7 +445,7 @@ def test_rule_17_a_later_leadership_does_not_inherit_confirmations() -> None:
     leader.read(NOW, 5, 3)
     leader.step_down(NOW)
     assert leader.ready().lost_reads == (5,)
-    leader.beat_ok(NOW, 2, 3)
+    leader.heartbeat_ok(NOW, 2, 3)
     assert leader.ready().grants == ()
     assert not leader.read(NOW, 6, 4)
 
@@ -630,8 +630,8 @@ def test_rule_25_a_broken_link_means_looking_again_from_what_is_known() -> None:
     assert [m.index for m in resent] == [1]
     leader.propose(NOW, WORD)
     assert [m for m in leader.ready().messages if m.to == 2] == []
-    assert leader.wants_beats
-    leader.beat_ok(NOW, 2, 1)
+    assert leader.wants_heartbeats
+    leader.heartbeat_ok(NOW, 2, 1)
     assert [m.index for m in leader.ready().messages if m.to == 2] == [1]
 
 
@@ -774,7 +774,7 @@ def test_rule_28_followers_of_a_lost_leader_campaign_one_after_another() -> None
 
 def test_rule_28_fresh_contact_of_the_host_only_moves_the_deadline() -> None:
     core = make_core((1,), own_heartbeats=False)
-    assert core.beat(NOW, 2, 1, 0)
+    assert core.heartbeat(NOW, 2, 1, 0)
     due = core.deadline_ms
     core.advance(due, {2: due - 30})
     assert core.role is Role.FOLLOWER

@@ -79,9 +79,9 @@ def test_it_does_not_take_leadership_over() -> None:
     assert leader.transfer(NOW, 3)
 
 
-def test_it_accepts_no_beat_but_follows_and_applies() -> None:
+def test_it_accepts_no_heartbeat_but_follows_and_applies() -> None:
     core = suspended(own_heartbeats=False)
-    assert not core.beat(NOW, 2, 1, 2)
+    assert not core.heartbeat(NOW, 2, 1, 2)
     assert (core.leader, core.commit) == (2, 2)
     core.step(NOW, Message(MsgType.HEARTBEAT, 2, 1, 1, commit=2, context=4))
     answers = settle(core)
@@ -126,9 +126,9 @@ def test_what_a_leader_knows_to_be_acknowledged_and_is_not_there_suspends() -> N
     assert (refused.reject, refused.hint, refused.context) == (True, 2, core.suspended)
 
 
-def test_what_a_beat_commits_and_is_not_there_suspends() -> None:
+def test_what_a_heartbeat_commits_and_is_not_there_suspends() -> None:
     core = make_core((1, 1), own_heartbeats=False)
-    assert not core.beat(NOW, 2, 1, 3)
+    assert not core.heartbeat(NOW, 2, 1, 3)
     assert core.suspended
     assert core.commit == 0
 
@@ -142,7 +142,7 @@ def test_what_was_not_acknowledged_suspends_nobody() -> None:
 def test_promises_that_have_not_left_are_not_made() -> None:
     core = make_core((1, 1))
     core.step(NOW, Message(MsgType.APPEND, 2, 1, 1, 2, 1, 0, entries((1,), 3), context=KNOWS_SUSPENSION))
-    core.beat(NOW, 2, 1, 9)
+    core.heartbeat(NOW, 2, 1, 9)
     assert persist(core).after_persist == ()
 
 
@@ -162,9 +162,9 @@ def test_it_does_not_confirm_reads() -> None:
     lost(leader)
     settle(leader)
     assert leader.read(NOW, 5, 9)
-    leader.beat_ok(NOW, 2, 9)
+    leader.heartbeat_ok(NOW, 2, 9)
     assert not leader.ready().grants
-    leader.beat_ok(NOW, 3, 9)
+    leader.heartbeat_ok(NOW, 3, 9)
     assert [grant.context for grant in leader.ready().grants] == [5]
 
 
@@ -229,7 +229,7 @@ def test_it_counts_again_once_it_has_heard_of_its_release() -> None:
     acknowledge(leader, 3)
     holds(leader, 2, barrier)
     assert releases(settle(leader))
-    leader.beat_rejected(NOW, 2, leader.term)
+    leader.heartbeat_rejected(NOW, 2, leader.term)
     assert releases(settle(leader)), "told again, if that was lost"
     acknowledge(leader, 2)
     leader.propose(NOW, ((EntryKind.NORMAL, b"x"),))
@@ -281,7 +281,7 @@ def test_a_wedged_follower_is_brought_back_and_counts() -> None:
             if own_heartbeats:
                 leader.advance(network.now_ms)
             else:
-                network.beat_all(1)
+                network.heartbeat_all(1)
             network.run()
         assert follower.last_index == leader.last_index == 4
         assert not follower.suspended

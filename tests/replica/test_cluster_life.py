@@ -163,16 +163,16 @@ def test_a_proposal_whose_place_another_leaders_entry_took_is_lost_and_not_appli
 
 
 def test_a_read_that_waits_is_confirmed_by_a_round_that_began_after_it() -> None:
-    """The beat of the tick that left before the read must not confirm it."""
+    """The heartbeat of the tick that left before the read must not confirm it."""
     cluster = SimCluster(World(5))
     cluster.start()
     leader = cluster.wait_leader(1)
-    beats = cluster.nodes[leader].host.beats
-    beats.send_round()
-    before = beats.round
+    heartbeats = cluster.nodes[leader].host.heartbeats
+    heartbeats.send_round()
+    before = heartbeats.round
     answers = cluster.ask_later(leader, 0, fetch_request("g"))
     cluster.world.run_until("the read is answered", lambda: answers, 1_000)
-    peers = beats._outgoing.values()
+    peers = heartbeats._outgoing.values()
     assert max(outgoing.confirmed_round for outgoing in peers) > before
 
 

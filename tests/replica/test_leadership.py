@@ -200,7 +200,7 @@ def test_a_restart_clears_the_draining_mark() -> None:
 
 
 def test_a_leader_with_a_stuck_disk_loses_leadership() -> None:
-    """Beats stop, it steps down from everything, and the others elect (raft rule 16)."""
+    """Heartbeats stop, it steps down from everything, and the others elect (raft rule 16)."""
     cluster = SimCluster(World(7))
     cluster.start()
     old = cluster.wait_leader(1)
@@ -265,7 +265,7 @@ def test_sessions_expire_only_at_a_leader_that_hears_a_quorum() -> None:
     cluster = SimCluster(World(11))
     cluster.start()
     leader = cluster.wait_leader(1)
-    beat = stable_member(cluster, leader)
+    heartbeat = stable_member(cluster, leader)
     shard = cluster.nodes[leader].hosting.shards[0]
     group, others, period_ms = shard.group, others_of(cluster, leader), limits.ELECTION_TIMEOUT_MIN_MS
 
@@ -273,7 +273,7 @@ def test_sessions_expire_only_at_a_leader_that_hears_a_quorum() -> None:
         cluster.world.run_for(when_ms - cluster.loops[leader].monotonic_ms())
 
     until(group.core.quorum_deadline_ms + period_ms // 2)
-    assert cluster.ask(leader, 0, beat).error == Code.NONE
+    assert cluster.ask(leader, 0, heartbeat).error == Code.NONE
     ends_ms = cluster.loops[leader].monotonic_ms() + SESSION_MS
     until(ends_ms - 2 * period_ms)
     until(group.core.quorum_deadline_ms + 100)  # the last check but one before the session's end

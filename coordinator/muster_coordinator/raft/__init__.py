@@ -3,12 +3,13 @@
 Problem: N offsets partitions, each a replicated log whose leader *is* the coordinator of its groups.
 Mechanism: etcd-raft's semantics (pre-vote and check-quorum always on, asynchronous-storage `Ready`), with time handed
 in (`now_ms`) and no per-group tick: the host keeps one deadline heap and coalesces heartbeats of all groups into one
-beat per peer (decision 19). What it does not do: membership change (CONF entries are refused; decision 45), leases.
+heartbeat per peer (decision 19). What it does not do: membership change (CONF entries are refused; decision 45),
+leases.
 
 The surface (`core.RaftCore`), all calls synchronous, none raising for anything a peer can send:
 
     RaftCore(node=, voters=, log=, hard_state=, applied=, rand=, timing=, flow=, own_heartbeats=)
-        own_heartbeats False: the host beats for all groups; else the core emits HEARTBEAT itself
+        own_heartbeats False: the host sends heartbeats for all groups; else the core emits HEARTBEAT itself
     step(now_ms, message, contact)         a peer message; `contact` as for `advance`, of use with (pre-)vote requests
     propose(now_ms, items, expected_term) -> index | Refused   items = ((kind, data), ...); the first index given
     read(now_ms, context, round_no) -> bool    ask for a ReadGrant; False when not leader. `round_no`: a host round that
@@ -19,12 +20,13 @@ The surface (`core.RaftCore`), all calls synchronous, none raising for anything 
     applied_to(index)                      the host applied up to here
     advance(now_ms, contact)               the deadline passed; `contact[peer]` = monotonic ms of the last proof of life
                                            of that peer *for this group and term* that the host has beyond `step`
-    beat(now_ms, leader, term, commit) -> bool   a coalesced beat names this group (follower's side)
-    beat_commit(peer) -> index             what a beat to `peer` may name as committed
-    beat_ok(sent_ms, peer, round_no)       a beat of that round was accepted by `peer` for this group and its current
-                                           term: counts for check-quorum, confirms reads, un-pauses a probing peer
-    beat_rejected(now_ms, peer, term)      `peer` did not accept a beat because it is in `term`
-    wants_beats                            leading, and single `beat_ok` calls are of use now
+    heartbeat(now_ms, leader, term, commit) -> bool   a coalesced heartbeat names this group (follower's side)
+    heartbeat_commit(peer) -> index        what a heartbeat to `peer` may name as committed
+    heartbeat_ok(sent_ms, peer, round_no)  a heartbeat of that round was accepted by `peer` for this group and its
+                                           current term: counts for check-quorum, confirms reads, un-pauses a probing
+                                           peer
+    heartbeat_rejected(now_ms, peer, term) `peer` did not accept a heartbeat because it is in `term`
+    wants_heartbeats                       leading, and single `heartbeat_ok` calls are of use now
     quorum_heard(since_ms, contact) -> bool    leading, and a quorum showed life since then
     peer_unreachable(peer) / peer_lost(now_ms, peer)   link broke / did not come back: a follower whose leader is lost
                                            campaigns after a small random while (decision 17)

@@ -80,7 +80,8 @@ class RaftCore(RaftState):
         flow: Flow = FLOW,
         own_heartbeats: bool = True,
     ) -> None:
-        """`own_heartbeats` False: the host beats for all groups at once and reports by `beat_ok` and `contact`."""
+        """`own_heartbeats` False: the host sends heartbeats for all groups at once and reports by `heartbeat_ok` and
+        `contact`."""
         config = Config(tuple(voters))
         super().__init__(node, config, log, hard_state, applied, rand, timing, flow, own_heartbeats)
 
@@ -121,27 +122,27 @@ class RaftCore(RaftState):
         become_follower(self, now_ms, message.term, message.sender if kind in FROM_LEADER else NOBODY)
         return True
 
-    def beat(self, now_ms: int, leader: int, term: int, commit: int) -> bool:
+    def heartbeat(self, now_ms: int, leader: int, term: int, commit: int) -> bool:
         """A coalesced heartbeat: `leader` leads this group in `term` and has committed `commit` that we hold.
 
-        False: not accepted; tell it our `term` (`beat_rejected` there).
+        False: not accepted; tell it our `term` (`heartbeat_rejected` there).
         """
         if term < self.term or term > TERM_MAX or leader not in self.peers:
             return False
         if term > self.term:
             become_follower(self, now_ms, term, leader)
-        return following.beat(self, now_ms, leader, commit)
+        return following.heartbeat(self, now_ms, leader, commit)
 
-    def beat_commit(self, peer: int) -> int:
-        """While leading: the `commit` that a beat to `peer` may carry (rule 10)."""
+    def heartbeat_commit(self, peer: int) -> int:
+        """While leading: the `commit` that a heartbeat to `peer` may carry (rule 10)."""
         return min(self.progresses[peer].match, self.commit)
 
-    def beat_ok(self, sent_ms: int, peer: int, round_no: int) -> None:
-        """`peer` accepted, for this group and its current term, a beat of host round `round_no` that left at `sent_ms`:
-        by then it had not deserted, and no later moment is proven by it, however late the answer comes."""
+    def heartbeat_ok(self, sent_ms: int, peer: int, round_no: int) -> None:
+        """`peer` accepted, for this group and its current term, a heartbeat of host round `round_no` that left at
+        `sent_ms`: by then it had not deserted, and no later moment is proven by it, however late the answer comes."""
         replication.heard(self, sent_ms, peer, round_no)
 
-    def beat_rejected(self, now_ms: int, peer: int, term: int) -> None:
+    def heartbeat_rejected(self, now_ms: int, peer: int, term: int) -> None:
         """`peer` is in `term`: if that is later than ours, somebody else leads or will; if it is ours, the peer may be
         suspended."""
         if self.term < term <= TERM_MAX and peer in self.peers:
@@ -154,8 +155,8 @@ class RaftCore(RaftState):
         suspension.suspend(self)
 
     @property
-    def wants_beats(self) -> bool:
-        """Is `beat_ok` of single peers of use now (reads wait, or somebody is not level), beyond `contact`?"""
+    def wants_heartbeats(self) -> bool:
+        """Is `heartbeat_ok` of single peers of use now (reads wait, or somebody is not level), beyond `contact`?"""
         if self.role is not LEADER:
             return False
         if self.reads:
@@ -217,8 +218,8 @@ class RaftCore(RaftState):
     def read(self, now_ms: int, context: int, round_no: int = NO_ROUND) -> bool:
         """Ask for a `ReadGrant` of `context`, fresh also on a retry (rule 17). False: not leader, or too many.
 
-        With the host's beats `round_no` names a round that the host starts after this call; else the core makes its
-        own.
+        With the host's heartbeats `round_no` names a round that the host starts after this call; else the core makes
+        its own.
         """
         if self.role is not LEADER or len(self.reads) >= self.flow.reads_max:
             return False

@@ -125,12 +125,12 @@ def commit_to(state: RaftState, index: int) -> None:
 
 def on_heartbeat(state: RaftState, now_ms: int, message: Message) -> None:
     """HEARTBEAT in the own term."""
-    accepted = beat(state, now_ms, message.sender, message.commit)
+    accepted = heartbeat(state, now_ms, message.sender, message.commit)
     if accepted or state.suspended:
         state.send(MsgType.HEARTBEAT_REPLY, message.sender, reject=not accepted, context=message.context)
 
 
-def beat(state: RaftState, now_ms: int, leader: int, commit: int) -> bool:
+def heartbeat(state: RaftState, now_ms: int, leader: int, commit: int) -> bool:
     """The leader of the own term lives, and knows that we hold, and may commit, everything up to `commit` (rule 10).
 
     A `commit` above our end means that this replica lost what it had promised. False: it counts for nothing.

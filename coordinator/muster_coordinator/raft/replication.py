@@ -150,7 +150,7 @@ def on_heartbeat_reply(state: RaftState, now_ms: int, message: Message) -> None:
 
 
 def not_accepted(state: RaftState, now_ms: int, peer: int) -> None:
-    """`peer` is in our term and does not accept our beats: it may be suspended, which only an answer to an append
+    """`peer` is in our term and does not accept our heartbeats: it may be suspended, which only an answer to an append
     says. It is no proof of anything, so it counts for nothing."""
     progress = state.progresses.get(peer)
     if state.role is LEADER and progress is not None:

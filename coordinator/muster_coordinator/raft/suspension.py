@@ -3,9 +3,9 @@
 Problem: damage may take the end of a voter's log, and with it acknowledged entries, its term and its vote. A voter that
 then votes, acknowledges or confirms a leader as if nothing were lost makes one promise twice: two leaders of a term, or
 a committed entry that is overwritten. To stay away for good would cost the group a voter for each flipped bit.
-Mechanism: a *suspended* voter neither votes nor campaigns and accepts no beat; what it acknowledges carries its token,
-and a leader counts no such acknowledgement, for commits, reads or check-quorum. It is suspended from the start by what
-recovery found, or when the leader of its term says how far it has acknowledged and its log ends before that.
+Mechanism: a *suspended* voter neither votes nor campaigns and accepts no heartbeat; what it acknowledges carries its
+token, and a leader counts no such acknowledgement, for commits, reads or check-quorum. It is suspended from the start
+by what recovery found, or when the leader of its term says how far it has acknowledged and its log ends before that.
 
 A leader that meets a new token appends an entry (the barrier) and releases the voter once the barrier is committed, by
 a quorum without it, and held by it. That is enough:

@@ -140,7 +140,7 @@ class Node:
         self.preferred = Preferred(self.loop, self.host, hosting, self.settings)
         hosting.start()
         self._transfers.start()
-        self.host.beats.start()
+        self.host.heartbeats.start()
         self.preferred.start()
         FeatureLevel(self.loop, self.host, hosting.controller, self.settings.feature_finalize_ms).start()
         Retention(self.loop, self.host, hosting, self.settings).start()
@@ -229,10 +229,10 @@ class Node:
         match kind:
             case Kind.RAFT:
                 host.raft_payload(peer, payload)
-            case Kind.BEAT:
-                host.beats.received(peer, payloads.decode_beat(payload))
-            case Kind.BEAT_ACK:
-                host.beat_ack(peer, payloads.decode_beat_ack(payload))
+            case Kind.HEARTBEAT:
+                host.heartbeats.received(peer, payloads.decode_heartbeat(payload))
+            case Kind.HEARTBEAT_ACK:
+                host.heartbeat_ack(peer, payloads.decode_heartbeat_ack(payload))
             case Kind.LEADERS:
                 host.leaders_heard(peer, payloads.decode_leaders(payload))
             case Kind.COMMAND:

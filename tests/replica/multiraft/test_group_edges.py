@@ -58,7 +58,8 @@ def test_a_turn_that_took_its_time_visits_no_further_group(monkeypatch: pytest.M
 
 
 def test_a_single_replica_answers_every_read_while_another_wal_is_stuck() -> None:
-    """Its reads need no round of beats; no beat leaves meanwhile, so the round that they share never comes."""
+    """Its reads need no round of heartbeats; no heartbeat leaves meanwhile, so the round that they share never
+    comes."""
     cluster = SimCluster(World(2), replicas=1, partitions=1)
     cluster.start()
     assert cluster.commit(0, 0, "g", 7) == Code.NONE

@@ -1,4 +1,5 @@
-"""Coalesced beats against a model: covered means exactly "follows me in this term", whatever is lost or reordered."""
+"""Coalesced heartbeats against a model: covered means exactly "follows me in this term", whatever is lost or
+reordered."""
 
 import random
 
@@ -6,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.raft.messages import Role
-from muster_coordinator.replica.multiraft.heartbeats import Beats
+from muster_coordinator.replica.multiraft.heartbeats import Heartbeats
 from muster_coordinator.replica.multiraft.payloads import (
-    Beat,
-    BeatAck,
-    decode_beat,
-    decode_beat_ack,
-    encode_beat,
-    encode_beat_ack,
+    HostHeartbeat,
+    HostHeartbeatAck,
+    decode_heartbeat,
+    decode_heartbeat_ack,
+    encode_heartbeat,
+    encode_heartbeat_ack,
 )
 
 from tests.replica.cluster import SimCluster, fetch_request, fetched
@@ -23,7 +24,7 @@ LEADER, FOLLOWER = BrokerId(0), BrokerId(1)
 
 
 class Core:
-    """As much of a core as beats look at."""
+    """As much of a core as heartbeats look at."""
 
     def __init__(self, node: int) -> None:
         self.node = node
@@ -33,20 +34,20 @@ class Core:
         self.commit = 0
         self.committed_in_term = True
         self.progresses = {FOLLOWER: None}
-        self.wants_beats = False
+        self.wants_heartbeats = False
         self.quorum_peers = 1
         self.oks: list[int] = []
         self.ok_ms = 0
         self.rejections: list[int] = []
 
-    def beat_commit(self, peer: int) -> int:
+    def heartbeat_commit(self, peer: int) -> int:
         return self.commit
 
-    def beat_ok(self, sent_ms: int, peer: int, round_no: int) -> None:
+    def heartbeat_ok(self, sent_ms: int, peer: int, round_no: int) -> None:
         self.oks.append(round_no)
         self.ok_ms = sent_ms
 
-    def beat_rejected(self, now_ms: int, peer: int, term: int) -> None:
+    def heartbeat_rejected(self, now_ms: int, peer: int, term: int) -> None:
         self.rejections.append(term)
 
 
@@ -56,7 +57,7 @@ class Group:
         self.core = Core(node)
         self.heard_commit = 0
 
-    def beat_named(self, leader: int, term: int, commit: int, leader_commit: int) -> bool:
+    def heartbeat_named(self, leader: int, term: int, commit: int, leader_commit: int) -> bool:
         if term < self.core.term:
             return False
         self.core.term, self.core.leader, self.heard_commit = term, leader, commit
@@ -64,7 +65,7 @@ class Group:
 
 
 class Pair:
-    """A leader's and a follower's beats over one link with delay; `settle` delivers everything."""
+    """A leader's and a follower's heartbeats over one link with delay; `settle` delivers everything."""
 
     def __init__(self, groups: int) -> None:
         self.world = World(1)
@@ -75,28 +76,28 @@ class Pair:
         self.may = True
         self.leading = {GroupNo(n): Group(n, 0) for n in range(groups)}
         self.following = {GroupNo(n): Group(n, 1) for n in range(groups)}
-        self.leader = self._beats(self.leading)
-        self.follower = self._beats(self.following)
+        self.leader = self._heartbeats(self.leading)
+        self.follower = self._heartbeats(self.following)
         self.link()
 
-    def _beats(self, groups: dict[GroupNo, Group]) -> Beats:
-        return Beats(
+    def _heartbeats(self, groups: dict[GroupNo, Group]) -> Heartbeats:
+        return Heartbeats(
             self.loop,
             groups,
-            send_beat=self._send_beat,
+            send_heartbeat=self._send_heartbeat,
             send_ack=self._send_ack,
-            may_beat=lambda: self.may,
+            may_heartbeat=lambda: self.may,
             acked=lambda group: None,
         )
 
-    def _send_beat(self, peer: BrokerId, beat: Beat) -> bool:
+    def _send_heartbeat(self, peer: BrokerId, heartbeat: HostHeartbeat) -> bool:
         if self.lossy:
             return False
-        self.down.append(encode_beat(beat))
+        self.down.append(encode_heartbeat(heartbeat))
         return True
 
-    def _send_ack(self, peer: BrokerId, ack: BeatAck) -> bool:
-        self.up.append(encode_beat_ack(ack))
+    def _send_ack(self, peer: BrokerId, ack: HostHeartbeatAck) -> bool:
+        self.up.append(encode_heartbeat_ack(ack))
         return True
 
     def link(self) -> None:
@@ -124,11 +125,11 @@ class Pair:
 
     def deliver_one_down(self) -> None:
         if self.down:
-            self.follower.received(LEADER, decode_beat(self.down.pop(0)))
+            self.follower.received(LEADER, decode_heartbeat(self.down.pop(0)))
 
     def deliver_one_up(self) -> None:
         if self.up:
-            self.leader.ack(FOLLOWER, decode_beat_ack(self.up.pop(0)))
+            self.leader.ack(FOLLOWER, decode_heartbeat_ack(self.up.pop(0)))
             self.leader.end_of_turn()
 
     def settle(self, rounds: int = 4) -> None:
@@ -149,16 +150,16 @@ class Pair:
         return mine.role is Role.LEADER and theirs.term == mine.term and theirs.leader == LEADER
 
 
-def test_idle_beats_are_short_and_name_nothing() -> None:
+def test_idle_heartbeats_are_short_and_name_nothing() -> None:
     pair = Pair(1_000)
     for number in range(1_000):
         pair.lead(number, 3)
     pair.settle()
     pair.leader.send_round()
     assert len(pair.down) == 1
-    beat = decode_beat(pair.down[0])
-    assert beat.named == ()
-    assert beat.covered == 1_000
+    heartbeat = decode_heartbeat(pair.down[0])
+    assert heartbeat.named == ()
+    assert heartbeat.covered == 1_000
     assert len(pair.down[0]) < 50
     assert all(pair.confirmed(number) for number in range(1_000))
 
@@ -172,11 +173,11 @@ def test_a_moved_commit_names_its_group_once() -> None:
     group.core.commit = 77
     pair.leader.moved(group)
     pair.leader.send_round()
-    assert [named.group for named in decode_beat(pair.down[-1]).named] == [4]
+    assert [named.group for named in decode_heartbeat(pair.down[-1]).named] == [4]
     pair.settle(1)
     assert pair.following[GroupNo(4)].heard_commit == 77
     pair.leader.send_round()
-    assert decode_beat(pair.down[-1]).named == ()
+    assert decode_heartbeat(pair.down[-1]).named == ()
 
 
 def test_a_follower_that_left_is_not_counted_and_the_others_are() -> None:
@@ -205,7 +206,7 @@ def test_a_group_that_the_peer_does_not_have_yet_costs_the_others_nothing() -> N
     assert pair.confirmed(1)
 
 
-def test_no_beats_leave_while_the_disk_is_stuck() -> None:
+def test_no_heartbeats_leave_while_the_disk_is_stuck() -> None:
     pair = Pair(1)
     pair.lead(0, 1)
     pair.may = False
@@ -240,7 +241,8 @@ def disturb(pair: Pair, rand: random.Random, groups: int) -> None:
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 8))
 def test_confirmed_means_following_whatever_happens(seed: int, groups: int) -> None:
-    """Random leads, losses, desertions, lost beats and new links, with beats and acks in flight at any time."""
+    """Random leads, losses, desertions, lost heartbeats and new links, with heartbeats and acks in flight at any
+    time."""
     pair = Pair(groups)
     disturb(pair, random.Random(seed), groups)
     pair.lossy = False
@@ -256,13 +258,13 @@ def test_confirmed_means_following_whatever_happens(seed: int, groups: int) -> N
 
 
 def test_an_ack_confirms_no_round_before_the_group_was_covered() -> None:
-    """A group that joins the cover while older beats are in flight is confirmed by its own round only."""
+    """A group that joins the cover while older heartbeats are in flight is confirmed by its own round only."""
     pair = Pair(2)
     pair.lead(0, 1)
     pair.settle()
     pair.leader.send_round()  # in flight: covers group 0 only
     pair.lead(1, 1)
-    pair.leading[GroupNo(1)].core.wants_beats = True
+    pair.leading[GroupNo(1)].core.wants_heartbeats = True
     wanted = pair.leader.next_round(pair.leading[GroupNo(1)])
     pair.leader.end_of_turn()
     pair.deliver_one_down()
@@ -278,7 +280,7 @@ def test_reads_that_come_during_a_round_share_the_next_one() -> None:
     pair.lead(0, 1)
     pair.settle()
     group = pair.leading[GroupNo(0)]
-    group.core.wants_beats = True
+    group.core.wants_heartbeats = True
     group.core.oks.clear()
     sent = pair.leader.sent
     first = pair.leader.next_round(group)
@@ -303,7 +305,7 @@ def test_reads_of_a_round_that_nobody_answers_go_with_the_regular_one() -> None:
     pair.lead(0, 1)
     pair.settle()
     group = pair.leading[GroupNo(0)]
-    group.core.wants_beats = True
+    group.core.wants_heartbeats = True
     group.core.oks.clear()
     pair.leader.next_round(group)
     pair.leader.end_of_turn()
@@ -322,7 +324,7 @@ def test_reads_of_a_round_that_nobody_answers_go_with_the_regular_one() -> None:
 
 
 def test_an_idle_cluster_sends_few_frames() -> None:
-    """50 groups on three replicas: one beat and one ack per directed pair and heartbeat, nothing else."""
+    """50 groups on three replicas: one heartbeat and one ack per directed pair and heartbeat, nothing else."""
     cluster = SimCluster(World(11), partitions=50)
     cluster.start()
     cluster.world.run_for(15_000)
@@ -338,10 +340,10 @@ def test_a_turns_reads_share_one_round() -> None:
     cluster.world.run_for(2_000)
     leader = cluster.wait_leader(1)
     led = [p for p in range(8) if cluster.leader_of(1 + p) == leader]
-    beats = cluster.nodes[leader].host.beats
-    round_before, began_us = beats.round, cluster.world.now_us
+    heartbeats = cluster.nodes[leader].host.heartbeats
+    round_before, began_us = heartbeats.round, cluster.world.now_us
     answers = [cluster.ask_later(leader, p, fetch_request("g")) for p in led for _ in range(10)]
     cluster.world.run_until("all reads", lambda: all(answers), 1_000)
     assert all(fetched(a[0])[0] == 0 for a in answers)
-    assert beats.round - round_before <= 2
+    assert heartbeats.round - round_before <= 2
     assert (cluster.world.now_us - began_us) / 1000 < 20, "the round is started at once, not at the next tick"

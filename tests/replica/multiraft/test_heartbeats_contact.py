@@ -1,4 +1,5 @@
-"""What beats count as a proof of life (`Beats.contact`): of this group, in this term, over this link, and from when."""
+"""What heartbeats count as a proof of life (`Heartbeats.contact`): of this group, in this term, over this link, and
+from when."""
 
 from muster_coordinator.ids import GroupNo
 
@@ -42,7 +43,7 @@ def test_an_ack_of_a_round_from_before_the_cover_is_no_contact() -> None:
     assert heard_by_leader(pair, 1) is None
 
 
-def test_an_ack_counts_from_when_its_beat_was_sent_however_late_it_comes() -> None:
+def test_an_ack_counts_from_when_its_heartbeat_was_sent_however_late_it_comes() -> None:
     """A leader that stood still for a minute finds acks of a minute ago; they say nothing of now."""
     pair = settled_pair()
     sent_ms = pair.loop.monotonic_ms()
@@ -53,10 +54,10 @@ def test_an_ack_counts_from_when_its_beat_was_sent_however_late_it_comes() -> No
     assert heard_by_leader(pair, 0) == sent_ms
 
 
-def test_a_group_that_waits_for_single_acks_counts_them_from_when_their_beat_was_sent_too() -> None:
+def test_a_group_that_waits_for_single_acks_counts_them_from_when_their_heartbeat_was_sent_too() -> None:
     pair = settled_pair(1)
     group = pair.leading[GroupNo(0)]
-    group.core.wants_beats = True
+    group.core.wants_heartbeats = True
     pair.leader.moved(group)
     sent_ms = pair.loop.monotonic_ms()
     pair.leader.send_round()
@@ -68,7 +69,7 @@ def test_a_group_that_waits_for_single_acks_counts_them_from_when_their_beat_was
 
 def test_a_follower_that_deserted_hears_its_leader_again_when_it_is_named_anew() -> None:
     """It lost its leader, so it said that it deserted, and then follows the same one again by an append. Until the
-    leader has reacted, the beats' cover says nothing of this group."""
+    leader has reacted, the heartbeats' cover says nothing of this group."""
     pair = settled_pair()
     core = pair.following[GroupNo(1)].core
     core.leader = -1
@@ -92,7 +93,7 @@ def test_nothing_is_covered_over_a_new_link_before_it_is_named_there() -> None:
     pair.leader.send_round()
     round_trip(pair)
     assert heard_by_leader(pair, 0) == pair.loop.monotonic_ms()
-    assert not pair.down, "the first beat over the link agreed on everything"
+    assert not pair.down, "the first heartbeat over the link agreed on everything"
 
 
 def test_a_leader_is_not_heard_over_a_new_link_before_it_named_the_group_there() -> None:
@@ -105,10 +106,10 @@ def test_a_leader_is_not_heard_over_a_new_link_before_it_named_the_group_there()
 
 
 def test_an_ack_of_one_term_says_nothing_of_the_next() -> None:
-    """The core has won another term in this turn; the beats hear of it when the turn ends."""
+    """The core has won another term in this turn; the heartbeats hear of it when the turn ends."""
     pair = settled_pair(1)
     group = pair.leading[GroupNo(0)]
-    group.core.wants_beats = True
+    group.core.wants_heartbeats = True
     pair.leader.moved(group)
     pair.leader.send_round()
     group.core.oks.clear()
@@ -118,7 +119,7 @@ def test_an_ack_of_one_term_says_nothing_of_the_next() -> None:
     assert group.core.oks == []
 
 
-def test_a_beat_of_one_term_says_nothing_of_the_next() -> None:
+def test_a_heartbeat_of_one_term_says_nothing_of_the_next() -> None:
     pair = settled_pair(1)
     assert heard_by_follower(pair, 0) is not None
     pair.following[GroupNo(0)].core.term = 2

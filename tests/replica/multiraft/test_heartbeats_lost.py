@@ -1,4 +1,4 @@
-"""A beat or an ack that is lost within a link's life costs one round, whatever it said."""
+"""A heartbeat or an ack that is lost within a link's life costs one round, whatever it said."""
 
 from muster_coordinator.ids import GroupNo
 
@@ -13,7 +13,7 @@ def settled_pair() -> Pair:
     return pair
 
 
-def test_a_commit_that_a_lost_beat_named_is_told_by_the_next_rounds() -> None:
+def test_a_commit_that_a_lost_heartbeat_named_is_told_by_the_next_rounds() -> None:
     pair = settled_pair()
     group = pair.leading[GroupNo(1)]
     group.core.commit = 9

@@ -4,8 +4,8 @@ import pytest
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.raft.messages import Role
-from muster_coordinator.replica.multiraft.heartbeats import Beats
-from muster_coordinator.replica.multiraft.payloads import Beat, BeatAck
+from muster_coordinator.replica.multiraft.heartbeats import Heartbeats
+from muster_coordinator.replica.multiraft.payloads import HostHeartbeat, HostHeartbeatAck
 
 from tests.replica.cluster import SimCluster, commit_request, fetch_request, fetched
 from tests.replica.multiraft.test_heartbeats import Core, Group
@@ -15,22 +15,22 @@ LEADER = BrokerId(0)
 
 
 class Hosts:
-    """A leader of some groups and its peers; every beat and ack is delivered by hand."""
+    """A leader of some groups and its peers; every heartbeat and ack is delivered by hand."""
 
     def __init__(self, peers: int = 2, groups: int = 2) -> None:
         self.world = World(1)
         self.loop = SimLoop(self.world)
         self.peers = [BrokerId(n) for n in range(1, peers + 1)]
-        self.down: dict[BrokerId, list[Beat]] = {peer: [] for peer in self.peers}
+        self.down: dict[BrokerId, list[HostHeartbeat]] = {peer: [] for peer in self.peers}
         self.cut: set[BrokerId] = set()
-        """Links that refuse to queue a beat."""
+        """Links that refuse to queue a heartbeat."""
         self.groups = {GroupNo(n): Group(n, 0) for n in range(groups)}
-        self.leader = self._beats(self.groups)
-        self.followers: dict[BrokerId, Beats] = {}
+        self.leader = self._heartbeats(self.groups)
+        self.followers: dict[BrokerId, Heartbeats] = {}
         self.following: dict[BrokerId, dict[GroupNo, Group]] = {}
         for peer in self.peers:
             self.following[peer] = {GroupNo(n): Group(n, int(peer)) for n in range(groups)}
-            self.followers[peer] = self._beats(self.following[peer])
+            self.followers[peer] = self._heartbeats(self.following[peer])
             self.leader.peer_up(peer)
             self.followers[peer].peer_up(LEADER)
         for group in self.groups.values():
@@ -42,24 +42,24 @@ class Hosts:
         core.role, core.leader, core.quorum_peers = Role.LEADER, LEADER, (len(self.peers) + 1) // 2
         core.progresses = dict.fromkeys(self.peers)
 
-    def _beats(self, groups: dict[GroupNo, Group]) -> Beats:
-        return Beats(
+    def _heartbeats(self, groups: dict[GroupNo, Group]) -> Heartbeats:
+        return Heartbeats(
             self.loop,
             groups,
-            send_beat=self._send,
+            send_heartbeat=self._send,
             send_ack=lambda to, ack: True,
-            may_beat=lambda: True,
+            may_heartbeat=lambda: True,
             acked=lambda group: None,
         )
 
-    def _send(self, peer: BrokerId, beat: Beat) -> bool:
+    def _send(self, peer: BrokerId, heartbeat: HostHeartbeat) -> bool:
         if peer not in self.cut:
-            self.down[peer].append(beat)
+            self.down[peer].append(heartbeat)
         return peer not in self.cut
 
-    def answer(self, peer: BrokerId) -> BeatAck:
-        """The peer takes its oldest beat; the leader gets the ack, and ends its turn."""
-        acks: list[BeatAck] = []
+    def answer(self, peer: BrokerId) -> HostHeartbeatAck:
+        """The peer takes its oldest heartbeat; the leader gets the ack, and ends its turn."""
+        acks: list[HostHeartbeatAck] = []
         follower = self.followers[peer]
         follower._send_ack = lambda to, ack: acks.append(ack) is None
         follower.received(LEADER, self.down[peer].pop(0))
@@ -82,7 +82,7 @@ class Hosts:
     def read(self, number: int) -> int:
         """A read arrives, and the turn ends; the round it waits for."""
         group = self.groups[GroupNo(number)]
-        group.core.wants_beats = True
+        group.core.wants_heartbeats = True
         wanted = self.leader.next_round(group)
         self.leader.end_of_turn()
         return wanted
@@ -91,7 +91,7 @@ class Hosts:
         return self.groups[GroupNo(number)].core.oks
 
     def asked(self) -> list[int]:
-        """Peers with a beat under way."""
+        """Peers with a heartbeat under way."""
         return [int(peer) for peer in self.peers if self.down[peer]]
 
 
@@ -150,7 +150,7 @@ def test_a_lost_ack_costs_a_read_one_regular_round() -> None:
     assert hosts.oks(0)[-1] == wanted + 1
 
 
-def test_a_link_that_refuses_the_beat_sends_the_read_to_all_at_once() -> None:
+def test_a_link_that_refuses_the_heartbeat_sends_the_read_to_all_at_once() -> None:
     hosts = Hosts()
     hosts.cut = {BrokerId(1)}
     wanted = hosts.read(0)
@@ -234,7 +234,7 @@ def test_reads_go_on_when_the_peer_that_is_asked_dies_without_a_word() -> None:
     leader = cluster.wait_leader(1)
     assert cluster.commit(leader, 0, "g", 5) == Code.NONE
     cluster.world.run_for(1_000)
-    first = int(next(iter(cluster.nodes[leader].host.beats._outgoing)))
+    first = int(next(iter(cluster.nodes[leader].host.heartbeats._outgoing)))
     cluster.net.isolate(first)
     waited_ms = []
     for _ in range(10):

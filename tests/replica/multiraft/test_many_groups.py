@@ -14,17 +14,17 @@ from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.links import channels as lanes
 from muster_coordinator.links.frames import HEADER_BYTES, frame_header
 from muster_coordinator.raft.messages import Entry, Message, MsgType
-from muster_coordinator.replica.multiraft.heartbeats import Beats
+from muster_coordinator.replica.multiraft.heartbeats import Heartbeats
 from muster_coordinator.replica.multiraft.payloads import (
-    Beat,
-    BeatAck,
+    HostHeartbeat,
+    HostHeartbeatAck,
     LeaderNews,
-    decode_beat,
-    decode_beat_ack,
+    decode_heartbeat,
+    decode_heartbeat_ack,
     decode_leaders,
-    encode_beat,
-    encode_beat_ack,
     encode_command,
+    encode_heartbeat,
+    encode_heartbeat_ack,
     encode_leaders,
     encode_result,
 )
@@ -49,27 +49,27 @@ from tests.sim.loop import World
 
 GROUPS = 10_000
 """Five times `limits.RAFT_GROUPS_MAX`."""
-ROWS = limits.BEAT_ROWS_MAX
+ROWS = limits.HEARTBEAT_ROWS_MAX
 
 
 class FramedPair(Pair):
     """Every payload passes the link's own check of its size."""
 
-    refused_beats: frozenset[int] = frozenset()
-    """Which of the beats to come the lane refuses, counted from 0."""
+    refused_heartbeats: frozenset[int] = frozenset()
+    """Which of the heartbeats to come the lane refuses, counted from 0."""
     refused_acks: frozenset[int] = frozenset()
 
     def __init__(self, groups: int) -> None:
-        self.beats = self.acks = 0
+        self.heartbeats = self.acks = 0
         super().__init__(groups)
 
-    def _send_beat(self, peer: BrokerId, beat: Beat) -> bool:
-        frame_header(lanes.CONTROL, encode_beat(beat))
-        self.beats += 1
-        return self.beats - 1 not in self.refused_beats and super()._send_beat(peer, beat)
+    def _send_heartbeat(self, peer: BrokerId, heartbeat: HostHeartbeat) -> bool:
+        frame_header(lanes.CONTROL, encode_heartbeat(heartbeat))
+        self.heartbeats += 1
+        return self.heartbeats - 1 not in self.refused_heartbeats and super()._send_heartbeat(peer, heartbeat)
 
-    def _send_ack(self, peer: BrokerId, ack: BeatAck) -> bool:
-        frame_header(lanes.CONTROL, encode_beat_ack(ack))
+    def _send_ack(self, peer: BrokerId, ack: HostHeartbeatAck) -> bool:
+        frame_header(lanes.CONTROL, encode_heartbeat_ack(ack))
         self.acks += 1
         return self.acks - 1 not in self.refused_acks and super()._send_ack(peer, ack)
 
@@ -81,18 +81,18 @@ class FramedPair(Pair):
         return [int(number) for number in self.leading if self.confirmed(number)]
 
 
-def test_a_beat_that_names_ten_thousand_groups_is_told_in_parts_and_confirmed() -> None:
+def test_a_heartbeat_that_names_ten_thousand_groups_is_told_in_parts_and_confirmed() -> None:
     pair = FramedPair(GROUPS)
     pair.lead_all()
     pair.leader.send_round()
-    parts = [decode_beat(payload) for payload in pair.down]
+    parts = [decode_heartbeat(payload) for payload in pair.down]
     assert [len(part.named) for part in parts] == [ROWS] * (GROUPS // ROWS)
     assert [part.anew for part in parts] == [True] + [False] * (GROUPS // ROWS - 1)
     pair.settle(1)
     assert len(pair.confirmed_groups()) == GROUPS
     pair.leader.send_round()
     (idle,) = pair.down
-    assert (decode_beat(idle).covered, decode_beat(idle).named) == (GROUPS, ())
+    assert (decode_heartbeat(idle).covered, decode_heartbeat(idle).named) == (GROUPS, ())
 
 
 def test_the_ack_of_one_part_confirms_no_read_of_a_group_that_a_later_part_names() -> None:
@@ -100,7 +100,7 @@ def test_the_ack_of_one_part_confirms_no_read_of_a_group_that_a_later_part_names
     pair.lead_all()
     first, last = pair.leading[GroupNo(0)], pair.leading[GroupNo(ROWS)]
     for group in (first, last):
-        group.core.wants_beats = True
+        group.core.wants_heartbeats = True
         wanted = pair.leader.next_round(group)
     pair.world.run_for(100)
     pair.leader.end_of_turn()
@@ -145,36 +145,36 @@ def test_a_part_that_is_lost_costs_one_round() -> None:
         assert len(pair.confirmed_groups()) == 3 * ROWS
 
 
-def test_a_part_that_the_lane_refuses_ends_the_beat_and_the_next_begins_anew() -> None:
+def test_a_part_that_the_lane_refuses_ends_the_heartbeat_and_the_next_begins_anew() -> None:
     pair = FramedPair(3 * ROWS)
     pair.lead_all()
-    pair.refused_beats = frozenset((1,))
+    pair.refused_heartbeats = frozenset((1,))
     pair.leader.send_round()
     assert len(pair.down) == 1
     pair.deliver_one_down()
     pair.deliver_one_up()
     assert pair.confirmed_groups() == list(range(ROWS))
     pair.leader.send_round()
-    assert decode_beat(pair.down[0]).anew
+    assert decode_heartbeat(pair.down[0]).anew
     pair.settle(1)
     assert len(pair.confirmed_groups()) == 3 * ROWS
 
 
-def test_many_groups_that_are_led_here_no_more_are_told_by_a_beat_anew() -> None:
+def test_many_groups_that_are_led_here_no_more_are_told_by_a_heartbeat_anew() -> None:
     pair = FramedPair(GROUPS)
     pair.lead_all()
     pair.settle()
     for number in range(1, GROUPS):
         pair.give_up(number)
     pair.leader.send_round()
-    (beat,) = (decode_beat(payload) for payload in pair.down)
-    assert (beat.anew, beat.dropped, beat.covered) == (True, (), 1)
+    (heartbeat,) = (decode_heartbeat(payload) for payload in pair.down)
+    assert (heartbeat.anew, heartbeat.dropped, heartbeat.covered) == (True, (), 1)
     pair.settle(1)
     assert pair.confirmed_groups() == [0]
 
 
 def many_deserters() -> FramedPair:
-    """Of 25,000 groups all but one have left; the beat that will tell so of them is under way."""
+    """Of 25,000 groups all but one have left; the heartbeat that will tell so of them is under way."""
     pair = FramedPair(25_000)
     pair.lead_all()
     pair.settle(2)
@@ -188,11 +188,11 @@ def many_deserters() -> FramedPair:
 
 def test_an_ack_that_rejects_many_groups_goes_in_parts_and_none_of_them_passes_for_consent() -> None:
     pair = many_deserters()
-    parts = [decode_beat_ack(payload) for payload in pair.up]
+    parts = [decode_heartbeat_ack(payload) for payload in pair.up]
     assert sum(len(part.rejected) for part in parts) == 25_000 - 1
     assert [part.round for part in parts[:-1]] == [0] * (len(parts) - 1)
     while pair.up:
-        pair.leader.ack(FOLLOWER, decode_beat_ack(pair.up.pop(0)))
+        pair.leader.ack(FOLLOWER, decode_heartbeat_ack(pair.up.pop(0)))
         assert not [number for number in pair.confirmed_groups() if number]
     assert pair.confirmed_groups() == [0]
     assert all(group.core.rejections for number, group in pair.leading.items() if number)
@@ -208,22 +208,22 @@ def test_an_ack_of_which_a_part_cannot_be_sent_is_not_sent_at_all() -> None:
     pair.refused_acks = frozenset((pair.acks + 1,))
     pair.leader.send_round()
     pair.deliver_one_down()
-    assert [decode_beat_ack(payload).round for payload in pair.up] == [0]
+    assert [decode_heartbeat_ack(payload).round for payload in pair.up] == [0]
     while pair.up:
         pair.deliver_one_up()
     assert pair.confirmed_groups() == []
 
 
 class PartedPair(Pair):
-    """Beats and acks of one row each."""
+    """Heartbeats and acks of one row each."""
 
-    def _beats(self, groups: dict[GroupNo, Group]) -> Beats:
-        return Beats(
+    def _heartbeats(self, groups: dict[GroupNo, Group]) -> Heartbeats:
+        return Heartbeats(
             self.loop,
             groups,
-            send_beat=self._send_beat,
+            send_heartbeat=self._send_heartbeat,
             send_ack=self._send_ack,
-            may_beat=lambda: self.may,
+            may_heartbeat=lambda: self.may,
             acked=lambda group: None,
             rows_max=1,
         )

@@ -11,7 +11,14 @@ from muster_coordinator.raft.messages import Entry, Message, MsgType
 from muster_coordinator.replica.bootstrap.formation import Expectation, Tidings
 from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Phase, Voter
 from muster_coordinator.replica.multiraft import payloads
-from muster_coordinator.replica.multiraft.payloads import Beat, BeatAck, Hello, Kind, LeaderNews, NamedGroup
+from muster_coordinator.replica.multiraft.payloads import (
+    Hello,
+    HostHeartbeat,
+    HostHeartbeatAck,
+    Kind,
+    LeaderNews,
+    NamedGroup,
+)
 from muster_coordinator.replica.multiraft.raft_payload import RaftPacker, unpack_raft
 from muster_coordinator.replica.snapshots import install_payload as transfer
 from muster_coordinator.storage.contract import Mark
@@ -67,15 +74,15 @@ named = st.lists(st.builds(NamedGroup, u32, u64, u64, u64), max_size=5).map(tupl
 
 
 @settings(deadline=None)
-@given(st.builds(Beat, st.booleans(), u64, u64, u32, u64, groups, named))
-def test_beats(beat: Beat) -> None:
-    assert payloads.decode_beat(payloads.encode_beat(beat)) == beat
+@given(st.builds(HostHeartbeat, st.booleans(), u64, u64, u32, u64, groups, named))
+def test_heartbeats(heartbeat: HostHeartbeat) -> None:
+    assert payloads.decode_heartbeat(payloads.encode_heartbeat(heartbeat)) == heartbeat
 
 
 @settings(deadline=None)
-@given(st.builds(BeatAck, st.booleans(), u64, u64, st.lists(st.tuples(u32, u64), max_size=5).map(tuple)))
-def test_beat_acks(ack: BeatAck) -> None:
-    assert payloads.decode_beat_ack(payloads.encode_beat_ack(ack)) == ack
+@given(st.builds(HostHeartbeatAck, st.booleans(), u64, u64, st.lists(st.tuples(u32, u64), max_size=5).map(tuple)))
+def test_heartbeat_acks(ack: HostHeartbeatAck) -> None:
+    assert payloads.decode_heartbeat_ack(payloads.encode_heartbeat_ack(ack)) == ack
 
 
 @settings(deadline=None)
@@ -150,8 +157,8 @@ def test_a_transfer_cannot_name_a_file_elsewhere() -> None:
 
 DECODERS = {
     Kind.RAFT: lambda payload: unpack_raft(payload, 1, 2),
-    Kind.BEAT: payloads.decode_beat,
-    Kind.BEAT_ACK: payloads.decode_beat_ack,
+    Kind.HEARTBEAT: payloads.decode_heartbeat,
+    Kind.HEARTBEAT_ACK: payloads.decode_heartbeat_ack,
     Kind.LEADERS: payloads.decode_leaders,
     Kind.COMMAND: payloads.decode_command,
     Kind.COMMAND_RESULT: payloads.decode_result,
@@ -196,9 +203,9 @@ def test_heads_of_other_versions_and_kinds_are_refused(head: bytes) -> None:
 def test_a_low_disk_is_a_byte_behind_an_ack_that_older_releases_read_as_before(
     rejected: tuple[tuple[int, int], ...],
 ) -> None:
-    ack = BeatAck(True, 7, 8, rejected)
-    plain, low = payloads.encode_beat_ack(ack), payloads.encode_beat_ack(ack._replace(low=True))
+    ack = HostHeartbeatAck(True, 7, 8, rejected)
+    plain, low = payloads.encode_heartbeat_ack(ack), payloads.encode_heartbeat_ack(ack._replace(low=True))
     assert low == plain + b"\x01"
-    assert payloads.decode_beat_ack(plain) == ack
-    assert payloads.decode_beat_ack(low).low
-    assert payloads.decode_beat_ack(low + b"later") == ack._replace(low=True)
+    assert payloads.decode_heartbeat_ack(plain) == ack
+    assert payloads.decode_heartbeat_ack(low).low
+    assert payloads.decode_heartbeat_ack(low + b"later") == ack._replace(low=True)

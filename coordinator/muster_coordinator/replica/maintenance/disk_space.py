@@ -4,7 +4,7 @@ Problem: a replica whose WAL cannot be written must end, and one that refuses wh
 keeps its groups from a replica that has room. Mechanism: the free bytes are asked for every `DISK_LOOK_MS`, more often
 when they are few, off the loop. Below `low` the replica is *low*, until `good` are free: it takes no new data
 (`Host.admits`), hands its leaderships away (`hand_over`), campaigns after the others (`raft.election`), says so to its
-peers with each answer to their beats, has the next file of each WAL made, and goes on following. Below a
+peers with each answer to their heartbeats, has the next file of each WAL made, and goes on following. Below a
 `DISK_FULL_SHARE`-th of that, until it is half as much again, it is *full*: it takes no new data of other leaders
 either. Votes, and commands, which alone can make room, are taken all the way.
 

@@ -43,7 +43,7 @@ class HandOver:
 
     def _move(self, now_ms: int) -> bool:
         """Begin what may begin. Is anything on its way?"""
-        led = [self._host.groups[number] for number in self._host.beats.led()]
+        led = [self._host.groups[number] for number in self._host.heartbeats.led()]
         led.sort(key=lambda group: group.number == CONTROLLER_GROUP)
         moving = sum(group.transferring for group in led)
         for group in led:

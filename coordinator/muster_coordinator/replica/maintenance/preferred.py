@@ -50,9 +50,9 @@ class Preferred:
 
     def born(self, group: RaftGroup) -> None:
         """The group of a new topic was made here just now. Its preferred leader campaigns until the other voters have
-        made it too: they learn of the topic with the next beat; what comes for a group that is not there is lost. The
-        others give it time: a thousand partitions take it seconds to make, and leaders elected meanwhile would all have
-        to be moved again."""
+        made it too: they learn of the topic with the next heartbeat; what comes for a group that is not there is lost.
+        The others give it time: a thousand partitions take it seconds to make, and leaders elected meanwhile would all
+        have to be moved again."""
         preferred = preferred_of(group)
         if preferred == self._host.broker and not self._host.disk_low:
             self._bring_up(group, BORN_TRIES_MAX)
@@ -71,7 +71,7 @@ class Preferred:
         self._loop.call_at(now_ms + LOOK_MS, self._look)
         fit: dict[GroupNo, int] = {}
         moving = 0
-        for number in self._host.beats.led():
+        for number in self._host.heartbeats.led():
             group = self._host.groups[number]
             if group.transferring:
                 moving += 1

@@ -45,7 +45,7 @@ class Retention:
     def _begin(self) -> None:
         now_ms = self._loop.monotonic_ms()
         self._loop.call_at(now_ms + self._settings.retention_check_ms, self._begin)
-        self._walk = list(self._host.beats.led())
+        self._walk = list(self._host.heartbeats.led())
         self._slice()
 
     def _slice(self) -> None:

@@ -1,20 +1,20 @@
 """One heartbeat per pair of hosts for all groups between them (decision 19): liveness, check-quorum, commits and reads.
 
-Problem: 50 groups with two followers each would be 1,000 heartbeats a second. Mechanism: a beat names a group only when
-its term or commit changed since the last beat to that peer; all others are *covered*: sender and receiver each keep the
-set of (group, term, commit) that both agree on, and a beat carries only its count and hash. Order holds within a lane
-and a link's life, so both sets change in step; whatever breaks the step (a lost message, a restart) shows as a mismatch
-and is mended by one beat that names everything anew.
+Problem: 50 groups with two followers each would be 1,000 heartbeats a second. Mechanism: a heartbeat names a group only
+when its term or commit changed since the last heartbeat to that peer; all others are *covered*: sender and receiver
+each keep the set of (group, term, commit) that both agree on, and a heartbeat carries only its count and hash. Order
+holds within a lane and a link's life, so both sets change in step; whatever breaks the step (a lost message, a restart)
+shows as a mismatch and is mended by one heartbeat that names everything anew.
 
 The receiver marks a group deserted the moment its own core follows somebody else or another term, and says so in its
 acks until the sender reacts; the sender drops it from the set and names it again while it leads it. So a matched ack of
 round r proves for every group covered since r or before, and not reported as deserted, that the peer's core followed
-this sender in this term when it got the beat: it confirms all reads that waited when r was sent (decision 36), and its
-sending time is the proof of life that check-quorum counts. Cores decide; this only carries.
+this sender in this term when it got the heartbeat: it confirms all reads that waited when r was sent (decision 36), and
+its sending time is the proof of life that check-quorum counts. Cores decide; this only carries.
 
 Rounds for reads follow one another: the first read starts one with the end of its turn; those that come before a peer
 has answered it share the next, which starts at the end of the turn of that answer. So a busy leader costs its peers a
-beat a round trip and not a beat a read, and a read waits two round trips at most.
+heartbeat a round trip and not a heartbeat a read, and a read waits two round trips at most.
 
 A round for reads goes to as few peers as make a quorum with this host, those first that were quickest to answer the
 last round to all; of three hosts one other is asked. It names nothing, so it serves only groups that are covered there
@@ -22,9 +22,9 @@ already; else it goes to all. Every round has a number of its own wherever it go
 nothing to acknowledge it with. Whoever was asked and does not answer costs a read the time to the next regular round,
 which goes to all and puts the quick ones in front.
 
-A beat that has much to say goes as several, one behind another, as if that many rounds had followed at once: each has a
-number of its own and covers what it and those before it named, so its ack proves nothing of a group that a later one
-names. An ack that has to reject much is preceded by ones that confirm nothing (round 0, sent at 0).
+A heartbeat that has much to say goes as several, one behind another, as if that many rounds had followed at once: each
+has a number of its own and covers what it and those before it named, so its ack proves nothing of a group that a later
+one names. An ack that has to reject much is preceded by ones that confirm nothing (round 0, sent at 0).
 """
 
 from collections.abc import Callable, Mapping
@@ -35,7 +35,7 @@ from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.ports import Loop
 from muster_coordinator.raft.core import RaftCore
 from muster_coordinator.raft.messages import Role
-from muster_coordinator.replica.multiraft.payloads import Beat, BeatAck, NamedGroup
+from muster_coordinator.replica.multiraft.payloads import HostHeartbeat, HostHeartbeatAck, NamedGroup
 
 _MASK = (1 << 64) - 1
 NO_CONTACT: Mapping[int, int] = {}
@@ -51,14 +51,14 @@ def mix(group: int, term: int, commit: int) -> int:
     return value ^ (value >> 32)
 
 
-class BeatGroup(Protocol):
-    """What beats need of a group's runtime."""
+class HeartbeatGroup(Protocol):
+    """What heartbeats need of a group's runtime."""
 
     number: GroupNo
     core: RaftCore
 
-    def beat_named(self, leader: BrokerId, term: int, commit: int, leader_commit: int) -> bool:
-        """A beat names this group; step the core. False: not accepted."""
+    def heartbeat_named(self, leader: BrokerId, term: int, commit: int, leader_commit: int) -> bool:
+        """A heartbeat names this group; step the core. False: not accepted."""
 
 
 class _Outgoing:
@@ -100,7 +100,7 @@ class _Outgoing:
 
 
 class _Incoming:
-    """The receiver's side of one peer's beats: a mirror of what the sender covers."""
+    """The receiver's side of one peer's heartbeats: a mirror of what the sender covers."""
 
     __slots__ = ("commits", "deserted", "hash", "heard_ms", "rejected", "table")
 
@@ -141,27 +141,27 @@ class _Incoming:
         self.rejected.clear()
 
 
-class Beats:
-    """All beats of one host, both ways. `send_beat` and `send_ack` give them to the link."""
+class Heartbeats:
+    """All heartbeats of one host, both ways. `send_heartbeat` and `send_ack` give them to the link."""
 
     def __init__(
         self,
         loop: Loop,
-        groups: Mapping[GroupNo, BeatGroup],
+        groups: Mapping[GroupNo, HeartbeatGroup],
         *,
-        send_beat: Callable[[BrokerId, Beat], bool],
-        send_ack: Callable[[BrokerId, BeatAck], bool],
-        may_beat: Callable[[], bool],
-        acked: Callable[[BeatGroup], None],
+        send_heartbeat: Callable[[BrokerId, HostHeartbeat], bool],
+        send_ack: Callable[[BrokerId, HostHeartbeatAck], bool],
+        may_heartbeat: Callable[[], bool],
+        acked: Callable[[HeartbeatGroup], None],
         heartbeat_ms: int = limits.HEARTBEAT_MS,
-        rows_max: int = limits.BEAT_ROWS_MAX,
+        rows_max: int = limits.HEARTBEAT_ROWS_MAX,
     ) -> None:
-        """`may_beat`: False while the WAL makes no progress. `acked(group)`: its core may have a `Ready` now."""
+        """`may_heartbeat`: False while the WAL makes no progress. `acked(group)`: its core may have a `Ready` now."""
         self._loop = loop
         self._groups = groups
-        self._send_beat = send_beat
+        self._send_heartbeat = send_heartbeat
         self._send_ack = send_ack
-        self._may_beat = may_beat
+        self._may_heartbeat = may_heartbeat
         self._acked = acked
         self._heartbeat_ms = heartbeat_ms
         self._rows_max = rows_max
@@ -169,7 +169,7 @@ class Beats:
         """The last round, or part of one, that was sent."""
         self._begun_round = 0
         """The first part of it."""
-        self._asking: dict[GroupNo, BeatGroup] = {}
+        self._asking: dict[GroupNo, HeartbeatGroup] = {}
         """Groups with reads that wait for a round to be sent."""
         self._mending = False
         """A round to all is wanted, whether or not anybody reads."""
@@ -182,11 +182,11 @@ class Beats:
         self._outgoing: dict[BrokerId, _Outgoing] = {}
         """Quick ones first."""
         self._incoming: dict[BrokerId, _Incoming] = {}
-        self._led: dict[GroupNo, BeatGroup] = {}
-        self._moved: dict[GroupNo, BeatGroup] = {}
-        """Led groups whose commit, or a follower's match, may have changed since the last beat."""
-        self._watched: dict[GroupNo, BeatGroup] = {}
-        """Led groups that want single `beat_ok` calls."""
+        self._led: dict[GroupNo, HeartbeatGroup] = {}
+        self._moved: dict[GroupNo, HeartbeatGroup] = {}
+        """Led groups whose commit, or a follower's match, may have changed since the last heartbeat."""
+        self._watched: dict[GroupNo, HeartbeatGroup] = {}
+        """Led groups that want single `heartbeat_ok` calls."""
         self.sent = 0
 
     def start(self) -> None:
@@ -218,12 +218,12 @@ class Beats:
 
     # -- leading ---------------------------------------------------------------------------------------------------
 
-    def leads(self, group: BeatGroup) -> None:
+    def leads(self, group: HeartbeatGroup) -> None:
         """The group is led here from now on, in its core's term."""
         self._led[group.number] = group
         self.moved(group)
 
-    def leads_no_more(self, group: BeatGroup) -> None:
+    def leads_no_more(self, group: HeartbeatGroup) -> None:
         number = group.number
         if self._led.pop(number, None) is None:
             return
@@ -234,12 +234,12 @@ class Beats:
             if outgoing.remove(number):
                 outgoing.dropped.append(number)
 
-    def moved(self, group: BeatGroup) -> None:
-        """Something about a led group changed that a beat might have to tell, or an ack to act upon."""
+    def moved(self, group: HeartbeatGroup) -> None:
+        """Something about a led group changed that a heartbeat might have to tell, or an ack to act upon."""
         self._moved[group.number] = group
         self._watched[group.number] = group
 
-    def next_round(self, group: BeatGroup) -> int:
+    def next_round(self, group: HeartbeatGroup) -> int:
         """The number of a round that starts after this call (for a read): at the end of this turn, or of the turn in
         which the round that reads wait for now is answered, and no later than the next regular one."""
         self._asking[group.number] = group
@@ -273,30 +273,30 @@ class Beats:
         return chosen
 
     def send_round(self) -> None:
-        """One beat to every peer that has a link."""
+        """One heartbeat to every peer that has a link."""
         if self._send_to(self._outgoing, self._moved):
             self._moved = {}
             self._full_rounds = range(self._begun_round, self.round + 1)
             self._quick = []
             self._mending = False
 
-    def _send_to(self, peers: Mapping[BrokerId, _Outgoing], moved: Mapping[GroupNo, BeatGroup]) -> bool:
+    def _send_to(self, peers: Mapping[BrokerId, _Outgoing], moved: Mapping[GroupNo, HeartbeatGroup]) -> bool:
         """Start a round. What moved and is not told now stays moved until a round to all."""
         asking, self._asking = self._asking, {}
         self._watched.update(asking)  # from now on: no ack of an earlier round is of use to them
-        if not self._may_beat():
+        if not self._may_heartbeat():
             return False
         begins = self._begun_round = self.round = self.round + 1
         now_ms = self._loop.monotonic_ms()
         for peer, outgoing in peers.items():
-            self.round = max(self.round, self._beat_to(peer, outgoing, moved, begins, now_ms))
+            self.round = max(self.round, self._heartbeat_to(peer, outgoing, moved, begins, now_ms))
         return True
 
-    def _beat_to(
-        self, peer: BrokerId, outgoing: _Outgoing, moved: Mapping[GroupNo, BeatGroup], round_no: int, now_ms: int
+    def _heartbeat_to(
+        self, peer: BrokerId, outgoing: _Outgoing, moved: Mapping[GroupNo, HeartbeatGroup], round_no: int, now_ms: int
     ) -> int:
-        """Say what changed, in one beat or several; the number of the last one."""
-        # The cover is without what was dropped, so one beat has to say all of that.
+        """Say what changed, in one heartbeat or several; the number of the last one."""
+        # The cover is without what was dropped, so one heartbeat has to say all of that.
         anew = outgoing.anew or len(outgoing.dropped) > self._rows_max
         if anew:
             outgoing.cover.clear()
@@ -310,21 +310,21 @@ class Beats:
             core = group.core
             if core.role is not Role.LEADER or peer not in core.progresses:
                 continue
-            commit = core.beat_commit(peer)
+            commit = core.heartbeat_commit(peer)
             if outgoing.named.get(number) == (core.term, commit):
                 continue
             if len(dropped) + len(named) >= self._rows_max:
-                if not self._beat(peer, outgoing, anew, round_no, now_ms, dropped, named):
+                if not self._heartbeat(peer, outgoing, anew, round_no, now_ms, dropped, named):
                     return round_no
                 dropped, named, anew, round_no = [], [], False, round_no + 1
             outgoing.add(number, core.term, commit, round_no)
             told = core.commit if core.committed_in_term else 0
             named.append(NamedGroup(number, core.term, commit, told))
         if outgoing.cover or dropped or anew:
-            self._beat(peer, outgoing, anew, round_no, now_ms, dropped, named)
+            self._heartbeat(peer, outgoing, anew, round_no, now_ms, dropped, named)
         return round_no
 
-    def _beat(
+    def _heartbeat(
         self,
         peer: BrokerId,
         outgoing: _Outgoing,
@@ -334,15 +334,15 @@ class Beats:
         dropped: list[GroupNo],
         named: list[NamedGroup],
     ) -> bool:
-        """One frame. One that could not be queued is a lost message: the next beat starts anew."""
+        """One frame. One that could not be queued is a lost message: the next heartbeat starts anew."""
         cover = (len(outgoing.cover), outgoing.cover_hash)
         self.sent += 1
-        queued = self._send_beat(peer, Beat(anew, round_no, now_ms, *cover, tuple(dropped), tuple(named)))
+        queued = self._send_heartbeat(peer, HostHeartbeat(anew, round_no, now_ms, *cover, tuple(dropped), tuple(named)))
         outgoing.anew = not queued
         return queued
 
-    def ack(self, peer: BrokerId, ack: BeatAck) -> None:
-        """A peer answered a beat of this host's present link. An `end_of_turn` has to follow."""
+    def ack(self, peer: BrokerId, ack: HostHeartbeatAck) -> None:
+        """A peer answered a heartbeat of this host's present link. An `end_of_turn` has to follow."""
         outgoing = self._outgoing.get(peer)
         now_ms = self._loop.monotonic_ms()
         if outgoing is None or ack.round > self.round or ack.sent_ms > now_ms:
@@ -377,7 +377,7 @@ class Beats:
         if group is None:
             return
         self._moved[number] = group
-        group.core.beat_rejected(now_ms, peer, term)
+        group.core.heartbeat_rejected(now_ms, peer, term)
         self._acked(group)
 
     def _confirm(self, peer: BrokerId, outgoing: _Outgoing, round_no: int, sent_ms: int) -> None:
@@ -387,42 +387,42 @@ class Beats:
             core = group.core
             covered = outgoing.cover.get(number)
             if covered is not None and covered[0] == core.term and covered[1] <= round_no:
-                core.beat_ok(sent_ms, peer, round_no)
+                core.heartbeat_ok(sent_ms, peer, round_no)
                 self._acked(group)
-            if not core.wants_beats:
+            if not core.wants_heartbeats:
                 done.append(number)
         for number in done:
             del self._watched[number]
 
     # -- following -------------------------------------------------------------------------------------------------
 
-    def received(self, peer: BrokerId, beat: Beat) -> None:
-        """A peer's beat: step what it names, judge what it covers, answer."""
+    def received(self, peer: BrokerId, heartbeat: HostHeartbeat) -> None:
+        """A peer's heartbeat: step what it names, judge what it covers, answer."""
         incoming = self._incoming.get(peer)
         if incoming is None:
             return
-        if beat.anew:
+        if heartbeat.anew:
             incoming.clear()
-        for dropped in beat.dropped:
+        for dropped in heartbeat.dropped:
             incoming.take(GroupNo(dropped))
-        for named in beat.named:
+        for named in heartbeat.named:
             number = GroupNo(named.group)
             group = self._groups.get(number)
             incoming.put(number, named.term, named.commit)
-            if group is None or not group.beat_named(peer, named.term, named.commit, named.leader_commit):
+            if group is None or not group.heartbeat_named(peer, named.term, named.commit, named.leader_commit):
                 incoming.desert(number, 0 if group is None else group.core.term)
-        matched = len(incoming.table) == beat.covered and incoming.hash == beat.cover_hash
+        matched = len(incoming.table) == heartbeat.covered and incoming.hash == heartbeat.cover_hash
         if matched:
             incoming.heard_ms = self._loop.monotonic_ms()
         # Told in every ack until the sender drops or names it anew: an ack that is lost must not pass for consent.
         rejected = tuple(incoming.rejected.items())
         while len(rejected) > self._rows_max:
-            if not self._send_ack(peer, BeatAck(True, 0, 0, rejected[: self._rows_max])):
+            if not self._send_ack(peer, HostHeartbeatAck(True, 0, 0, rejected[: self._rows_max])):
                 return  # without these the rest would pass for consent
             rejected = rejected[self._rows_max :]
-        self._send_ack(peer, BeatAck(matched, beat.round, beat.sent_ms, rejected))
+        self._send_ack(peer, HostHeartbeatAck(matched, heartbeat.round, heartbeat.sent_ms, rejected))
 
-    def follows(self, group: BeatGroup) -> None:
+    def follows(self, group: HeartbeatGroup) -> None:
         """The group's core changed role, term or leader: cover it only where that still holds."""
         number, core = group.number, group.core
         for peer, incoming in self._incoming.items():
@@ -432,8 +432,9 @@ class Beats:
 
     # -- what is known ---------------------------------------------------------------------------------------------
 
-    def contact(self, group: BeatGroup) -> Mapping[int, int]:
-        """Last proof of life by beats of each peer, for this group in its present term (see `RaftCore.advance`)."""
+    def contact(self, group: HeartbeatGroup) -> Mapping[int, int]:
+        """Last proof of life by heartbeats of each peer, for this group in its present term (see
+        `RaftCore.advance`)."""
         core = group.core
         number, term = group.number, core.term
         if core.role is Role.LEADER:
@@ -449,7 +450,7 @@ class Beats:
             return NO_CONTACT
         return {leader: incoming.heard_ms}
 
-    def led(self) -> Mapping[GroupNo, BeatGroup]:
+    def led(self) -> Mapping[GroupNo, HeartbeatGroup]:
         """Groups led here, ready or not."""
         return self._led
 

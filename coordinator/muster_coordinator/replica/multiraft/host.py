@@ -19,14 +19,14 @@ from muster_coordinator.ports import Loop, PeerNet
 from muster_coordinator.raft.messages import Entry, Message, MsgType
 from muster_coordinator.raft.timing import TIMING, Timing
 from muster_coordinator.replica.multiraft.deadlines import Deadlines
-from muster_coordinator.replica.multiraft.heartbeats import Beats
+from muster_coordinator.replica.multiraft.heartbeats import Heartbeats
 from muster_coordinator.replica.multiraft.leaders import Leaders
 from muster_coordinator.replica.multiraft.payloads import (
-    Beat,
-    BeatAck,
+    HostHeartbeat,
+    HostHeartbeatAck,
     LeaderNews,
-    encode_beat,
-    encode_beat_ack,
+    encode_heartbeat,
+    encode_heartbeat_ack,
     encode_leaders,
 )
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
@@ -63,12 +63,12 @@ class Host:
         self.deadlines = Deadlines(loop)
         self.leaders = Leaders(loop)
         self.lanes: list[WalLane] = []
-        self.beats = Beats(
+        self.heartbeats = Heartbeats(
             loop,
             self.groups,
-            send_beat=self._send_beat,
+            send_heartbeat=self._send_heartbeat,
             send_ack=self._send_ack,
-            may_beat=self._wal_moves,
+            may_heartbeat=self._wal_moves,
             acked=self._acked,
             heartbeat_ms=timing.heartbeat_ms,
         )
@@ -148,7 +148,7 @@ class Host:
         self._readers.pop(group.number, None)
         self.waiting_for_space.pop(group.number, None)
         self.deadlines.set(group.due, None)
-        self.beats.forget(group.number)
+        self.heartbeats.forget(group.number)
         self.leaders.forget(group.number)
         group.lane.drop_group(group.number, dropped)
         self.want_turn()
@@ -220,8 +220,8 @@ class Host:
         """A trusted peer's link is new: what was on its way may be lost."""
         if peer not in self.peers:
             self.peers.append(peer)
-        self.beats.peer_up(peer)
-        for group in self.beats.led().values():
+        self.heartbeats.peer_up(peer)
+        for group in self.heartbeats.led().values():
             group.core.peer_unreachable(peer)
             self.touch(self.groups[group.number])
         self._gossip(self.leaders.table(), (peer,))
@@ -231,7 +231,7 @@ class Host:
         if peer in self.peers:
             self.peers.remove(peer)
         self.low_peers.discard(peer)
-        self.beats.peer_down(peer)
+        self.heartbeats.peer_down(peer)
         self.leaders.broker_gone(peer)
         now_ms = self.now_ms()
         for group in self.groups.values():
@@ -295,7 +295,7 @@ class Host:
         left = self._answer_reads(limits.READS_ANSWERED_PER_TURN)
         self._apply()
         self._answer_reads(left)
-        self.beats.end_of_turn()
+        self.heartbeats.end_of_turn()
         self._flush()
         for lane in self.lanes:
             lane.start()
@@ -318,7 +318,7 @@ class Host:
         if group.has_entries:
             self._applying[group.number] = group
         if group.leads:
-            self.beats.moved(group)
+            self.heartbeats.moved(group)
         self.deadlines.set(group.due, core.deadline_ms)
 
     def _note_leader(self, group: RaftGroup) -> None:
@@ -380,21 +380,23 @@ class Host:
         if news:
             self._gossip([item for item in news if item.leader == self.broker], self.peers)
 
-    # -- beats -----------------------------------------------------------------------------------------------------
+    # -- heartbeats ----------------------------------------------------------------------------------------------------
 
-    def _send_beat(self, peer: BrokerId, beat: Beat) -> bool:
-        return self.net.send(peer, lanes.CONTROL, encode_beat(beat))
+    def _send_heartbeat(self, peer: BrokerId, heartbeat: HostHeartbeat) -> bool:
+        return self.net.send(peer, lanes.CONTROL, encode_heartbeat(heartbeat))
 
-    def _send_ack(self, peer: BrokerId, ack: BeatAck) -> bool:
-        return self.net.send(peer, lanes.CONTROL, encode_beat_ack(ack._replace(low=True) if self.disk_low else ack))
+    def _send_ack(self, peer: BrokerId, ack: HostHeartbeatAck) -> bool:
+        return self.net.send(
+            peer, lanes.CONTROL, encode_heartbeat_ack(ack._replace(low=True) if self.disk_low else ack)
+        )
 
-    def beat_ack(self, peer: BrokerId, ack: BeatAck) -> None:
-        """A peer answered a beat, and said how it is."""
+    def heartbeat_ack(self, peer: BrokerId, ack: HostHeartbeatAck) -> None:
+        """A peer answered a heartbeat, and said how it is."""
         if ack.low:
             self.low_peers.add(peer)
         else:
             self.low_peers.discard(peer)
-        self.beats.ack(peer, ack)
+        self.heartbeats.ack(peer, ack)
         self.want_turn()
 
     def _acked(self, group: object) -> None:
@@ -412,7 +414,7 @@ class Host:
         for lane in self.lanes:
             if lane.stuck_ms(now_ms) >= self.timing.election_min_ms:
                 moves = False
-                for group in list(self.beats.led().values()):
+                for group in list(self.heartbeats.led().values()):
                     held = self.groups[group.number]
                     if held.lane is lane:
                         held.step_down()

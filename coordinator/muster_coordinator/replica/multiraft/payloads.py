@@ -1,8 +1,8 @@
 """What replicas say to each other: every payload is `version u8 | kind u8 | body`, big-endian (docs/format.md).
 
-Here: the head of a payload and the small bodies (beats, leaders, forwarded commands, forming, hello). Raft messages
-have `raft_payload`, state transfer `transfer_payload`. Anything malformed, of another version or of an unknown kind is
-a `WireError`: the link that brought it is closed. Decoding checks shapes, never meaning.
+Here: the head of a payload and the small bodies (heartbeats, leaders, forwarded commands, forming, hello). Raft
+messages have `raft_payload`, state transfer `transfer_payload`. Anything malformed, of another version or of an unknown
+kind is a `WireError`: the link that brought it is closed. Decoding checks shapes, never meaning.
 """
 
 import struct
@@ -23,8 +23,8 @@ class Kind(IntEnum):
     """Never renumber, never reuse."""
 
     RAFT = 1
-    BEAT = 2
-    BEAT_ACK = 3
+    HEARTBEAT = 2
+    HEARTBEAT_ACK = 3
     LEADERS = 4
     COMMAND = 5
     COMMAND_RESULT = 6
@@ -43,7 +43,7 @@ _HEAD = struct.Struct(">BB")
 HEAD_BYTES = _HEAD.size
 HEADS = {kind: _HEAD.pack(VERSION, kind) for kind in Kind}
 
-_BEAT = struct.Struct(">BQQIQII")
+_HEARTBEAT = struct.Struct(">BQQIQII")
 _NAMED = struct.Struct(">IQQQ")
 _GROUP = struct.Struct(">I")
 _ACK = struct.Struct(">BQQI")
@@ -56,8 +56,11 @@ _RESULT = struct.Struct(">Q")
 _TIDINGS = struct.Struct(">i16sBHIHB")
 _I32 = struct.Struct(">i")
 
-assert HEAD_BYTES + _BEAT.size + limits.BEAT_ROWS_MAX * (_GROUP.size + _NAMED.size) <= limits.PEER_FRAME_BYTES_MAX
-assert HEAD_BYTES + _ACK.size + limits.BEAT_ROWS_MAX * _REJECTED.size + len(_LOW) <= limits.PEER_FRAME_BYTES_MAX
+assert (
+    HEAD_BYTES + _HEARTBEAT.size + limits.HEARTBEAT_ROWS_MAX * (_GROUP.size + _NAMED.size)
+    <= limits.PEER_FRAME_BYTES_MAX
+)
+assert HEAD_BYTES + _ACK.size + limits.HEARTBEAT_ROWS_MAX * _REJECTED.size + len(_LOW) <= limits.PEER_FRAME_BYTES_MAX
 assert HEAD_BYTES + _COUNT.size + limits.LEADERS_PER_FRAME_MAX * _LEADER.size <= limits.PEER_FRAME_BYTES_MAX
 
 
@@ -82,7 +85,7 @@ def table(row: struct.Struct, data: bytes, position: int, count: int, what: str)
 
 
 class NamedGroup(NamedTuple):
-    """A group whose term or commit changed since the last beat to this peer."""
+    """A group whose term or commit changed since the last heartbeat to this peer."""
 
     group: int
     term: int
@@ -93,24 +96,24 @@ class NamedGroup(NamedTuple):
     its term: what it knows before may fall short of what its predecessors committed."""
 
 
-class Beat(NamedTuple):
+class HostHeartbeat(NamedTuple):
     """One host's heartbeat for all groups it leads with a voter at this peer (decision 19)."""
 
     anew: bool
-    """Forget what earlier beats of this host covered; `named` is everything."""
+    """Forget what earlier heartbeats of this host covered; `named` is everything."""
     round: int
     sent_ms: int
     """The sender's clock, given back in the ack."""
     covered: int
-    """How many groups this beat covers, `named` included."""
+    """How many groups this heartbeat covers, `named` included."""
     cover_hash: int
     dropped: tuple[int, ...]
     """Groups that are not led here any more."""
     named: tuple[NamedGroup, ...]
 
 
-class BeatAck(NamedTuple):
-    """Answer to a beat."""
+class HostHeartbeatAck(NamedTuple):
+    """Answer to a heartbeat."""
 
     matched: bool
     """The receiver follows, for exactly the covered groups, this sender in the covered terms."""
@@ -123,25 +126,31 @@ class BeatAck(NamedTuple):
     """Little room is left on the sender's disk. A byte behind the rest, which releases before this do not read."""
 
 
-def encode_beat(beat: Beat) -> bytes:
+def encode_heartbeat(heartbeat: HostHeartbeat) -> bytes:
     parts = [
-        HEADS[Kind.BEAT],
-        _BEAT.pack(
-            beat.anew, beat.round, beat.sent_ms, beat.covered, beat.cover_hash, len(beat.dropped), len(beat.named)
+        HEADS[Kind.HEARTBEAT],
+        _HEARTBEAT.pack(
+            heartbeat.anew,
+            heartbeat.round,
+            heartbeat.sent_ms,
+            heartbeat.covered,
+            heartbeat.cover_hash,
+            len(heartbeat.dropped),
+            len(heartbeat.named),
         ),
     ]
-    parts += [_GROUP.pack(group) for group in beat.dropped]
-    parts += [_NAMED.pack(*named) for named in beat.named]
+    parts += [_GROUP.pack(group) for group in heartbeat.dropped]
+    parts += [_NAMED.pack(*named) for named in heartbeat.named]
     return b"".join(parts)
 
 
-def decode_beat(payload: bytes) -> Beat:
-    if len(payload) < HEAD_BYTES + _BEAT.size:
-        raise WireError("a beat is cut short")
-    anew, round_no, sent_ms, covered, cover_hash, drops, names = _BEAT.unpack_from(payload, HEAD_BYTES)
-    dropped, position = table(_GROUP, payload, HEAD_BYTES + _BEAT.size, drops, "a beat")
-    named, _ = table(_NAMED, payload, position, names, "a beat")
-    return Beat(
+def decode_heartbeat(payload: bytes) -> HostHeartbeat:
+    if len(payload) < HEAD_BYTES + _HEARTBEAT.size:
+        raise WireError("a heartbeat is cut short")
+    anew, round_no, sent_ms, covered, cover_hash, drops, names = _HEARTBEAT.unpack_from(payload, HEAD_BYTES)
+    dropped, position = table(_GROUP, payload, HEAD_BYTES + _HEARTBEAT.size, drops, "a heartbeat")
+    named, _ = table(_NAMED, payload, position, names, "a heartbeat")
+    return HostHeartbeat(
         bool(anew),
         round_no,
         sent_ms,
@@ -152,20 +161,20 @@ def decode_beat(payload: bytes) -> Beat:
     )
 
 
-def encode_beat_ack(ack: BeatAck) -> bytes:
+def encode_heartbeat_ack(ack: HostHeartbeatAck) -> bytes:
     fixed = _ACK.pack(ack.matched, ack.round, ack.sent_ms, len(ack.rejected))
     return b"".join(
-        [HEADS[Kind.BEAT_ACK], fixed, *(_REJECTED.pack(*row) for row in ack.rejected), _LOW if ack.low else b""]
+        [HEADS[Kind.HEARTBEAT_ACK], fixed, *(_REJECTED.pack(*row) for row in ack.rejected), _LOW if ack.low else b""]
     )
 
 
-def decode_beat_ack(payload: bytes) -> BeatAck:
+def decode_heartbeat_ack(payload: bytes) -> HostHeartbeatAck:
     if len(payload) < HEAD_BYTES + _ACK.size:
-        raise WireError("a beat ack is cut short")
+        raise WireError("a heartbeat ack is cut short")
     matched, round_no, sent_ms, count = _ACK.unpack_from(payload, HEAD_BYTES)
-    rows, end = table(_REJECTED, payload, HEAD_BYTES + _ACK.size, count, "a beat ack")
+    rows, end = table(_REJECTED, payload, HEAD_BYTES + _ACK.size, count, "a heartbeat ack")
     rejected = tuple((row[0], row[1]) for row in rows)
-    return BeatAck(bool(matched), round_no, sent_ms, rejected, payload[end : end + len(_LOW)] == _LOW)
+    return HostHeartbeatAck(bool(matched), round_no, sent_ms, rejected, payload[end : end + len(_LOW)] == _LOW)
 
 
 class LeaderNews(NamedTuple):

@@ -36,7 +36,7 @@ from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.raft.core import NO_CONTACT, VOTE_REQUESTS, RaftCore
 from muster_coordinator.raft.messages import NOBODY, Entry, EntryKind, Message, MsgType, ReadGrant, Ready, Refused, Role
 from muster_coordinator.replica.multiraft.deadlines import Due
-from muster_coordinator.replica.multiraft.heartbeats import Beats
+from muster_coordinator.replica.multiraft.heartbeats import Heartbeats
 from muster_coordinator.replica.multiraft.skips import Skips, encode_skip, skip_of
 from muster_coordinator.replica.multiraft.wal_writer import Batch, WalLane
 
@@ -71,7 +71,7 @@ class Machine(Protocol):
 class GroupHost(Protocol):
     """The part of the host that a group calls."""
 
-    beats: Beats
+    heartbeats: Heartbeats
     tell: Tell
     """Who leads, and what a machine has to say."""
 
@@ -232,7 +232,7 @@ class RaftGroup:
 
     def quorum_heard(self, since_ms: int) -> bool:
         """A quorum has shown life at or after `since_ms` (decision 7)."""
-        return self.core.quorum_heard(since_ms, self._host.beats.contact(self))
+        return self.core.quorum_heard(since_ms, self._host.heartbeats.contact(self))
 
     # -- inputs ----------------------------------------------------------------------------------------------------
 
@@ -241,12 +241,12 @@ class RaftGroup:
         if message.entries and not self._takes(message):
             return  # lost, as any message may be: the leader asks again, or offers a checkpoint
         host = self._host
-        contact = host.beats.contact(self) if message.type in VOTE_REQUESTS else NO_CONTACT
+        contact = host.heartbeats.contact(self) if message.type in VOTE_REQUESTS else NO_CONTACT
         self.core.step(host.now_ms(), message, contact)
         if message.type == MsgType.APPEND_REPLY and not self.core.has_ready():
             # Most second answers of a pair: no commit moves, and a leader's deadline does not come earlier by one.
             if self.leads:
-                host.beats.moved(self)
+                host.heartbeats.moved(self)
         else:
             host.touch(self)
 
@@ -262,7 +262,7 @@ class RaftGroup:
 
     def _deadline(self, now_ms: int) -> None:
         target = self.core.transfer_target
-        self.core.advance(now_ms, self._host.beats.contact(self))
+        self.core.advance(now_ms, self._host.heartbeats.contact(self))
         self._host.touch(self)
         if target >= 0 and not self.transferring:
             if self.leads:
@@ -296,8 +296,8 @@ class RaftGroup:
         self.core.step_down(self._host.now_ms())
         self._host.touch(self)
 
-    def beat_named(self, leader: BrokerId, term: int, commit: int, leader_commit: int) -> bool:
-        accepted = self.core.beat(self._host.now_ms(), leader, term, commit)
+    def heartbeat_named(self, leader: BrokerId, term: int, commit: int, leader_commit: int) -> bool:
+        accepted = self.core.heartbeat(self._host.now_ms(), leader, term, commit)
         if accepted and self.leader_commit is None and leader_commit:
             self.leader_commit = leader_commit
             self._note_caught_up()
@@ -334,13 +334,13 @@ class RaftGroup:
         """`done(True)` once the state here holds all that was committed before this call and this replica led after
         it; `done(False)` when leadership was lost or too many reads wait."""
         core = self.core
-        beats = self._host.beats
+        heartbeats = self._host.heartbeats
         reads = self._joining
-        if reads is None or reads.round <= beats.round:
+        if reads is None or reads.round <= heartbeats.round:
             if not self.serves:
                 done(False)
                 return
-            reads = _Reads(core.commit, beats.next_round(self))
+            reads = _Reads(core.commit, heartbeats.next_round(self))
             self._read_context += 1
             context = self._read_context
             if not core.read(self._host.now_ms(), context, reads.round):
@@ -431,11 +431,11 @@ class RaftGroup:
             self._lost_leadership()
         if leading_term and self._led_term == 0:
             self._led_term = leading_term
-            self._host.beats.leads(self)
+            self._host.heartbeats.leads(self)
             self.tell(BECAME_LEADER, term=leading_term)
         elif core.role is Role.CANDIDATE:
             self.tell(ELECTION_STARTED, term=core.term)
-        self._host.beats.follows(self)
+        self._host.heartbeats.follows(self)
         self.machine.moved()
 
     def tell(self, kind: EventKind, **fields: object) -> None:
@@ -452,7 +452,7 @@ class RaftGroup:
             reads.lost = True
         if self._confirmed:
             self._host.reads_ready(self)
-        self._host.beats.leads_no_more(self)
+        self._host.heartbeats.leads_no_more(self)
         waiting, self._waiting = self._waiting, {}
         self._host.uncommitted(-self._outstanding_bytes)
         self._outstanding_bytes = 0

@@ -1,15 +1,15 @@
 """Folders of new topics' groups are made, and those of deleted groups removed, by an I/O thread, few at a time.
 
 Problem: a request may make thousands of partitions, each with folders and a file; made in the turn that applies it,
-they keep every group of the replica from its beats until followers elect others. Mechanism: what is wanted waits in a
-queue. A batch of `MADE_AT_ONCE` is made by one job with one folder sync, and taken into the turns when it is there,
-`TAKEN_A_TURN` a turn; then the next. A group that is not there yet is like one of a replica that is down: it leads
-nothing, is asked nothing, and Raft messages for it are lost, which Raft bears. Names within a group's folder become
-durable with its first flush, before the mark that rests on them; a crash before that finds the group in the image and
-makes it again. Removal goes the same way, two folder syncs a batch. A folder that cannot be made or removed is tried
-again after `RETRY_MS`, twice that, ... at most `RETRY_MS_MAX`; meanwhile the other groups go on. Groups that the WAL
-knows already are opened without a job, `OPENED_A_TURN` a turn. What it does not do: decide what is wanted (`hosting`
-does, by the image).
+they keep every group of the replica from its heartbeats until followers elect others. Mechanism: what is wanted waits
+in a queue. A batch of `MADE_AT_ONCE` is made by one job with one folder sync, and taken into the turns when it is
+there, `TAKEN_A_TURN` a turn; then the next. A group that is not there yet is like one of a replica that is down: it
+leads nothing, is asked nothing, and Raft messages for it are lost, which Raft bears. Names within a group's folder
+become durable with its first flush, before the mark that rests on them; a crash before that finds the group in the
+image and makes it again. Removal goes the same way, two folder syncs a batch. A folder that cannot be made or removed
+is tried again after `RETRY_MS`, twice that, ... at most `RETRY_MS_MAX`; meanwhile the other groups go on. Groups that
+the WAL knows already are opened without a job, `OPENED_A_TURN` a turn. What it does not do: decide what is wanted
+(`hosting` does, by the image).
 """
 
 from collections import deque

@@ -3,8 +3,8 @@
 A follower that needs entries which its leader has compacted is offered a checkpoint (SNAPSHOT). It asks for it, pulls
 the files in chunks of `TRANSFER_CHUNK_BYTES` over the bulk lane, a small window at a time and at most `TRANSFERS_MAX`
 groups at once, and stages them (`staging`). What has arrived stays of use when the transfer is interrupted: segments
-never change, so a later offer of the same name only adds to it. Votes, appends and beats go on meanwhile; only applying
-pauses while the files are swapped. Nothing is believed before every checksum fits.
+never change, so a later offer of the same name only adds to it. Votes, appends and heartbeats go on meanwhile; only
+applying pauses while the files are swapped. Nothing is believed before every checksum fits.
 
 A disk that is full or fails costs the transfer: it is given up while files arrive, and tried again for as long as they
 are put in place, since by then the group's own are gone. A group that a start found without a state
