@@ -303,7 +303,7 @@ class Replica:
         return self._events.counts
 
     def storage_jobs(self) -> Mapping[str, Histogram]:
-        return self._loop.lane_seconds()
+        return self._loop.queue_seconds()
 
     # -- admin.request_metrics.RequestView -------------------------------------------------------------------------
 

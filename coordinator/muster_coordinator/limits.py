@@ -219,7 +219,7 @@ LINK_CONTROL_UNSENT_BYTES_MAX = MIB
 """Votes, heartbeats and gossip that a peer has not taken: seconds of them, so the peer is stuck."""
 LINK_BULK_UNSENT_BYTES_MAX = MIB
 LINK_BULK_SHARE_BYTES = MIB
-"""A waiting bulk frame goes after this many bytes of other lanes."""
+"""A waiting bulk frame goes after this many bytes of other channels."""
 LINK_WRITE_BYTES = 256 * KIB
 """Handed to the transport at once; what a control message waits behind at most, plus one frame."""
 HEARTBEAT_ROWS_MAX = 2_000
@@ -395,7 +395,7 @@ REPAIR_SILENCE_MS = 60_000
 REPAIR_CHUNKS_IN_FLIGHT_MAX = 4
 UNCHECKED_READ_BYTES = 256 * KIB
 """What one read checks at most on the loop, but for a single larger batch: 2,600 batches of 100 bytes take 3 ms."""
-IO_LANES = (
+IO_QUEUES = (
     "wal-offsets",
     "wal-topics",
     "flush",
@@ -406,7 +406,7 @@ IO_LANES = (
     "folders",
     "scrub",
 )
-"""One worker thread each. The two WAL lanes carry one fdatasync per turn; nothing slow may share them."""
+"""One worker thread each. The WALs' two queues carry one fdatasync per turn; nothing slow may share them."""
 
 assert CONNECTION_TURN_MS_MAX <= CLIENTS_TURN_MS_MAX
 assert FRAME_BYTES_MAX <= FRAME_BYTES_MAX_LARGE

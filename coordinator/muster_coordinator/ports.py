@@ -50,15 +50,15 @@ class Loop(Clock, Protocol):
     def call_at(self, monotonic_ms: int, call: Callable[[], None]) -> Timer:
         """Run `call` once, not before `monotonic_ms`."""
 
-    def submit(self, lane: str, job: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
-        """Run the blocking `job` off the loop, jobs of one lane in order, one at a time; then `done(result)` on it.
+    def submit(self, queue: str, job: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
+        """Run the blocking `job` off the loop, jobs of one queue in order, one at a time; then `done(result)` on it.
 
         An exception of the job is passed to `done`, not raised. A job may touch only what it was given: immutable
-        values and the `Disk`. Lanes used: see `limits.IO_LANES`.
+        values and the `Disk`. Queues used: see `limits.IO_QUEUES`.
         """
 
     def submit_paced(
-        self, lane: str, steps: Generator[None, None, T], done: Callable[[T | BaseException], None]
+        self, queue: str, steps: Generator[None, None, T], done: Callable[[T | BaseException], None]
     ) -> None:
         """As `submit`, for a job that computes long: after each step the loop can have the interpreter, which a
         thread that never waits gives away only every few milliseconds. The result is what the generator returns."""
@@ -136,8 +136,8 @@ class PeerSink(Protocol):
     def peer_down(self, peer: BrokerId) -> None:
         """The link is gone and was not re-established at once (decision 17: `limits.LINK_REDIAL_GRACE_MS`)."""
 
-    def peer_message(self, peer: BrokerId, lane: int, payload: bytes) -> None:
-        """One whole message. Order holds within a link's life and lane; messages may be lost, never repeated."""
+    def peer_message(self, peer: BrokerId, channel: int, payload: bytes) -> None:
+        """One whole message. Order holds within a link's life and channel; messages may be lost, never repeated."""
 
 
 class PeerNet(Protocol):
@@ -145,8 +145,9 @@ class PeerNet(Protocol):
 
     def start(self, sink: PeerSink) -> None: ...
 
-    def send(self, peer: BrokerId, lane: int, payload: bytes) -> bool:
-        """Queue one message (lanes: `links.channels`). False: no link, or the lane is over its high-water mark."""
+    def send(self, peer: BrokerId, channel: int, payload: bytes) -> bool:
+        """Queue one message (channels: `links.channels`). False: no link, or the channel is over its high-water
+        mark."""
 
     def is_up(self, peer: BrokerId) -> bool: ...
     def set_hello(self, hello: bytes) -> None:

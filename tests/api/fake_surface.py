@@ -73,11 +73,11 @@ class FakeLoop:
         heapq.heappush(self._calls, (monotonic_ms, self._order, timer))
         return timer
 
-    def submit(self, lane: str, job: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
+    def submit(self, queue: str, job: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         done(job())
 
     def submit_paced(
-        self, lane: str, steps: Generator[None, None, T], done: Callable[[T | BaseException], None]
+        self, queue: str, steps: Generator[None, None, T], done: Callable[[T | BaseException], None]
     ) -> None:
         done(finish(steps))
 

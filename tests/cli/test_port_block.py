@@ -15,7 +15,7 @@ REPLICAS = 3
 
 
 def every_port(base: int) -> set[int]:
-    return {base + lane + replica for lane in (0, 100, 200, 300) for replica in range(REPLICAS)}
+    return {base + offset + replica for offset in (0, 100, 200, 300) for replica in range(REPLICAS)}
 
 
 def test_a_block_that_is_taken_and_not_used_yet_is_nobody_elses():
@@ -42,12 +42,12 @@ def test_a_block_is_free_again_when_its_cluster_ended():
         assert again.base == base
 
 
-@pytest.mark.parametrize("lane", [0, 100, 200, 300])
-def test_a_strangers_port_makes_its_block_unfit_and_leaves_no_claim(lane):
+@pytest.mark.parametrize("offset", [0, 100, 200, 300])
+def test_a_strangers_port_makes_its_block_unfit_and_leaves_no_claim(offset):
     with PortBlock.take(REPLICAS, first=BASE) as found:
         base = found.base
     with socket.socket() as stranger:
-        stranger.bind((HOST, base + lane + REPLICAS - 1))
+        stranger.bind((HOST, base + offset + REPLICAS - 1))
         with PortBlock.take(REPLICAS, first=base) as one:
             assert one.base >= base + STEP
     with PortBlock.take(REPLICAS, first=base) as again:

@@ -109,10 +109,11 @@ def outcome(disk: SimDisk, damage: Damage, whole: States) -> Outcome:
 
 def _of_promises(damage: Damage, node: Node, told: list[str], whole: States) -> Outcome:
     found = states(node)
-    lanes = {
-        group: node.hosting._topics_lane if group == TOPIC_GROUP else node.hosting._offsets_lane for group in whole
+    wal_writers = {
+        group: node.hosting._topics_writer if group == TOPIC_GROUP else node.hosting._offsets_writer for group in whole
     }
-    if any(lane.wal.is_suspended(group) for group, lane in lanes.items()):  # also one that is not known again yet
+    # also one that is not known again yet
+    if any(wal_writer.wal.is_suspended(group) for group, wal_writer in wal_writers.items()):
         return Outcome.SUSPENDED
     if node.hosting.troubled:  # the mark of its segments is lost, and the entries before its checkpoint are not needed
         if len(node.hosting.troubled) > 1 or found != {group: whole[group] for group in found}:

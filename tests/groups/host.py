@@ -267,8 +267,8 @@ class Host:
         assert self.faults_expected or not core.faults, core.faults
         self._check_events()
         for group_id, live in core.lives.items():
-            lane = core.lanes.get(group_id)
-            if lane is not None and lane.exclusive:
+            queue = core.queues.get(group_id)
+            if queue is not None and queue.exclusive:
                 continue
             stored = core.state.groups.get(group_id)
             fresh = stored.decode() if stored is not None else ClassicGroup(state=State.EMPTY, generation=0)
@@ -284,9 +284,9 @@ class Host:
             if live.sync_waits:
                 assert live.sync_timer.at_ms is not None
             assert not live.syncs or live.state is State.COMPLETING
-        for group_id, lane in core.lanes.items():
-            assert not lane.free(), f"an idle lane of {group_id}"
-            assert lane.exclusive or lane.shared or lane.timer.at_ms is not None, "somebody waits for nothing"
+        for group_id, queue in core.queues.items():
+            assert not queue.free(), f"an idle queue of {group_id}"
+            assert queue.exclusive or queue.shared or queue.timer.at_ms is not None, "somebody waits for nothing"
 
     def _check_events(self) -> None:
         """Each has the fields of its kind, and rebalances are told as often as they are counted."""

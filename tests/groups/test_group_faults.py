@@ -55,7 +55,7 @@ def test_a_stored_group_that_cannot_be_read_answers_minus_one_and_the_others_are
     assert host.leader.take_faults() == []
     assert [member.beat() for member in good] == [0, 0]
     assert listed(host)["good"].state == "Stable"
-    assert not host.leader._core.lanes
+    assert not host.leader._core.queues
     assert "bad" not in host.leader._core.lives
 
 
@@ -87,7 +87,7 @@ def test_whoever_is_parked_in_a_phase_that_cannot_be_stored_is_sent_to_look_for_
     (fault,) = host.leader.take_faults()
     assert isinstance(fault.error, Unprovable)
     assert fault.group == G
-    assert not host.leader._core.lanes
+    assert not host.leader._core.queues
     for member in members:
         member.join(data=b"less-")
     host.advance(0)
@@ -108,7 +108,7 @@ def test_a_join_too_large_for_a_batch_leaves_the_group_as_it_is_stored() -> None
     assert host.leader.stats.faults == 1
     host.hold = False
     host.commit_all()
-    assert not host.leader._core.lanes
+    assert not host.leader._core.queues
     assert host.ask(DescribeGroup(G)).state == "PreparingRebalance"
     assert fetch(host, G).offset == 5, "the commit was in the log: it takes effect"
     settle(host, [first.join()])
@@ -128,7 +128,7 @@ def test_who_waits_behind_a_record_of_a_group_that_a_timer_isolates_is_answered(
     assert code_of(host.answers[deleting]) == Code.NOT_COORDINATOR
     host.hold = False
     host.commit_all()
-    assert not host.leader._core.lanes
+    assert not host.leader._core.queues
 
 
 def test_a_listing_goes_on_without_a_group_that_cannot_be_read() -> None:

@@ -223,8 +223,8 @@ def test_member_heard_during_a_record_keeps_its_session():
     assert second.beat() == 27
 
 
-def test_lane_is_gone_when_nothing_is_in_flight():
+def test_queue_is_gone_when_nothing_is_in_flight():
     host = Host()
     stable(host)
     host.ask(commit(group="x"))
-    assert not host.leader._core.lanes
+    assert not host.leader._core.queues

@@ -218,7 +218,7 @@ def finish(world: World) -> None:
     host.advance(700_000)
     world.collect()
     assert not world.open, "somebody is still waiting"
-    assert not host.leader._core.lanes
+    assert not host.leader._core.queues
     assert not host.leader._core.lives
     for group in GROUPS:
         world.send(OffsetFetch(group, (("t", (0,)),), False))

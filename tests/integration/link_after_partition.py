@@ -39,7 +39,7 @@ class End:
     def peer_up(self, peer: BrokerId, hello: bytes) -> None: ...
     def peer_down(self, peer: BrokerId) -> None: ...
 
-    def peer_message(self, peer: BrokerId, lane: int, payload: bytes) -> None:
+    def peer_message(self, peer: BrokerId, channel: int, payload: bytes) -> None:
         self.heard_at = time.monotonic()
 
     def _beat(self) -> None:

@@ -10,11 +10,11 @@ from muster_coordinator.errors import WireError
 from muster_coordinator.links.channels import APPEND, BULK, CONTROL, FORWARD, HANDSHAKE
 from muster_coordinator.links.frames import HEADER_BYTES, FrameSplitter, frame_header
 
-LANES = (CONTROL, APPEND, BULK, FORWARD)
+CHANNELS = (CONTROL, APPEND, BULK, FORWARD)
 
 
-def framed(lane: int, body: bytes) -> bytes:
-    return frame_header(lane, body) + body
+def framed(channel: int, body: bytes) -> bytes:
+    return frame_header(channel, body) + body
 
 
 def opened() -> FrameSplitter:
@@ -23,11 +23,11 @@ def opened() -> FrameSplitter:
     return splitter
 
 
-def test_the_layout_is_length_checksum_lane_body() -> None:
+def test_the_layout_is_length_checksum_channel_body() -> None:
     header = frame_header(APPEND, b"123456789")
-    length, _, lane = struct.unpack(">IIB", header)
-    assert (length, lane, len(header)) == (9 + 5, APPEND, HEADER_BYTES)
-    # crc32c of "123456789" is 0xE3069283; ours also covers the lane in front of it.
+    length, _, channel = struct.unpack(">IIB", header)
+    assert (length, channel, len(header)) == (9 + 5, APPEND, HEADER_BYTES)
+    # crc32c of "123456789" is 0xE3069283; ours also covers the channel in front of it.
     assert struct.unpack(">I", header[4:8])[0] != 0xE3069283
 
 
@@ -46,9 +46,9 @@ def test_frames_survive_byte_by_byte() -> None:
     assert frames == [(FORWARD, b"hello"), (APPEND, b"w" * 300)]
 
 
-@given(st.lists(st.tuples(st.sampled_from(LANES), st.binary(max_size=200)), max_size=8), st.data())
+@given(st.lists(st.tuples(st.sampled_from(CHANNELS), st.binary(max_size=200)), max_size=8), st.data())
 def test_any_fragmentation_gives_the_same_frames(frames: list[tuple[int, bytes]], data: st.DataObject) -> None:
-    stream = b"".join(framed(lane, body) for lane, body in frames)
+    stream = b"".join(framed(channel, body) for channel, body in frames)
     splitter = opened()
     found: list[tuple[int, bytes]] = []
     while stream:
@@ -69,16 +69,16 @@ def test_every_flipped_bit_behind_the_length_is_noticed(position: int) -> None:
 def test_a_longer_claim_is_refused_before_its_body_arrives() -> None:
     splitter = opened()
     header = struct.pack(">IIB", limits.PEER_FRAME_BYTES_MAX + 6, 0, CONTROL)
-    with pytest.raises(WireError, match="262145 bytes on lane 0"):
+    with pytest.raises(WireError, match="262145 bytes on channel 0"):
         list(splitter.feed(header))
 
 
-def test_the_longest_frame_of_a_lane_passes() -> None:
+def test_the_longest_frame_of_a_channel_passes() -> None:
     body = bytes(limits.PEER_FRAME_BYTES_MAX)
     assert list(opened().feed(framed(CONTROL, body))) == [(CONTROL, body)]
 
 
-def test_an_entry_larger_than_a_frame_travels_on_the_append_lane() -> None:
+def test_an_entry_larger_than_a_frame_travels_on_the_append_channel() -> None:
     body = bytes(limits.OFFSETS_BATCH_BYTES_MAX)
     assert list(opened().feed(framed(APPEND, body))) == [(APPEND, body)]
 
@@ -95,16 +95,16 @@ def test_a_length_below_its_own_header_is_refused(length: int) -> None:
         list(opened().feed(struct.pack(">IIB", length, 0, CONTROL)))
 
 
-def test_an_unknown_lane_is_refused() -> None:
-    with pytest.raises(WireError, match="unknown lane 9"):
+def test_an_unknown_channel_is_refused() -> None:
+    with pytest.raises(WireError, match="unknown channel 9"):
         list(opened().feed(struct.pack(">IIB", 5, 0, 9)))
 
 
-def test_a_message_over_its_lanes_limit_is_our_own_bug() -> None:
+def test_a_message_over_its_channels_limit_is_our_own_bug() -> None:
     with pytest.raises(AssertionError):
         frame_header(CONTROL, bytes(limits.PEER_FRAME_BYTES_MAX + 1))
 
 
-def test_the_handshake_lane_takes_a_whole_hello() -> None:
+def test_the_handshake_channel_takes_a_whole_hello() -> None:
     body = bytes(limits.LINK_HELLO_BYTES_MAX)
     assert list(FrameSplitter().feed(framed(HANDSHAKE, body))) == [(HANDSHAKE, body)]

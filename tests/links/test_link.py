@@ -40,12 +40,12 @@ class Owner:
         else:
             link.close()
 
-    def message(self, link: Link, lane: int, body: bytes) -> None:
-        self.messages.append((lane, body))
+    def message(self, link: Link, channel: int, body: bytes) -> None:
+        self.messages.append((channel, body))
 
 
-def framed(lane: int, body: bytes) -> bytes:
-    return frame_header(lane, body) + body
+def framed(channel: int, body: bytes) -> bytes:
+    return frame_header(channel, body) + body
 
 
 HELLO = framed(HANDSHAKE, encode_handshake(PEER))

@@ -99,8 +99,8 @@ class Node:
         self.events.append(("down", peer))
         self.down_ms.append(self.loop.monotonic_ms())
 
-    def peer_message(self, peer: BrokerId, lane: int, payload: bytes) -> None:
-        self.messages.append((peer, lane, payload))
+    def peer_message(self, peer: BrokerId, channel: int, payload: bytes) -> None:
+        self.messages.append((peer, channel, payload))
 
 
 class FakeNet:

@@ -31,7 +31,7 @@ class Sink:
     def peer_up(self, peer: BrokerId, hello: bytes) -> None: ...
     def peer_down(self, peer: BrokerId) -> None: ...
 
-    def peer_message(self, peer: BrokerId, lane: int, payload: bytes) -> None:
+    def peer_message(self, peer: BrokerId, channel: int, payload: bytes) -> None:
         assert self.port is not None
         self.heard_us[peer] = self.port.loop.world.now_us
 

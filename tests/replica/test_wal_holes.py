@@ -6,7 +6,7 @@ from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.replica.accepted_losses import accept, losses
 from muster_coordinator.replica.bootstrap.identity import StartRefused
-from muster_coordinator.replica.group_manager import TOPICS_LANE
+from muster_coordinator.replica.group_manager import TOPICS_WAL
 from muster_coordinator.storage.wal_format import CHECKPOINT, END_BYTES, FILE_HEADER_BYTES, MARK
 from muster_coordinator.storage.wal_hole import batch_at
 
@@ -18,11 +18,11 @@ from tests.sim.disk import SimDisk
 from tests.sim.loop import World
 
 GROUP = GroupNo(1)
-LANE = "wal-offsets"
+WAL_WRITER = "wal-offsets"
 
 
 def wal_paths(disk: SimDisk) -> list[str]:
-    return [path for path in disk.files() if path.startswith(f"{LANE}/") and path.endswith(".wal")]
+    return [path for path in disk.files() if path.startswith(f"{WAL_WRITER}/") and path.endswith(".wal")]
 
 
 def records(disk: SimDisk) -> list[tuple[str, int, int, int, int]]:
@@ -130,7 +130,7 @@ def test_what_the_only_replica_has_lost_is_neither_served_nor_cut_until_it_is_ac
         assert kept() == before
         cluster.kill(0)
     found = losses(disk)
-    assert [(one.wal, set(one.groups)) for one in found] == [(LANE, lost)]
+    assert [(one.wal, set(one.groups)) for one in found] == [(WAL_WRITER, lost)]
     accept(disk, found)
     assert losses(disk) == []
     node = cluster.restart(0)
@@ -156,11 +156,11 @@ def test_a_loss_of_which_no_group_is_suspended_is_over_once_all_groups_are_known
     for broker in cluster.brokers:
         cluster.kill(broker)
         disk = cluster.disks[broker]
-        flip(disk, f"{TOPICS_LANE}/0000000000000001.wal", FILE_HEADER_BYTES + 10)
+        flip(disk, f"{TOPICS_WAL}/0000000000000001.wal", FILE_HEADER_BYTES + 10)
     listening(cluster)
     for broker in cluster.brokers:
         node = cluster.restart(broker)
-        assert node.hosting._topics_lane.wal.is_suspended(GroupNo(99))
+        assert node.hosting._topics_writer.wal.is_suspended(GroupNo(99))
     cluster.wait_ready()
     cluster.world.run_for(2_500)
     topic = CreateTopic(name="t", topic_id=bytes(range(16)), partitions=1, configs=())
@@ -169,4 +169,4 @@ def test_a_loss_of_which_no_group_is_suspended_is_over_once_all_groups_are_known
     cluster.wait_leader(4)
     for broker in cluster.brokers:
         cluster.kill(broker)
-        assert not cluster.restart(broker).hosting._topics_lane.wal.is_suspended(GroupNo(99)), "remembered"
+        assert not cluster.restart(broker).hosting._topics_writer.wal.is_suspended(GroupNo(99)), "remembered"

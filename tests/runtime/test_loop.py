@@ -1,4 +1,4 @@
-"""The real loop: order of calls and timers, lanes, completions, and what happens to an exception nobody caught."""
+"""The real loop: order of calls and timers, queues, completions, and what happens to an exception nobody caught."""
 
 import asyncio
 import threading
@@ -146,7 +146,7 @@ def test_many_cancelled_timers_do_not_stay_in_memory(harness: Harness) -> None:
     assert len(loop._timers) < 3_000
 
 
-def test_jobs_of_one_lane_run_in_order_one_at_a_time_off_the_loop(harness: Harness) -> None:
+def test_jobs_of_one_queue_run_in_order_one_at_a_time_off_the_loop(harness: Harness) -> None:
     loop, running, seen = harness.loop, [], []
     loop_thread = threading.get_ident()
 
@@ -154,7 +154,7 @@ def test_jobs_of_one_lane_run_in_order_one_at_a_time_off_the_loop(harness: Harne
         def run() -> int:
             assert threading.get_ident() != loop_thread
             running.append(n)
-            assert running == [n], "another job of the lane runs at the same time"
+            assert running == [n], "another job of the queue runs at the same time"
             running.remove(n)
             return n
 
@@ -172,7 +172,7 @@ def test_jobs_of_one_lane_run_in_order_one_at_a_time_off_the_loop(harness: Harne
     assert seen == list(range(50))
 
 
-def test_a_stuck_lane_does_not_hold_up_another(harness: Harness) -> None:
+def test_a_stuck_queue_does_not_hold_up_another(harness: Harness) -> None:
     loop, release, seen = harness.loop, threading.Event(), []
 
     def fast(_: object) -> None:

@@ -29,8 +29,8 @@ class Sink:
     def peer_down(self, peer: BrokerId) -> None:
         self.events.append(("down", peer))
 
-    def peer_message(self, peer: BrokerId, lane: int, payload: bytes) -> None:
-        self.messages.append((lane, payload))
+    def peer_message(self, peer: BrokerId, channel: int, payload: bytes) -> None:
+        self.messages.append((channel, payload))
 
 
 class Replica:
@@ -120,7 +120,7 @@ def test_two_replicas_link_and_talk(harness: Harness) -> None:
     assert (two.sink.messages, one.sink.messages) == ([(APPEND, b"there")], [(CONTROL, b"back")])
 
 
-def test_the_largest_message_and_a_full_bulk_lane_arrive_whole(harness: Harness) -> None:
+def test_the_largest_message_and_a_full_bulk_channel_arrive_whole(harness: Harness) -> None:
     one, two = linked(harness)
     big = random.Random(2).randbytes(OFFSETS_BATCH_BYTES_MAX)
     assert one.mesh.send(B, APPEND, big)
@@ -131,7 +131,7 @@ def test_the_largest_message_and_a_full_bulk_lane_arrive_whole(harness: Harness)
     harness.until(lambda: len(two.sink.messages) == chunks + 2)
     assert two.sink.messages[0] == (CONTROL, b"last in, first out")
     assert (APPEND, big) in two.sink.messages
-    bulk = [payload[0] for lane, payload in two.sink.messages if lane == BULK]
+    bulk = [payload[0] for channel, payload in two.sink.messages if channel == BULK]
     assert bulk == [n % 256 for n in range(chunks)]
 
 

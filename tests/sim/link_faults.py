@@ -6,7 +6,7 @@ from tests.sim.net import SimNet
 Net = SimNet | MeshNet
 
 REFUSED = 0.05
-"""Share of sends that a link refuses, as a lane over its high-water mark does."""
+"""Share of sends that a link refuses, as a channel over its high-water mark does."""
 
 
 def refuse_sends(net: Net) -> None:

@@ -2,7 +2,7 @@
 
 Time moves only when nothing is left to do at the present instant. Calls of one replica run in the order they were made;
 the order between replicas at the same instant is drawn from the seed. I/O jobs run whole at the instant they complete,
-after a drawn latency, one at a time a lane, like a thread a lane. A killed loop runs nothing any more: neither queued
+after a drawn latency, one at a time a queue, like a thread a queue. A killed loop runs nothing any more: neither queued
 calls, nor timers, nor the completion of a job (a job that has not run by then never happened).
 """
 
@@ -112,7 +112,7 @@ def finish(steps: Generator[None, None, T]) -> T:
 
 
 @dataclass(slots=True)
-class _Lane:
+class _IoQueue:
     jobs: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = field(default_factory=deque)
     busy: bool = False
 
@@ -145,7 +145,7 @@ class SimLoop:
         self._wall_us = wall_us
         self._soon: deque[Callable[[], None]] = deque()
         self._running = False
-        self._lanes: dict[str, _Lane] = {}
+        self._queues: dict[str, _IoQueue] = {}
         self.slice_us: tuple[int, int] | None = None
         """Drawn time between two disk operations of a job, during which the loop goes on; None: jobs run whole."""
         self._sliced: list[SlicedJob] = []
@@ -196,13 +196,13 @@ class SimLoop:
         self.world.at(self._world_us(monotonic_ms * 1000), fire)
         return timer
 
-    def submit(self, lane: str, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        state = self._lanes.setdefault(lane, _Lane())
+    def submit(self, queue: str, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        state = self._queues.setdefault(queue, _IoQueue())
         state.jobs.append((job, done))
-        self._next_job(lane, state)
+        self._next_job(queue, state)
 
-    def submit_paced(self, lane: str, steps: Generator[None, None, Any], done: Callable[[Any], None]) -> None:
-        self.submit(lane, lambda: finish(steps), done)
+    def submit_paced(self, queue: str, steps: Generator[None, None, Any], done: Callable[[Any], None]) -> None:
+        self.submit(queue, lambda: finish(steps), done)
 
     def kill(self) -> None:
         """The process is gone: nothing of it runs again."""
@@ -220,22 +220,22 @@ class SimLoop:
         self.paused = False
         self._wake()
 
-    def _next_job(self, lane: str, state: _Lane) -> None:
+    def _next_job(self, queue: str, state: _IoQueue) -> None:
         if state.busy or not state.jobs or not self.alive:
             return
         state.busy = True
         job, done = state.jobs.popleft()
-        latency = self.latency.get(lane, self.default_latency)
+        latency = self.latency.get(queue, self.default_latency)
         wait_us = self.world.rand.randint(latency.low_us, latency.high_us)
-        self.world.at(self.world.now_us + wait_us, lambda: self._run_job(lane, state, job, done))
+        self.world.at(self.world.now_us + wait_us, lambda: self._run_job(queue, state, job, done))
 
-    def _run_job(self, lane: str, state: _Lane, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
+    def _run_job(self, queue: str, state: _IoQueue, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
         if not self.alive:
             return
         if self.slice_us is not None:
             sliced = SlicedJob(job)
             self._sliced.append(sliced)
-            self._slice(lane, state, sliced, done)
+            self._slice(queue, state, sliced, done)
             return
         result: Any
         try:
@@ -249,25 +249,25 @@ class SimLoop:
             return
         if not self.alive:
             return  # the job pulled the plug itself
-        self._completed(lane, state, result, done)
+        self._completed(queue, state, result, done)
 
-    def _completed(self, lane: str, state: _Lane, result: Any, done: Callable[[Any], None]) -> None:
+    def _completed(self, queue: str, state: _IoQueue, result: Any, done: Callable[[Any], None]) -> None:
         state.busy = False
         self.call_soon(lambda: done(result))
-        self._next_job(lane, state)
+        self._next_job(queue, state)
 
-    def _slice(self, lane: str, state: _Lane, job: SlicedJob, done: Callable[[Any], None]) -> None:
+    def _slice(self, queue: str, state: _IoQueue, job: SlicedJob, done: Callable[[Any], None]) -> None:
         """The next piece of a job, up to its next disk operation."""
         if not self.alive:
             return
         if not job.step():
             assert self.slice_us is not None
             wait_us = self.world.rand.randint(*self.slice_us)
-            self.world.at(self.world.now_us + wait_us, lambda: self._slice(lane, state, job, done))
+            self.world.at(self.world.now_us + wait_us, lambda: self._slice(queue, state, job, done))
             return
         self._sliced.remove(job)
         if job.error is None or isinstance(job.error, Exception):
-            self._completed(lane, state, job.result if job.error is None else job.error, done)
+            self._completed(queue, state, job.result if job.error is None else job.error, done)
         elif self._escaped is None:
             raise job.error
         else:

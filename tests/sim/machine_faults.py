@@ -9,10 +9,10 @@ from muster_coordinator import limits
 from tests.sim.cluster import Replica
 from tests.sim.loop import Latency
 
-LANES = limits.IO_LANES
+QUEUES = limits.IO_QUEUES
 """One of these stands."""
 STALLED_US = (200_000, 600_000)
-"""A job of a lane that stands."""
+"""A job of a queue that stands."""
 
 
 def fill_disk(replica: Replica, free_kib: int) -> None:
@@ -27,12 +27,12 @@ def free_disk(replica: Replica) -> None:
         replica.disk_faults += 1
 
 
-def stall_lane(replica: Replica, number: int) -> None:
+def stall_queue(replica: Replica, number: int) -> None:
     if replica.life is not None:
-        replica.life.loop.latency[LANES[number % len(LANES)]] = Latency(*STALLED_US)
+        replica.life.loop.latency[QUEUES[number % len(QUEUES)]] = Latency(*STALLED_US)
 
 
-def free_lanes(replica: Replica) -> None:
+def free_queues(replica: Replica) -> None:
     if replica.life is not None:
         replica.life.loop.latency.clear()
 

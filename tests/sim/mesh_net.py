@@ -169,19 +169,19 @@ class MeshPort:
         self.sink = sink
         self.mesh.start(self)
 
-    def send(self, peer: BrokerId, lane: int, payload: bytes) -> bool:
+    def send(self, peer: BrokerId, wal_writer: int, payload: bytes) -> bool:
         net = self.net
         if not self.mesh.is_up(peer):
             return False
-        if (net.refusal and net.world.rand.random() < net.refusal) or not self.mesh.send(peer, lane, payload):
+        if (net.refusal and net.world.rand.random() < net.refusal) or not self.mesh.send(peer, wal_writer, payload):
             net.refused_messages += 1
             return False
         net.sent_messages += 1
         net.sent_bytes += len(payload)
         if net.world.tracer is not None:
-            net.world.tracer(f"peer {self.broker} {peer} {lane}", payload)
+            net.world.tracer(f"peer {self.broker} {peer} {wal_writer}", payload)
         if net.watch is not None:
-            net.watch(self.broker, peer, lane, payload)
+            net.watch(self.broker, peer, wal_writer, payload)
         return True
 
     def is_up(self, peer: BrokerId) -> bool:
@@ -201,18 +201,20 @@ class MeshPort:
         assert self.sink is not None
         self.sink.peer_down(peer)
 
-    def peer_message(self, peer: BrokerId, lane: int, payload: bytes) -> None:
+    def peer_message(self, peer: BrokerId, wal_writer: int, payload: bytes) -> None:
         assert self.sink is not None
-        self.sink.peer_message(peer, lane, payload)
+        self.sink.peer_message(peer, wal_writer, payload)
         net = self.net
         if net.replay and kind_of(payload) is Kind.RAFT and net.world.rand.random() < net.replay:
             link = self.ups[peer]
             later_us = net.world.now_us + net.world.rand.randint(1_000, 400_000)
-            net.world.at(later_us, lambda: self.loop.call_soon(lambda: self._hear_again(peer, lane, payload, link)))
+            net.world.at(
+                later_us, lambda: self.loop.call_soon(lambda: self._hear_again(peer, wal_writer, payload, link))
+            )
 
-    def _hear_again(self, peer: BrokerId, lane: int, payload: bytes, link: int) -> None:
+    def _hear_again(self, peer: BrokerId, wal_writer: int, payload: bytes, link: int) -> None:
         if self.ups[peer] == link and self.mesh.is_up(peer) and self.sink is not None:
-            self.sink.peer_message(peer, lane, payload)
+            self.sink.peer_message(peer, wal_writer, payload)
 
     # links.mesh.Dialler
 

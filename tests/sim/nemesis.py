@@ -228,8 +228,8 @@ class Nemesis:
 
     def _stalled_thread(self, fault: Fault, victims: list[Replica]) -> None:
         for replica in victims:
-            machine_faults.stall_lane(replica, fault.amount)
-            self._after(fault.ms, lambda replica=replica: machine_faults.free_lanes(replica))
+            machine_faults.stall_queue(replica, fault.amount)
+            self._after(fault.ms, lambda replica=replica: machine_faults.free_queues(replica))
 
     def _clock_drift(self, fault: Fault, victims: list[Replica]) -> None:
         for replica in victims:
@@ -312,7 +312,7 @@ class Nemesis:
         for replica in self.cluster.replicas:
             replica.forgive()
             machine_faults.free_disk(replica)
-            machine_faults.free_lanes(replica)
+            machine_faults.free_queues(replica)
             if replica.life is not None:
                 self._calm_disk(replica.life)
                 replica.life.loop.resume()

@@ -1,7 +1,7 @@
 """A network of peer links on virtual time: one `SimNet`, each replica's life gets a `SimPort` (ports.PeerNet).
 
-A link is made when both ends have started and may talk. Messages of one direction and lane keep their order; delay is
-drawn. Faults: `cut` loses everything in one direction in silence (the link stays "up", as TCP does for a while),
+A link is made when both ends have started and may talk. Messages of one direction and channel keep their order; delay
+is drawn. Faults: `cut` loses everything in one direction in silence (the link stays "up", as TCP does for a while),
 `refusal` refuses a share of the messages, `bytes_per_ms` makes bytes cost time,
 `reset` closes a link at once (the ends are told after the re-dial grace, unless it is up again), `isolate`/`heal` do
 both directions of a replica. A `WireError` from the sink closes the link, as `links.mesh` does.
@@ -47,12 +47,12 @@ class SimNet:
         """Chance that a link refuses a message (`PeerNet.send` is False)."""
         self.refused_messages = 0
         self.bytes_per_ms: int | None = None
-        """What each direction of a link carries; None: bytes cost nothing. A lane with too much unsent refuses."""
+        """What each direction of a link carries; None: bytes cost nothing. A channel with too much unsent refuses."""
         self.replay = 0.0
         """Chance that a Raft payload arrives once more, much later and out of order: more than `ports.PeerNet` allows,
         and no more than a Raft core must bear."""
         self.watch: Callable[[int, int, int, bytes], None] | None = None
-        """Called as watch(sender, receiver, lane, payload) for everything that leaves."""
+        """Called as watch(sender, receiver, channel, payload) for everything that leaves."""
         self.boundary: Callable[[int], None] | None = None
         """Called as boundary(sender) before and after a message leaves; may raise PowerLoss."""
         self._ports: dict[int, SimPort] = {}
@@ -169,32 +169,32 @@ class SimNet:
 
         self.world.at(self.world.now_us + limits.LINK_REDIAL_GRACE_MS * 1000, tell)
 
-    def carry(self, sender: "SimPort", receiver: int, lane: int, payload: bytes) -> bool:
+    def carry(self, sender: "SimPort", receiver: int, channel: int, payload: bytes) -> bool:
         """Queue one message; see `ports.PeerNet.send`."""
         link = self._link(sender.broker, receiver)
         if not link.up or self._ports.get(sender.broker) is not sender:
             return False
-        if (self.refusal and self.world.rand.random() < self.refusal) or self._is_full(sender, lane, link):
+        if (self.refusal and self.world.rand.random() < self.refusal) or self._is_full(sender, channel, link):
             self.refused_messages += 1
             return False
         if self.boundary is not None:
             self.boundary(sender.broker)
-        self._leave(sender, receiver, lane, payload, link)
+        self._leave(sender, receiver, channel, payload, link)
         if self.boundary is not None:
             self.boundary(sender.broker)
         return True
 
-    def _leave(self, sender: "SimPort", receiver: int, lane: int, payload: bytes, link: _Link) -> None:
+    def _leave(self, sender: "SimPort", receiver: int, channel: int, payload: bytes, link: _Link) -> None:
         self.sent_messages += 1
         self.sent_bytes += len(payload)
         if self.world.tracer is not None:
-            self.world.tracer(f"peer {sender.broker} {receiver} {lane}", payload)
+            self.world.tracer(f"peer {sender.broker} {receiver} {channel}", payload)
         if self.watch is not None:
-            self.watch(sender.broker, receiver, lane, payload)
+            self.watch(sender.broker, receiver, channel, payload)
         if (sender.broker, receiver) in self._cut or (self.loss and self.world.rand.random() < self.loss):
             return
-        key = (sender.broker, lane)
-        arrival = self._gone_us(sender.broker, lane, len(payload), link) + self.world.rand.randint(*self.delay_us)
+        key = (sender.broker, channel)
+        arrival = self._gone_us(sender.broker, channel, len(payload), link) + self.world.rand.randint(*self.delay_us)
         arrival = max(arrival, link.arrival_us.get(key, 0) + 1)
         link.arrival_us[key] = arrival
         life = link.life
@@ -202,7 +202,7 @@ class SimNet:
         def arrive() -> None:
             port = self._ports.get(receiver)
             if link.up and link.life == life and port is not None:
-                port.arrived(sender.broker, lane, payload, life)
+                port.arrived(sender.broker, channel, payload, life)
 
         self.world.at(arrival, arrive)
         if self.replay and kind_of(payload) is Kind.RAFT and self.world.rand.random() < self.replay:
@@ -214,22 +214,22 @@ class SimNet:
             if any(until_us > self.world.now_us for until_us in link.busy_us.values()):
                 self.reset(a, b)
 
-    def _is_full(self, sender: "SimPort", lane: int, link: _Link) -> bool:
+    def _is_full(self, sender: "SimPort", channel: int, link: _Link) -> bool:
         if self.bytes_per_ms is None:
             return False
-        waits_us = link.busy_us.get((sender.broker, lane != CONTROL), 0) - self.world.now_us
-        return waits_us * self.bytes_per_ms > RULES[lane].unsent_bytes_max * 1_000
+        waits_us = link.busy_us.get((sender.broker, channel != CONTROL), 0) - self.world.now_us
+        return waits_us * self.bytes_per_ms > RULES[channel].unsent_bytes_max * 1_000
 
-    def _gone_us(self, sender: int, lane: int, size: int, link: _Link) -> int:
-        """When the last byte of a message has left. The control lane waits for itself only: it goes before the others,
-        whose share is what is left."""
+    def _gone_us(self, sender: int, channel: int, size: int, link: _Link) -> int:
+        """When the last byte of a message has left. The control channel waits for itself only: it goes before the
+        others, whose share is what is left."""
         if self.bytes_per_ms is None:
             return self.world.now_us
         cost_us = size * 1_000 // self.bytes_per_ms
-        for urgent in (False, True) if lane == CONTROL else (False,):
+        for urgent in (False, True) if channel == CONTROL else (False,):
             key = (sender, not urgent)
             link.busy_us[key] = max(self.world.now_us, link.busy_us.get(key, 0)) + cost_us
-        return link.busy_us[sender, lane != CONTROL]
+        return link.busy_us[sender, channel != CONTROL]
 
     def life(self, a: int, b: int) -> int:
         return self._link(a, b).life
@@ -249,8 +249,8 @@ class SimPort:
         self.sink = sink
         self.net.started(self.broker)
 
-    def send(self, peer: BrokerId, lane: int, payload: bytes) -> bool:
-        return self.net.carry(self, peer, lane, payload)
+    def send(self, peer: BrokerId, channel: int, payload: bytes) -> bool:
+        return self.net.carry(self, peer, channel, payload)
 
     def is_up(self, peer: BrokerId) -> bool:
         return self.net.link_up(self.broker, peer)
@@ -263,7 +263,7 @@ class SimPort:
         assert sink is not None
         self.loop.call_soon(lambda: sink.peer_up(peer, hello))
 
-    def arrived(self, peer: BrokerId, lane: int, payload: bytes, life: int) -> None:
+    def arrived(self, peer: BrokerId, channel: int, payload: bytes, life: int) -> None:
         sink = self.sink
         if sink is None:
             return
@@ -272,7 +272,7 @@ class SimPort:
             if self.net.life(self.broker, peer) != life or not self.net.link_up(self.broker, peer):
                 return
             try:
-                sink.peer_message(peer, lane, payload)
+                sink.peer_message(peer, channel, payload)
             except WireError as error:
                 self.net.wire_errors.append((self.broker, peer, str(error)))
                 self.net.reset(self.broker, peer)

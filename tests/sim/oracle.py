@@ -13,7 +13,7 @@ from crc32c import crc32c
 from muster_coordinator.errors import Corruption
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.raft.messages import NOBODY, Entry, HardState, Message, MsgType
-from muster_coordinator.replica.group_manager import OFFSETS_LANE
+from muster_coordinator.replica.group_manager import OFFSETS_WAL
 from muster_coordinator.replica.maintenance.preferred import preferred_of
 from muster_coordinator.replica.multiraft.payloads import Kind, kind_of
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
@@ -55,7 +55,7 @@ class Oracle:
     def _say(self, invariant: str, text: str) -> None:
         self.cluster.violations.append(Violation(invariant, text))
 
-    def _message(self, sender: int, receiver: int, lane: int, payload: bytes) -> None:
+    def _message(self, sender: int, receiver: int, channel: int, payload: bytes) -> None:
         if kind_of(payload) is not Kind.RAFT:
             return
         if self.cluster.replicas[sender].emptied:
@@ -90,7 +90,7 @@ class Oracle:
         try:
             wal = Wal.open(
                 replica.disk.durable_copy(),
-                OFFSETS_LANE,
+                OFFSETS_WAL,
                 node_uuid=replica.node.identity.replica_uuid,
                 cluster_uuid=hashlib.blake2b(hosting.record.cluster_id.encode(), digest_size=16).digest(),
                 file_bytes=replica.settings().wal_file_bytes,
@@ -194,7 +194,7 @@ class Oracle:
         """What the disks hold at the end."""
         for replica in self.cluster.up():
             files = replica.disk.files()
-            if sum(path.startswith(OFFSETS_LANE) and path.endswith(".wal") for path in files) > 1:
+            if sum(path.startswith(OFFSETS_WAL) and path.endswith(".wal") for path in files) > 1:
                 self.cluster.marks.add("two WAL files")
             logs = [path.rpartition("/")[0] for path in files if path.endswith(".log")]
             if len(set(logs)) < len(logs):

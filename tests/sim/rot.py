@@ -12,7 +12,7 @@ and `cluster` are left alone.
 import random
 from typing import NamedTuple
 
-from muster_coordinator.replica.group_manager import OFFSETS_LANE, TOPICS_LANE
+from muster_coordinator.replica.group_manager import OFFSETS_WAL, TOPICS_WAL
 from muster_coordinator.storage.wal_format import ALIGN, BATCH_END, DROP, FILE_HEADER_BYTES, RECORD_HEADER_BYTES
 from muster_coordinator.storage.wal_proof import PROOF_NAME
 
@@ -72,12 +72,12 @@ def places(disk: SimDisk, *, wal: bool) -> list[Place]:
             found.append(Place(SIDECAR, path, 0, size, group))
         elif path.endswith(".log") and growing[path.rpartition("/")[0]] != path:
             found.append(Place(SEGMENT, path, 0, size, group))
-    for lane in (OFFSETS_LANE, TOPICS_LANE) if wal else ():
-        found += _promises(disk, lane, [path for path in files if path.startswith(f"{lane}/")])
+    for wal_writer in (OFFSETS_WAL, TOPICS_WAL) if wal else ():
+        found += _promises(disk, wal_writer, [path for path in files if path.startswith(f"{wal_writer}/")])
     return found
 
 
-def _promises(disk: SimDisk, lane: str, files: list[str]) -> list[Place]:
+def _promises(disk: SimDisk, wal_writer: str, files: list[str]) -> list[Place]:
     found = [Place(PROOF, path, 0, len(disk.content(path)), None) for path in files if path.endswith(PROOF_NAME)]
     logs = sorted(path for path in files if path.endswith(".wal"))
     for path in logs:

@@ -105,11 +105,11 @@ class Meter:
         self.bytes = 0
         inner = cluster.net.watch
 
-        def watch(source: int, target: int, lane: int, payload: bytes) -> None:
+        def watch(source: int, target: int, wal_writer: int, payload: bytes) -> None:
             if (source, target) == (sender, receiver):
                 self.bytes += len(payload)
             if inner is not None:
-                inner(source, target, lane, payload)
+                inner(source, target, wal_writer, payload)
 
         cluster.net.watch = watch
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 from muster_coordinator.ids import BrokerId
-from muster_coordinator.replica.group_manager import OFFSETS_LANE
+from muster_coordinator.replica.group_manager import OFFSETS_WAL
 from muster_coordinator.storage.wal_format import FILE_HEADER_BYTES
 
 from tests.sim import rot
@@ -92,7 +92,7 @@ def test_places_are_of_every_kind_and_none_of_what_says_who_the_replica_is_or_st
 
 
 def test_of_a_wal_any_batch_may_be_damaged_and_the_last_one_by_itself(disk: SimDisk) -> None:
-    found = [p for p in rot.places(disk, wal=True) if p.what == rot.WAL and p.path.startswith(OFFSETS_LANE)]
+    found = [p for p in rot.places(disk, wal=True) if p.what == rot.WAL and p.path.startswith(OFFSETS_WAL)]
     place = max(found, key=lambda p: (p.path, p.start))
     ends = rot.batch_ends(disk.content(place.path))
     assert (place.start, place.stop) == (ends[-2], ends[-1])
@@ -171,9 +171,9 @@ def test_a_broken_link_and_a_link_too_many_are_noticed() -> None:
     cluster = serving("links")
     oracle, net = Oracle(cluster), cluster.net
     assert net.not_linked_once() == []  # type: ignore[union-attr]
-    net.wire_errors.append((0, "peer frame on unknown lane 9"))  # type: ignore[arg-type]
+    net.wire_errors.append((0, "peer frame on unknown writer 9"))  # type: ignore[arg-type]
     oracle.look()
-    assert cluster.violations == [Violation("link", "a peer link broke: (0, 'peer frame on unknown lane 9')")]
+    assert cluster.violations == [Violation("link", "a peer link broke: (0, 'peer frame on unknown writer 9')")]
     net.cut(BrokerId(0), BrokerId(1))
     cluster.world.run_for(3_000)
     assert net.not_linked_once()  # type: ignore[union-attr]

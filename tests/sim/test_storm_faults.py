@@ -23,8 +23,8 @@ class Sink:
     def peer_up(self, peer: BrokerId, hello: bytes) -> None: ...
     def peer_down(self, peer: BrokerId) -> None: ...
 
-    def peer_message(self, peer: BrokerId, lane: int, payload: bytes) -> None:
-        self.heard_us.append((lane, self.world.now_us))
+    def peer_message(self, peer: BrokerId, channel: int, payload: bytes) -> None:
+        self.heard_us.append((channel, self.world.now_us))
 
 
 def linked() -> tuple[SimNet, Sink]:
@@ -38,8 +38,8 @@ def linked() -> tuple[SimNet, Sink]:
     return net, sinks[1]
 
 
-def send(net: SimNet, lane: int, size: int) -> bool:
-    return net.carry(net._ports[A], B, lane, bytes(size))
+def send(net: SimNet, channel: int, size: int) -> bool:
+    return net.carry(net._ports[A], B, channel, bytes(size))
 
 
 def test_a_link_refuses_one_send_in_twenty_and_no_more_when_calm() -> None:
@@ -51,7 +51,7 @@ def test_a_link_refuses_one_send_in_twenty_and_no_more_when_calm() -> None:
     assert all(send(net, CONTROL, 1) for _ in range(200))
 
 
-def test_bytes_take_their_time_and_the_control_lane_goes_before_them() -> None:
+def test_bytes_take_their_time_and_the_control_channel_goes_before_them() -> None:
     net, sink = linked()
     link_faults.limit_rate(net, 100)
     began_us = net.world.now_us
@@ -59,20 +59,20 @@ def test_bytes_take_their_time_and_the_control_lane_goes_before_them() -> None:
         assert send(net, APPEND, 10_000)
     assert send(net, CONTROL, 100)
     net.world.run_for(2_000)
-    heard = [(lane, (at_us - began_us) // 1_000) for lane, at_us in sink.heard_us]
+    heard = [(channel, (at_us - began_us) // 1_000) for channel, at_us in sink.heard_us]
     assert heard[0] == (CONTROL, 1)
-    assert [at_ms for lane, at_ms in heard if lane == APPEND] == [100 * n for n in range(1, 11)]
+    assert [at_ms for channel, at_ms in heard if channel == APPEND] == [100 * n for n in range(1, 11)]
 
 
 @pytest.mark.parametrize(
-    ("lane", "most"), [(APPEND, limits.PEER_UNSENT_BYTES_MAX), (BULK, limits.LINK_BULK_UNSENT_BYTES_MAX)]
+    ("channel", "most"), [(APPEND, limits.PEER_UNSENT_BYTES_MAX), (BULK, limits.LINK_BULK_UNSENT_BYTES_MAX)]
 )
-def test_a_slow_link_refuses_a_lane_with_too_much_unsent(lane: int, most: int) -> None:
-    """At the high-water mark that the lane of a real link has."""
+def test_a_slow_link_refuses_a_channel_with_too_much_unsent(channel: int, most: int) -> None:
+    """At the high-water mark that the channel of a real link has."""
     net, _ = linked()
     link_faults.limit_rate(net, 100)
     taken = 0
-    while send(net, lane, 100_000):
+    while send(net, channel, 100_000):
         taken += 100_000
     assert most < taken <= most + 200_000
     assert send(net, CONTROL, 100)
@@ -118,15 +118,17 @@ def test_a_stalled_thread_delays_its_own_jobs_only() -> None:
     replica.start()
     assert replica.life is not None
     loop, world = replica.life.loop, cluster.world
-    machine_faults.stall_lane(replica, 0)
+    machine_faults.stall_queue(replica, 0)
     done: list[tuple[str, int]] = []
     began_us = world.now_us
-    for lane in machine_faults.LANES[:2]:
-        loop.submit(lane, lambda: None, lambda _, lane=lane: done.append((lane, (world.now_us - began_us) // 1_000)))
+    for queue in machine_faults.QUEUES[:2]:
+        loop.submit(
+            queue, lambda: None, lambda _, queue=queue: done.append((queue, (world.now_us - began_us) // 1_000))
+        )
     world.run_for(1_500)
     waited = dict(done)
-    assert waited[machine_faults.LANES[0]] >= 200
-    assert waited[machine_faults.LANES[1]] < 200
+    assert waited[machine_faults.QUEUES[0]] >= 200
+    assert waited[machine_faults.QUEUES[1]] < 200
 
 
 def drained() -> tuple[Cluster, Replica]:

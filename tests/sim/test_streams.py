@@ -23,9 +23,9 @@ class Sink:
     def peer_up(self, peer: BrokerId, hello: bytes) -> None: ...
     def peer_down(self, peer: BrokerId) -> None: ...
 
-    def peer_message(self, peer: BrokerId, lane: int, payload: bytes) -> None:
+    def peer_message(self, peer: BrokerId, wal_writer: int, payload: bytes) -> None:
         self.heard.append(payload)
-        self.heard_us.append((lane, self.world.now_us))
+        self.heard_us.append((wal_writer, self.world.now_us))
 
 
 class Pair:
@@ -47,8 +47,8 @@ class Pair:
     def until_linked(self, ms: int = 5_000) -> None:
         self.world.run_until("linked", lambda: self.net.link_up(A, B), ms)
 
-    def send(self, data: bytes, lane: int = APPEND) -> bool:
-        return self.ports[A].send(B, lane, b"\0\0" + data)
+    def send(self, data: bytes, wal_writer: int = APPEND) -> bool:
+        return self.ports[A].send(B, wal_writer, b"\0\0" + data)
 
     def end(self, broker: BrokerId, *, power: bool) -> None:
         self.ports[broker].loop.kill()
@@ -154,7 +154,7 @@ def test_one_send_in_twenty_is_refused_and_none_when_calm() -> None:
     assert all(pair.send(b"", CONTROL) for _ in range(200))
 
 
-def test_bytes_take_their_time_and_the_control_lane_goes_before_what_the_transport_has_not_taken() -> None:
+def test_bytes_take_their_time_and_the_control_wal_writer_goes_before_what_the_transport_has_not_taken() -> None:
     pair = Pair(delay_us=(100, 100))
     link_faults.limit_rate(pair.net, 100)
     began_us = pair.world.now_us
@@ -163,14 +163,14 @@ def test_bytes_take_their_time_and_the_control_lane_goes_before_what_the_transpo
     pair.world.run_for(10)
     assert pair.send(b"first", CONTROL)
     pair.world.run_for(12_000)
-    lanes = [lane for lane, _ in pair.sink.heard_us]
-    assert len(lanes) == 21
-    assert 5 <= lanes.index(CONTROL) <= 11, "behind what the transport had taken"
+    wal_writers = [wal_writer for wal_writer, _ in pair.sink.heard_us]
+    assert len(wal_writers) == 21
+    assert 5 <= wal_writers.index(CONTROL) <= 11, "behind what the transport had taken"
     took_ms = (pair.sink.heard_us[-1][1] - began_us) // 1_000
     assert 10_000 <= took_ms <= 10_100
 
 
-def test_a_slow_link_refuses_a_lane_with_too_much_unsent_and_takes_more_when_it_has_drained() -> None:
+def test_a_slow_link_refuses_a_wal_writer_with_too_much_unsent_and_takes_more_when_it_has_drained() -> None:
     pair = Pair()
     link_faults.limit_rate(pair.net, 1_000)
     taken = 0

@@ -47,7 +47,7 @@ class ProcessView(Protocol):
         ...
 
     def storage_jobs(self) -> Mapping[str, Histogram]:
-        """By I/O lane."""
+        """By I/O queue."""
         ...
 
 
@@ -130,11 +130,11 @@ class ReplicaCollector(Collector):
         )
         waiting = GaugeMetricFamily("muster_wal_waiting", "Batches that wait for room in the WAL.", labels=["lane"])
         for wal in self._replica.wals():
-            used.add_metric([wal.lane], wal.used_bytes)
-            room.add_metric([wal.lane], wal.room_bytes)
-            carried.add_metric([wal.lane], wal.carried_bytes)
-            slowed.add_metric([wal.lane], wal.slowed)
-            waiting.add_metric([wal.lane], wal.waiting)
+            used.add_metric([wal.name], wal.used_bytes)
+            room.add_metric([wal.name], wal.room_bytes)
+            carried.add_metric([wal.name], wal.carried_bytes)
+            slowed.add_metric([wal.name], wal.slowed)
+            waiting.add_metric([wal.name], wal.waiting)
         yield from (used, room, carried, slowed, waiting)
         done = self._replica.transfer_status()
         yield _counter("muster_transfers_installed", "State transfers put in place here.", done.installed)
@@ -246,8 +246,8 @@ class ReplicaCollector(Collector):
             notices.add_metric([what], count)
         yield notices
         jobs = HistogramMetricFamily("muster_storage_job_seconds", "Blocking I/O jobs.", labels=["lane"])
-        for lane, histogram in process.storage_jobs().items():
-            jobs.add_metric([lane], histogram.buckets(), histogram.total)
+        for queue, histogram in process.storage_jobs().items():
+            jobs.add_metric([queue], histogram.buckets(), histogram.total)
         yield jobs
 
 

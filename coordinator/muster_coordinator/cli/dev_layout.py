@@ -53,7 +53,7 @@ class DevLayout:
 
     def ports(self, replica: int) -> tuple[int, ...]:
         """Clients, peers, probes, admin."""
-        return tuple(self.port + lane + replica for lane in (0, PEER_PORTS, PROBE_PORTS, ADMIN_PORTS))
+        return tuple(self.port + offset + replica for offset in (0, PEER_PORTS, PROBE_PORTS, ADMIN_PORTS))
 
     def properties(self, replica: int, partitions: int, extra: dict[str, str]) -> dict[str, str]:
         """Configuration of one replica; `extra` overrides."""

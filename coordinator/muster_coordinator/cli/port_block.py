@@ -35,7 +35,7 @@ class PortBlock:
         assert replicas <= CLAIM
         assert first % STEP == 0
         for base in range(first, END_BASE, STEP):
-            claims = _bound(base + lane + CLAIM for lane in (0, PEER_PORTS, PROBE_PORTS, ADMIN_PORTS))
+            claims = _bound(base + offset + CLAIM for offset in (0, PEER_PORTS, PROBE_PORTS, ADMIN_PORTS))
             if claims is None:
                 continue
             layout = DevLayout(Path(), replicas, base)

@@ -19,7 +19,7 @@ from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.deadlines import Deadlines, Timer, TimerKind
 from muster_coordinator.groups.effects import Answer, Append, Effect, Now
 from muster_coordinator.groups.faults import Fault
-from muster_coordinator.groups.inflights import Flight, Gate, Lane, Waiting, gate_of
+from muster_coordinator.groups.inflights import Flight, Gate, GroupQueue, Waiting, gate_of
 from muster_coordinator.groups.live_group import LiveGroup
 from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, refusal
 from muster_coordinator.groups.state import ShardState
@@ -54,7 +54,7 @@ class Core:
         self.stats = ShardStats()
         self.deadlines = Deadlines()
         self.lives: dict[str, LiveGroup] = {}
-        self.lanes: dict[str, Lane] = {}
+        self.queues: dict[str, GroupQueue] = {}
         self.jobs: deque[Job] = deque()
         self.resting: dict[Timer, Job] = {}
         """Jobs that try again when their timer fires."""
@@ -86,44 +86,44 @@ class Core:
     def append(self, now: Now, flight: Flight, records: tuple[Record, ...]) -> None:
         """Propose one batch; `flight` says what follows."""
         assert records, "an empty batch"
-        lane = self.lane(flight.group)
+        queue = self.queue(flight.group)
         if flight.exclusive:
-            assert not lane.exclusive, "two membership records of one group in flight"
-            lane.exclusive = self._last_token + 1
+            assert not queue.exclusive, "two membership records of one group in flight"
+            queue.exclusive = self._last_token + 1
         else:
-            lane.shared += 1
+            queue.shared += 1
         self._last_token += 1
         self._flights[self._last_token] = flight
         self._effects.append(Append(self._last_token, records, now.wall_ms))
 
-    def lane(self, group: str) -> Lane:
-        lane = self.lanes.get(group)
-        if lane is None:
-            lane = self.lanes[group] = Lane(group)
-        return lane
+    def queue(self, group: str) -> GroupQueue:
+        queue = self.queues.get(group)
+        if queue is None:
+            queue = self.queues[group] = GroupQueue(group)
+        return queue
 
     def admitted(self, ticket: int, request: GroupRequest, group: str) -> bool:
         """True: judge it now. Otherwise it waits behind its group's record, or was answered 15 (too many wait)."""
-        lane = self.lanes.get(group)
-        if lane is None:
+        queue = self.queues.get(group)
+        if queue is None:
             return True
         gate = gate_of(request)
-        if gate is Gate.NONE or (lane.admits(gate) and not lane.waiting):
+        if gate is Gate.NONE or (queue.admits(gate) and not queue.waiting):
             return True
-        if len(lane.waiting) >= self.config.waiting_requests_max:
+        if len(queue.waiting) >= self.config.waiting_requests_max:
             self.stats.requests_refused_waiting += 1
             self.answer(ticket, refusal(request, Code.COORDINATOR_NOT_AVAILABLE))
         else:
-            lane.waiting.append(Waiting(gate, ticket, request, None))
+            queue.waiting.append(Waiting(gate, ticket, request, None))
         return False
 
     def when_quiet(self, now: Now, group: str, call: Callable[[Now], None]) -> None:
         """Make `call` once no record of the group is in flight; requests that come later wait behind it."""
-        lane = self.lanes.get(group)
-        if lane is None:
+        queue = self.queues.get(group)
+        if queue is None:
             self._make(now, group, call)
         else:
-            lane.waiting.append(Waiting(Gate.QUIET, -1, None, call))
+            queue.waiting.append(Waiting(Gate.QUIET, -1, None, call))
 
     def applied(self, now: Now, token: int) -> None:
         """A proposed batch was applied. Unknown tokens belong to an earlier leadership."""
@@ -154,26 +154,26 @@ class Core:
 
     def drain(self, now: Now, group: str) -> None:
         """Judge what waited for the group's record, in order; at most a slice in one turn."""
-        lane = self.lanes.get(group)
-        if lane is None:
+        queue = self.queues.get(group)
+        if queue is None:
             return
         budget = limits.GROUP_WAITING_PER_TURN
-        while lane.waiting and lane.admits(lane.waiting[0].gate):
+        while queue.waiting and queue.admits(queue.waiting[0].gate):
             if not budget:
-                self.deadlines.arm(lane.timer, now.monotonic_ms)
+                self.deadlines.arm(queue.timer, now.monotonic_ms)
                 break
             budget -= 1
-            head = lane.waiting.popleft()
+            head = queue.waiting.popleft()
             if head.request is not None:
                 self._handle(now, head.ticket, head.request)
             elif head.call is not None:
                 self._make(now, group, head.call)
-        if not lane.exclusive:
-            deferred, lane.deferred = lane.deferred, []
+        if not queue.exclusive:
+            deferred, queue.deferred = queue.deferred, []
             for timer in deferred:
                 if timer.at_ms is not None:
                     self.deadlines.arm(timer, timer.at_ms)
-        self._drop_if_free(lane)
+        self._drop_if_free(queue)
 
     def _make(self, now: Now, group: str, call: Callable[[Now], None]) -> None:
         try:
@@ -181,10 +181,10 @@ class Core:
         except Exception as error:  # noqa: BLE001  # contained: see `faults`
             self.contain(now, "a job about its group", group, error)
 
-    def _drop_if_free(self, lane: Lane) -> None:
-        if lane.free() and self.lanes.get(lane.group) is lane:
-            self.deadlines.cancel(lane.timer)
-            del self.lanes[lane.group]
+    def _drop_if_free(self, queue: GroupQueue) -> None:
+        if queue.free() and self.queues.get(queue.group) is queue:
+            self.deadlines.cancel(queue.timer)
+            del self.queues[queue.group]
 
     def rest(self, job: Job, until_ms: int) -> None:
         """Queue the job again at a monotonic time."""
@@ -194,11 +194,11 @@ class Core:
 
     def defers(self, timer: Timer) -> bool:
         """True: the group has a membership record in flight, and the timer comes back after it."""
-        lane = self.lanes.get(timer.group)
-        if lane is None or not lane.exclusive:
+        queue = self.queues.get(timer.group)
+        if queue is None or not queue.exclusive:
             return False
         timer.at_ms = timer.due_ms
-        lane.deferred.append(timer)
+        queue.deferred.append(timer)
         return True
 
     def retire(self, live: LiveGroup) -> None:
@@ -251,14 +251,14 @@ class Core:
             for ticket, sync in live.syncs.values():
                 self.answer_once(ticket, refusal(sync, code))
             self.forget(live)
-        lane = self.lanes.get(group)
-        if lane is not None:
-            for waiting in lane.waiting:
+        queue = self.queues.get(group)
+        if queue is not None:
+            for waiting in queue.waiting:
                 if waiting.request is not None:
                     self.answer_once(waiting.ticket, refusal(waiting.request, code))
-            lane.waiting = deque(waiting for waiting in lane.waiting if waiting.call is not None)
-            lane.deferred.clear()
-            self._drop_if_free(lane)
+            queue.waiting = deque(waiting for waiting in queue.waiting if waiting.call is not None)
+            queue.deferred.clear()
+            self._drop_if_free(queue)
 
     def abandon(self) -> None:
         """Leadership is over: answer everybody who still waits with 16 and forget everything volatile."""
@@ -272,15 +272,15 @@ class Core:
                     self.answer(parked.ticket, refusal(parked.request, code))
             for ticket, sync in live.syncs.values():
                 self.answer(ticket, refusal(sync, code))
-        for lane in self.lanes.values():
-            for waiting in lane.waiting:
+        for queue in self.queues.values():
+            for waiting in queue.waiting:
                 if waiting.request is not None:
                     self.answer(waiting.ticket, refusal(waiting.request, code))
         for ticket, listing in self.listings.items():
             self.answer(ticket, refusal(listing, code))
         self._flights.clear()
         self.lives.clear()
-        self.lanes.clear()
+        self.queues.clear()
         self.listings.clear()
         self.jobs.clear()
         self.resting.clear()
@@ -291,13 +291,13 @@ class Core:
         flight = self._flights.pop(token, None)
         if flight is None:
             return None
-        lane = self.lanes[flight.group]
+        queue = self.queues[flight.group]
         if flight.exclusive:
-            assert lane.exclusive == token
-            lane.exclusive = 0
+            assert queue.exclusive == token
+            queue.exclusive = 0
         else:
-            assert lane.shared > 0
-            lane.shared -= 1
+            assert queue.shared > 0
+            queue.shared -= 1
         return flight
 
 

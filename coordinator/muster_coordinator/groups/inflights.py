@@ -6,7 +6,7 @@ is judged by, and a commit that was judged before a membership record also prece
 know every offset there is, so it waits until no commit is in flight (else its tombstones would miss one: a ghost
 offset).
 
-A `Lane` exists only while its group has something in flight or waiting.
+A `Queue` exists only while its group has something in flight or waiting.
 """
 
 from collections import deque
@@ -68,7 +68,7 @@ class Waiting(NamedTuple):
     call: Callable[[Now], None] | None
 
 
-class Lane:
+class GroupQueue:
     """What one group has in flight."""
 
     __slots__ = ("deferred", "exclusive", "group", "shared", "timer", "waiting")

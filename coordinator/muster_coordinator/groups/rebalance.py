@@ -160,8 +160,8 @@ def on_join_timer(core: Core, now: Now, live: LiveGroup) -> None:
 
 def maybe_complete(core: Core, now: Now, live: LiveGroup) -> None:
     """End the phase if everybody joined and no record is in flight; an initial phase ends by time only."""
-    lane = core.lanes.get(live.id)
-    if live.phase is not None and not live.phase.initial and live.all_joined() and not (lane and lane.exclusive):
+    queue = core.queues.get(live.id)
+    if live.phase is not None and not live.phase.initial and live.all_joined() and not (queue and queue.exclusive):
         complete(core, now, live)
 
 

@@ -63,9 +63,9 @@ def remove_members(
 def after_removal(core: Core, now: Now, live: LiveGroup, *, completes_initial: bool) -> None:
     """Somebody who was waited for is gone: perhaps the phase is complete now."""
     phase = live.phase
-    lane = core.lanes.get(live.id)
+    queue = core.queues.get(live.id)
     if phase is not None and live.all_joined() and (completes_initial or not phase.initial):
-        if lane is None or not lane.exclusive:
+        if queue is None or not queue.exclusive:
             rebalance.complete(core, now, live)
     else:
         core.retire(live)

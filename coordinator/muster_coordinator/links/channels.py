@@ -1,12 +1,12 @@
-"""The lanes of a peer link: which bytes go first, and how many may wait.
+"""The channels of a peer link: which bytes go first, and how many may wait.
 
 Problem: one TCP link carries votes and heartbeats, appends, checkpoint transfers and forwarded requests; a 9 MiB entry
-or a transfer must not delay the heartbeat that keeps a leader. Mechanism: every message names a lane; the writer takes
-the control lane first, append and forwarded messages in turn, and bulk only when nothing else waits or when the others
-have had `BULK_SHARE_BYTES` since the last bulk frame (so a transfer ends even under steady load). Each lane has its
-own high-water mark: a full one refuses messages (`PeerNet.send` is False) and never blocks the others.
+or a transfer must not delay the heartbeat that keeps a leader. Mechanism: every message names a channel; the writer
+takes the control channel first, append and forwarded messages in turn, and bulk only when nothing else waits or when
+the others have had `BULK_SHARE_BYTES` since the last bulk frame (so a transfer ends even under steady load). Each
+channel has its own high-water mark: a full one refuses messages (`PeerNet.send` is False) and never blocks the others.
 
-What it does not do: order between lanes. A message of one lane may overtake an older one of another.
+What it does not do: order between channels. A message of one channel may overtake an older one of another.
 """
 
 from collections import deque
@@ -26,27 +26,27 @@ HANDSHAKE = 255
 """Only the first frame of each side; never given to `PeerSink.peer_message`."""
 
 
-class LaneRule(NamedTuple):
-    """Limits of one lane, in bytes."""
+class ChannelRule(NamedTuple):
+    """Limits of one channel, in bytes."""
 
     frame_bytes_max: int
     """Longest message that a receiver accepts; the sender asserts it."""
     unsent_bytes_max: int
-    """At or above this many waiting bytes the lane refuses; one message may go over."""
+    """At or above this many waiting bytes the channel refuses; one message may go over."""
 
 
-RULES: tuple[LaneRule, ...] = (
-    LaneRule(limits.PEER_FRAME_BYTES_MAX, limits.LINK_CONTROL_UNSENT_BYTES_MAX),
-    LaneRule(limits.PEER_FRAME_BYTES_HARD_MAX, limits.PEER_UNSENT_BYTES_MAX),
-    LaneRule(limits.PEER_FRAME_BYTES_MAX, limits.LINK_BULK_UNSENT_BYTES_MAX),
-    LaneRule(limits.PEER_FRAME_BYTES_HARD_MAX, limits.PEER_UNSENT_BYTES_MAX),
+RULES: tuple[ChannelRule, ...] = (
+    ChannelRule(limits.PEER_FRAME_BYTES_MAX, limits.LINK_CONTROL_UNSENT_BYTES_MAX),
+    ChannelRule(limits.PEER_FRAME_BYTES_HARD_MAX, limits.PEER_UNSENT_BYTES_MAX),
+    ChannelRule(limits.PEER_FRAME_BYTES_MAX, limits.LINK_BULK_UNSENT_BYTES_MAX),
+    ChannelRule(limits.PEER_FRAME_BYTES_HARD_MAX, limits.PEER_UNSENT_BYTES_MAX),
 )
-"""By lane number."""
+"""By channel number."""
 
 BULK_SHARE_BYTES = limits.LINK_BULK_SHARE_BYTES
 
 
-class LaneQueues:
+class ChannelQueues:
     """Framed messages waiting for the wire, taken by priority. Nothing here is ever dropped but with the link."""
 
     __slots__ = ("_queues", "_since_bulk", "_turn", "_unsent")
@@ -57,33 +57,33 @@ class LaneQueues:
         self._since_bulk = 0
         self._turn = APPEND
 
-    def offer(self, lane: int, header: bytes, body: bytes) -> bool:
-        """Queue one frame. False: the lane is at its high-water mark."""
-        if self._unsent[lane] >= RULES[lane].unsent_bytes_max:
+    def offer(self, channel: int, header: bytes, body: bytes) -> bool:
+        """Queue one frame. False: the channel is at its high-water mark."""
+        if self._unsent[channel] >= RULES[channel].unsent_bytes_max:
             return False
-        self._queues[lane].append((header, body))
-        self._unsent[lane] += len(header) + len(body)
+        self._queues[channel].append((header, body))
+        self._unsent[channel] += len(header) + len(body)
         return True
 
-    def has_room(self, lane: int) -> bool:
+    def has_room(self, channel: int) -> bool:
         """True when `offer` would accept a message now."""
-        return self._unsent[lane] < RULES[lane].unsent_bytes_max
+        return self._unsent[channel] < RULES[channel].unsent_bytes_max
 
     def unsent_bytes(self) -> int:
-        """Bytes of all lanes that the transport has not taken."""
+        """Bytes of all channels that the transport has not taken."""
         return sum(self._unsent)
 
     def take(self, budget_bytes: int) -> list[bytes]:
         """Whole frames, most urgent first, until `budget_bytes` is reached; at least one when any waits."""
         taken: list[bytes] = []
         while budget_bytes > 0:
-            lane = self._next_lane()
-            if lane is None:
+            channel = self._next_channel()
+            if channel is None:
                 break
-            header, body = self._queues[lane].popleft()
+            header, body = self._queues[channel].popleft()
             size = len(header) + len(body)
-            self._unsent[lane] -= size
-            if lane == BULK:
+            self._unsent[channel] -= size
+            if channel == BULK:
                 self._since_bulk = 0
             elif self._queues[BULK]:
                 self._since_bulk += size
@@ -92,7 +92,7 @@ class LaneQueues:
             taken.append(body)
         return taken
 
-    def _next_lane(self) -> int | None:
+    def _next_channel(self) -> int | None:
         queues = self._queues
         if queues[CONTROL]:
             return CONTROL
@@ -101,7 +101,7 @@ class LaneQueues:
         if queues[APPEND] and queues[FORWARD]:
             self._turn = FORWARD if self._turn == APPEND else APPEND
             return self._turn
-        for lane in (APPEND, FORWARD, BULK):
-            if queues[lane]:
-                return lane
+        for channel in (APPEND, FORWARD, BULK):
+            if queues[channel]:
+                return channel
         return None

@@ -1,7 +1,7 @@
-"""Frames of a peer link: `len u32 | crc32c u32 | lane u8 | body`, big-endian (docs/peer-links.md).
+"""Frames of a peer link: `len u32 | crc32c u32 | channel u8 | body`, big-endian (docs/peer-links.md).
 
-`len` counts the bytes after itself (crc, lane, body). The checksum covers lane and body: TCP's own is too weak for
-bytes that become a replicated log. A bad frame is a `WireError`; the link closes, because nothing behind it can be
+`len` counts the bytes after itself (crc, channel, body). The checksum covers channel and body: TCP's own is too weak
+for bytes that become a replicated log. A bad frame is a `WireError`; the link closes, because nothing behind it can be
 trusted. The splitter checks the length before it buffers a single byte of the body, so a stranger cannot make it
 allocate.
 """
@@ -21,19 +21,19 @@ HEADER_BYTES = _HEADER.size
 _COUNTED_BYTES = HEADER_BYTES - _LENGTH.size
 """Of the header, what `len` counts."""
 
-_LANE_CRC = {lane: crc32c(bytes([lane])) for lane in (*range(len(RULES)), HANDSHAKE)}
-_BODY_MAX = {**{lane: rule.frame_bytes_max for lane, rule in enumerate(RULES)}, HANDSHAKE: LINK_HELLO_BYTES_MAX}
+_CHANNEL_CRC = {channel: crc32c(bytes([channel])) for channel in (*range(len(RULES)), HANDSHAKE)}
+_BODY_MAX = {**{channel: rule.frame_bytes_max for channel, rule in enumerate(RULES)}, HANDSHAKE: LINK_HELLO_BYTES_MAX}
 _ANY_BODY_MAX = max(_BODY_MAX.values())
 
 
-def frame_header(lane: int, body: bytes) -> bytes:
-    """Header for `body`; a body over its lane's limit is our own bug."""
-    assert len(body) <= _BODY_MAX[lane], f"a message of {len(body)} bytes on lane {lane}"
-    return _HEADER.pack(len(body) + _COUNTED_BYTES, crc32c(body, _LANE_CRC[lane]), lane)
+def frame_header(channel: int, body: bytes) -> bytes:
+    """Header for `body`; a body over its channel's limit is our own bug."""
+    assert len(body) <= _BODY_MAX[channel], f"a message of {len(body)} bytes on channel {channel}"
+    return _HEADER.pack(len(body) + _COUNTED_BYTES, crc32c(body, _CHANNEL_CRC[channel]), channel)
 
 
 class FrameSplitter:
-    """Turns a byte stream, however fragmented, into `(lane, body)`."""
+    """Turns a byte stream, however fragmented, into `(channel, body)`."""
 
     __slots__ = ("_buffer", "_wanted", "body_bytes_max")
 
@@ -45,7 +45,7 @@ class FrameSplitter:
         """Bytes that must be buffered before anything can be parsed."""
 
     def open_up(self) -> None:
-        """The other side is known: every lane's own limit counts from now on."""
+        """The other side is known: every channel's own limit counts from now on."""
         self.body_bytes_max = _ANY_BODY_MAX
 
     def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -65,25 +65,25 @@ class FrameSplitter:
             if end - position < HEADER_BYTES:
                 self._wanted = HEADER_BYTES
                 break
-            length, checksum, lane = _HEADER.unpack_from(data, position)
-            body_bytes = self._check(length, lane)
+            length, checksum, channel = _HEADER.unpack_from(data, position)
+            body_bytes = self._check(length, channel)
             start = position + HEADER_BYTES
             if end - start < body_bytes:
                 self._wanted = HEADER_BYTES + body_bytes
                 break
             body = data[start : start + body_bytes]
-            if crc32c(body, _LANE_CRC[lane]) != checksum:
-                raise WireError(f"peer frame of {body_bytes} bytes on lane {lane} fails its checksum")
+            if crc32c(body, _CHANNEL_CRC[channel]) != checksum:
+                raise WireError(f"peer frame of {body_bytes} bytes on channel {channel} fails its checksum")
             position = start + body_bytes
-            yield lane, body
+            yield channel, body
         if position < end:
             buffer += data[position:] if position else data
 
-    def _check(self, length: int, lane: int) -> int:
+    def _check(self, length: int, channel: int) -> int:
         body_bytes = length - _COUNTED_BYTES
-        limit = _BODY_MAX.get(lane)
+        limit = _BODY_MAX.get(channel)
         if limit is None:
-            raise WireError(f"peer frame on unknown lane {lane}")
+            raise WireError(f"peer frame on unknown channel {channel}")
         if not 0 <= body_bytes <= min(limit, self.body_bytes_max):
-            raise WireError(f"peer frame of {body_bytes} bytes on lane {lane}")
+            raise WireError(f"peer frame of {body_bytes} bytes on channel {channel}")
         return body_bytes

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from muster_coordinator import limits
 from muster_coordinator.errors import WireError
-from muster_coordinator.links.channels import HANDSHAKE, LaneQueues
+from muster_coordinator.links.channels import HANDSHAKE, ChannelQueues
 from muster_coordinator.links.frames import FrameSplitter, frame_header
 from muster_coordinator.links.handshake import Handshake, decode_handshake, encode_handshake
 
@@ -38,7 +38,7 @@ class LinkOwner(Protocol):
     def greeted(self, link: "Link", handshake: Handshake) -> None:
         """The other side's handshake came: call `go_up` or `close`."""
 
-    def message(self, link: "Link", lane: int, body: bytes) -> None: ...
+    def message(self, link: "Link", channel: int, body: bytes) -> None: ...
 
 
 class Link:
@@ -49,7 +49,7 @@ class Link:
     def __init__(self, owner: LinkOwner, wire: Wire, *, dialled: bool) -> None:
         self._owner = owner
         self._wire = wire
-        self._queues = LaneQueues()
+        self._queues = ChannelQueues()
         self._splitter = FrameSplitter()
         self.dialled = dialled
         self.state = LinkState.OPENING
@@ -77,23 +77,23 @@ class Link:
 
     def receive(self, data: bytes) -> None:
         """Feed bytes of the wire. Raises `WireError` when the other side breaks the protocol: close the link."""
-        for lane, body in self._splitter.feed(data):
+        for channel, body in self._splitter.feed(data):
             if self.state == LinkState.UP:
-                if lane == HANDSHAKE:
+                if channel == HANDSHAKE:
                     raise WireError("a second handshake on one peer link")
-                self._owner.message(self, lane, body)
+                self._owner.message(self, channel, body)
             elif self.state == LinkState.OPENING:
-                if lane != HANDSHAKE:
+                if channel != HANDSHAKE:
                     raise WireError("a peer message before the handshake")
                 self._owner.greeted(self, decode_handshake(body))
             else:
                 return
 
-    def send(self, lane: int, body: bytes) -> bool:
-        """Queue one message for the next `pump`. False: not up, or the lane is full."""
-        if self.state != LinkState.UP or not self._queues.has_room(lane):
+    def send(self, channel: int, body: bytes) -> bool:
+        """Queue one message for the next `pump`. False: not up, or the channel is full."""
+        if self.state != LinkState.UP or not self._queues.has_room(channel):
             return False
-        return self._queues.offer(lane, frame_header(lane, body), body)
+        return self._queues.offer(channel, frame_header(channel, body), body)
 
     def pump(self) -> None:
         """Give the wire what it takes, most urgent first."""

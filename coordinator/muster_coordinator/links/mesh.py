@@ -117,10 +117,10 @@ class Mesh:
         record = self._peers.get(peer)
         return record is not None and record.link is not None
 
-    def send(self, peer: BrokerId, lane: int, payload: bytes) -> bool:
+    def send(self, peer: BrokerId, channel: int, payload: bytes) -> bool:
         record = self._peers.get(peer)
         link = record.link if record is not None else None
-        if link is None or not link.send(lane, payload):
+        if link is None or not link.send(channel, payload):
             return False
         self._dirty.append(link)
         if not self._flush_queued:
@@ -202,9 +202,9 @@ class Mesh:
 
     # -- links.link.LinkOwner --------------------------------------------------------------------------------------
 
-    def message(self, link: Link, lane: int, body: bytes) -> None:
+    def message(self, link: Link, channel: int, body: bytes) -> None:
         if self._sink is not None:
-            self._sink.peer_message(self._by_link[link].broker, lane, body)
+            self._sink.peer_message(self._by_link[link].broker, channel, body)
 
     def greeted(self, link: Link, handshake: Handshake) -> None:
         record = self._peers.get(handshake.sender)

@@ -65,7 +65,7 @@ class MsgType(IntEnum):
     HEARTBEAT = 6
     HEARTBEAT_REPLY = 7
     SNAPSHOT = 8
-    """Leader offers the checkpoint (index, log_term): the follower fetches it by the transfer lane."""
+    """Leader offers the checkpoint (index, log_term): the follower fetches it by the bulk channel."""
     TIMEOUT_NOW = 10
 
 

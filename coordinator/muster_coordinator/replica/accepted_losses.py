@@ -13,7 +13,7 @@ from typing import NamedTuple
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.ports import Disk
 from muster_coordinator.replica.bootstrap.identity import Phase, StartRefused, load_cluster
-from muster_coordinator.replica.group_manager import OFFSETS_LANE, TOPICS_LANE
+from muster_coordinator.replica.group_manager import OFFSETS_WAL, TOPICS_WAL
 from muster_coordinator.storage import wal_losses
 from muster_coordinator.storage.wal_losses import Losses
 
@@ -38,7 +38,7 @@ def losses(disk: Disk) -> list[Lost]:
         others = f"{len(record.voters)} voters: {', '.join(str(voter.broker) for voter in record.voters)}"
         raise StartRefused(f"cluster {record.cluster_id} has {others}; the others make good for what is lost here")
     found = []
-    for wal in (OFFSETS_LANE, TOPICS_LANE):
+    for wal in (OFFSETS_WAL, TOPICS_WAL):
         lost = wal_losses.load(disk, wal)
         if lost is None:
             found.append(Lost(wal, (), unknown=True))

@@ -27,7 +27,7 @@ from muster_coordinator.replica.controller.controller_group import ControllerGro
 from muster_coordinator.replica.folders import SEGMENTS, segments_folder
 from muster_coordinator.replica.multiraft.host import SEGMENT, Host
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
-from muster_coordinator.replica.multiraft.wal_writer import WalLane
+from muster_coordinator.replica.multiraft.wal_writer import WalWriter
 from muster_coordinator.replica.partitions.partition import PartitionState
 from muster_coordinator.replica.partitions.shards import ShardGroup
 from muster_coordinator.replica.partitions.topic_logs import LogView, OffsetsLog, TopicGroup, TopicLog
@@ -44,8 +44,8 @@ from muster_coordinator.storage.partition_log import PartitionLog
 from muster_coordinator.storage.wal import Wal
 from muster_coordinator.topics.partition import TopicPartition
 
-OFFSETS_LANE = "wal-offsets"
-TOPICS_LANE = "wal-topics"
+OFFSETS_WAL = "wal-offsets"
+TOPICS_WAL = "wal-topics"
 BORN_FILE = "born"
 _BORN_MAGIC = 0x4D55_424E
 """Written once both WALs exist: from then on a missing WAL is a loss, and no beginning."""
@@ -120,8 +120,8 @@ class Hosting:
         self._rolls: dict[GroupNo, tuple[int, int]] = {}
         """Bytes and milliseconds of their segments as configured now"""
         self._unwritten: list[PartitionState] = []
-        self._proven: dict[WalLane, int] = {}
-        """Batches of each lane as of the last proof"""
+        self._proven: dict[WalWriter, int] = {}
+        """Batches of each writer as of the last proof"""
         self._unmade = False
         """Topic groups that the WAL does not know wait until the controller group has caught up."""
         self._unclaimed: set[GroupNo] = set()
@@ -137,8 +137,8 @@ class Hosting:
         """Blocking: open the WALs and recover every group that the record names."""
         cluster = hashlib.blake2b(self.record.cluster_id.encode(), digest_size=16).digest()
         born = self._disk.exists(BORN_FILE)  # what it says is that it is there, however damaged
-        lanes = []
-        for name in (OFFSETS_LANE, TOPICS_LANE):
+        writers = []
+        for name in (OFFSETS_WAL, TOPICS_WAL):
             if born and not any(file.endswith(".wal") for file in self._disk.listdir(name)):
                 raise Corruption(f"{name} is gone: this replica has lost what it promised, it must not go on")
             wal = Wal.open(
@@ -151,10 +151,10 @@ class Hosting:
             )
             for damage in wal.damage:
                 self._notice(WAL_DAMAGED, {"wal": name, "damage": damage}, None)
-            lanes.append(self._host.add_lane(name, wal))
+            writers.append(self._host.add_wal_writer(name, wal))
         if not born:
             store_file(self._disk, BORN_FILE, _BORN_MAGIC, b"")
-        self._offsets_lane, self._topics_lane = lanes
+        self._offsets_writer, self._topics_writer = writers
         self._host.stopped = self._stopped
         self._host.unreadable = self._unreadable
         self._host.suspension = self._suspension
@@ -199,7 +199,7 @@ class Hosting:
                 self.controller.restore(recovery.body)
             return self.controller
 
-        group = self._maker.make(CONTROLLER_GROUP, self.record.brokers(), self._offsets_lane, restore)
+        group = self._maker.make(CONTROLLER_GROUP, self.record.brokers(), self._offsets_writer, restore)
         self.controller.group = group
         self._track(group, self.controller, None)
 
@@ -230,7 +230,7 @@ class Hosting:
                 machine.restore(recovery.body)
             return machine
 
-        group = self._maker.make(number, voters, self._offsets_lane, restore, folder)
+        group = self._maker.make(number, voters, self._offsets_writer, restore, folder)
         machine = group.machine
         assert isinstance(machine, ShardGroup)
         machine.group = group
@@ -316,7 +316,7 @@ class Hosting:
             roll = self._roll(topic)
             for index, partition in enumerate(topic.partitions):
                 number = partition.group
-                begun = self._maker.begun(number, self._topics_lane)
+                begun = self._maker.begun(number, self._topics_writer)
                 if number not in self._topics:
                     if not begun and not controller.caught_up:
                         self._unmade = True
@@ -341,7 +341,7 @@ class Hosting:
             return machine
 
         voters, begins = topic.partitions[index].voters, log is not None
-        group = self._maker.make(number, voters, self._topics_lane, restore, folder, begins=begins)
+        group = self._maker.make(number, voters, self._topics_writer, restore, folder, begins=begins)
         machine = group.machine
         assert isinstance(machine, TopicGroup)
         machine.group = group
@@ -414,7 +414,7 @@ class Hosting:
     def _traces(self) -> set[GroupNo]:
         """Topic groups that the WAL or a folder knew at the start."""
         first = FIRST_OFFSETS_GROUP + self.record.offsets_partitions
-        found = {*self._maker.known_groups(self._topics_lane), *self._maker.groups_with_files()}
+        found = {*self._maker.known_groups(self._topics_writer), *self._maker.groups_with_files()}
         return {number for number in found if number >= first}
 
     def _drop_leftovers(self, image: ClusterImage) -> None:
@@ -424,7 +424,7 @@ class Hosting:
         for number in sorted(self._unclaimed):
             if number < image.next_group and number not in wanted:
                 self._unclaimed.discard(number)
-                self._topics_lane.drop_group(number, partial(self.making.remove, number))
+                self._topics_writer.drop_group(number, partial(self.making.remove, number))
 
     # -- state transfer --------------------------------------------------------------------------------------------
 
@@ -464,7 +464,7 @@ class Hosting:
         machine.restore(staged.body)
         self.damage.forget(group.number)
         writes = GroupWrites(group.number, None, (), mark=mark, checkpoint=(meta.index, meta.term))
-        group.lane.stage_install(group, writes, durable)
+        group.wal_writer.stage_install(group, writes, durable)
         if group.trouble:
             self._notice(STATE_AGAIN, {"group": group.number}, None)
         group.installed(meta.index, meta.term)
@@ -489,10 +489,12 @@ class Hosting:
         controller = self.controller.group
         if controller is None or not controller.caught_up or self.making.waiting() or self._unmade:
             return
-        for lane in (self._offsets_lane, self._topics_lane):
-            lacking = lane.wal.may_lack_groups
-            if lacking and not any(one.suspended and one.lane is lane for one in self._host.groups.values()):
-                self._loop.submit("transfer", lane.wal.all_known(), lambda _: None)
+        for wal_writer in (self._offsets_writer, self._topics_writer):
+            lacking = wal_writer.wal.may_lack_groups
+            if lacking and not any(
+                one.suspended and one.wal_writer is wal_writer for one in self._host.groups.values()
+            ):
+                self._loop.submit("transfer", wal_writer.wal.all_known(), lambda _: None)
 
     def _suspended(self, group: RaftGroup, why: str) -> None:
         self._notice(SUSPENDED, {"group": group.number, "why": why}, None)
@@ -508,7 +510,7 @@ class Hosting:
             elif isinstance(result, BaseException):
                 self._host.fatal(result)
 
-        self._loop.submit("transfer", group.lane.wal.suspend(group.number, group.suspended), done)
+        self._loop.submit("transfer", group.wal_writer.wal.suspend(group.number, group.suspended), done)
 
     def _stopped(self, group: RaftGroup, entry: Entry, error: Exception) -> None:
         """An entry of this group cannot be applied here: its state may hold half of it."""
@@ -538,10 +540,10 @@ class Hosting:
 
     def _prove(self) -> None:
         self._loop.call_at(self._loop.monotonic_ms() + PROOF_MS, self._prove)
-        for lane in (self._offsets_lane, self._topics_lane):
-            if lane.idle() and lane.batches != self._proven.get(lane):
-                self._proven[lane] = lane.batches
-                self._loop.submit("transfer", lane.wal.sync_proof, lambda _: None)
+        for wal_writer in (self._offsets_writer, self._topics_writer):
+            if wal_writer.idle() and wal_writer.batches != self._proven.get(wal_writer):
+                self._proven[wal_writer] = wal_writer.batches
+                self._loop.submit("transfer", wal_writer.wal.sync_proof, lambda _: None)
         self._know_all()
 
     # -- small parts -----------------------------------------------------------------------------------------------

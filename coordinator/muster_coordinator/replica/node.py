@@ -210,7 +210,7 @@ class Node:
             self._client.peer_down(peer)
             self._transfers.peer_down(peer)
 
-    def peer_message(self, peer: BrokerId, lane: int, payload: bytes) -> None:
+    def peer_message(self, peer: BrokerId, channel: int, payload: bytes) -> None:
         """Raises `WireError` for a malformed payload or a stranger's: the caller closes the link."""
         assert self.founding is not None
         kind = payloads.kind_of(payload)
@@ -407,7 +407,7 @@ class Node:
 
     def wals(self) -> list[WalStatus]:
         """How full each WAL is; empty until there are any."""
-        return [lane.status() for lane in self.host.lanes]
+        return [wal_writer.status() for wal_writer in self.host.wal_writers]
 
     def scrub_status(self) -> ScrubStatus:
         """How far stored segments were checked, and what came of it."""

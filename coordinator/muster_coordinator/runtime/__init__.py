@@ -1,1 +1,1 @@
-"""The only code with threads and sockets: event loop, I/O lanes, files, peer links, client connections."""
+"""The only code with threads and sockets: event loop, I/O queues, files, peer links, client connections."""

@@ -1,4 +1,4 @@
-"""`ports.Loop` on asyncio (uvloop where it is installed): one thread of calls, and one worker thread per I/O lane.
+"""`ports.Loop` on asyncio (uvloop where it is installed): one thread of calls, and one worker thread per I/O queue.
 
 * Timers live in one heap behind one loop timer, so that ten thousand session deadlines cost one system timer and equal
   deadlines fire in the order they were set. Cancelled ones are dropped when they surface, or all at once when they
@@ -8,7 +8,7 @@
 * An exception that escapes any call ends the process (`on_fatal`): the state it left behind is not to be trusted,
   and the log is what counts. Errors of foreign tasks (an HTTP client that went away) are logged.
 
-What it does not do: bound its queues. Every caller bounds what it submits (`limits`), and one lane is one job at a
+What it does not do: bound its queues. Every caller bounds what it submits (`limits`), and one queue is one job at a
 time.
 """
 
@@ -49,7 +49,7 @@ class _Timer:
             self._loop.timer_cancelled()
 
 
-class _Lane:
+class _IoQueue:
     """One worker thread and its queue; started with its first job."""
 
     def __init__(self, name: str, report: Callable[[Callable[[], None]], None]) -> None:
@@ -62,7 +62,7 @@ class _Lane:
 
     def put(self, job: Callable[[], Any], done: Callable[[Any], None]) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name=f"lane-{self._name}", daemon=True)
+            self._thread = threading.Thread(target=self._work, name=f"queue-{self._name}", daemon=True)
             self._thread.start()
         self._jobs.put((job, done))
 
@@ -115,7 +115,7 @@ class AsyncLoop:
         self._cancelled = 0
         self._armed: asyncio.TimerHandle | None = None
         self._armed_ms = 0
-        self._lanes = {name: _Lane(name, self._completed) for name in limits.IO_LANES}
+        self._queues = {name: _IoQueue(name, self._completed) for name in limits.IO_QUEUES}
         self._completions: deque[Callable[[], None]] = deque()
         self._woken = False
         self._closed = False
@@ -141,15 +141,15 @@ class AsyncLoop:
         self._arm_if_earlier(monotonic_ms)
         return timer
 
-    def submit(self, lane: str, job: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
+    def submit(self, queue: str, job: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         # A turn that was queued before the end stages what nobody will ever promise: its answers cannot leave either.
         if not self._closed:
-            self._lanes[lane].put(job, done)
+            self._queues[queue].put(job, done)
 
     def submit_paced(
-        self, lane: str, steps: Generator[None, None, T], done: Callable[[T | BaseException], None]
+        self, queue: str, steps: Generator[None, None, T], done: Callable[[T | BaseException], None]
     ) -> None:
-        self.submit(lane, lambda: _paced(steps), done)
+        self.submit(queue, lambda: _paced(steps), done)
 
     # -- the driver's side -----------------------------------------------------------------------------------------
 
@@ -158,12 +158,12 @@ class AsyncLoop:
         self._closed = True
         if self._armed is not None:
             self._armed.cancel()
-        for lane in self._lanes.values():
-            lane.close(timeout_seconds)
+        for queue in self._queues.values():
+            queue.close(timeout_seconds)
 
-    def lane_seconds(self) -> dict[str, Histogram]:
-        """How long the jobs of each lane ran."""
-        return {name: lane.seconds for name, lane in self._lanes.items()}
+    def queue_seconds(self) -> dict[str, Histogram]:
+        """How long the jobs of each queue ran."""
+        return {name: queue.seconds for name, queue in self._queues.items()}
 
     def fatal(self, error: BaseException, where: str) -> None:
         """Report a failure that the process must not survive."""

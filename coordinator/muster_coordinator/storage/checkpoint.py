@@ -65,7 +65,7 @@ def checkpoint_name(index: int, term: int) -> str:
 def write_checkpoint(
     disk: Disk, folder: str, meta: CheckpointMeta, image: CheckpointImage
 ) -> Generator[None, None, int]:
-    """Steps for the checkpoint lane: encode and publish; then the WAL's CHECKPOINT record may be staged. Returns the
+    """Steps for the checkpoint queue: encode and publish; then the WAL's CHECKPOINT record may be staged. Returns the
     file's bytes. Raises StorageFailed; DiskFull, with nothing left behind, when there is no space for the file: the one
     before it stays in force.
 

@@ -87,11 +87,11 @@ class WalStore(Protocol):
         """Keep what comes after these entries of these groups, while there is room."""
 
     def take_job(self, *, carry: bool = True) -> Callable[[], None] | None:
-        """The write-and-sync of all that is staged and, if `carry`, of tails to carry, for the WAL lane; None when
+        """The write-and-sync of all that is staged and, if `carry`, of tails to carry, for the WAL's queue; None when
         there is nothing. One job in flight."""
 
     def prepare(self) -> Callable[[], bool]:
-        """A job of the same lane that makes some more of the file to come; it returns whether that is whole."""
+        """A job of the same queue that makes some more of the file to come; it returns whether that is whole."""
         ...
 
     def job_done(self) -> None: ...

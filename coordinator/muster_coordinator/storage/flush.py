@@ -14,7 +14,7 @@ from muster_coordinator.storage.segment_index import segment_name, sidecar_name
 
 
 class FlushJob:
-    """Callable, once, in the flush lane."""
+    """Callable, once, in the flush queue."""
 
     __slots__ = ("_disk", "_files", "_folder", "_new_folder", "_new_names", "_remove", "_sidecars", "mark", "without")
 

@@ -286,7 +286,7 @@ class Wal:
         return self._job
 
     def prepare(self) -> Callable[[], bool]:
-        """Job, in the lane of the others: zero some more of the file to come. True once it is whole. Raises
+        """Job, in the queue of the others: zero some more of the file to come. True once it is whole. Raises
         StorageFailed."""
         spare, folder = self._spare, self._folder
 

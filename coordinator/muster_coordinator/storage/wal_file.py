@@ -3,7 +3,7 @@
 Problem: fdatasync on a file that grows costs twice that on one written before, and zeroing 64 MiB at once would stop
 every commit meanwhile. Mechanism: a spare is zeroed slice by slice behind the batches. The next file becomes visible
 only with its header and first batch already durable: written and synced under the spare's name, renamed, folder
-synced; then the old file is sealed. Everything here runs in the WAL lane; one job at a time. An OSError of the batch
+synced; then the old file is sealed. Everything here runs in the WAL's queue; one job at a time. An OSError of the batch
 path is fatal (StorageFailed, never a second fsync); only "no space" for the spare is not: the batch itself is durable
 then.
 """
@@ -86,7 +86,7 @@ class Rotation(NamedTuple):
 
 
 class WriteJob:
-    """One batch to disk. Made on the loop, run in the WAL lane; `opened` is read on the loop when it is done."""
+    """One batch to disk. Made on the loop, run in the WAL's queue; `opened` is read on the loop when it is done."""
 
     __slots__ = (
         "_batch",

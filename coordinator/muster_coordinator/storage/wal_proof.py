@@ -28,7 +28,7 @@ SLOTS_AT = (0, 512)
 
 class Proof:
     """`batch` is the number of the last batch that the file says was synced, 0 for none; `chain` the chain value after
-    it, None if it is not told. `note` is called in the WAL lane, one at a time."""
+    it, None if it is not told. `note` is called in the WAL's queue, one at a time."""
 
     __slots__ = ("_file", "_next", "_seed", "batch", "chain")
 

@@ -77,7 +77,7 @@ def test_questions_on_their_way_share_the_next_and_are_limited(monkeypatch: pyte
     monkeypatch.setattr(node, "COMMITS", Kind(waiting_max=100, pace_ms=0))
     cluster, _, late = created(4)
     asked = []
-    cluster.net.watch = lambda sender, _receiver, _lane, payload: asked.append(
+    cluster.net.watch = lambda sender, _receiver, _channel, payload: asked.append(
         sender == late[0] and payloads.kind_of(payload) is payloads.Kind.COMMAND
     )
     told: list[tuple[bool, bool]] = []
@@ -96,7 +96,7 @@ def test_requests_for_topics_that_do_not_exist_share_some_questions_a_second() -
     """However many clients poll for a topic with a mistyped name."""
     cluster, _, late = created(6)
     asked = []
-    cluster.net.watch = lambda sender, _receiver, _lane, payload: asked.append(
+    cluster.net.watch = lambda sender, _receiver, _channel, payload: asked.append(
         sender == late[0] and payloads.kind_of(payload) is payloads.Kind.COMMAND
     )
     told: list[bool] = []

@@ -12,7 +12,7 @@ from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.records.batch import encode_batch
-from muster_coordinator.replica.group_manager import OFFSETS_LANE, TOPICS_LANE, WAL_UNREADABLE
+from muster_coordinator.replica.group_manager import OFFSETS_WAL, TOPICS_WAL, WAL_UNREADABLE
 from muster_coordinator.storage.wal import Wal
 
 from tests.replica.cluster import SimCluster, produce_when_room
@@ -88,8 +88,8 @@ def test_a_wal_that_fills_faster_than_checkpoints_free_it_never_stops_acknowledg
     cluster, groups = one_replica()
     writers = Writers(cluster, groups, batch_bytes=1_000, per_second=200)
     writers.run(20)
-    lane = next(lane for lane in cluster.nodes[0].host.lanes if lane._name == TOPICS_LANE)
-    assert lane.wal.deleted_files > 2 * 16, "it went round more than twice"
+    wal_writer = next(wal_writer for wal_writer in cluster.nodes[0].host.wal_writers if wal_writer._name == TOPICS_WAL)
+    assert wal_writer.wal.deleted_files > 2 * 16, "it went round more than twice"
     assert writers.longest_silence_ms() <= SILENCE_MS_MAX, (writers.longest_silence_ms(), writers.refused)
 
 
@@ -98,9 +98,9 @@ def test_live_tails_that_fill_the_wal_are_not_carried_round_and_round() -> None:
     cluster, groups = one_replica(300)
     writers = Writers(cluster, groups, batch_bytes=1_000, per_second=200)
     writers.run(10)
-    lane = next(lane for lane in cluster.nodes[0].host.lanes if lane._name == TOPICS_LANE)
+    wal_writer = next(wal_writer for wal_writer in cluster.nodes[0].host.wal_writers if wal_writer._name == TOPICS_WAL)
     batches = 10_000 // limits.WAL_CARRY_PACE_MS
-    assert 0 < lane.wal.carried_bytes <= batches * limits.WAL_CARRY_BATCH_BYTES
+    assert 0 < wal_writer.wal.carried_bytes <= batches * limits.WAL_CARRY_BATCH_BYTES
     assert writers.longest_silence_ms() <= 2 * SILENCE_MS_MAX, (writers.longest_silence_ms(), writers.refused)
 
 
@@ -110,7 +110,7 @@ def test_who_was_slowed_by_a_nearly_full_wal_is_counted_for_the_metrics() -> Non
     writers = Writers(cluster, groups, batch_bytes=1_000, per_second=200)
     writers.run(25)
     offsets, topics = cluster.nodes[0].wals()
-    assert (offsets.lane, topics.lane) == (OFFSETS_LANE, TOPICS_LANE)
+    assert (offsets.name, topics.name) == (OFFSETS_WAL, TOPICS_WAL)
     assert topics.slowed == writers.refused > 0
     assert topics.carried_bytes > 0
     assert topics.used_bytes + topics.room_bytes == limits.MIB
@@ -123,16 +123,16 @@ def test_at_the_benchmark_row_s_own_ratio_nobody_waits_long_and_what_is_carried_
     wal_bytes = 8 * limits.MIB
     cluster, groups = one_replica(300, wal_file_bytes=512 * limits.KIB, wal_bytes_max=wal_bytes)
     writers = Writers(cluster, groups, batch_bytes=6_250, per_second=100)
-    lane = next(lane for lane in cluster.nodes[0].host.lanes if lane._name == TOPICS_LANE)
+    wal_writer = next(wal_writer for wal_writer in cluster.nodes[0].host.wal_writers if wal_writer._name == TOPICS_WAL)
     loop, used = cluster.loops[0], []
 
     def look() -> None:
-        used.append(lane.wal.used_bytes())
+        used.append(wal_writer.wal.used_bytes())
         loop.call_at(loop.monotonic_ms() + 20, look)
 
     look()
     writers.run(40)
-    assert lane.wal.deleted_files > 2 * 16, "it went round more than twice"
+    assert wal_writer.wal.deleted_files > 2 * 16, "it went round more than twice"
     assert max(used) <= wal_bytes
     assert writers.longest_silence_ms() <= SILENCE_MS_MAX // 2, (writers.longest_silence_ms(), writers.refused)
     assert writers.taken >= 40 * 100 * 3 // 4, "slowed down no more than it must be"
@@ -145,10 +145,10 @@ def test_a_wal_of_the_least_legal_size_goes_on_acknowledging(partitions: int) ->
     cluster, groups = one_replica(partitions, wal_file_bytes=64 * limits.KIB, wal_bytes_max=256 * limits.KIB)
     writers = Writers(cluster, groups, batch_bytes=1_000, per_second=100)
     writers.run(12)
-    lane = next(lane for lane in cluster.nodes[0].host.lanes if lane._name == TOPICS_LANE)
+    wal_writer = next(wal_writer for wal_writer in cluster.nodes[0].host.wal_writers if wal_writer._name == TOPICS_WAL)
     assert writers.longest_silence_ms() <= SILENCE_MS_MAX, (writers.longest_silence_ms(), writers.refused)
     opening_bytes = partitions * 130
-    assert lane.wal.used_bytes() <= max(
+    assert wal_writer.wal.used_bytes() <= max(
         256 * limits.KIB, opening_bytes * limits.WAL_OPENING_SHARE * limits.WAL_FILES_MIN
     )
 
@@ -159,8 +159,8 @@ def test_one_group_that_writes_everything_beside_one_that_wrote_once_fills_no_wa
     once.run(1)
     writers = Writers(cluster, groups[:1], batch_bytes=4_000, per_second=100)
     writers.run(20)
-    lane = next(lane for lane in cluster.nodes[0].host.lanes if lane._name == TOPICS_LANE)
-    assert lane.wal.deleted_files > 2 * 16
+    wal_writer = next(wal_writer for wal_writer in cluster.nodes[0].host.wal_writers if wal_writer._name == TOPICS_WAL)
+    assert wal_writer.wal.deleted_files > 2 * 16
     assert writers.longest_silence_ms() <= SILENCE_MS_MAX, (writers.longest_silence_ms(), writers.refused)
     assert (writers.refused, writers.taken) == (0, 20 * 100)
 
@@ -177,12 +177,12 @@ def test_an_entry_that_does_not_read_back_is_told_once_and_a_checkpoint_frees_it
     cluster.restart(0)  # nothing of it is in memory now
     cluster.wait_ready()
     cluster.wait_leader(groups[0])
-    lane = next(lane for lane in cluster.nodes[0].host.lanes if lane._name == TOPICS_LANE)
-    assert isinstance(lane.wal, Wal)
-    stored = lane.wal._logs[groups[1]]
+    wal_writer = next(wal_writer for wal_writer in cluster.nodes[0].host.wal_writers if wal_writer._name == TOPICS_WAL)
+    assert isinstance(wal_writer.wal, Wal)
+    stored = wal_writer.wal._logs[groups[1]]
     place = stored.place_at(2)
     assert stored.live_from <= 2
-    path = f"{TOPICS_LANE}/{place >> 32:016x}.wal"
+    path = f"{TOPICS_WAL}/{place >> 32:016x}.wal"
     cluster.disks[0].damage(path, (place & 0xFFFFFFFF) + 40, b"\xee\xee")
     told = []
     cluster.notice = lambda what, details, error: told.append((what, details["group"]))
@@ -197,9 +197,9 @@ def test_a_batch_that_finds_no_room_is_answered_near_its_timeout_and_never_appen
     cluster, groups = one_replica(20)
     log = cluster.nodes[0].local_log(groups[1])
     assert log is not None
-    lane = next(lane for lane in cluster.nodes[0].host.lanes if lane._name == TOPICS_LANE)
-    assert isinstance(lane.wal, Wal)
-    bound, lane.wal._bytes_max = lane.wal._bytes_max, 0  # full, as long as the test likes
+    wal_writer = next(wal_writer for wal_writer in cluster.nodes[0].host.wal_writers if wal_writer._name == TOPICS_WAL)
+    assert isinstance(wal_writer.wal, Wal)
+    bound, wal_writer.wal._bytes_max = wal_writer.wal._bytes_max, 0  # full, as long as the test likes
     codes: list[Code] = []
     begun_ms = cluster.loops[0].monotonic_ms()
     batch = encode_batch([(None, b"late")], timestamp_ms=0)
@@ -207,7 +207,7 @@ def test_a_batch_that_finds_no_room_is_answered_near_its_timeout_and_never_appen
     cluster.world.run_until("an answer", lambda: codes)
     assert codes == [Code.NOT_ENOUGH_REPLICAS]
     assert 200 <= cluster.loops[0].monotonic_ms() - begun_ms <= 250
-    lane.wal._bytes_max = bound
+    wal_writer.wal._bytes_max = bound
     produce_when_room(log, batch, begun_ms + 10_000, codes.append)
     cluster.world.run_until("the next one", lambda: len(codes) == 2)
     cluster.world.run_for(2_000)

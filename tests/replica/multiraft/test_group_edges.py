@@ -6,7 +6,7 @@ from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.records.batch import encode_batch
-from muster_coordinator.replica.group_manager import TOPICS_LANE
+from muster_coordinator.replica.group_manager import TOPICS_WAL
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 
 from tests.replica.cluster import SimCluster, commit_request, fetch_request, fetched
@@ -67,7 +67,7 @@ def test_a_single_replica_answers_every_read_while_another_wal_is_stuck() -> Non
     assert created.error == Code.NONE
     topic = cluster.nodes[0].image().topics["data"].partitions[0].group
     cluster.wait_leader(topic)
-    cluster.loops[0].latency[TOPICS_LANE] = Latency(20 * SECOND_US, 20 * SECOND_US)
+    cluster.loops[0].latency[TOPICS_WAL] = Latency(20 * SECOND_US, 20 * SECOND_US)
     clock = cluster.loops[0]
     batch = encode_batch([(b"k", b"v")], timestamp_ms=clock.wall_ms())
     log = cluster.nodes[0].local_log(GroupNo(topic))

@@ -11,7 +11,7 @@ from muster_coordinator import limits
 from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import BrokerId, GroupNo
-from muster_coordinator.links import channels as lanes
+from muster_coordinator.links import channels
 from muster_coordinator.links.frames import HEADER_BYTES, frame_header
 from muster_coordinator.raft.messages import Entry, Message, MsgType
 from muster_coordinator.replica.multiraft.heartbeats import Heartbeats
@@ -56,7 +56,7 @@ class FramedPair(Pair):
     """Every payload passes the link's own check of its size."""
 
     refused_heartbeats: frozenset[int] = frozenset()
-    """Which of the heartbeats to come the lane refuses, counted from 0."""
+    """Which of the heartbeats to come the channel refuses, counted from 0."""
     refused_acks: frozenset[int] = frozenset()
 
     def __init__(self, groups: int) -> None:
@@ -64,12 +64,12 @@ class FramedPair(Pair):
         super().__init__(groups)
 
     def _send_heartbeat(self, peer: BrokerId, heartbeat: HostHeartbeat) -> bool:
-        frame_header(lanes.CONTROL, encode_heartbeat(heartbeat))
+        frame_header(channels.CONTROL, encode_heartbeat(heartbeat))
         self.heartbeats += 1
         return self.heartbeats - 1 not in self.refused_heartbeats and super()._send_heartbeat(peer, heartbeat)
 
     def _send_ack(self, peer: BrokerId, ack: HostHeartbeatAck) -> bool:
-        frame_header(lanes.CONTROL, encode_heartbeat_ack(ack))
+        frame_header(channels.CONTROL, encode_heartbeat_ack(ack))
         self.acks += 1
         return self.acks - 1 not in self.refused_acks and super()._send_ack(peer, ack)
 
@@ -145,7 +145,7 @@ def test_a_part_that_is_lost_costs_one_round() -> None:
         assert len(pair.confirmed_groups()) == 3 * ROWS
 
 
-def test_a_part_that_the_lane_refuses_ends_the_heartbeat_and_the_next_begins_anew() -> None:
+def test_a_part_that_the_channel_refuses_ends_the_heartbeat_and_the_next_begins_anew() -> None:
     pair = FramedPair(3 * ROWS)
     pair.lead_all()
     pair.refused_heartbeats = frozenset((1,))
@@ -248,7 +248,7 @@ def test_gossip_of_twenty_thousand_groups_goes_in_frames_that_fit() -> None:
     news = [LeaderNews(GroupNo(number), 2**63 + number, BrokerId(number % 3)) for number in range(20_000)]
     payloads = encode_leaders(news)
     for payload in payloads:
-        frame_header(lanes.CONTROL, payload)
+        frame_header(channels.CONTROL, payload)
     assert [row for payload in payloads for row in decode_leaders(payload)] == news
     assert encode_leaders([]) == []
 
@@ -289,19 +289,19 @@ def commands() -> list[bytes]:
 
 
 @pytest.mark.parametrize(
-    ("lane", "payloads"),
+    ("channel", "payloads"),
     [
-        (lanes.CONTROL, votes),
-        (lanes.APPEND, appends),
-        (lanes.BULK, offers),
-        (lanes.BULK, chunks),
-        (lanes.FORWARD, commands),
+        (channels.CONTROL, votes),
+        (channels.APPEND, appends),
+        (channels.BULK, offers),
+        (channels.BULK, chunks),
+        (channels.FORWARD, commands),
     ],
     ids=lambda value: getattr(value, "__name__", value),
 )
-def test_the_largest_messages_of_each_lane_fit_its_frames(lane: int, payloads: Callable[[], list[bytes]]) -> None:
+def test_the_largest_messages_of_each_channel_fit_its_frames(channel: int, payloads: Callable[[], list[bytes]]) -> None:
     for payload in payloads():
-        assert len(frame_header(lane, payload)) == HEADER_BYTES
+        assert len(frame_header(channel, payload)) == HEADER_BYTES
 
 
 def test_more_groups_than_a_replica_takes_are_refused_in_words_by_the_cluster() -> None:

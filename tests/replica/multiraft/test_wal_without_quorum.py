@@ -6,8 +6,8 @@ from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.records.batch import encode_batch
-from muster_coordinator.replica.group_manager import TOPICS_LANE
-from muster_coordinator.replica.multiraft.wal_writer import WalLane
+from muster_coordinator.replica.group_manager import TOPICS_WAL
+from muster_coordinator.replica.multiraft.wal_writer import WalWriter
 
 from tests.replica.cluster import SimCluster, produce_when_room
 from tests.sim.loop import World
@@ -16,8 +16,8 @@ WAL = {"wal_file_bytes": 64 * limits.KIB, "wal_bytes_max": limits.MIB}
 PARTITIONS = 6
 
 
-def lane_of(cluster: SimCluster, broker: int) -> WalLane:
-    return next(lane for lane in cluster.nodes[broker].host.lanes if lane._name == TOPICS_LANE)
+def wal_writer_of(cluster: SimCluster, broker: int) -> WalWriter:
+    return next(wal_writer for wal_writer in cluster.nodes[broker].host.wal_writers if wal_writer._name == TOPICS_WAL)
 
 
 def produce(cluster: SimCluster, group: GroupNo, count: int, size: int) -> list[Code]:
@@ -56,16 +56,16 @@ def test_a_group_without_a_quorum_keeps_no_file_and_its_entries_commit_when_it_h
     core = cluster.nodes[leader].host.groups[lost].core
     assert core.log.last_index - core.commit >= count
 
-    lane = lane_of(cluster, leader)
+    wal_writer = wal_writer_of(cluster, leader)
     for _ in range(120):
         for group in others:
             produce(cluster, group, 1, 8_000)
         cluster.world.run_for(100)
-        assert lane.wal.used_bytes() <= limits.MIB
-    assert lane.wal.deleted_files > 2 * 16, "it went round more than twice"
-    assert lane.wal.carried_bytes >= count * size
-    rounds = lane.wal.deleted_files // 10 + 1
-    assert lane.wal.carried_bytes <= rounds * (count * size + 20_000), "once a round"
+        assert wal_writer.wal.used_bytes() <= limits.MIB
+    assert wal_writer.wal.deleted_files > 2 * 16, "it went round more than twice"
+    assert wal_writer.wal.carried_bytes >= count * size
+    rounds = wal_writer.wal.deleted_files // 10 + 1
+    assert wal_writer.wal.carried_bytes <= rounds * (count * size + 20_000), "once a round"
 
     # One of the two first: both together could elect each other, and need nothing of what only the leader had.
     for broker, group_there in held.items():

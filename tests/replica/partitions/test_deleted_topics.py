@@ -5,7 +5,7 @@ from muster_coordinator.errors import Code
 from muster_coordinator.ids import CONTROLLER_GROUP, GroupNo
 from muster_coordinator.records.batch import encode_batch
 from muster_coordinator.replica.folders import CHECKPOINTS, SEGMENTS
-from muster_coordinator.replica.group_manager import TOPICS_LANE
+from muster_coordinator.replica.group_manager import TOPICS_WAL
 from muster_coordinator.replica.snapshots.checkpoints import CHECKPOINTS_AT_ONCE
 
 from tests.replica.cluster import SimCluster
@@ -89,7 +89,7 @@ def test_a_replica_that_ends_before_the_deletion_is_in_its_wal_starts_again() ->
     written(cluster, group, 40)
     cluster.world.run_for(1_000)
     assert files_of(cluster, 2, group)
-    cluster.loops[2].latency[TOPICS_LANE] = Latency(20 * SECOND_US, 20 * SECOND_US)
+    cluster.loops[2].latency[TOPICS_WAL] = Latency(20 * SECOND_US, 20 * SECOND_US)
     deleted(cluster, 0, group)
     cluster.world.run_for(500)
     stopped(cluster, 2)

@@ -36,7 +36,7 @@ class OnTheLoop:
         loop, world = cluster.loops[broker], cluster.world
         submit = loop.submit
 
-        def marked(lane, job, done):
+        def marked(queue, job, done):
             def run():
                 self._job = Counter()
                 try:
@@ -46,7 +46,7 @@ class OnTheLoop:
                     self.job_worst |= self._job
                     self._job = None
 
-            submit(lane, run, done)
+            submit(queue, run, done)
 
         loop.submit = marked
 

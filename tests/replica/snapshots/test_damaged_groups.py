@@ -137,7 +137,7 @@ def checkpointed(seed: int, replicas: int = 3) -> SimCluster:
     commit_many(cluster, 0, 0, 2_200)
     cluster.world.run_for(500)
     commit_many(cluster, 0, 2_200, 100)
-    assert all(node.hosting._offsets_lane.wal.first_index(GROUP) > 1 for node in cluster.nodes.values())
+    assert all(node.hosting._offsets_writer.wal.first_index(GROUP) > 1 for node in cluster.nodes.values())
     return cluster
 
 

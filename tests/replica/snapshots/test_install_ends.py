@@ -218,7 +218,7 @@ def test_one_transfer_is_enough_where_the_wal_has_room_for_what_is_written_meanw
     transfers = cluster.nodes[late]._transfers
     assert transfers.installed[writer.group] == 1
     assert transfers.bytes_received <= lacked
-    wal = cluster.nodes[leader].host.groups[writer.group].lane.wal
+    wal = cluster.nodes[leader].host.groups[writer.group].wal_writer.wal
     cluster.world.run_for(limits.TRANSFER_HOLD_MS + 3 * FOLLOW_MS)
     assert wal.used_bytes() < 4 * limits.MIB, "nothing is kept for it any more"
     same_segments(cluster, writer)

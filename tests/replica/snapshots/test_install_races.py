@@ -38,7 +38,7 @@ def joined(cluster: SimCluster, leader: int, late: int, upto: int) -> Message:
     """An append of a leader that has not compacted: from the end of the late log on."""
     follower = cluster.nodes[late].host.groups[GROUP].core
     held = cluster.nodes[leader].host.groups[GROUP]
-    wal = held.lane.wal
+    wal = held.wal_writer.wal
     last = follower.last_index
     entries = tuple(wal.read(GROUP, last + 1, upto + 1, limits.GIB))
     assert entries[-1].index == upto
@@ -139,7 +139,7 @@ def test_a_start_at_any_effect_of_an_installation_succeeds_although_no_hard_stat
 
 
 def test_a_checkpoint_of_a_term_that_no_message_told_of_yet_raises_the_term_with_it() -> None:
-    """Offers travel in another lane than appends: the files can be there before the term is heard of."""
+    """Offers travel in another channel than appends: the files can be there before the term is heard of."""
     cluster, late = of_a_term_it_never_saw(23)
     node = cluster.restart(late)
     seen = []

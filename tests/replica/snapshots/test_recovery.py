@@ -59,7 +59,9 @@ def test_a_replica_restarts_from_checkpoint_mark_and_wal() -> None:
     commit_many(cluster, 0, 1_800, 200)
     node = next(iter(cluster.nodes.values()))
     assert node.hosting.checkpoints.made > 0
-    assert max(lane.wal.deleted_files for lane in node.host.lanes) > 0, "checkpoints let the WAL go on"
+    assert max(wal_writer.wal.deleted_files for wal_writer in node.host.wal_writers) > 0, (
+        "checkpoints let the WAL go on"
+    )
     cluster.world.run_for(100)
     before = cluster.nodes[0].host.groups[GroupNo(1)].applied
     for broker in list(cluster.nodes):

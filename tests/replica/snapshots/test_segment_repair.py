@@ -9,7 +9,7 @@ from muster_coordinator import limits
 from muster_coordinator.controller.commands import DeleteTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
-from muster_coordinator.links import channels as lanes
+from muster_coordinator.links import channels
 from muster_coordinator.replica.multiraft.payloads import Kind, kind_of
 from muster_coordinator.replica.snapshots import install_payload as transfer_payload
 from muster_coordinator.replica.snapshots import repair_files
@@ -95,11 +95,11 @@ def slow_chunks(rotten: Rotten) -> list[int]:
         net = node._transfers.source._net
         send = net.send
 
-        def drop(peer, lane, payload, send=send):
-            if lane == lanes.BULK and kind_of(payload) is Kind.CHUNK:
+        def drop(peer, channel, payload, send=send):
+            if channel == channels.BULK and kind_of(payload) is Kind.CHUNK:
                 held.append(int(peer))
                 return True
-            return send(peer, lane, payload)
+            return send(peer, channel, payload)
 
         net.send = drop
     return held

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from muster_coordinator import limits
 from muster_coordinator.errors import StorageFailed, WireError
 from muster_coordinator.ids import BrokerId
-from muster_coordinator.links import channels as lanes
+from muster_coordinator.links import channels
 from muster_coordinator.ports import Disk, Loop, PeerNet
 from muster_coordinator.replica.bootstrap.formation import AllFormed, Effect, Formation, Formed, Persist, Tell, Tidings
 from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Identity, Phase, store_cluster
@@ -104,7 +104,7 @@ class Founding:
                 self._tell(peer)
 
     def _tell(self, peer: BrokerId) -> None:
-        self._net.send(peer, lanes.CONTROL, encode_tidings(self.formation.tidings()))
+        self._net.send(peer, channels.CONTROL, encode_tidings(self.formation.tidings()))
 
     def _set_hello(self) -> None:
         record = self.formation.record

@@ -21,7 +21,7 @@ from muster_coordinator.controller.commands import AllocateProducerIds, Command,
 from muster_coordinator.controller.image import ClusterImage
 from muster_coordinator.errors import Code, Corruption, UnsupportedFormat, WireError
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId
-from muster_coordinator.links import channels as lanes
+from muster_coordinator.links import channels
 from muster_coordinator.ports import Loop, PeerNet, Timer
 from muster_coordinator.replica.controller.controller_group import ControllerGroup, Done
 from muster_coordinator.replica.multiraft import payloads
@@ -127,7 +127,7 @@ class ControllerClient:
         self._next_call += 1
         number = self._next_call
         wait_ms = min(call.deadline_ms - self._loop.monotonic_ms(), limits.FORWARD_TIMEOUT_MS)
-        if not self._net.send(leader, lanes.FORWARD, payloads.encode_command(number, wait_ms, call.command)):
+        if not self._net.send(leader, channels.FORWARD, payloads.encode_command(number, wait_ms, call.command)):
             return False
         call.peer = leader
         call.timer = self._loop.call_at(call.deadline_ms, lambda: self._finish(number, LATE))
@@ -204,7 +204,7 @@ class ControllerClient:
         self._reply(peer, number, NO_CONTROLLER)
 
     def _reply(self, peer: BrokerId, number: int, result: CommandResult) -> None:
-        self._net.send(peer, lanes.FORWARD, payloads.encode_result(number, encode_result(result)))
+        self._net.send(peer, channels.FORWARD, payloads.encode_result(number, encode_result(result)))
 
     # -- producer ids ----------------------------------------------------------------------------------------------
 

@@ -69,8 +69,8 @@ class DiskSpace:
         if now_ms >= self._refused_until_ms:
             self._judge()
         if self._host.disk_low and not self._host.disk_full:
-            for lane in self._host.lanes:
-                lane.prepare()
+            for wal_writer in self._host.wal_writers:
+                wal_writer.prepare()
 
     def _judge(self) -> None:
         """An unknown number changes nothing, but what was refused is tried again."""

@@ -3,8 +3,8 @@
 Problem: 50 groups with two followers each would be 1,000 heartbeats a second. Mechanism: a heartbeat names a group only
 when its term or commit changed since the last heartbeat to that peer; all others are *covered*: sender and receiver
 each keep the set of (group, term, commit) that both agree on, and a heartbeat carries only its count and hash. Order
-holds within a lane and a link's life, so both sets change in step; whatever breaks the step (a lost message, a restart)
-shows as a mismatch and is mended by one heartbeat that names everything anew.
+holds within a channel and a link's life, so both sets change in step; whatever breaks the step (a lost message, a
+restart) shows as a mismatch and is mended by one heartbeat that names everything anew.
 
 The receiver marks a group deserted the moment its own core follows somebody else or another term, and says so in its
 acks until the sender reacts; the sender drops it from the set and names it again while it leads it. So a matched ack of

@@ -14,7 +14,7 @@ from muster_coordinator import limits
 from muster_coordinator.errors import Corruption, WireError
 from muster_coordinator.events import Tell, untold
 from muster_coordinator.ids import BrokerId, GroupNo
-from muster_coordinator.links import channels as lanes
+from muster_coordinator.links import channels
 from muster_coordinator.ports import Loop, PeerNet
 from muster_coordinator.raft.messages import Entry, Message, MsgType
 from muster_coordinator.raft.timing import TIMING, Timing
@@ -31,7 +31,7 @@ from muster_coordinator.replica.multiraft.payloads import (
 )
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 from muster_coordinator.replica.multiraft.raft_payload import URGENT, RaftPacker, unpack_raft
-from muster_coordinator.replica.multiraft.wal_writer import WalGroup, WalLane
+from muster_coordinator.replica.multiraft.wal_writer import WalGroup, WalWriter
 from muster_coordinator.storage.contract import WalStore
 
 GROUPS_PER_TURN_MAX = 256
@@ -62,7 +62,7 @@ class Host:
         self.groups: dict[GroupNo, RaftGroup] = {}
         self.deadlines = Deadlines(loop)
         self.leaders = Leaders(loop)
-        self.lanes: list[WalLane] = []
+        self.wal_writers: list[WalWriter] = []
         self.heartbeats = Heartbeats(
             loop,
             self.groups,
@@ -109,8 +109,8 @@ class Host:
         self.refused_busy = 0
         """Proposals told to try again, for want of room here or on the disks of a majority."""
 
-    def add_lane(self, name: str, wal: WalStore) -> WalLane:
-        lane = WalLane(
+    def add_wal_writer(self, name: str, wal: WalStore) -> WalWriter:
+        wal_writer = WalWriter(
             self.loop,
             name,
             wal,
@@ -120,18 +120,18 @@ class Host:
             unreadable=self._unreadable,
             fatal=self.fatal,
         )
-        self.lanes.append(lane)
-        return lane
+        self.wal_writers.append(wal_writer)
+        return wal_writer
 
     def _unreadable(self, group: GroupNo, error: Corruption) -> None:
         self.unreadable(group, error)
 
-    def _shortened(self, lane: WalLane, numbers: Sequence[GroupNo]) -> None:
+    def _shortened(self, wal_writer: WalWriter, numbers: Sequence[GroupNo]) -> None:
         """A WAL file is to go: cores forget what it held."""
         for number in numbers:
             group = self.groups.get(number)
             if group is not None:
-                group.compact(lane.wal.first_index(number) - 1)
+                group.compact(wal_writer.wal.first_index(number) - 1)
 
     def add(self, group: RaftGroup) -> None:
         """Take a group into the turns, and arm its timers."""
@@ -150,7 +150,7 @@ class Host:
         self.deadlines.set(group.due, None)
         self.heartbeats.forget(group.number)
         self.leaders.forget(group.number)
-        group.lane.drop_group(group.number, dropped)
+        group.wal_writer.drop_group(group.number, dropped)
         self.want_turn()
 
     # -- raft_group.GroupHost --------------------------------------------------------------------------------------
@@ -266,7 +266,7 @@ class Host:
         payloads = encode_leaders(news)
         for peer in peers:
             for payload in payloads:
-                self.net.send(peer, lanes.CONTROL, payload)
+                self.net.send(peer, channels.CONTROL, payload)
 
     def _is_deleted(self, number: GroupNo) -> bool:
         return number not in self.groups and self.deleted(number)
@@ -297,8 +297,8 @@ class Host:
         self._answer_reads(left)
         self.heartbeats.end_of_turn()
         self._flush()
-        for lane in self.lanes:
-            lane.start()
+        for wal_writer in self.wal_writers:
+            wal_writer.start()
 
     def _take(self, group: RaftGroup) -> None:
         core = group.core
@@ -309,7 +309,7 @@ class Host:
             ready = core.ready()
             for message in ready.messages:
                 self._post(group, message)
-            group.lane.stage_ready(group, ready)
+            group.wal_writer.stage_ready(group, ready)
             if ready.soft_state is not None:
                 self._note_leader(group)  # before anybody is told to look for the leader
             group.took(ready)
@@ -363,7 +363,7 @@ class Host:
             self._outbox.setdefault(message.to, []).append((group.number, message))
 
     def _flush(self) -> None:
-        """Send the turn's messages: one payload a peer and lane, more when they are large."""
+        """Send the turn's messages: one payload a peer and channel, more when they are large."""
         if self._outbox:
             outbox, self._outbox = self._outbox, {}
             packer = RaftPacker()
@@ -373,9 +373,9 @@ class Host:
                     continue  # lost like any message; `peer_up` makes the cores look again
                 urgent = [item for item in messages if item[1].type in URGENT]
                 others = [item for item in messages if item[1].type not in URGENT] if urgent else messages
-                for lane, items in ((lanes.CONTROL, urgent), (lanes.APPEND, others)):
+                for channel, items in ((channels.CONTROL, urgent), (channels.APPEND, others)):
                     for payload in packer.pack(items):
-                        self.net.send(peer, lane, payload)
+                        self.net.send(peer, channel, payload)
         news = self.leaders.take_changed()
         if news:
             self._gossip([item for item in news if item.leader == self.broker], self.peers)
@@ -383,11 +383,11 @@ class Host:
     # -- heartbeats ----------------------------------------------------------------------------------------------------
 
     def _send_heartbeat(self, peer: BrokerId, heartbeat: HostHeartbeat) -> bool:
-        return self.net.send(peer, lanes.CONTROL, encode_heartbeat(heartbeat))
+        return self.net.send(peer, channels.CONTROL, encode_heartbeat(heartbeat))
 
     def _send_ack(self, peer: BrokerId, ack: HostHeartbeatAck) -> bool:
         return self.net.send(
-            peer, lanes.CONTROL, encode_heartbeat_ack(ack._replace(low=True) if self.disk_low else ack)
+            peer, channels.CONTROL, encode_heartbeat_ack(ack._replace(low=True) if self.disk_low else ack)
         )
 
     def heartbeat_ack(self, peer: BrokerId, ack: HostHeartbeatAck) -> None:
@@ -411,12 +411,12 @@ class Host:
         """False while a WAL job is older than the election timeout; then everything it carries is given up."""
         now_ms = self.now_ms()
         moves = True
-        for lane in self.lanes:
-            if lane.stuck_ms(now_ms) >= self.timing.election_min_ms:
+        for wal_writer in self.wal_writers:
+            if wal_writer.stuck_ms(now_ms) >= self.timing.election_min_ms:
                 moves = False
                 for group in list(self.heartbeats.led().values()):
                     held = self.groups[group.number]
-                    if held.lane is lane:
+                    if held.wal_writer is wal_writer:
                         held.step_down()
         return moves
 

@@ -38,7 +38,7 @@ from muster_coordinator.raft.messages import NOBODY, Entry, EntryKind, Message, 
 from muster_coordinator.replica.multiraft.deadlines import Due
 from muster_coordinator.replica.multiraft.heartbeats import Heartbeats
 from muster_coordinator.replica.multiraft.skips import Skips, encode_skip, skip_of
-from muster_coordinator.replica.multiraft.wal_writer import Batch, WalLane
+from muster_coordinator.replica.multiraft.wal_writer import Batch, WalWriter
 
 ENTRY_COST_BYTES = 2_048
 """What applying any entry counts besides its bytes, so that a turn applies a bounded number of small ones."""
@@ -143,7 +143,6 @@ class RaftGroup:
         "due",
         "failed",
         "installing",
-        "lane",
         "leader_commit",
         "machine",
         "name",
@@ -155,6 +154,7 @@ class RaftGroup:
         "trouble",
         "voters",
         "waits_for_space",
+        "wal_writer",
     )
 
     def __init__(
@@ -164,7 +164,7 @@ class RaftGroup:
         voters: tuple[BrokerId, ...],
         core: RaftCore,
         machine: Machine,
-        lane: WalLane,
+        wal_writer: WalWriter,
         name: str = "",
     ) -> None:
         self._host = host
@@ -174,7 +174,7 @@ class RaftGroup:
         self.voters = voters
         self.core = core
         self.machine = machine
-        self.lane = lane
+        self.wal_writer = wal_writer
         self.batch = DONE_BATCH
         self.dirty = False
         self.installing = False
@@ -315,7 +315,7 @@ class RaftGroup:
     def propose(self, kind: EntryKind, data: bytes, token: object) -> Refused | None:
         """Append one entry in the present term. None: exactly one of `Machine.proposal_applied`/`_lost` follows."""
         size = len(data) + limits.RAFT_ENTRY_OVERHEAD_BYTES
-        if not self.lane.admission.admits(size) or not self._host.admits(
+        if not self.wal_writer.admission.admits(size) or not self._host.admits(
             self, size, makes_room=kind == EntryKind.COMMAND
         ):
             return Refused.BUSY
@@ -585,7 +585,7 @@ class RaftGroup:
         now_ms = self._host.now_ms()
         self._held = {one: held for one, held in self._held.items() if held[1] > now_ms} | {peer: (index, until_ms)}
         first = min(held for held, _ in self._held.values())
-        self.lane.hold(self.number, first, max(until for _, until in self._held.values()))
+        self.wal_writer.hold(self.number, first, max(until for _, until in self._held.values()))
 
     def release(self, index: int) -> None:
         """As `compact`, but for entries that a follower in transfer needs next."""

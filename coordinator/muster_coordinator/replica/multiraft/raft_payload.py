@@ -23,7 +23,7 @@ URGENT = frozenset((
     MsgType.PRE_VOTE, MsgType.PRE_VOTE_REPLY, MsgType.VOTE, MsgType.VOTE_REPLY, MsgType.HEARTBEAT,
     MsgType.HEARTBEAT_REPLY, MsgType.TIMEOUT_NOW,
 ))  # fmt: skip
-"""Types of the control lane; the others follow the appends."""
+"""Types of the control channel; the others follow the appends."""
 
 
 class RaftPacker:

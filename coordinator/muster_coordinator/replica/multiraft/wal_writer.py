@@ -36,7 +36,7 @@ class Batch:
 class WalStatus(NamedTuple):
     """How full one WAL is, and what was done about it; plain values, taken when asked."""
 
-    lane: str
+    name: str
     used_bytes: int
     room_bytes: int
     carried_bytes: int
@@ -48,7 +48,7 @@ class WalStatus(NamedTuple):
 
 
 class WalGroup(Protocol):
-    """What the lane needs of a group's runtime."""
+    """What the writer needs of a group's runtime."""
 
     number: GroupNo
     batch: Batch
@@ -58,8 +58,8 @@ class WalGroup(Protocol):
         """The core's writes up to here are durable."""
 
 
-class WalLane:
-    """See the module. `release` sends promises; `turn_wanted` asks for a turn of the host; `shortened(lane,
+class WalWriter:
+    """See the module. `release` sends promises; `turn_wanted` asks for a turn of the host; `shortened(wal_writer,
     groups)` is told of which groups the WAL let go of old entries: cores must not ask for them any more."""
 
     def __init__(
@@ -70,7 +70,7 @@ class WalLane:
         *,
         release: Callable[[WalGroup, tuple[Message, ...]], None],
         turn_wanted: Callable[[], None],
-        shortened: Callable[["WalLane", Sequence[GroupNo]], None],
+        shortened: Callable[["WalWriter", Sequence[GroupNo]], None],
         unreadable: Callable[[GroupNo, Corruption], None],
         fatal: Callable[[BaseException], None],
     ) -> None:

@@ -4,7 +4,7 @@ Everything here is judged against the applied state: the high watermark is what 
 lost is ever shown. What is *not* in it is another matter: a leader that was deposed and does not know it yet lacks what
 the next one has acknowledged. So "latest", "out of range", "out of order" and "fenced" are answered after a ReadIndex
 round (decision 36), and below the log start without one: what is applied stays true. By-time look-ups run in the
-lookup lane.
+lookup queue.
 """
 
 import heapq
@@ -91,7 +91,7 @@ class LogView:
         return self.state.watch(notify)
 
     def when_room(self, size_bytes: int, deadline_ms: int, go: Callable[[bool], None]) -> None:
-        self.raft.lane.admission.when_room(size_bytes, deadline_ms, go)
+        self.raft.wal_writer.admission.when_room(size_bytes, deadline_ms, go)
 
     def produce(self, batch: bytes, *, configs: Mapping[str, str], deadline_ms: int, done: Produced) -> None:
         """Offsets partitions are written by their coordinator only."""

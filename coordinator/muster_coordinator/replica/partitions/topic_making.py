@@ -24,7 +24,7 @@ from muster_coordinator.storage.contract import NO_MARK
 from muster_coordinator.storage.partition_log import PartitionLog
 
 T = TypeVar("T")
-LANE = "folders"
+IO_QUEUE = "folders"
 WHAT = "a partition's folder could not be made or removed"
 MADE_AT_ONCE = 16
 """Partitions a job."""
@@ -127,11 +127,11 @@ class TopicMaking:
             batch = self._next(self._queue, MADE_AT_ONCE)
             wanted = [(number, self._wanted[number].folder) for number in batch if number in self._wanted]
             self._making = True
-            self._loop.submit(LANE, lambda: make_folders(self._disk, wanted), self._batch_made)
+            self._loop.submit(IO_QUEUE, lambda: make_folders(self._disk, wanted), self._batch_made)
         if self._unwanted and not self._removing:
             gone = self._next(self._unwanted, REMOVED_AT_ONCE)
             self._removing = True
-            self._loop.submit(LANE, lambda: remove_folders(self._disk, gone), self._batch_removed)
+            self._loop.submit(IO_QUEUE, lambda: remove_folders(self._disk, gone), self._batch_removed)
 
     @staticmethod
     def _next(queue: deque[T], most: int) -> list[T]:

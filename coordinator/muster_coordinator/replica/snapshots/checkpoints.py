@@ -123,7 +123,7 @@ class Checkpoints:
         self._in_order: list[_Tracked] = []
         """The same, those first that are to be checkpointed first; some have been since."""
         self._pins_from_ms = 0
-        self._rates = [WriteRate() for _ in host.lanes]
+        self._rates = [WriteRate() for _ in host.wal_writers]
         self._by_age_from_ms = 0
         """Until then age alone is no reason while a group is written to."""
         self.made = 0
@@ -232,8 +232,8 @@ class Checkpoints:
     def _find_pinned(self, now_ms: int) -> list[_Tracked]:
         """Groups that keep old WAL files. Asking for all of them takes a while when they are many; then the answer
         serves for several looks."""
-        for lane in self._host.lanes:
-            if lane.wal.pressed():
+        for wal_writer in self._host.wal_writers:
+            if wal_writer.wal.pressed():
                 self._host.want_turn()  # it carries, and lets go of files, also when nobody may write
         if now_ms >= self._pins_from_ms:
             self._pins_from_ms = now_ms + int(PINS_MS_PER_GROUP * len(self._tracked))
@@ -245,19 +245,19 @@ class Checkpoints:
         """Those of the oldest file first, since only all of its keepers together free it, and of these the largest,
         since the WAL carries the rest. So it does with what no checkpoint can free."""
         pinned: list[tuple[int, float, _Tracked]] = []
-        for lane, rate in zip(self._host.lanes, self._rates, strict=True):
+        for wal_writer, rate in zip(self._host.wal_writers, self._rates, strict=True):
             round_ms = limits.CHECKPOINT_PACE_MS * len(self._active)
             keepers = 0
-            for number in lane.wal.pinning(rate.grown(now_ms, lane.wal.written_bytes, round_ms)):
-                before = lane.wal.files_before(number)
+            for number in wal_writer.wal.pinning(rate.grown(now_ms, wal_writer.wal.written_bytes, round_ms)):
+                before = wal_writer.wal.files_before(number)
                 keepers += not before
                 tracked = self._tracked.get(number)
                 if tracked is None or tracked.group.applied <= tracked.group.core.log.checkpoint[0]:
-                    lane.wal.carry(number)
+                    wal_writer.wal.carry(number)
                 elif not tracked.busy:
                     self._active[number] = tracked
                     pinned.append((before, -_freed_bytes(tracked), tracked))
-            lane.admission.expect(keepers * limits.CHECKPOINT_PACE_MS)
+            wal_writer.admission.expect(keepers * limits.CHECKPOINT_PACE_MS)
         pinned.sort(key=itemgetter(0, 1))
         return [tracked for *_, tracked in pinned]
 
@@ -395,7 +395,7 @@ class Checkpoints:
             if tracked.gone is not None:
                 gone()
                 return
-            group.lane.stage(GroupWrites(group.number, None, (), mark=job.mark), lambda: done(job.mark))
+            group.wal_writer.stage(GroupWrites(group.number, None, (), mark=job.mark), lambda: done(job.mark))
             self._host.want_turn()
 
         self._loop.submit("flush", job, synced)
@@ -456,7 +456,7 @@ class Checkpoints:
                 self._end(tracked)
                 return
             writes = GroupWrites(group.number, None, (), checkpoint=(meta.index, meta.term))
-            group.lane.stage(writes, lambda: self._published(tracked, meta, mark))
+            group.wal_writer.stage(writes, lambda: self._published(tracked, meta, mark))
             self._host.want_turn()
 
         self._loop.submit_paced("checkpoint", steps, written)

@@ -24,7 +24,7 @@ from muster_coordinator.raft.messages import NOBODY, Entry, HardState
 from muster_coordinator.replica.folders import CHECKPOINTS, SEGMENTS, checkpoint_folder
 from muster_coordinator.replica.multiraft.host import Host
 from muster_coordinator.replica.multiraft.raft_group import Machine, RaftGroup
-from muster_coordinator.replica.multiraft.wal_writer import WalLane
+from muster_coordinator.replica.multiraft.wal_writer import WalWriter
 from muster_coordinator.replica.settings import NodeSettings
 from muster_coordinator.replica.snapshots import staging
 from muster_coordinator.replica.snapshots.install_payload import Offer
@@ -87,15 +87,15 @@ class GroupMaker:
         self._interrupted = {offer.group: offer for offer in staging.completed(disk)}
         self._with_files = frozenset(self.groups_with_files())
 
-    def known_groups(self, lane: WalLane) -> list[GroupNo]:
+    def known_groups(self, wal_writer: WalWriter) -> list[GroupNo]:
         """Groups that the WAL knew at the start."""
-        return sorted(lane.wal.groups())
+        return sorted(wal_writer.wal.groups())
 
-    def begun(self, number: GroupNo, lane: WalLane) -> bool:
+    def begun(self, number: GroupNo, wal_writer: WalWriter) -> bool:
         """Did the start find anything of this group that was promised? Files count when the WAL may have lost it."""
-        if number in lane.wal.groups() or number in self._interrupted:
+        if number in wal_writer.wal.groups() or number in self._interrupted:
             return True
-        return lane.wal.is_suspended(number) and number in self._with_files
+        return wal_writer.wal.is_suspended(number) and number in self._with_files
 
     def groups_with_files(self) -> list[GroupNo]:
         """Groups that have a folder of segments or checkpoints."""
@@ -106,7 +106,7 @@ class GroupMaker:
         self,
         number: GroupNo,
         voters: tuple[BrokerId, ...],
-        lane: WalLane,
+        wal_writer: WalWriter,
         restore: Callable[[Recovery], Machine],
         segments: str = "",
         *,
@@ -114,7 +114,7 @@ class GroupMaker:
     ) -> RaftGroup:
         """Recover or begin a group and take it into the host's turns. `segments`: its folder, if any. Blocking, unless
         `begins`: then nothing of it was `begun`, and its folders are there, empty."""
-        known = lane.wal.groups().get(number)
+        known = wal_writer.wal.groups().get(number)
         if known is None:
             known = RecoveredGroup(HardState(0, NOBODY, 0), 1, 0, 0, NO_MARK, (0, 0))
         trouble = ""
@@ -122,17 +122,17 @@ class GroupMaker:
             recovery = Recovery(NO_META, None, NO_MARK)
             machine = restore(recovery)
         else:
-            known = _as_of_now(lane.wal, number, known)
-            trouble = ALONE if lane.wal.is_suspended(number) and len(voters) == 1 else ""
+            known = _as_of_now(wal_writer.wal, number, known)
+            trouble = ALONE if wal_writer.wal.is_suspended(number) and len(voters) == 1 else ""
             trouble = trouble or self._swap_interrupted(number, known, segments)
             if not trouble:
-                known = self._name_interrupted(number, lane.wal, known)
-            recovery, machine, trouble = self._restored(number, lane.wal, known, restore, trouble)
+                known = self._name_interrupted(number, wal_writer.wal, known)
+            recovery, machine, trouble = self._restored(number, wal_writer.wal, known, restore, trouble)
         meta = recovery.meta
         if not meta.index <= max(known.mark.applied, meta.index) <= known.last_index:
             raise Corruption(f"group {number}: the WAL ends at {known.last_index}, the mark is {known.mark.applied}")
         log = RaftLog(
-            WalReader(lane.wal, number),
+            WalReader(wal_writer.wal, number),
             compacted=(known.first_index - 1, known.compacted_term),
             last_index=known.last_index,
             checkpoint=(meta.index, meta.term),
@@ -148,13 +148,13 @@ class GroupMaker:
             timing=self._settings.timing,
             own_heartbeats=False,
         )
-        if lane.wal.is_suspended(number):
+        if wal_writer.wal.is_suspended(number):
             core.suspend()
         name = segments.rpartition("/")[2] or CONTROLLER_NAME
-        group = RaftGroup(self._host, number, voters, core, machine, lane, name)
+        group = RaftGroup(self._host, number, voters, core, machine, wal_writer, name)
         for index in known.skips:
             if meta.index < index <= known.last_index:
-                group.skips.note(*lane.wal.read(number, index, index + 1, 1))
+                group.skips.note(*wal_writer.wal.read(number, index, index + 1, 1))
         if trouble:
             group.lost_state(trouble)
         self._host.add(group)

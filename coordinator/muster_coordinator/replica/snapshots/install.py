@@ -1,10 +1,10 @@
 """State transfer to this replica: fetch a leader's checkpoint and segments, then put them in place (decision 2).
 
 A follower that needs entries which its leader has compacted is offered a checkpoint (SNAPSHOT). It asks for it, pulls
-the files in chunks of `TRANSFER_CHUNK_BYTES` over the bulk lane, a small window at a time and at most `TRANSFERS_MAX`
-groups at once, and stages them (`staging`). What has arrived stays of use when the transfer is interrupted: segments
-never change, so a later offer of the same name only adds to it. Votes, appends and heartbeats go on meanwhile; only
-applying pauses while the files are swapped. Nothing is believed before every checksum fits.
+the files in chunks of `TRANSFER_CHUNK_BYTES` over the bulk channel, a small window at a time and at most
+`TRANSFERS_MAX` groups at once, and stages them (`staging`). What has arrived stays of use when the transfer is
+interrupted: segments never change, so a later offer of the same name only adds to it. Votes, appends and heartbeats go
+on meanwhile; only applying pauses while the files are swapped. Nothing is believed before every checksum fits.
 
 A disk that is full or fails costs the transfer: it is given up while files arrive, and tried again for as long as they
 are put in place, since by then the group's own are gone. A group that a start found without a state
@@ -21,7 +21,7 @@ from muster_coordinator import limits
 from muster_coordinator.errors import Corruption, SegmentDamaged, StorageFailed, WireError
 from muster_coordinator.events import INSTALL_FAILED, INSTALL_STARTED, INSTALLED
 from muster_coordinator.ids import BrokerId, GroupNo
-from muster_coordinator.links import channels as lanes
+from muster_coordinator.links import channels
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Timer, unnoticed
 from muster_coordinator.raft.core import TERM_MAX
 from muster_coordinator.replica.group_manager import Hosting
@@ -171,7 +171,7 @@ class Transfers:
         pull = _Pull(self._numbers, group, leader)
         self._pulls[pull.number] = pull
         self._listen(pull)
-        self._net.send(pull.leader, lanes.BULK, wire.encode_ask(pull.number, number, index))
+        self._net.send(pull.leader, channels.BULK, wire.encode_ask(pull.number, number, index))
 
     def _listen(self, pull: _Pull) -> None:
         """Something came, or is to come."""
@@ -295,7 +295,7 @@ class Transfers:
         its own files and copies them, it asks for one byte's checksum."""
         if pull.number in self._pulls and pull.looks:
             self._listen(pull)
-            self._net.send(pull.leader, lanes.BULK, wire.encode_check_ask(pull.number, 0, 0, 1))
+            self._net.send(pull.leader, channels.BULK, wire.encode_check_ask(pull.number, 0, 0, 1))
             self._loop.call_at(self._loop.monotonic_ms() + ALIVE_MS, lambda: self._look_alive(pull))
 
     def _next_own(self, pull: _Pull, folder: str, here: dict[str, int]) -> None:
@@ -399,7 +399,7 @@ class Transfers:
         while pull.todo and len(pull.asked) < CHUNKS_IN_FLIGHT_MAX:
             file, offset, length = pull.todo.popleft()
             pull.asked[file, offset] = length
-            self._net.send(pull.leader, lanes.BULK, wire.encode_chunk_ask(pull.number, file, offset, length))
+            self._net.send(pull.leader, channels.BULK, wire.encode_chunk_ask(pull.number, file, offset, length))
         if not pull.asked:
             self._complete(pull)
 
@@ -476,7 +476,7 @@ class Transfers:
         if group is not None:
             group.tell(INSTALL_FAILED, reason=str(error))
         if group is not None and group.core.leader >= 0 and isinstance(error, SegmentDamaged):
-            self._net.send(BrokerId(group.core.leader), lanes.BULK, wire.encode_segment_ask(0, number, error.base))
+            self._net.send(BrokerId(group.core.leader), channels.BULK, wire.encode_segment_ask(0, number, error.base))
 
     def _swap(self, group: RaftGroup, job: Callable[[], Swapped], release: Callable[[], None]) -> None:
         self._loop.submit("transfer", job, partial(self._swapped, group, job, release))

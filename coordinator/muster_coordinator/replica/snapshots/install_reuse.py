@@ -13,7 +13,7 @@ from functools import partial
 
 from muster_coordinator import limits
 from muster_coordinator.ids import BrokerId
-from muster_coordinator.links import channels as lanes
+from muster_coordinator.links import channels
 from muster_coordinator.ports import Disk, Loop, PeerNet
 from muster_coordinator.replica.snapshots import install_payload as wire
 from muster_coordinator.replica.snapshots.install_payload import Check
@@ -73,7 +73,7 @@ class Reuse:
             if number in self._differs:
                 continue
             self._asked[number, offset] = _Range(length)
-            self._net.send(self._leader, lanes.BULK, wire.encode_check_ask(self._transfer, number, offset, length))
+            self._net.send(self._leader, channels.BULK, wire.encode_check_ask(self._transfer, number, offset, length))
             job = read_job(self._disk, self._paths[number], offset, length)
             self._loop.submit("transfer", job, partial(self._here, number, offset))
         if not self._asked and not self._ended:

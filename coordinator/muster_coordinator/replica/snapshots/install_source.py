@@ -17,7 +17,7 @@ from muster_coordinator import limits
 from muster_coordinator.errors import Corruption, SegmentDamaged
 from muster_coordinator.events import SNAPSHOT_OFFERED
 from muster_coordinator.ids import BrokerId, GroupNo
-from muster_coordinator.links import channels as lanes
+from muster_coordinator.links import channels
 from muster_coordinator.ports import Disk, File, Loop, Notice, PeerNet, unnoticed
 from muster_coordinator.raft.progress import ProgressState
 from muster_coordinator.replica.folders import checkpoint_folder
@@ -38,7 +38,7 @@ FOLLOWED_SHARE = 50
 """This part of `TRAILING_ENTRIES`: so near it needs no help."""
 SEND_RETRY_MS = 20
 SEND_TRIES_MAX = 250
-"""Five seconds of a full bulk lane; then the chunk is lost, and asked for again."""
+"""Five seconds of a full bulk channel; then the chunk is lost, and asked for again."""
 
 
 class _Session:
@@ -148,7 +148,7 @@ class TransferSource:
             self._refuse(peer, transfer, str(error))
             return
         self._admit(_Session(peer, transfer, number, None, file, [path], [size]))
-        self._net.send(peer, lanes.BULK, wire.encode_check(Check(transfer, 0, 0, size, checksum)))
+        self._net.send(peer, channels.BULK, wire.encode_check(Check(transfer, 0, 0, size, checksum)))
 
     def _usable(self, number: GroupNo, index: int) -> tuple[CheckpointMeta, Mark | None] | None:
         """The newest checkpoint, if it reaches `index` and the log start has not passed its mark: a follower could
@@ -201,11 +201,11 @@ class TransferSource:
         self._send_offer(session, [wire.encode_offer(part) for part in wire.parts(offer)], SEND_TRIES_MAX)
 
     def _send_offer(self, session: _Session, frames: list[bytes], tries: int) -> None:
-        """One after the other, as the bulk lane takes them; a session that ended meanwhile gets no more."""
+        """One after the other, as the bulk channel takes them; a session that ended meanwhile gets no more."""
         if not frames or self._sessions.get((session.peer, session.transfer)) is not session:
             return
         rest, left = frames, tries - 1
-        if self._net.send(session.peer, lanes.BULK, frames[0]):
+        if self._net.send(session.peer, channels.BULK, frames[0]):
             self._used(session)
             rest, left = frames[1:], SEND_TRIES_MAX
         if left:
@@ -333,14 +333,14 @@ class TransferSource:
         self._loop.submit("transfer-source", self._job(session, number, offset, length), read)
 
     def _send(self, peer: BrokerId, payload: bytes, tries: int) -> None:
-        if self._net.send(peer, lanes.BULK, payload):
+        if self._net.send(peer, channels.BULK, payload):
             self.bytes_sent += len(payload)
         elif tries and self._net.is_up(peer):
             when_ms = self._loop.monotonic_ms() + SEND_RETRY_MS
             self._loop.call_at(when_ms, lambda: self._send(peer, payload, tries - 1))
 
     def _refuse(self, peer: BrokerId, transfer: int, why: str) -> None:
-        self._net.send(peer, lanes.BULK, wire.encode_refusal(transfer, why))
+        self._net.send(peer, channels.BULK, wire.encode_refusal(transfer, why))
 
 
 def read_job(disk: Disk, path: str, offset: int, length: int) -> Callable[[], tuple[bytes, int]]:

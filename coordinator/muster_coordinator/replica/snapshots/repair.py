@@ -23,7 +23,7 @@ from muster_coordinator import limits
 from muster_coordinator.errors import Corruption
 from muster_coordinator.events import SEGMENT_REPAIRED
 from muster_coordinator.ids import BrokerId
-from muster_coordinator.links import channels as lanes
+from muster_coordinator.links import channels
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Timer
 from muster_coordinator.replica.group_manager import Hosting
 from muster_coordinator.replica.multiraft.host import Host
@@ -158,7 +158,7 @@ class Repairs:
             repair.tried.add(peer)
             self._numbers += 1
             ask = wire.encode_segment_ask(self._numbers, repair.group.number, repair.summary.base)
-            if self._net.send(peer, lanes.BULK, ask):
+            if self._net.send(peer, channels.BULK, ask):
                 repair.peer, repair.transfer = peer, self._numbers
                 self._listen(repair)
                 return
@@ -220,7 +220,7 @@ class Repairs:
         while repair.todo and len(repair.asked) < limits.REPAIR_CHUNKS_IN_FLIGHT_MAX:
             offset, length = repair.todo.popleft()
             repair.asked[offset] = length
-            self._net.send(repair.peer, lanes.BULK, wire.encode_chunk_ask(repair.transfer, 0, offset, length))
+            self._net.send(repair.peer, channels.BULK, wire.encode_chunk_ask(repair.transfer, 0, offset, length))
         if not repair.asked:
             self._check(repair)
 
