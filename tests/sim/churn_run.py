@@ -46,13 +46,13 @@ class Churn:
     def left_over(self) -> list[str]:
         """Raft groups and folders of partitions that no topic has any more (T3)."""
         down = [f"{replica.broker} is down" for replica in self.cluster.replicas if not replica.up]
-        image = None if down else self.cluster.sitters()[0].node.image()
+        image = None if down else self.cluster.voters()[0].node.image()
         if image is None:
             return down or ["no image"]
         wanted = {CONTROLLER_GROUP, *(partition.group for t in image.topics.values() for partition in t.partitions)}
         wanted |= {GroupNo(FIRST_OFFSETS_GROUP + n) for n in range(self.cluster.setup.partitions)}
         found = []
-        for replica in self.cluster.sitters():
+        for replica in self.cluster.voters():
             what = left_over(wanted, replica.node.host.groups, replica.disk.files())
             found += [f"{replica.broker}: {one}" for one in what]
         return found
@@ -61,7 +61,7 @@ class Churn:
         cluster, marks = self.cluster, self.cluster.marks
         check = ChurnCheck(cluster.history, self.incarnations)
         check.history_only()
-        first = cluster.sitters()[0].node
+        first = cluster.voters()[0].node
         image = first.image()
         assert image is not None
         topic = image.topics[CHURN]

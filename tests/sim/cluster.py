@@ -390,7 +390,7 @@ class Cluster:
     def up(self) -> list[Replica]:
         return [replica for replica in self.replicas if replica.life is not None]
 
-    def sitters(self) -> list[Replica]:
+    def voters(self) -> list[Replica]:
         """Those whose seat is theirs: they have not lost their disks."""
         return [replica for replica in self.replicas if not replica.emptied]
 
@@ -421,7 +421,7 @@ class Cluster:
             return False
         for number in self.groups():
             applied = set()
-            for replica in self.sitters():
+            for replica in self.voters():
                 held = replica.node.host.groups.get(number)
                 applied.add(None if held is None else held.applied)
                 if held is not None and (held.core.commit != held.applied or held.trouble or held.core.suspended):

@@ -103,5 +103,5 @@ class Reader(Client):
         self.keys = keys
 
     def steps(self) -> Steps:
-        for replica in self.cluster.sitters():
+        for replica in self.cluster.voters():
             yield from read_all(self, self.group, self.keys, replica.broker)

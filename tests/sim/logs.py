@@ -36,17 +36,17 @@ def read_log(replica: Replica, group: GroupNo) -> list[bytes]:
 
 def compare_logs(cluster: Cluster, group: GroupNo) -> tuple[list[bytes], list[Violation]]:
     """The log, and where replicas differ (R1)."""
-    sitters = cluster.sitters()
-    first = read_log(sitters[0], group)
+    voters = cluster.voters()
+    first = read_log(voters[0], group)
     found = []
-    for replica in sitters[1:]:
+    for replica in voters[1:]:
         other = read_log(replica, group)
         if other != first:
             at = next((n for n, (a, b) in enumerate(zip(first, other, strict=False)) if a != b), len(first))
             found.append(
                 Violation(
                     "R1",
-                    f"group {group}: the logs of {sitters[0].broker} and {replica.broker} differ from batch {at} "
+                    f"group {group}: the logs of {voters[0].broker} and {replica.broker} differ from batch {at} "
                     f"({len(first)} and {len(other)} batches)",
                 )
             )
@@ -56,7 +56,7 @@ def compare_logs(cluster: Cluster, group: GroupNo) -> tuple[list[bytes], list[Vi
 def damaged_logs(cluster: Cluster) -> list[str]:
     """Logs that cannot be read to their end now. A read makes the replica notice the damage, and mend it."""
     found = []
-    for replica in cluster.sitters():
+    for replica in cluster.voters():
         if replica.broker not in cluster.harm.rotten:
             continue
         hosting = replica.node.hosting

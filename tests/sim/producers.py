@@ -181,7 +181,7 @@ class Producing(Protocol):
 def check_topics(cluster: Cluster, producers: Sequence[Producing], readers: list[TopicReader]) -> list[Violation]:
     """Against the logs of all replicas, which must be equal."""
     found: list[Violation] = []
-    image = cluster.sitters()[0].node.image()
+    image = cluster.voters()[0].node.image()
     assert image is not None
     for partition, place in enumerate(image.topics[DATA].partitions):
         batches, differences = compare_logs(cluster, GroupNo(place.group))

@@ -273,7 +273,7 @@ def check_emptied(cluster: Cluster) -> list[Violation]:
     """Replicas that lost their disks and do not stay out, or do not say so (R7)."""
     found = []
     for replica in cluster.replicas:
-        said = replica.node.founding.formation.status
+        said = replica.node.bootstrap.formation.status
         if replica.emptied and (replica.node.hosting is not None or "stays out" not in said):
             found.append(Violation("R7", f"{replica.broker} lost its disk, and says: {said}"))
     return found

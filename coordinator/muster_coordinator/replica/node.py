@@ -2,7 +2,7 @@
 
 Start: identity and cluster record are read, the record is checked against the configuration; then links come up. When
 the cluster is formed (now, or by the record) both WALs are opened, the Raft groups of the record are recovered, and the
-replica registers itself; topics' groups follow the controller's image. Everything else is in the parts: `founding`,
+replica registers itself; topics' groups follow the controller's image. Everything else is in the parts: `bootstrap`,
 `hosting`, `host`, `shards`, `topic_logs`, `controller_client`, `current_image`, `preferred`, `checkpoints`, `transfer`.
 """
 
@@ -18,7 +18,7 @@ from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartb
 from muster_coordinator.groups.stats import GroupView, ShardStats, summed
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Rand, unnoticed
-from muster_coordinator.replica.bootstrap.bootstrap import Founding
+from muster_coordinator.replica.bootstrap.bootstrap import Bootstrap
 from muster_coordinator.replica.bootstrap.formation import Expectation, Formation, Fresh
 from muster_coordinator.replica.bootstrap.identity import ClusterRecord, load_cluster, open_identity
 from muster_coordinator.replica.controller.controller_client import ControllerClient
@@ -66,7 +66,7 @@ class Node:
         self._net = net
         self.host = Host(loop, net, settings.broker, fatal=self._fatal, offered=self._offered, timing=settings.timing)
         self.host.tell = tell
-        self.founding: Founding | None = None
+        self.bootstrap: Bootstrap | None = None
         self.hosting: Hosting | None = None
         """Set once the cluster is formed."""
         self._client: ControllerClient | None = None
@@ -99,7 +99,7 @@ class Node:
             record=record,
             fresh=Fresh(_cluster_id(self.rand), self.rand.randbytes(16)),
         )
-        self.founding = Founding(
+        self.bootstrap = Bootstrap(
             self.loop,
             self._disk,
             self._net,
@@ -109,7 +109,7 @@ class Node:
             all_formed=self._all_formed,
             fatal=self._fatal,
         )
-        self.founding.start()
+        self.bootstrap.start()
         self._net.start(self)
 
     def _fatal(self, error: BaseException) -> None:
@@ -118,7 +118,7 @@ class Node:
         raise error
 
     def _formed(self, record: ClusterRecord) -> None:
-        assert self.founding is not None
+        assert self.bootstrap is not None
         hosting = Hosting(
             self.settings,
             self.loop,
@@ -150,8 +150,8 @@ class Node:
         self._space.start()
         HandOver(self.loop, self.host, self.preferred).start()
         self._gossip()
-        for peer in self.founding.linked():
-            if self.founding.trusts(peer):
+        for peer in self.bootstrap.linked():
+            if self.bootstrap.trusts(peer):
                 self.host.peer_up(peer)
         self._register()
 
@@ -195,14 +195,14 @@ class Node:
     # -- ports.PeerSink --------------------------------------------------------------------------------------------
 
     def peer_up(self, peer: BrokerId, hello: bytes) -> None:
-        assert self.founding is not None
-        self.founding.peer_up(peer, hello)
-        if self.hosting is not None and self.founding.trusts(peer):
+        assert self.bootstrap is not None
+        self.bootstrap.peer_up(peer, hello)
+        if self.hosting is not None and self.bootstrap.trusts(peer):
             self.host.peer_up(peer)
 
     def peer_down(self, peer: BrokerId) -> None:
-        assert self.founding is not None
-        self.founding.peer_down(peer)
+        assert self.bootstrap is not None
+        self.bootstrap.peer_down(peer)
         if self.hosting is not None:
             self.host.peer_down(peer)
             assert self._client is not None
@@ -212,14 +212,14 @@ class Node:
 
     def peer_message(self, peer: BrokerId, channel: int, payload: bytes) -> None:
         """Raises `WireError` for a malformed payload or a stranger's: the caller closes the link."""
-        assert self.founding is not None
+        assert self.bootstrap is not None
         kind = payloads.kind_of(payload)
-        if kind is Kind.TIDINGS:
-            self.founding.heard(peer, payloads.decode_tidings(payload))
+        if kind is Kind.BOOTSTRAP_STATE:
+            self.bootstrap.heard(peer, payloads.decode_bootstrap_state(payload))
             return
         if self.hosting is None:
             return  # a peer that formed first; it repeats what matters
-        check_trusted(self.founding.trusts(peer), peer)
+        check_trusted(self.bootstrap.trusts(peer), peer)
         self._from_member(peer, kind, payload)
 
     def _from_member(self, peer: BrokerId, kind: Kind, payload: bytes) -> None:
@@ -345,13 +345,13 @@ class Node:
 
     def not_ready(self) -> tuple[str, ...]:
         """Reasons against readiness (decision 30); empty when ready."""
-        if self.founding is None:
+        if self.bootstrap is None:
             return ("starting",)
         if self.hosting is None:
-            return (self.founding.formation.status or "not in a cluster yet",)
+            return (self.bootstrap.formation.status or "not in a cluster yet",)
         reasons = []
-        if self.founding.formation.out:
-            reasons.append(self.founding.formation.status)
+        if self.bootstrap.formation.out:
+            reasons.append(self.bootstrap.formation.status)
         if self.host.leaders.of(CONTROLLER_GROUP).leader is None:
             reasons.append("no controller leader is known")
         image = self.image()
@@ -370,7 +370,7 @@ class Node:
         else:
             reasons.append(f"{behind} Raft groups have not caught up since the start")
         if reasons:
-            reasons += self.founding.refused()
+            reasons += self.bootstrap.refused()
         return tuple(reasons)
 
     def local_groups(self) -> Iterator[GroupStatus]:

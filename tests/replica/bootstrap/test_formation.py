@@ -7,6 +7,7 @@ import pytest
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.replica.bootstrap.formation import (
     AllFormed,
+    BootstrapState,
     Effect,
     Expectation,
     Formation,
@@ -14,7 +15,6 @@ from muster_coordinator.replica.bootstrap.formation import (
     Fresh,
     Persist,
     Tell,
-    Tidings,
 )
 from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Phase, StartRefused, Voter
 
@@ -65,7 +65,7 @@ class Seat:
                 self.stored = (effect.phase, effect.record)
                 self.todo += self.formation.stored(effect.phase, effect.record)
             case Tell():
-                self.net.tell(self.formation.tidings(), effect.peer)
+                self.net.tell(self.formation.state(), effect.peer)
             case Formed():
                 self.formed = effect.record
             case AllFormed():
@@ -73,17 +73,17 @@ class Seat:
 
 
 class Net:
-    """Tidings under way; each is told to the life that is there when it arrives."""
+    """States under way; each is told to the life that is there when it arrives."""
 
     def __init__(self, seed: int = 0) -> None:
         self.rand = random.Random(seed)
         self.seats: dict[int, Seat] = {}
-        self.wire: list[tuple[int, Tidings]] = []
+        self.wire: list[tuple[int, BootstrapState]] = []
 
-    def tell(self, tidings: Tidings, peer: int | None) -> None:
+    def tell(self, state: BootstrapState, peer: int | None) -> None:
         for other in self.seats:
-            if other != tidings.broker and peer in (None, other):
-                self.wire.append((other, tidings))
+            if other != state.broker and peer in (None, other):
+                self.wire.append((other, state))
 
     def lost(self, broker: int) -> None:
         self.wire = [(to, t) for to, t in self.wire if to != broker and t.broker != broker]
@@ -95,7 +95,7 @@ class Net:
         """Everybody repeats what it is, as the host does every half second."""
         for seat in self.seats.values():
             if seat.formation is not None:
-                self.tell(seat.formation.tidings(), None)
+                self.tell(seat.formation.state(), None)
 
     def step(self) -> bool:
         """One random thing that can happen now."""
@@ -107,10 +107,10 @@ class Net:
         if pick < len(able):
             able[pick].do()
             return True
-        to, tidings = self.wire.pop(self.rand.randrange(len(self.wire)))
+        to, state = self.wire.pop(self.rand.randrange(len(self.wire)))
         seat = self.seats[to]
         if seat.formation is not None:
-            seat.todo += seat.formation.heard(tidings.broker, tidings)
+            seat.todo += seat.formation.heard(state.broker, state)
         return True
 
     def settle(self) -> None:

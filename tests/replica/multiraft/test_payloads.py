@@ -8,7 +8,7 @@ from muster_coordinator import limits
 from muster_coordinator.errors import WireError
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.raft.messages import Entry, Message, MsgType
-from muster_coordinator.replica.bootstrap.formation import Expectation, Tidings
+from muster_coordinator.replica.bootstrap.formation import BootstrapState, Expectation
 from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Phase, Voter
 from muster_coordinator.replica.multiraft import payloads
 from muster_coordinator.replica.multiraft.payloads import (
@@ -106,11 +106,11 @@ expectations = st.builds(Expectation, names, st.lists(brokers, max_size=5).map(t
 
 @settings(deadline=None)
 @given(st.one_of(
-    st.builds(Tidings, brokers, uuids, st.just(Phase.EMPTY), expectations, st.none()),
-    st.builds(Tidings, brokers, uuids, st.sampled_from([Phase.PREPARED, Phase.FORMED]), expectations, records),
+    st.builds(BootstrapState, brokers, uuids, st.just(Phase.EMPTY), expectations, st.none()),
+    st.builds(BootstrapState, brokers, uuids, st.sampled_from([Phase.PREPARED, Phase.FORMED]), expectations, records),
 ))  # fmt: skip
-def test_tidings(tidings: Tidings) -> None:
-    assert payloads.decode_tidings(payloads.encode_tidings(tidings)) == tidings
+def test_bootstrap_state(state: BootstrapState) -> None:
+    assert payloads.decode_bootstrap_state(payloads.encode_bootstrap_state(state)) == state
 
 
 @settings(deadline=None)
@@ -162,7 +162,7 @@ DECODERS = {
     Kind.LEADERS: payloads.decode_leaders,
     Kind.COMMAND: payloads.decode_command,
     Kind.COMMAND_RESULT: payloads.decode_result,
-    Kind.TIDINGS: payloads.decode_tidings,
+    Kind.BOOTSTRAP_STATE: payloads.decode_bootstrap_state,
     Kind.TRANSFER_ASK: transfer.decode_ask,
     Kind.TRANSFER_OFFER: transfer.decode_offer,
     Kind.TRANSFER_REFUSAL: transfer.decode_refusal,

@@ -1,7 +1,8 @@
-"""Carries out what `bootstrap.Formation` decides: files in an I/O job, tidings over the links, repeated until formed.
+"""Carries out what `formation.Formation` decides: files in an I/O job, bootstrap states over the links, repeated until
+formed.
 
 Also the gate of a replica's links: who a peer is (its hello), and whether its Raft messages may be believed. Until the
-formed record names a peer's data folder, only tidings are heard from it (decisions 14, 15).
+formed record names a peer's data folder, only its bootstrap state is heard (decisions 14, 15).
 """
 
 from collections.abc import Callable
@@ -11,15 +12,23 @@ from muster_coordinator.errors import StorageFailed, WireError
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.links import channels
 from muster_coordinator.ports import Disk, Loop, PeerNet
-from muster_coordinator.replica.bootstrap.formation import AllFormed, Effect, Formation, Formed, Persist, Tell, Tidings
+from muster_coordinator.replica.bootstrap.formation import (
+    AllFormed,
+    BootstrapState,
+    Effect,
+    Formation,
+    Formed,
+    Persist,
+    Tell,
+)
 from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Identity, Phase, store_cluster
-from muster_coordinator.replica.multiraft.payloads import Hello, decode_hello, encode_hello, encode_tidings
+from muster_coordinator.replica.multiraft.payloads import Hello, decode_hello, encode_bootstrap_state, encode_hello
 
 TELL_MS = 500
-"""How often a replica repeats its tidings while it is not in a cluster."""
+"""How often a replica repeats its bootstrap state while it is not in a cluster."""
 
 
-class Founding:
+class Bootstrap:
     """See the module. `formed` and `all_formed` are called at most once each."""
 
     def __init__(
@@ -66,11 +75,11 @@ class Founding:
         self._peers.pop(peer, None)
         self._run(self.formation.lost(peer))
 
-    def heard(self, peer: BrokerId, tidings: Tidings) -> None:
+    def heard(self, peer: BrokerId, state: BootstrapState) -> None:
         hello = self._peers.get(peer)
-        if hello is None or hello.replica_uuid != tidings.replica_uuid:
+        if hello is None or hello.replica_uuid != state.replica_uuid:
             raise WireError(f"broker {peer} tells about a data folder that is not its own")
-        self._run(self.formation.heard(peer, tidings))
+        self._run(self.formation.heard(peer, state))
 
     def trusts(self, peer: BrokerId) -> bool:
         """The formed record names the data folder that this link's other end has."""
@@ -104,7 +113,7 @@ class Founding:
                 self._tell(peer)
 
     def _tell(self, peer: BrokerId) -> None:
-        self._net.send(peer, channels.CONTROL, encode_tidings(self.formation.tidings()))
+        self._net.send(peer, channels.CONTROL, encode_bootstrap_state(self.formation.state()))
 
     def _set_hello(self) -> None:
         record = self.formation.record

@@ -2,7 +2,8 @@
 
 Problem: replicas that find each other for the first time must agree on cluster id, members and N, survive a kill at any
 instant, and never form a second cluster out of a minority, nor take back a replica whose disk was replaced.
-Mechanism: every replica tells its peers its `Tidings`: phase, own uuid, what its configuration expects, its record.
+Mechanism: every replica tells its peers its `BootstrapState`: phase, own uuid, what its configuration expects, its
+record.
 
     EMPTY     the lowest initial voter, while it hears all others EMPTY and in agreement, writes a record: PREPARED
     EMPTY     a record that names this uuid and fits the configuration is told by anyone: PREPARED
@@ -30,7 +31,7 @@ class Expectation(NamedTuple):
     offsets_partitions: int
 
 
-class Tidings(NamedTuple):
+class BootstrapState(NamedTuple):
     """What a replica tells about itself."""
 
     broker: BrokerId
@@ -50,7 +51,7 @@ class Persist:
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """Send the own tidings; None: to all peers."""
+    """Send the own bootstrap state; None: to all peers."""
 
     peer: BrokerId | None
 
@@ -105,13 +106,13 @@ class Formation:
         """True: this replica's seat belongs to another data folder; it takes part in nothing."""
         self.status = ""
         self._fresh = fresh
-        self._heard: dict[BrokerId, Tidings] = {}
+        self._heard: dict[BrokerId, BootstrapState] = {}
         self._persisting = False
         self._told_all_formed = False
 
-    def tidings(self) -> Tidings:
+    def state(self) -> BootstrapState:
         """What to tell. Only durable phases are ever in it."""
-        return Tidings(self.broker, self.replica_uuid, self.phase, self.expects, self.record)
+        return BootstrapState(self.broker, self.replica_uuid, self.phase, self.expects, self.record)
 
     def start(self) -> list[Effect]:
         """The first effects of this life."""
@@ -120,13 +121,13 @@ class Formation:
             return [Formed(self.record), Tell(None), *self._decide()]
         return [Tell(None), *self._decide()]
 
-    def heard(self, peer: BrokerId, tidings: Tidings) -> list[Effect]:
+    def heard(self, peer: BrokerId, state: BootstrapState) -> list[Effect]:
         """A peer told about itself."""
-        if tidings.broker != peer or peer not in self.expects.voters:
+        if state.broker != peer or peer not in self.expects.voters:
             return []
-        self._heard[peer] = tidings
+        self._heard[peer] = state
         effects: list[Effect] = []
-        if self.phase is Phase.FORMED and tidings.phase is not Phase.FORMED:
+        if self.phase is Phase.FORMED and state.phase is not Phase.FORMED:
             effects.append(Tell(peer))
         return effects + self._decide()
 
@@ -147,7 +148,7 @@ class Formation:
         return effects + self._decide()
 
     def trusts(self, peer: BrokerId, replica_uuid: bytes) -> bool:
-        """Does the formed record name this sitter of this seat?"""
+        """Does the formed record name this data folder as the voter of this broker?"""
         return self.phase is Phase.FORMED and self.record is not None and self.record.uuid_of(peer) == replica_uuid
 
     # -- decisions -------------------------------------------------------------------------------------------------
@@ -165,8 +166,8 @@ class Formation:
 
     def _record_told(self) -> ClusterRecord | None:
         """A record that some peer holds; a formed one before a prepared one."""
-        told = [tidings for tidings in self._heard.values() if tidings.record is not None]
-        told.sort(key=lambda tidings: (-tidings.phase, tidings.broker))
+        told = [state for state in self._heard.values() if state.record is not None]
+        told.sort(key=lambda state: (-state.phase, state.broker))
         return told[0].record if told else None
 
     def _stay_out(self, named: ClusterRecord) -> None:
@@ -197,8 +198,8 @@ class Formation:
         if missing:
             self.status = f"waiting for the initial replicas {missing}"
             return []
-        for tidings in self._heard.values():
-            misfit = _disagreement(self.tidings(), tidings)
+        for state in self._heard.values():
+            misfit = _disagreement(self.state(), state)
             if misfit:
                 self.status = misfit
                 return []
@@ -210,10 +211,10 @@ class Formation:
     def _new_record(self) -> ClusterRecord:
         wanted = {self.expects.cluster_id, *(t.expects.cluster_id for t in self._heard.values())} - {""}
         assert len(wanted) <= 1
-        sitters = {self.broker: self.replica_uuid, **{t.broker: t.replica_uuid for t in self._heard.values()}}
+        voters = {self.broker: self.replica_uuid, **{t.broker: t.replica_uuid for t in self._heard.values()}}
         return ClusterRecord(
             cluster_id=min(wanted, default=self._fresh.cluster_id),
-            voters=tuple(Voter(broker, sitters[broker]) for broker in self.expects.voters),
+            voters=tuple(Voter(broker, voters[broker]) for broker in self.expects.voters),
             offsets_partitions=self.expects.offsets_partitions,
             offsets_topic_id=self._fresh.offsets_topic_id,
         )
@@ -225,19 +226,19 @@ class Formation:
         for voter in record.voters:
             if voter.broker == self.broker:
                 continue
-            tidings = self._heard.get(voter.broker)
-            if tidings is None or tidings.phase is Phase.EMPTY:
+            state = self._heard.get(voter.broker)
+            if state is None or state.phase is Phase.EMPTY:
                 waiting.append(voter.broker)
-                if tidings is not None and tidings.replica_uuid != voter.replica_uuid:
+                if state is not None and state.replica_uuid != voter.replica_uuid:
                     self.status = (
                         f"broker {voter.broker} came back with another data folder while cluster "
                         f"{record.cluster_id} was being formed"
                     )
                     return []
-            elif tidings.record != record:
+            elif state.record != record:
                 self.status = f"broker {voter.broker} belongs to another cluster record"
                 return []
-            elif tidings.phase is Phase.FORMED:
+            elif state.phase is Phase.FORMED:
                 return self._persist(Phase.FORMED, record)
         if waiting:
             self.status = f"prepared for cluster {record.cluster_id}, waiting for {waiting}"
@@ -251,9 +252,9 @@ class Formation:
         if self._told_all_formed:
             return []
         for voter in record.voters:
-            tidings = self._heard.get(voter.broker)
+            state = self._heard.get(voter.broker)
             if voter.broker != self.broker and (
-                tidings is None or tidings.phase is not Phase.FORMED or tidings.record != record
+                state is None or state.phase is not Phase.FORMED or state.record != record
             ):
                 return []
         self._told_all_formed = True
@@ -291,7 +292,7 @@ def record_misfit(record: ClusterRecord, expects: Expectation) -> str:
     return ""
 
 
-def _disagreement(own: Tidings, other: Tidings) -> str:
+def _disagreement(own: BootstrapState, other: BootstrapState) -> str:
     mine, theirs = own.expects, other.expects
     if mine.voters != theirs.voters:
         return f"broker {other.broker} expects the replicas {list(theirs.voters)}, this one {list(mine.voters)}"

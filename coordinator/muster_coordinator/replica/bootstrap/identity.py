@@ -54,7 +54,7 @@ class Phase(IntEnum):
 
 
 class Voter(NamedTuple):
-    """Seat and sitter."""
+    """A broker and the data folder that votes for it."""
 
     broker: BrokerId
     replica_uuid: bytes

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from muster_coordinator import limits
 from muster_coordinator.errors import UnsupportedFormat, WireError
 from muster_coordinator.ids import BrokerId, GroupNo
-from muster_coordinator.replica.bootstrap.formation import Expectation, Tidings
+from muster_coordinator.replica.bootstrap.formation import BootstrapState, Expectation
 from muster_coordinator.replica.bootstrap.identity import UUID_BYTES, ClusterRecord, Phase, pack_record, unpack_record
 
 VERSION = 1
@@ -28,7 +28,7 @@ class Kind(IntEnum):
     LEADERS = 4
     COMMAND = 5
     COMMAND_RESULT = 6
-    TIDINGS = 7
+    BOOTSTRAP_STATE = 7
     TRANSFER_ASK = 8
     TRANSFER_OFFER = 9
     TRANSFER_REFUSAL = 10
@@ -53,7 +53,7 @@ _LEADER = struct.Struct(">IQi")
 _COUNT = struct.Struct(">I")
 _COMMAND = struct.Struct(">QI")
 _RESULT = struct.Struct(">Q")
-_TIDINGS = struct.Struct(">i16sBHIHB")
+_BOOTSTRAP_STATE = struct.Struct(">i16sBHIHB")
 _I32 = struct.Struct(">i")
 
 assert (
@@ -224,39 +224,41 @@ def decode_result(payload: bytes) -> tuple[int, bytes]:
     return _RESULT.unpack_from(payload, HEAD_BYTES)[0], payload[HEAD_BYTES + _RESULT.size :]
 
 
-def encode_tidings(tidings: Tidings) -> bytes:
-    expects = tidings.expects
+def encode_bootstrap_state(state: BootstrapState) -> bytes:
+    expects = state.expects
     name = expects.cluster_id.encode()
-    fixed = _TIDINGS.pack(
-        tidings.broker,
-        tidings.replica_uuid,
-        tidings.phase,
+    fixed = _BOOTSTRAP_STATE.pack(
+        state.broker,
+        state.replica_uuid,
+        state.phase,
         len(name),
         expects.offsets_partitions,
         len(expects.voters),
-        tidings.record is not None,
+        state.record is not None,
     )
     voters = b"".join(_I32.pack(voter) for voter in expects.voters)
-    record = b"" if tidings.record is None else pack_record(tidings.record)
-    return HEADS[Kind.TIDINGS] + fixed + name + voters + record
+    record = b"" if state.record is None else pack_record(state.record)
+    return HEADS[Kind.BOOTSTRAP_STATE] + fixed + name + voters + record
 
 
-def decode_tidings(payload: bytes) -> Tidings:
+def decode_bootstrap_state(payload: bytes) -> BootstrapState:
     try:
-        broker, uuid, phase, name_bytes, partitions, voters, has_record = _TIDINGS.unpack_from(payload, HEAD_BYTES)
-        position = HEAD_BYTES + _TIDINGS.size
+        broker, uuid, phase, name_bytes, partitions, voters, has_record = _BOOTSTRAP_STATE.unpack_from(
+            payload, HEAD_BYTES
+        )
+        position = HEAD_BYTES + _BOOTSTRAP_STATE.size
         name = payload[position : position + name_bytes].decode()
-        rows, position = table(_I32, payload, position + name_bytes, voters, "tidings")
+        rows, position = table(_I32, payload, position + name_bytes, voters, "bootstrap state")
         record: ClusterRecord | None = None
         if has_record:
             record, position = unpack_record(payload, position)
         told = Phase(phase)
     except (struct.error, UnicodeDecodeError, ValueError, UnsupportedFormat) as error:
-        raise WireError(f"malformed tidings: {error}") from error
+        raise WireError(f"malformed bootstrap state: {error}") from error
     if (record is None) != (told is Phase.EMPTY):
-        raise WireError("tidings with a phase that does not fit their record")
+        raise WireError("a bootstrap state with a phase that does not fit its record")
     expects = Expectation(name, tuple(BrokerId(row[0]) for row in rows), partitions)
-    return Tidings(BrokerId(broker), uuid, told, expects, record)
+    return BootstrapState(BrokerId(broker), uuid, told, expects, record)
 
 
 class Hello(NamedTuple):
