@@ -78,7 +78,7 @@ def made() -> list[SimDisk]:
     commit_many(cluster, 0, COMMITS - 20, 20)
     writer.write(3)
     cluster.world.run_for(50)
-    assert cluster.nodes[DAMAGED].hosting._offsets_writer.wal.first_index(GroupNo(1)) > 1
+    assert cluster.nodes[DAMAGED].group_manager._offsets_writer.wal.first_index(GroupNo(1)) > 1
     return [cluster.disks[broker] for broker in cluster.brokers]
 
 

@@ -95,7 +95,7 @@ def outcome(disk: SimDisk, damage: Damage, whole: States) -> Outcome:
         return Outcome.REFUSED
     if damage.path.startswith(PROMISES):
         return _of_promises(damage, node, told, whole)
-    missing = set(node.hosting.troubled)
+    missing = set(node.group_manager.troubled)
     if missing and damage.path.split("/")[1:2] != [str(*missing)]:
         raise Broken(f"{damage}: {missing} without state")
     if CONTROLLER_GROUP in missing:  # only its state says which partitions of topics there are
@@ -110,14 +110,16 @@ def outcome(disk: SimDisk, damage: Damage, whole: States) -> Outcome:
 def _of_promises(damage: Damage, node: Node, told: list[str], whole: States) -> Outcome:
     found = states(node)
     wal_writers = {
-        group: node.hosting._topics_writer if group == TOPIC_GROUP else node.hosting._offsets_writer for group in whole
+        group: node.group_manager._topics_writer if group == TOPIC_GROUP else node.group_manager._offsets_writer
+        for group in whole
     }
     # also one that is not known again yet
     if any(wal_writer.wal.is_suspended(group) for group, wal_writer in wal_writers.items()):
         return Outcome.SUSPENDED
-    if node.hosting.troubled:  # the mark of its segments is lost, and the entries before its checkpoint are not needed
-        if len(node.hosting.troubled) > 1 or found != {group: whole[group] for group in found}:
-            raise Broken(f"{damage}: {node.hosting.troubled} without state")
+    # the mark of its segments is lost, and the entries before its checkpoint are not needed
+    if node.group_manager.troubled:
+        if len(node.group_manager.troubled) > 1 or found != {group: whole[group] for group in found}:
+            raise Broken(f"{damage}: {node.group_manager.troubled} without state")
         return Outcome.WITHOUT_STATE
     if found == whole:
         return Outcome.HEALED if told else Outcome.AS_BEFORE
@@ -169,7 +171,7 @@ def _missed(cluster: SimCluster, groups: Iterable[int]) -> list[str]:
     for group in groups:
         leader = cluster.wait_leader(group)
         if group == TOPIC_GROUP:
-            end = cluster.nodes[leader].hosting.states[TOPIC_GROUP].next_offset
+            end = cluster.nodes[leader].group_manager.states[TOPIC_GROUP].next_offset
             if end != 2 * BATCHES:
                 missed.append(f"the topic ends at {end} at {leader}")
             continue

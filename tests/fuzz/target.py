@@ -150,8 +150,8 @@ class Target:
                 assert described.error == 0, listed
                 fetched = self.cluster.ask(0, partition, OffsetFetch(listed.group, None, require_stable=False))
                 assert fetched.error == 0, listed
-            assert self.node.hosting is not None
-            shard = self.node.hosting.shards[partition].shard
+            assert self.node.group_manager is not None
+            shard = self.node.group_manager.shards[partition].shard
             restored = GroupShard(shard._core.config, shard._core.rand)
             restored.restore(shard.image().encode())
             assert restored.state_hash() == shard.state_hash()

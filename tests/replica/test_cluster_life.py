@@ -139,7 +139,7 @@ def test_a_proposal_whose_place_another_leaders_entry_took_is_lost_and_not_appli
     old = cluster.wait_leader(1)
     others = [b for b in cluster.nodes if b != old]
     assert cluster.commit(old, 0, "g", 1) == Code.NONE
-    machine = cluster.nodes[old].hosting.shards[0]
+    machine = cluster.nodes[old].group_manager.shards[0]
     applied, lost = machine.proposal_applied, machine.proposal_lost
     fates: list[str] = []
 

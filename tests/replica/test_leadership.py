@@ -266,7 +266,7 @@ def test_sessions_expire_only_at_a_leader_that_hears_a_quorum() -> None:
     cluster.start()
     leader = cluster.wait_leader(1)
     heartbeat = stable_member(cluster, leader)
-    shard = cluster.nodes[leader].hosting.shards[0]
+    shard = cluster.nodes[leader].group_manager.shards[0]
     group, others, period_ms = shard.group, others_of(cluster, leader), limits.ELECTION_TIMEOUT_MIN_MS
 
     def until(when_ms: int) -> None:

@@ -69,10 +69,10 @@ def test_each_checkpoint_is_told_when_it_begins_and_when_it_is_durable() -> None
     cluster.world.run_for(2_000)
     for broker, node in cluster.nodes.items():
         written = cluster.told(CHECKPOINT_WRITTEN, broker)
-        assert len(written) == node.hosting.checkpoints.made > 0
+        assert len(written) == node.group_manager.checkpoints.made > 0
         assert len(cluster.told(CHECKPOINT_STARTED, broker)) == len(written)
         newest = of_group(written)[-1]
-        meta, _ = node.hosting.checkpoints.newest(GROUP)
+        meta, _ = node.group_manager.checkpoints.newest(GROUP)
         assert (newest["applied"], newest["term"]) == (meta.index, meta.term)
         assert newest["size_bytes"] > 0
         assert newest["took_ms"] >= 0

@@ -82,7 +82,7 @@ class Storm:
                 self.committed[partition, name] = max(known, value)
 
         for broker, node in self.cluster.nodes.items():
-            shard = node.hosting.shards.get(partition) if node.hosting is not None else None
+            shard = node.group_manager.shards.get(partition) if node.group_manager is not None else None
             if shard is not None and shard.group.serves:
                 node.group_request(partition, commit_request(name, value), self.cluster.context(broker), done)
                 return
@@ -126,7 +126,7 @@ class Storm:
     def batches(self, broker: int, group: int) -> dict[int, bytes]:
         """Everything a replica's log holds, read as a consumer does."""
         node = self.cluster.nodes[broker]
-        state, log = node.hosting.states[GroupNo(group)], node.local_log(GroupNo(group))
+        state, log = node.group_manager.states[GroupNo(group)], node.local_log(GroupNo(group))
         found: dict[int, bytes] = {}
         offset = state.log_start
         while offset < state.next_offset:
@@ -142,7 +142,7 @@ class Storm:
         for group in [1, 2, 3, *self.groups]:
             logs = [self.batches(broker, group) for broker in self.cluster.nodes]
             assert logs[0] == logs[1] == logs[2]
-            states = [node.hosting.states[GroupNo(group)] for node in self.cluster.nodes.values()]
+            states = [node.group_manager.states[GroupNo(group)] for node in self.cluster.nodes.values()]
             assert len({(s.log_start, s.next_offset, s.log.epochs()) for s in states}) == 1
             for offset, body in self.produced.get(group, {}).items():
                 assert offset < states[0].log_start or body in logs[0][offset]

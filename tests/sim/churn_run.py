@@ -66,11 +66,11 @@ class Churn:
         assert image is not None
         topic = image.topics[CHURN]
         for number, partition in enumerate(topic.partitions):
-            hosting = first.hosting
-            assert hosting is not None
+            group_manager = first.group_manager
+            assert group_manager is not None
             batches, differences = compare_logs(cluster, GroupNo(partition.group))
             check.found += differences
-            log_start = hosting.states[GroupNo(partition.group)].log_start
+            log_start = group_manager.states[GroupNo(partition.group)].log_start
             check.final(topic.topic_id, number, log_start, batches)
             if log_start:
                 marks.add("retention took records")

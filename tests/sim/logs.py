@@ -17,10 +17,10 @@ class Unreadable(AssertionError):
 def read_log(replica: Replica, group: GroupNo) -> list[bytes]:
     """All batches of a partition as Fetch gives them, from the log start."""
     log = replica.node.local_log(group)
-    hosting = replica.node.hosting
+    group_manager = replica.node.group_manager
     assert log is not None
-    assert hosting is not None
-    offset = hosting.states[group].log_start
+    assert group_manager is not None
+    offset = group_manager.states[group].log_start
     batches: list[bytes] = []
     while True:
         result = log.read(offset, READ_BYTES, whole_first_batch=True)
@@ -59,8 +59,8 @@ def damaged_logs(cluster: Cluster) -> list[str]:
     for replica in cluster.voters():
         if replica.broker not in cluster.harm.rotten:
             continue
-        hosting = replica.node.hosting
-        for group in sorted(hosting.states) if hosting is not None else ():
+        group_manager = replica.node.group_manager
+        for group in sorted(group_manager.states) if group_manager is not None else ():
             try:
                 read_log(replica, group)
             except Unreadable as error:

@@ -187,7 +187,7 @@ class Nemesis:
 
     def _lost_disk(self, fault: Fault, victims: list[Replica]) -> None:
         victim, harm = victims[0], self.cluster.harm
-        formed = any(r.up and r.node.hosting is not None for r in self.cluster.replicas if r is not victim)
+        formed = any(r.up and r.node.group_manager is not None for r in self.cluster.replicas if r is not victim)
         if formed and harm.may(victim.broker, None):
             (self._kill if fault.amount % 2 else self._power)(fault, [victim])
             victim.lose_disk()
@@ -257,7 +257,7 @@ class Nemesis:
 
     def _drain(self, fault: Fault, victims: list[Replica]) -> None:
         for replica in victims:
-            if replica.life is not None and replica.node.hosting is not None:
+            if replica.life is not None and replica.node.group_manager is not None:
                 drains.begin(replica.life)
                 self._after(fault.ms, lambda life=replica.life: drains.end(life))
 

@@ -83,8 +83,8 @@ class Oracle:
 
     def _durable(self, replica: Replica, group: int) -> RecoveredGroup | None:
         """What a power loss at this instant would leave of a group of the offsets WAL, at least."""
-        hosting = replica.node.hosting
-        assert hosting is not None
+        group_manager = replica.node.group_manager
+        assert group_manager is not None
         if group > self.cluster.setup.partitions:
             return None
         try:
@@ -92,7 +92,7 @@ class Oracle:
                 replica.disk.durable_copy(),
                 OFFSETS_WAL,
                 node_uuid=replica.node.identity.replica_uuid,
-                cluster_uuid=hashlib.blake2b(hosting.record.cluster_id.encode(), digest_size=16).digest(),
+                cluster_uuid=hashlib.blake2b(group_manager.record.cluster_id.encode(), digest_size=16).digest(),
                 file_bytes=replica.settings().wal_file_bytes,
                 bytes_max=replica.settings().wal_bytes_max,
             )
@@ -187,7 +187,7 @@ class Oracle:
         transfers = replica.node._transfers
         if transfers is not None and transfers.installed:
             marks.add("a checkpoint was transferred")
-        if replica.lives > 1 and replica.node.hosting is not None:
+        if replica.lives > 1 and replica.node.group_manager is not None:
             marks.add("a replica replayed its WAL")
 
     def mark_files(self) -> None:

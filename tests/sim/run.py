@@ -274,7 +274,7 @@ def check_emptied(cluster: Cluster) -> list[Violation]:
     found = []
     for replica in cluster.replicas:
         said = replica.node.bootstrap.formation.status
-        if replica.emptied and (replica.node.hosting is not None or "stays out" not in said):
+        if replica.emptied and (replica.node.group_manager is not None or "stays out" not in said):
             found.append(Violation("R7", f"{replica.broker} lost its disk, and says: {said}"))
     return found
 

@@ -73,9 +73,9 @@ def check_log(cluster: Cluster, batches: list[bytes]) -> list[bytes]:
 
 def check_states(cluster: Cluster, batches: list[bytes], log: list[bytes]) -> None:
     for replica in cluster.replicas:
-        hosting = replica.node.hosting
-        assert hosting is not None
-        assert hosting.shards[0].shard._core.state.raw == raw_state(batches)
+        group_manager = replica.node.group_manager
+        assert group_manager is not None
+        assert group_manager.shards[0].shard._core.state.raw == raw_state(batches)
     assert {replica.node.state_hash(GROUP) for replica in cluster.replicas} == {full_replay(cluster, log)}
 
 

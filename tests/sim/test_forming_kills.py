@@ -121,7 +121,7 @@ def test_an_emptied_replica_never_votes_and_the_others_go_on() -> None:
     victim.start()
     cluster.world.run_for(5_000)
     assert "was emptied and stays out" in victim.node.not_ready()[0]
-    assert victim.node.hosting is None
+    assert victim.node.group_manager is None
     committer = Committer(cluster, "c", "g", keys=[("t", 0)], pause_ms=5)
     committer.start()
     cluster.world.run_until("a commit", lambda: committer.acknowledged >= 2, 10_000)

@@ -125,9 +125,9 @@ def stored_bytes(replica: Replica) -> int:
 
 
 def newest_checkpoint(replica: Replica) -> int:
-    hosting = replica.node.hosting
-    assert hosting is not None
-    found = hosting.checkpoints.newest(GROUP)
+    group_manager = replica.node.group_manager
+    assert group_manager is not None
+    found = group_manager.checkpoints.newest(GROUP)
     assert found is not None
     return found[0].next_offset
 

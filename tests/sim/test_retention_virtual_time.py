@@ -96,7 +96,7 @@ class Topic:
 
     def starts(self) -> set[int]:
         """Of all replicas that have the partition already: after a start it follows from the controller's log."""
-        states = [replica.node.hosting.states.get(self.group) for replica in self.cluster.up()]
+        states = [replica.node.group_manager.states.get(self.group) for replica in self.cluster.up()]
         return {state.log_start for state in states if state is not None}
 
 

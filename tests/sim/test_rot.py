@@ -145,7 +145,7 @@ def test_an_emptied_replica_stays_out_and_the_others_serve() -> None:
     replica = emptied(cluster, 1)
     cluster.world.run_until("it says so", lambda: not check_emptied(cluster), 5_000)
     cluster.world.run_until("settled", cluster.settled, 10_000)
-    assert replica.node.hosting is None
+    assert replica.node.group_manager is None
     assert [sitter.broker for sitter in cluster.voters()] == [0, 2]
     replica.kill()
     replica.start()

@@ -70,7 +70,7 @@ WRITE_OUT_MS = 100
 """Appended batches are visible to readers of the files after this time."""
 
 
-class Hosting:
+class GroupManager:
     """See the module. `shards` by offsets partition, `logs` by Raft group."""
 
     def __init__(

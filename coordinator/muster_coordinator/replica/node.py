@@ -3,7 +3,8 @@
 Start: identity and cluster record are read, the record is checked against the configuration; then links come up. When
 the cluster is formed (now, or by the record) both WALs are opened, the Raft groups of the record are recovered, and the
 replica registers itself; topics' groups follow the controller's image. Everything else is in the parts: `bootstrap`,
-`hosting`, `host`, `shards`, `topic_logs`, `controller_client`, `current_image`, `preferred`, `checkpoints`, `transfer`.
+`group_manager`, `host`, `shards`, `topic_logs`, `controller_client`, `current_image`, `preferred`, `checkpoints`,
+`transfer`.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,7 +25,7 @@ from muster_coordinator.replica.bootstrap.identity import ClusterRecord, load_cl
 from muster_coordinator.replica.controller.controller_client import ControllerClient
 from muster_coordinator.replica.controller.current_image import COMMITS, TOPICS, CurrentImage
 from muster_coordinator.replica.controller.feature_level import FeatureLevel
-from muster_coordinator.replica.group_manager import Hosting
+from muster_coordinator.replica.group_manager import GroupManager
 from muster_coordinator.replica.maintenance.disk_space import DiskSpace, DiskStatus
 from muster_coordinator.replica.maintenance.hand_over import HandOver
 from muster_coordinator.replica.maintenance.preferred import Preferred
@@ -67,7 +68,7 @@ class Node:
         self.host = Host(loop, net, settings.broker, fatal=self._fatal, offered=self._offered, timing=settings.timing)
         self.host.tell = tell
         self.bootstrap: Bootstrap | None = None
-        self.hosting: Hosting | None = None
+        self.group_manager: GroupManager | None = None
         """Set once the cluster is formed."""
         self._client: ControllerClient | None = None
         self._current: CurrentImage | None = None
@@ -119,7 +120,7 @@ class Node:
 
     def _formed(self, record: ClusterRecord) -> None:
         assert self.bootstrap is not None
-        hosting = Hosting(
+        group_manager = GroupManager(
             self.settings,
             self.loop,
             self._disk,
@@ -130,21 +131,21 @@ class Node:
             born=self._born,
             notice=self._notice,
         )
-        self.hosting = hosting
-        self._client = ControllerClient(self.loop, self._net, self.broker, self.host.leaders, hosting.controller)
-        self._current = CurrentImage(self.loop, self._client, hosting.controller, COMMITS)
-        self._current_topics = CurrentImage(self.loop, self._client, hosting.controller, TOPICS)
-        hosting.controller.watch(self._current.moved)
-        hosting.controller.watch(self._current_topics.moved)
-        self._transfers = Transfers(self.loop, self._disk, self._net, self.host, hosting, self._notice)
-        self.preferred = Preferred(self.loop, self.host, hosting, self.settings)
-        hosting.start()
+        self.group_manager = group_manager
+        self._client = ControllerClient(self.loop, self._net, self.broker, self.host.leaders, group_manager.controller)
+        self._current = CurrentImage(self.loop, self._client, group_manager.controller, COMMITS)
+        self._current_topics = CurrentImage(self.loop, self._client, group_manager.controller, TOPICS)
+        group_manager.controller.watch(self._current.moved)
+        group_manager.controller.watch(self._current_topics.moved)
+        self._transfers = Transfers(self.loop, self._disk, self._net, self.host, group_manager, self._notice)
+        self.preferred = Preferred(self.loop, self.host, group_manager, self.settings)
+        group_manager.start()
         self._transfers.start()
         self.host.heartbeats.start()
         self.preferred.start()
-        FeatureLevel(self.loop, self.host, hosting.controller, self.settings.feature_finalize_ms).start()
-        Retention(self.loop, self.host, hosting, self.settings).start()
-        self._scrub = Scrub(self.loop, self._disk, hosting, self.settings.scrub_rate)
+        FeatureLevel(self.loop, self.host, group_manager.controller, self.settings.feature_finalize_ms).start()
+        Retention(self.loop, self.host, group_manager, self.settings).start()
+        self._scrub = Scrub(self.loop, self._disk, group_manager, self.settings.scrub_rate)
         self._scrub.start()
         self._space = DiskSpace(self.loop, self._disk, self.host, self.settings)
         self._space.start()
@@ -197,13 +198,13 @@ class Node:
     def peer_up(self, peer: BrokerId, hello: bytes) -> None:
         assert self.bootstrap is not None
         self.bootstrap.peer_up(peer, hello)
-        if self.hosting is not None and self.bootstrap.trusts(peer):
+        if self.group_manager is not None and self.bootstrap.trusts(peer):
             self.host.peer_up(peer)
 
     def peer_down(self, peer: BrokerId) -> None:
         assert self.bootstrap is not None
         self.bootstrap.peer_down(peer)
-        if self.hosting is not None:
+        if self.group_manager is not None:
             self.host.peer_down(peer)
             assert self._client is not None
             assert self._transfers is not None
@@ -217,7 +218,7 @@ class Node:
         if kind is Kind.BOOTSTRAP_STATE:
             self.bootstrap.heard(peer, payloads.decode_bootstrap_state(payload))
             return
-        if self.hosting is None:
+        if self.group_manager is None:
             return  # a peer that formed first; it repeats what matters
         check_trusted(self.bootstrap.trusts(peer), peer)
         self._from_member(peer, kind, payload)
@@ -249,7 +250,7 @@ class Node:
     # -- surface.Surface -------------------------------------------------------------------------------------------
 
     def image(self) -> ClusterImage | None:
-        return None if self.hosting is None else self.hosting.controller.machine.cluster
+        return None if self.group_manager is None else self.group_manager.controller.machine.cluster
 
     def when_image_current(self, call: Callable[[bool], None]) -> None:
         if self._current is None:
@@ -268,9 +269,9 @@ class Node:
 
     def group_status(self, group: GroupNo) -> GroupStatus | None:
         held = self.host.groups.get(group)
-        if held is None or self.hosting is None:
+        if held is None or self.group_manager is None:
             return None
-        return group_status(held, self.hosting.damage.files().get(group, ()))
+        return group_status(held, self.group_manager.damage.files().get(group, ()))
 
     def free_bytes(self) -> int:
         return -1 if self._space is None else self._space.free_bytes
@@ -297,26 +298,26 @@ class Node:
         context: RequestContext,
         done: Callable[[GroupAnswer], None],
     ) -> None:
-        shard = None if self.hosting is None else self.hosting.shards.get(partition)
+        shard = None if self.group_manager is None else self.group_manager.shards.get(partition)
         if shard is None:
-            code = Code.NOT_COORDINATOR if self.hosting is not None else Code.COORDINATOR_NOT_AVAILABLE
+            code = Code.NOT_COORDINATOR if self.group_manager is not None else Code.COORDINATOR_NOT_AVAILABLE
             done(refusal(request, code))
         else:
             shard.request(request, context, done)
 
     def heartbeat_at_once(self, partition: int, request: Heartbeat, times: int) -> Code | None:
-        shard = None if self.hosting is None else self.hosting.shards.get(partition)
+        shard = None if self.group_manager is None else self.group_manager.shards.get(partition)
         return None if shard is None else shard.heartbeat_at_once(request, times)
 
     def local_log(self, group: GroupNo) -> LocalLog | None:
-        return None if self.hosting is None else self.hosting.logs.get(group)
+        return None if self.group_manager is None else self.group_manager.logs.get(group)
 
     def offsets_led(self) -> tuple[int, ...]:
-        if self.hosting is None:
+        if self.group_manager is None:
             return ()
         return tuple(
             partition
-            for partition, shard in self.hosting.shards.items()
+            for partition, shard in self.group_manager.shards.items()
             if shard.group is not None and shard.group.serves
         )
 
@@ -347,7 +348,7 @@ class Node:
         """Reasons against readiness (decision 30); empty when ready."""
         if self.bootstrap is None:
             return ("starting",)
-        if self.hosting is None:
+        if self.group_manager is None:
             return (self.bootstrap.formation.status or "not in a cluster yet",)
         reasons = []
         if self.bootstrap.formation.out:
@@ -364,7 +365,7 @@ class Node:
             reasons.append(self._registration_error or "not registered yet")
         elif image is not None and self.broker not in image.brokers:
             reasons.append("its registration is not applied here yet")
-        behind = 0 if self._caught_up else self.hosting.not_caught_up()
+        behind = 0 if self._caught_up else self.group_manager.not_caught_up()
         if behind == 0:
             self._caught_up = True  # once since the start: a new topic's partitions make nobody unready
         else:
@@ -375,7 +376,7 @@ class Node:
 
     def local_groups(self) -> Iterator[GroupStatus]:
         """Raft groups with a voter here, by number; each as it is when it is asked for."""
-        damaged = {} if self.hosting is None else self.hosting.damage.files()
+        damaged = {} if self.group_manager is None else self.group_manager.damage.files()
         for number in sorted(self.host.groups):
             group = self.host.groups.get(number)
             if group is not None:
@@ -383,7 +384,7 @@ class Node:
 
     def group_views(self, partition: int) -> Iterator[GroupView]:
         """Consumer groups coordinated here in an offsets partition; ends early when it is led elsewhere."""
-        held = None if self.hosting is None else self.hosting.shards.get(partition)
+        held = None if self.group_manager is None else self.group_manager.shards.get(partition)
         if held is None:
             return
         for view in held.shard.views():
@@ -393,12 +394,12 @@ class Node:
 
     def committed(self, partition: int, group: str) -> Iterator[tuple[str, int, int]]:
         """(topic, partition, offset) of a group that is coordinated here."""
-        held = None if self.hosting is None else self.hosting.shards.get(partition)
+        held = None if self.group_manager is None else self.group_manager.shards.get(partition)
         return iter(()) if held is None else iter(held.shard.committed(group))
 
     def log_bounds(self, group: GroupNo) -> tuple[int, int] | None:
         """(first offset, offset after the last one applied) of a log that has a replica here."""
-        state = None if self.hosting is None else self.hosting.states.get(group)
+        state = None if self.group_manager is None else self.group_manager.states.get(group)
         return None if state is None else (state.log_start, state.next_offset)
 
     def leaderships(self) -> int:
@@ -411,13 +412,13 @@ class Node:
 
     def scrub_status(self) -> ScrubStatus:
         """How far stored segments were checked, and what came of it."""
-        if self._scrub is None or self._transfers is None or self.hosting is None:
+        if self._scrub is None or self._transfers is None or self.group_manager is None:
             return ScrubStatus()
         repairs = self._transfers.repairs
         return ScrubStatus(
             self._scrub.bytes_checked,
             self._scrub.passes,
-            len(self.hosting.damage.found),
+            len(self.group_manager.damage.found),
             repairs.repaired,
             repairs.failures,
         )
@@ -449,19 +450,23 @@ class Node:
 
     def work_done(self) -> WorkDone:
         """What this replica did in this life."""
-        host, hosting = self.host, self.hosting
+        host, group_manager = self.host, self.group_manager
         return WorkDone(
             turns=host.turns,
             proposals_refused=host.refused_busy,
-            checkpoints=0 if hosting is None else hosting.checkpoints.made,
-            flushes=0 if hosting is None else hosting.checkpoints.flushes,
+            checkpoints=0 if group_manager is None else group_manager.checkpoints.made,
+            flushes=0 if group_manager is None else group_manager.checkpoints.flushes,
             late_timers=host.deadlines.stalls,
-            group_requests=0 if hosting is None else sum(shard.requests for shard in hosting.shards.values()),
+            group_requests=0
+            if group_manager is None
+            else sum(shard.requests for shard in group_manager.shards.values()),
         )
 
     def group_stats(self) -> ShardStats:
         """What this replica did for consumer groups while it coordinated them, in this life."""
-        return summed(() if self.hosting is None else [held.shard.stats for held in self.hosting.shards.values()])
+        return summed(
+            () if self.group_manager is None else [held.shard.stats for held in self.group_manager.shards.values()]
+        )
 
     def transfer(self, group: GroupNo, target: BrokerId) -> bool:
         """Start handing leadership of `group` to `target`. False: not leader here, or the target cannot have it."""
@@ -470,7 +475,7 @@ class Node:
 
     def state_hash(self, group: GroupNo) -> str | None:
         """Hex digest of the durable state of a group; equal on all replicas at the same applied index."""
-        return None if self.hosting is None else self.hosting.state_hash(group)
+        return None if self.group_manager is None else self.group_manager.state_hash(group)
 
     def offsets_group(self, partition: int) -> GroupNo:
         return GroupNo(FIRST_OFFSETS_GROUP + partition)

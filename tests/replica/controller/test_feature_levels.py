@@ -155,13 +155,13 @@ def test_what_the_new_release_writes_begins_then() -> None:
     it = Rolled(8)
     it.start()
     leader = it.wait_leader(1)
-    assert it.nodes[leader].hosting._roll_wanted(1) is None
+    assert it.nodes[leader].group_manager._roll_wanted(1) is None
     for broker in (0, 1, 2):
         it.roll(broker, FEATURE_LEVEL)
     it.world.run_for(2 * FINALIZE_MS)
     assert it.commit(it.wait_leader(1), 0, "g", 1) == 0
     it.world.run_until(
         "all logs say it",
-        lambda: all(n.hosting.states[1].replicated_roll is not None for n in it.nodes.values()),
+        lambda: all(n.group_manager.states[1].replicated_roll is not None for n in it.nodes.values()),
         10_000,
     )

@@ -219,12 +219,12 @@ def test_a_file_that_can_wait_ends_no_process_is_counted_and_written_later(path:
     it.wait("it was refused", lambda: node.host.no_space_found[what] > 0)
     assert dict(node.disk_status().refused)[what] > 0
     assert node.host.disk_full
-    made = node.hosting.checkpoints.made if node.hosting else -1
+    made = node.group_manager.checkpoints.made if node.group_manager else -1
     full = False
     it.wait("there is room", lambda: not node.host.disk_low, 20_000)
     assert it.cluster.commit(0, 0, "g", 1) == Code.NONE
     names = it.cluster.disks[0].listdir
-    it.wait("what waited is written", lambda: node.hosting and node.hosting.checkpoints.made > made, 60_000)
+    it.wait("what waited is written", lambda: node.group_manager and node.group_manager.checkpoints.made > made, 60_000)
     it.wait("sidecars too", lambda: any(n.endswith(".sidx") for n in names("segments/1/__consumer_offsets-0")), 60_000)
     counted = node.host.no_space_found[what]
     it.cluster.world.run_for(10_000)

@@ -74,14 +74,14 @@ def test_a_topics_old_segments_go_on_every_replica_alike() -> None:
     group = topic_group(cluster)
     produce(cluster, group, 100)
     cluster.world.run_for(5_000)
-    starts = {node.hosting.states[GroupNo(group)].log_start for node in cluster.nodes.values()}
+    starts = {node.group_manager.states[GroupNo(group)].log_start for node in cluster.nodes.values()}
     assert len(starts) == 1
     start = starts.pop()
     assert 0 < start < 100
     for node in cluster.nodes.values():
         log = node.local_log(GroupNo(group))
         assert log.read(start - 1, 1_000, whole_first_batch=True).code == Code.OFFSET_OUT_OF_RANGE
-        size = node.hosting.states[GroupNo(group)].log.size_bytes()
+        size = node.group_manager.states[GroupNo(group)].log.size_bytes()
         assert 20_000 <= size <= 30_000 + 10_000
     before = cluster.hashes(group)
     for broker in list(cluster.nodes):
@@ -89,7 +89,7 @@ def test_a_topics_old_segments_go_on_every_replica_alike() -> None:
         cluster.restart(broker)
         cluster.wait_ready()
     cluster.converge()
-    assert {node.hosting.states[GroupNo(group)].log_start for node in cluster.nodes.values()} == {start}
+    assert {node.group_manager.states[GroupNo(group)].log_start for node in cluster.nodes.values()} == {start}
     assert {h for _, h in cluster.hashes(group)} == {h for _, h in before}
 
 
@@ -121,10 +121,10 @@ def test_offsets_history_below_the_checkpoint_goes_when_it_is_too_large() -> Non
     cluster.start()
     commit_many(cluster, 0, 0, 600)
     cluster.world.run_for(3_000)
-    starts = {node.hosting.states[GroupNo(1)].log_start for node in cluster.nodes.values()}
+    starts = {node.group_manager.states[GroupNo(1)].log_start for node in cluster.nodes.values()}
     assert len(starts) == 1
     assert starts.pop() > 0
-    state = cluster.nodes[0].hosting.states[GroupNo(1)]
+    state = cluster.nodes[0].group_manager.states[GroupNo(1)]
     assert 50 * limits.KIB <= state.log.size_bytes() <= 90 * limits.KIB
     for broker in list(cluster.nodes):
         cluster.kill(broker)
@@ -142,4 +142,4 @@ def test_offsets_history_without_a_checkpoint_stays() -> None:
     cluster.start()
     commit_many(cluster, 0, 0, 400)
     cluster.world.run_for(3_000)
-    assert {node.hosting.states[GroupNo(1)].log_start for node in cluster.nodes.values()} == {0}
+    assert {node.group_manager.states[GroupNo(1)].log_start for node in cluster.nodes.values()} == {0}

@@ -212,4 +212,4 @@ def test_a_batch_that_finds_no_room_is_answered_near_its_timeout_and_never_appen
     cluster.world.run_until("the next one", lambda: len(codes) == 2)
     cluster.world.run_for(2_000)
     assert codes[1] is Code.NONE
-    assert cluster.nodes[0].hosting.states[groups[1]].next_offset == 1
+    assert cluster.nodes[0].group_manager.states[groups[1]].next_offset == 1

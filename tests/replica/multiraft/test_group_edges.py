@@ -30,7 +30,7 @@ def test_nothing_is_applied_while_a_checkpoint_is_installed_not_even_what_the_la
     host, group = cluster.nodes[behind].host, cluster.nodes[behind].host.groups[GROUP]
     cluster.world.run_until("a turn that left something", lambda: GROUP in host._applying and group._queue)
     group.installing = True
-    cluster.nodes[behind].hosting.states[GROUP].close()
+    cluster.nodes[behind].group_manager.states[GROUP].close()
     applied = group.applied
     cluster.world.run_for(200)
     assert group.applied == applied

@@ -50,9 +50,9 @@ def counted(world: World, holder: Any, name: str) -> Counter[int]:
 
 
 def test_a_look_for_checkpoints_goes_over_active_groups_in_several_turns(cluster: SimCluster) -> None:
-    hosting = cluster.nodes[1].hosting
-    assert hosting is not None
-    looks = counted(cluster.world, hosting.checkpoints, "_maybe")
+    group_manager = cluster.nodes[1].group_manager
+    assert group_manager is not None
+    looks = counted(cluster.world, group_manager.checkpoints, "_maybe")
     cluster.world.run_for(3 * checkpoints.LOOK_MS)
     assert sum(looks.values()) >= 2 * PARTITIONS, "all groups, more than once"
     assert max(looks.values()) <= BOUND

@@ -162,7 +162,7 @@ def test_a_replica_that_had_applied_it_loses_its_state_and_follows_the_others() 
     index = held(cluster, others[0]).stopped_at.index
     assert held(cluster, leader).applied >= index
     pictured: list[bool] = []
-    cluster.nodes[leader].hosting.checkpoints.want(GROUP, lambda: pictured.append(True))
+    cluster.nodes[leader].group_manager.checkpoints.want(GROUP, lambda: pictured.append(True))
     cluster.world.run_until("a checkpoint holds it", lambda: pictured, 5_000)
     assert held(cluster, leader).core.log.checkpoint[0] >= index
     cluster.kill(leader)
@@ -216,7 +216,7 @@ def test_no_picture_is_taken_between_the_entry_and_its_skip(monkeypatch: pytest.
 
     cluster.world.run_until("the entry is passed over, its SKIP is to come", between)
     pictured: list[bool] = []
-    cluster.nodes[0].hosting.checkpoints.want(GROUP, lambda: pictured.append(True))
+    cluster.nodes[0].group_manager.checkpoints.want(GROUP, lambda: pictured.append(True))
     cluster.world.run_until("a checkpoint", lambda: pictured, 5_000)
     told = listening(cluster)
     restart_all(cluster)

@@ -43,9 +43,9 @@ def propose(cluster: SimCluster, group: GroupNo, kind: EntryKind, data: bytes) -
 
 def spoil(cluster: SimCluster, broker: int) -> None:
     """Memory of one replica holds what no offset can be."""
-    hosting = cluster.nodes[broker].hosting
-    assert hosting is not None
-    hosting.states[GROUP].next_offset = 2**70
+    group_manager = cluster.nodes[broker].group_manager
+    assert group_manager is not None
+    group_manager.states[GROUP].next_offset = 2**70
 
 
 def stopped(cluster: SimCluster, group: GroupNo, brokers: list[int] | None = None) -> None:
@@ -167,8 +167,8 @@ def test_a_stopped_group_stores_no_more_than_its_share_of_the_wal(monkeypatch: p
     spoil(cluster, broken)
     cluster.commit(leader, 0, "now", 1)
     stopped(cluster, GROUP, [broken])
-    assert node.hosting is not None
-    node.hosting.troubled.clear()  # nobody asks for a checkpoint
+    assert node.group_manager is not None
+    node.group_manager.troubled.clear()  # nobody asks for a checkpoint
     last = node.host.groups[GROUP].core.last_index
     for offset in range(100):
         assert cluster.commit(leader, 0, "now", offset, topic="t" * 200) == Code.NONE

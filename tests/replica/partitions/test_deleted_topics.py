@@ -75,11 +75,11 @@ def test_topics_deleted_during_their_checkpoints_do_not_end_all_checkpoints() ->
         for loop in cluster.loops.values():
             loop.latency.pop("flush")
         cluster.world.run_for(4_000)
-    made = {broker: node.hosting.checkpoints.made for broker, node in cluster.nodes.items()}
+    made = {broker: node.group_manager.checkpoints.made for broker, node in cluster.nodes.items()}
     group = created(cluster, CHECKPOINTS_AT_ONCE)
     written(cluster, group, 20)
     cluster.world.run_for(3_000)
-    assert all(node.hosting.checkpoints.made > made[broker] for broker, node in cluster.nodes.items())
+    assert all(node.group_manager.checkpoints.made > made[broker] for broker, node in cluster.nodes.items())
 
 
 def test_a_replica_that_ends_before_the_deletion_is_in_its_wal_starts_again() -> None:
@@ -110,7 +110,7 @@ def test_files_of_a_group_that_the_wal_has_forgotten_go_with_the_next_start() ->
     deleted(cluster, 0, group)
     cluster.world.run_for(500)
     published: list[bool] = []
-    cluster.nodes[2].hosting.checkpoints.want(CONTROLLER_GROUP, lambda: published.append(True))
+    cluster.nodes[2].group_manager.checkpoints.want(CONTROLLER_GROUP, lambda: published.append(True))
     cluster.world.run_until("a checkpoint that knows of the deletion", lambda: published)
     assert files_of(cluster, 2, group), "the WAL has dropped the group, its files are still there"
     stopped(cluster, 2)

@@ -13,7 +13,7 @@ def test_the_leader_answers_and_counts_and_nobody_else_does() -> None:
     cluster.start()
     leader = cluster.wait_leader(1)
     heartbeat = stable_member(cluster, leader)
-    shard = cluster.nodes[leader].hosting.shards[0]
+    shard = cluster.nodes[leader].group_manager.shards[0]
     before = shard.requests
     assert cluster.nodes[leader].heartbeat_at_once(0, heartbeat, 3) is Code.NONE
     assert shard.requests == before + 3

@@ -59,7 +59,7 @@ class Writer:
 
     def segments(self, broker: int) -> dict[str, bytes]:
         """Name -> bytes, the last one whole too."""
-        state = self.cluster.nodes[broker].hosting.states[self.group]
+        state = self.cluster.nodes[broker].group_manager.states[self.group]
         state.log.write_out()
         folder = f"{segments_folder(self.group)}/t-0"
         disk = self.cluster.disks[broker]
@@ -158,7 +158,7 @@ def test_offsets_partitions_follow_the_leaders_setting_and_differing_settings_do
     for offset in range(60):
         assert cluster.commit(cluster.wait_leader(1), 0, "g", offset) == 0
     cluster.converge([1])
-    bases = {broker: node.hosting.states[GroupNo(1)].log.views() for broker, node in cluster.nodes.items()}
+    bases = {broker: node.group_manager.states[GroupNo(1)].log.views() for broker, node in cluster.nodes.items()}
     assert len(bases[0]) > 1
     assert bases[0] == bases[1] == bases[2]
 
@@ -175,7 +175,7 @@ def test_below_its_feature_level_nothing_new_is_written() -> None:
     writer.write(9)
     assert len(writer.assert_equal()) == 3, "as configured at its creation"
     for node in cluster.nodes.values():
-        assert node.hosting.states[writer.group].replicated_roll is None
+        assert node.group_manager.states[writer.group].replicated_roll is None
 
 
 @pytest.mark.parametrize("command", [SetRoll(1, 1), SetRoll(2**31 - 1, 2**63 - 1)])

@@ -139,10 +139,10 @@ def test_a_partition_whose_folder_cannot_be_made_is_tried_again_and_hinders_nobo
         "the others are there", lambda: all(nodes[1].local_log(GroupNo(n)) is not None for n in others), 500
     )
     assert nodes[1].local_log(GroupNo(number)) is None
-    assert list(nodes[1].hosting.making.failing()) == [number]
+    assert list(nodes[1].group_manager.making.failing()) == [number]
     assert set(told) == {(WHAT, number)}
     made_everywhere(cluster, "many")
-    assert not nodes[1].hosting.making.failing()
+    assert not nodes[1].group_manager.making.failing()
     written(cluster, number, 5)
 
 
@@ -161,7 +161,7 @@ def test_a_topic_deleted_and_created_again_while_its_folders_are_being_made_leav
     gone(cluster, first)
     for node in cluster.nodes.values():
         assert not any(GroupNo(number) in node.host.groups for number in first)
-        assert node.hosting.making.waiting() == 0
+        assert node.group_manager.making.waiting() == 0
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -193,7 +193,7 @@ def test_produce_before_the_folder_is_there_is_to_be_tried_again_and_then_works(
     for node in cluster.nodes.values():
         assert "late" in node.image().topics
         assert node.local_log(number) is None, "the API answers NOT_LEADER_OR_FOLLOWER for it"
-        assert not isinstance(node.hosting.logs.get(number), TopicLog)
+        assert not isinstance(node.group_manager.logs.get(number), TopicLog)
     made_everywhere(cluster, "late")
     written(cluster, int(number), 5)
 

@@ -18,7 +18,7 @@ GROUP = GroupNo(1)
 
 def troubles(node: Node) -> dict[GroupNo, str]:
     """Groups without a state, and why."""
-    return {number: node.host.groups[number].trouble for number in node.hosting.troubled}
+    return {number: node.host.groups[number].trouble for number in node.group_manager.troubled}
 
 
 def listening(cluster: SimCluster) -> list[str]:
@@ -137,7 +137,7 @@ def checkpointed(seed: int, replicas: int = 3) -> SimCluster:
     commit_many(cluster, 0, 0, 2_200)
     cluster.world.run_for(500)
     commit_many(cluster, 0, 2_200, 100)
-    assert all(node.hosting._offsets_writer.wal.first_index(GROUP) > 1 for node in cluster.nodes.values())
+    assert all(node.group_manager._offsets_writer.wal.first_index(GROUP) > 1 for node in cluster.nodes.values())
     return cluster
 
 
@@ -171,7 +171,7 @@ def test_a_damaged_newest_checkpoint_is_passed_over_for_an_older_one_that_the_wa
     cluster.wait_ready()
     assert cluster.fetch(0, 0, "group-49", "topic" * 20) == (Code.NONE, 899)
     cluster.world.run_for(1_000)
-    assert node.hosting.checkpoints.newest(GROUP) is not None, "a new one is made at once"
+    assert node.group_manager.checkpoints.newest(GROUP) is not None, "a new one is made at once"
 
 
 def test_a_group_without_a_usable_checkpoint_votes_and_stores_but_does_not_lead_until_a_leader_gave_it_one() -> None:
@@ -223,7 +223,7 @@ def test_missing_or_short_segments_are_given_anew(cut: bool) -> None:
     follower = next(broker for broker in cluster.brokers if broker != cluster.wait_leader(1))
     cluster.kill(follower)
     disk = cluster.disks[follower]
-    folder = cluster.nodes[cluster.wait_leader(1)].hosting.states[GROUP].folder
+    folder = cluster.nodes[cluster.wait_leader(1)].group_manager.states[GROUP].folder
     newest = [name for name in disk.listdir(folder) if name.endswith(".log")][-1]
     if cut:
         disk.open(f"{folder}/{newest}").truncate(3)
@@ -245,7 +245,7 @@ def test_a_leader_epoch_that_no_checksum_covers_is_given_anew_when_it_is_damaged
     follower = next(broker for broker in cluster.brokers if broker != cluster.wait_leader(1))
     cluster.kill(follower)
     disk = cluster.disks[follower]
-    folder = cluster.nodes[cluster.wait_leader(1)].hosting.states[GROUP].folder
+    folder = cluster.nodes[cluster.wait_leader(1)].group_manager.states[GROUP].folder
     for name in disk.listdir(folder):
         if name.endswith(".sidx"):
             disk.unlink(f"{folder}/{name}")

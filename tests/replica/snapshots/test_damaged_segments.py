@@ -53,7 +53,9 @@ def test_a_flipped_byte_of_a_sealed_segment_is_answered_with_an_error_and_anothe
     sound = cluster.disks[leader].content(name)
     at %= size
     cluster.disks[leader].damage(name, at, bytes([sound[at] ^ 0x10]))
-    offset = cluster.nodes[leader].hosting.states[writer.group].log.views()[0].next_offset - 1 if at > 1_000 else 0
+    offset = (
+        cluster.nodes[leader].group_manager.states[writer.group].log.views()[0].next_offset - 1 if at > 1_000 else 0
+    )
     results = [read(cluster, leader, writer.group, o) for o in range(offset + 1)]
     assert Code.KAFKA_STORAGE_ERROR in {result.code for result in results}
     for o, result in enumerate(results):
@@ -90,6 +92,6 @@ def test_without_another_replica_the_rest_is_served_on() -> None:
     cluster.disks[leader].damage(name, 100, b"\xff\xff\xff")
     assert read(cluster, leader, writer.group).code == Code.KAFKA_STORAGE_ERROR
     writer.write(3)
-    last = cluster.nodes[leader].hosting.states[writer.group].next_offset - 1
+    last = cluster.nodes[leader].group_manager.states[writer.group].next_offset - 1
     assert read(cluster, leader, writer.group, last).code == Code.NONE
     assert size

@@ -93,7 +93,7 @@ def far_behind(
     writer.many(missed)
     writer.missed = missed
     if meanwhile is not None:
-        meanwhile(cluster.disks[late], cluster.nodes[leader].hosting.states[group].folder)
+        meanwhile(cluster.disks[late], cluster.nodes[leader].group_manager.states[group].folder)
     writer.go_on()
     cluster.restart(late)
     return cluster, writer, leader, late

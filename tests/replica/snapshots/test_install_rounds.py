@@ -179,10 +179,10 @@ def test_a_partition_of_more_segments_than_a_frame_names_is_transferred(monkeypa
     late = next(broker for broker in cluster.nodes if broker != leader)
     cluster.kill(late)
     writer.many(300)
-    hosting = cluster.nodes[leader].hosting
-    assert len(hosting.states[group].log.files()) >= 300
+    group_manager = cluster.nodes[leader].group_manager
+    assert len(group_manager.states[group].log.files()) >= 300
     published: list[None] = []
-    hosting.checkpoints.want(group, lambda: published.append(None))
+    group_manager.checkpoints.want(group, lambda: published.append(None))
     cluster.world.run_until("a checkpoint", lambda: bool(published), 20_000)
     held = cluster.nodes[leader].host.groups[group]
     held.compact(held.applied)

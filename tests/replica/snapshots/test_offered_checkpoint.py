@@ -32,7 +32,7 @@ def test_a_follower_catches_up_although_the_log_start_has_passed_the_newest_chec
     cluster.kill(behind)
     written(cluster, leader, group, 50)
     cluster.world.run_for(1_000)
-    newest = cluster.nodes[leader].hosting.checkpoints.newest(group)
+    newest = cluster.nodes[leader].group_manager.checkpoints.newest(group)
     assert newest is not None
     written(cluster, leader, group, 6)
     deleted: list = []
@@ -42,7 +42,7 @@ def test_a_follower_catches_up_although_the_log_start_has_passed_the_newest_chec
     cluster.world.run_until("records deleted", lambda: deleted)
     assert deleted[0].code == Code.NONE
     cluster.world.run_for(1_000)
-    assert cluster.nodes[leader].hosting.checkpoints.newest(group) == newest
+    assert cluster.nodes[leader].group_manager.checkpoints.newest(group) == newest
     cluster.restart(behind)
     cluster.wait_ready()
     cluster.world.run_until("the group", lambda: cluster.nodes[behind].local_log(group) is not None)

@@ -46,7 +46,7 @@ def commit_many(cluster: SimCluster, partition: int, first: int, count: int) -> 
 
 def segment_bytes(cluster: SimCluster, broker: int, group: int) -> list[bytes]:
     disk = cluster.disks[broker]
-    state = cluster.nodes[broker].hosting.states[GroupNo(group)]
+    state = cluster.nodes[broker].group_manager.states[GroupNo(group)]
     state.write_out()
     return [disk.content(f"{state.folder}/{n}") for n in disk.listdir(state.folder) if n.endswith(".log")]
 
@@ -58,7 +58,7 @@ def test_a_replica_restarts_from_checkpoint_mark_and_wal() -> None:
     cluster.world.run_for(500)  # the idle groups that pin the oldest file are checkpointed too
     commit_many(cluster, 0, 1_800, 200)
     node = next(iter(cluster.nodes.values()))
-    assert node.hosting.checkpoints.made > 0
+    assert node.group_manager.checkpoints.made > 0
     assert max(wal_writer.wal.deleted_files for wal_writer in node.host.wal_writers) > 0, (
         "checkpoints let the WAL go on"
     )
@@ -97,7 +97,7 @@ def test_every_group_with_much_gets_its_checkpoint_however_few_are_written_at_on
         cluster.world.run_until("commits", lambda: all(waiting))  # noqa: B023
     cluster.world.run_for(5_000 + partitions * 1_000)
     for node in cluster.nodes.values():
-        assert node.hosting.checkpoints.made == partitions
+        assert node.group_manager.checkpoints.made == partitions
 
 
 @pytest.mark.parametrize("takes_ms", [100, 200, 1_000])
@@ -112,7 +112,7 @@ def test_groups_that_are_still_written_to_get_checkpoints_by_age_one_at_a_time_w
     long = "topic" * 500
     leaders = [cluster.wait_leader(1 + partition) for partition in range(partitions)]
     groups = [cluster.nodes[leader].host.groups[GroupNo(1 + at)] for at, leader in enumerate(leaders)]
-    checkpoints, loop = cluster.nodes[0].hosting.checkpoints, cluster.loops[0]
+    checkpoints, loop = cluster.nodes[0].group_manager.checkpoints, cluster.loops[0]
 
     def write_to_all() -> None:
         for partition, leader in enumerate(leaders):
@@ -138,7 +138,7 @@ def test_what_is_old_enough_to_be_flushed_is_checkpointed_too_when_it_is_much() 
     cluster = SimCluster(World(7), checkpoint_bytes=limits.GIB, segment_flush_ms=5_000)
     cluster.start()
     leader = cluster.wait_leader(1)
-    checkpoints, group = cluster.nodes[leader].hosting.checkpoints, cluster.nodes[leader].host.groups[GroupNo(1)]
+    checkpoints, group = cluster.nodes[leader].group_manager.checkpoints, cluster.nodes[leader].host.groups[GroupNo(1)]
     commit_many(cluster, 0, 0, 200)
     assert 0 < group.applied_bytes < limits.CHECKPOINT_BYTES_MIN
     cluster.world.run_for(6_000)
@@ -257,7 +257,7 @@ def test_a_full_wal_refuses_and_recovers() -> None:
     """With checkpoints held up, proposals are refused as busy; when they go on, so does everything."""
     cluster = SimCluster(World(6), replicas=1, **{**TINY_WAL, "checkpoint_bytes": 10**9})
     cluster.start()
-    checkpoints = cluster.nodes[0].hosting.checkpoints
+    checkpoints = cluster.nodes[0].group_manager.checkpoints
     release = checkpoints.hold(GroupNo(1))
     codes = []
     for n in range(3_000):
@@ -319,7 +319,7 @@ def test_the_log_view_reads_what_was_committed() -> None:
     assert log.read(11, 1_000, whole_first_batch=True).code == Code.OFFSET_OUT_OF_RANGE
     whole = log.read(0, 1 << 20, whole_first_batch=True)
     assert (whole.code, whole.high_watermark, whole.last_stable_offset, whole.log_start_offset) == (0, 10, 10, 0)
-    assert isinstance(node.hosting.states[GroupNo(1)].log, PartitionLog)
+    assert isinstance(node.group_manager.states[GroupNo(1)].log, PartitionLog)
     found = []
     for wanted in (-1, -2, -3, -4, 0, 10**15):
         log.list_offset(wanted, done=found.append)

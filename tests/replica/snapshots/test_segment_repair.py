@@ -110,7 +110,7 @@ def test_what_a_reader_met_is_fetched_again_byte_by_byte_and_told(at: int) -> No
     rotten = Rotten(1, at % 600 if at >= 0 else at)
     for offset in range(6):
         read(rotten.cluster, rotten.leader, rotten.group, offset)
-    last = rotten.cluster.nodes[rotten.leader].hosting.states[rotten.group].log.views()[0].next_offset - 1
+    last = rotten.cluster.nodes[rotten.leader].group_manager.states[rotten.group].log.views()[0].next_offset - 1
     read(rotten.cluster, rotten.leader, rotten.group, last)
     assert len(rotten.told_of(WHAT)) == 1
     rotten.repaired()
@@ -171,7 +171,7 @@ def test_without_any_whole_copy_it_stays_told_and_refused_and_the_rest_is_served
     rotten.met()
     leader = rotten.cluster.wait_leader(rotten.group)
     rotten.writer.write(3)
-    last = rotten.cluster.nodes[leader].hosting.states[rotten.group].next_offset - 1
+    last = rotten.cluster.nodes[leader].group_manager.states[rotten.group].next_offset - 1
     assert read(rotten.cluster, leader, rotten.group, last).code == Code.NONE
     assert all(rotten.told_of(WHAT, broker) for broker in rotten.others()), "the peers found theirs by being asked"
     # One of them comes back from a backup: all three heal.
@@ -208,7 +208,7 @@ def test_a_peer_whose_segments_end_elsewhere_is_of_no_use() -> None:
     """Written before rolls were replicated: another size under the same name, or no such name."""
     rotten = Rotten(8, scrub_rate=0)
     first, second = rotten.others()
-    log = rotten.cluster.nodes[first].hosting.states[rotten.group].log
+    log = rotten.cluster.nodes[first].group_manager.states[rotten.group].log
     longer = rotten.sound + rotten.cluster.disks[first].content(log._segments[1].path)
     cluster = rotten.cluster
     cluster.kill(first)
@@ -353,7 +353,7 @@ def test_bytes_that_the_peer_did_not_promise_are_not_put_in_place(monkeypatch: p
 def test_a_flush_and_a_checkpoint_under_way_are_waited_for() -> None:
     rotten = Rotten(16)
     node = rotten.cluster.nodes[rotten.leader]
-    release = node.hosting.checkpoints.pause(rotten.group)
+    release = node.group_manager.checkpoints.pause(rotten.group)
     assert release is not None
     rotten.met()
     rotten.cluster.world.run_for(10_000)
@@ -389,9 +389,9 @@ def test_a_leader_that_sends_a_damaged_segment_is_told_and_the_follower_in_trans
     cluster, writer, leader, late = far_behind(0, 800)
     told: dict[int, list[str]] = {broker: [] for broker in cluster.nodes}
     for broker, node in cluster.nodes.items():
-        for part in (node.hosting, node.hosting.damage, node._transfers, node._transfers.repairs):
+        for part in (node.group_manager, node.group_manager.damage, node._transfers, node._transfers.repairs):
             part._notice = lambda what, details, error, broker=broker: told[broker].append(what)
-    state = cluster.nodes[leader].hosting.states[writer.group]
+    state = cluster.nodes[leader].group_manager.states[writer.group]
     name = state.log.files()[-3][0]
     sound = cluster.disks[leader].content(name)
     cluster.disks[leader].damage(name, 5_000, bytes([sound[5_000] ^ 0x10]))

@@ -9,7 +9,7 @@ and with room on its disk for `takeback_ms`, at most `TAKEBACKS_AT_ONCE` at a ti
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo
 from muster_coordinator.ports import Loop
 from muster_coordinator.raft.progress import ProgressState
-from muster_coordinator.replica.group_manager import Hosting
+from muster_coordinator.replica.group_manager import GroupManager
 from muster_coordinator.replica.multiraft.host import Host
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 from muster_coordinator.replica.settings import NodeSettings
@@ -31,10 +31,10 @@ def preferred_of(group: RaftGroup) -> BrokerId:
 class Preferred:
     """See the module."""
 
-    def __init__(self, loop: Loop, host: Host, hosting: Hosting, settings: NodeSettings) -> None:
+    def __init__(self, loop: Loop, host: Host, group_manager: GroupManager, settings: NodeSettings) -> None:
         self._loop = loop
         self._host = host
-        self._hosting = hosting
+        self._group_manager = group_manager
         self._settings = settings
         self._since: dict[GroupNo, int] = {}
         """Led groups that belong elsewhere: since when their preferred replica is fit, looked at every `LOOK_MS`"""
@@ -98,7 +98,7 @@ class Preferred:
         )
 
     def _draining(self, broker: BrokerId) -> bool:
-        image = self._hosting.controller.machine.cluster
+        image = self._group_manager.controller.machine.cluster
         if image is None or self._host.groups.get(CONTROLLER_GROUP) is None:
             return True
         known = image.brokers.get(broker)

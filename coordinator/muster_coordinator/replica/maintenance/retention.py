@@ -14,7 +14,7 @@ from muster_coordinator import limits
 from muster_coordinator.groups.effects import Now
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.ports import Loop
-from muster_coordinator.replica.group_manager import Hosting
+from muster_coordinator.replica.group_manager import GroupManager
 from muster_coordinator.replica.multiraft.host import Host
 from muster_coordinator.replica.partitions.shards import ShardGroup
 from muster_coordinator.replica.partitions.topic_logs import TopicLog
@@ -32,10 +32,10 @@ SLICE_MS = 10
 class Retention:
     """See the module."""
 
-    def __init__(self, loop: Loop, host: Host, hosting: Hosting, settings: NodeSettings) -> None:
+    def __init__(self, loop: Loop, host: Host, group_manager: GroupManager, settings: NodeSettings) -> None:
         self._loop = loop
         self._host = host
-        self._hosting = hosting
+        self._group_manager = group_manager
         self._settings = settings
         self._walk: list[GroupNo] = []
 
@@ -53,7 +53,7 @@ class Retention:
         some, self._walk = self._walk[:SLICE_GROUPS], self._walk[SLICE_GROUPS:]
         for number in some:
             group = self._host.groups.get(number)
-            log = self._hosting.logs.get(number)
+            log = self._group_manager.logs.get(number)
             if group is None or log is None or not group.serves:
                 continue
             if isinstance(log, TopicLog):
@@ -73,7 +73,7 @@ class Retention:
     def _offsets(self, now: Now, shard: ShardGroup) -> None:
         assert shard.group is not None
         shard.rolls.said()
-        newest = self._hosting.checkpoints.newest(shard.group.number)
+        newest = self._group_manager.checkpoints.newest(shard.group.number)
         if newest is None:
             return
         views = covered(shard.state.log.views(), newest[0].next_offset)

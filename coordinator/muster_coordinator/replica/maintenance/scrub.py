@@ -16,7 +16,7 @@ from muster_coordinator import limits
 from muster_coordinator.errors import Corruption, SegmentDamaged
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.ports import Disk, Loop
-from muster_coordinator.replica.group_manager import Hosting
+from muster_coordinator.replica.group_manager import GroupManager
 from muster_coordinator.storage.partition_log import PartitionLog
 from muster_coordinator.storage.segment import SegmentSummary
 from muster_coordinator.storage.segment_check import CheckedSegment, check_segment
@@ -42,11 +42,11 @@ class _Under:
 class Scrub:
     """See the module."""
 
-    def __init__(self, loop: Loop, disk: Disk, hosting: Hosting, rate: int) -> None:
+    def __init__(self, loop: Loop, disk: Disk, group_manager: GroupManager, rate: int) -> None:
         """`rate`: bytes a second; 0: never."""
         self._loop = loop
         self._disk = disk
-        self._hosting = hosting
+        self._group_manager = group_manager
         self._tick_bytes = rate * limits.SCRUB_TICK_MS // 1_000
         self._groups: deque[GroupNo] = deque()
         self._segments: deque[tuple[GroupNo, PartitionLog, int]] = deque()
@@ -63,7 +63,7 @@ class Scrub:
 
     def _begin(self) -> None:
         self._began_ms = self._loop.monotonic_ms()
-        self._groups.extend(sorted(self._hosting.states))
+        self._groups.extend(sorted(self._group_manager.states))
         self._go_on()
 
     def _go_on(self) -> None:
@@ -81,7 +81,7 @@ class Scrub:
         while self._segments or self._groups:
             if not self._segments:
                 number = self._groups.popleft()
-                state = self._hosting.states.get(number)
+                state = self._group_manager.states.get(number)
                 if state is not None and not state.closed:
                     self._segments.extend((number, state.log, summary.base) for summary in state.log.sealed())
                 continue
@@ -89,14 +89,14 @@ class Scrub:
             if self._present(number, log, base):
                 summary = log.sealed_at(base)
                 assert summary is not None
-                folder = self._hosting.states[number].folder
+                folder = self._group_manager.states[number].folder
                 steps = check_segment(self._disk, f"{folder}/{segment_name(base)}", folder, summary)
                 return _Under(number, log, summary, steps)
         return None
 
     def _present(self, number: GroupNo, log: PartitionLog, base: int) -> bool:
         """Retention, a deletion and state transfer take segments away."""
-        state = self._hosting.states.get(number)
+        state = self._group_manager.states.get(number)
         return state is not None and not state.closed and state.log is log and log.sealed_at(base) is not None
 
     def _checked(self, result: Slice | BaseException) -> None:
@@ -122,7 +122,7 @@ class Scrub:
         if isinstance(error, OSError) and error.errno not in (errno.EIO, errno.ENOENT):
             return  # of the process, and not of this file; the next pass looks again
         if self._present(under.group, under.log, base):
-            self._hosting.damage.report(under.group, SegmentDamaged(base, str(error)))
+            self._group_manager.damage.report(under.group, SegmentDamaged(base, str(error)))
 
 
 def _slice(steps: Steps, bytes_max: int) -> Generator[None, None, Slice]:

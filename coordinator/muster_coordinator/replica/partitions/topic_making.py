@@ -9,7 +9,7 @@ become durable with its first flush, before the mark that rests on them; a crash
 image and makes it again. Removal goes the same way, two folder syncs a batch. A folder that cannot be made or removed
 is tried again after `RETRY_MS`, twice that, ... at most `RETRY_MS_MAX`; meanwhile the other groups go on. Groups that
 the WAL knows already are opened without a job, `OPENED_A_TURN` a turn. What it does not do: decide what is wanted
-(`hosting` does, by the image).
+(`group_manager` does, by the image).
 """
 
 from collections import deque

@@ -8,7 +8,7 @@ on meanwhile; only applying pauses while the files are swapped. Nothing is belie
 
 A disk that is full or fails costs the transfer: it is given up while files arrive, and tried again for as long as they
 are put in place, since by then the group's own are gone. A group that a start found without a state
-(`Hosting.troubled`) is healed here: what was sealed is put in place, or its leader is asked.
+(`GroupManager.troubled`) is healed here: what was sealed is put in place, or its leader is asked.
 """
 
 from collections import Counter, deque
@@ -24,7 +24,7 @@ from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.links import channels
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Timer, unnoticed
 from muster_coordinator.raft.core import TERM_MAX
-from muster_coordinator.replica.group_manager import Hosting
+from muster_coordinator.replica.group_manager import GroupManager
 from muster_coordinator.replica.multiraft.host import Host
 from muster_coordinator.replica.multiraft.payloads import Kind
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
@@ -102,17 +102,17 @@ class Transfers:
     """Both sides; the leader's is `source`."""
 
     def __init__(
-        self, loop: Loop, disk: Disk, net: PeerNet, host: Host, hosting: Hosting, notice: Notice = unnoticed
+        self, loop: Loop, disk: Disk, net: PeerNet, host: Host, group_manager: GroupManager, notice: Notice = unnoticed
     ) -> None:
         self._notice = notice
         self._loop = loop
         self._disk = disk
         self._net = net
         self._host = host
-        self._hosting = hosting
-        self.source = TransferSource(loop, disk, net, host, hosting, hosting.transfer_rate, notice)
-        self.repairs = Repairs(loop, disk, net, host, hosting, notice)
-        self._own = OwnSegments(loop, hosting)
+        self._group_manager = group_manager
+        self.source = TransferSource(loop, disk, net, host, group_manager, group_manager.transfer_rate, notice)
+        self.repairs = Repairs(loop, disk, net, host, group_manager, notice)
+        self._own = OwnSegments(loop, group_manager)
         self._pulls: dict[int, _Pull] = {}
         self._installing: set[GroupNo] = set()
         self._have: dict[GroupNo, dict[str, int]] = {}
@@ -144,12 +144,12 @@ class Transfers:
 
     def _heal(self) -> None:
         self._loop.call_at(self._loop.monotonic_ms() + HEAL_MS, self._heal)
-        for number, sealed in list(self._hosting.troubled.items()):
+        for number, sealed in list(self._group_manager.troubled.items()):
             group = self._host.groups[number]
             if number in self._installing:
                 continue
             if sealed is not None:
-                self._hosting.troubled[number] = None
+                self._group_manager.troubled[number] = None
                 self._installing.add(number)
                 self._sealed(sealed, None)
             elif group.core.leader >= 0:
@@ -242,7 +242,7 @@ class Transfers:
             self._listen(pull)
             return
         pull.parts = None
-        has_segments = offer.group in self._hosting.states
+        has_segments = offer.group in self._group_manager.states
         outdated = not self._of_use(pull.group, offer) or offer.term > TERM_MAX
         if has_segments != (offer.mark is not None) or outdated:
             self._drop(pull)
@@ -263,7 +263,7 @@ class Transfers:
         }
         self._have[number] = {name: size for name, size in have.items() if size}
         keep = frozenset(self._have[number])
-        state = self._hosting.states.get(number)
+        state = self._group_manager.states.get(number)
         folder = state.folder if state is not None and offer.checks else ""
         if folder:
             pull.own = self._own.plan(pull.group, offer)
@@ -344,7 +344,7 @@ class Transfers:
         usable = [(files[at], size) for at, size in equal.items()]
         whole = sum(file.size for file, size in usable if size == file.size and staging.sealed(here, file))
         needed_bytes = sum(file.size - have.get(file.name, 0) for file in files) - whole
-        steps = staging.adopt(self._disk, number, folder, usable, needed_bytes, self._hosting.disk_low_bytes)
+        steps = staging.adopt(self._disk, number, folder, usable, needed_bytes, self._group_manager.disk_low_bytes)
         self._loop.submit_paced("transfer", steps, partial(self._adopted, pull))
 
     def _adopted(self, pull: _Pull, result: dict[str, int] | BaseException) -> None:
@@ -460,13 +460,13 @@ class Transfers:
                 group.tell(INSTALL_FAILED, reason="not needed any more: the log has brought what it has")
             self._give_up(number)
             return
-        release = self._hosting.checkpoints.hold(number)
+        release = self._group_manager.checkpoints.hold(number)
         if release is None:
             when_ms = self._loop.monotonic_ms() + HOLD_RETRY_MS
             self._loop.call_at(when_ms, lambda: self._sealed(offer, None))
             return
         group.installing = True
-        self._swap(group, self._hosting.swap_job(offer), release)
+        self._swap(group, self._group_manager.swap_job(offer), release)
 
     def _not_as_written(self, number: GroupNo, error: Corruption) -> None:
         """What the leader reads may be damaged there: chunks bear a CRC of what was read. Asked for that one segment it
@@ -497,7 +497,7 @@ class Transfers:
             return
         if isinstance(result, Corruption):
             # What was sealed is damaged, and the group's own files are gone: it needs another transfer.
-            self._hosting.lose_state(group, str(result))
+            self._group_manager.lose_state(group, str(result))
             release()
             self._give_up(number)
             return
@@ -510,7 +510,7 @@ class Transfers:
         self._check(result if isinstance(result, BaseException) else None)
         assert not isinstance(result, BaseException)
         staged, log = result
-        self._hosting.install(group, staged, log, partial(self._durable, group, staged, release))
+        self._group_manager.install(group, staged, log, partial(self._durable, group, staged, release))
         self._host.want_turn()
 
     def _durable(self, group: RaftGroup, staged: Staged, release: Callable[[], None]) -> None:

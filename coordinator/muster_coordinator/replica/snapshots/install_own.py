@@ -18,7 +18,7 @@ from muster_coordinator import limits
 from muster_coordinator.errors import Corruption, SegmentDamaged
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.ports import Clock, Disk
-from muster_coordinator.replica.group_manager import Hosting
+from muster_coordinator.replica.group_manager import GroupManager
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 from muster_coordinator.replica.snapshots.install_payload import FileKind, Offer
 from muster_coordinator.replica.snapshots.staging import Prefix, Verified, verify_segment
@@ -44,9 +44,9 @@ NOTHING = Plan("", (), ())
 class OwnSegments:
     """What is known of this replica's own files; lives on the loop."""
 
-    def __init__(self, clock: Clock, hosting: Hosting) -> None:
+    def __init__(self, clock: Clock, group_manager: GroupManager) -> None:
         self._clock = clock
-        self._hosting = hosting
+        self._group_manager = group_manager
         self._verified: dict[GroupNo, dict[str, Verified]] = {}
         self._used_ms: dict[GroupNo, int] = {}
         self._distrusted: set[GroupNo] = set()
@@ -57,8 +57,8 @@ class OwnSegments:
         for other in [known for known, used_ms in self._used_ms.items() if now_ms - used_ms > REMEMBER_MS]:
             self._forget(other)
         self._used_ms[number] = now_ms
-        state, mark = self._hosting.states.get(number), offer.mark
-        told = any(known == number for known, _ in self._hosting.damage.found)
+        state, mark = self._group_manager.states.get(number), offer.mark
+        told = any(known == number for known, _ in self._group_manager.damage.found)
         if state is None or mark is None or state.closed or group.trouble or group.suspended or told:
             self._verified.pop(number, None)
             return NOTHING

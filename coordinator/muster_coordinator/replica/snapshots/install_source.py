@@ -21,7 +21,7 @@ from muster_coordinator.links import channels
 from muster_coordinator.ports import Disk, File, Loop, Notice, PeerNet, unnoticed
 from muster_coordinator.raft.progress import ProgressState
 from muster_coordinator.replica.folders import checkpoint_folder
-from muster_coordinator.replica.group_manager import Hosting
+from muster_coordinator.replica.group_manager import GroupManager
 from muster_coordinator.replica.multiraft.host import Host
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 from muster_coordinator.replica.snapshots import install_payload as wire
@@ -72,7 +72,14 @@ class TransferSource:
     """See the module."""
 
     def __init__(
-        self, loop: Loop, disk: Disk, net: PeerNet, host: Host, hosting: Hosting, rate: int, notice: Notice = unnoticed
+        self,
+        loop: Loop,
+        disk: Disk,
+        net: PeerNet,
+        host: Host,
+        group_manager: GroupManager,
+        rate: int,
+        notice: Notice = unnoticed,
     ) -> None:
         """`rate`: bytes a second."""
         self._notice = notice
@@ -83,7 +90,7 @@ class TransferSource:
         self._disk = disk
         self._net = net
         self._host = host
-        self._hosting = hosting
+        self._group_manager = group_manager
         self._sessions: dict[tuple[BrokerId, int], _Session] = {}
         self.bytes_sent = 0
         self._checking = False
@@ -107,13 +114,13 @@ class TransferSource:
             if group.applied < index:
                 self._refuse(peer, transfer, "not applied so far yet")
                 return
-            self._hosting.checkpoints.want(group.number, lambda: self._offer(peer, transfer, group.number, index))
+            self._group_manager.checkpoints.want(group.number, lambda: self._offer(peer, transfer, group.number, index))
             return
         self._offer(peer, transfer, group.number, index)
 
     def _segment_ask(self, peer: BrokerId, transfer: int, group: RaftGroup | None, base: int) -> None:
         """A voter's segment is damaged. Only what is proven to be whole is given; damage is found by that, too."""
-        state = None if group is None else self._hosting.states.get(group.number)
+        state = None if group is None else self._group_manager.states.get(group.number)
         if group is None or state is None or state.closed or peer not in group.voters:
             self._refuse(peer, transfer, "not held here")
             return
@@ -134,7 +141,7 @@ class TransferSource:
             if not isinstance(result, Corruption | OSError):
                 raise result
             if isinstance(result, Corruption) and state.log is log and log.holds(base):
-                self._hosting.damage.report(number, SegmentDamaged(base, str(result)))
+                self._group_manager.damage.report(number, SegmentDamaged(base, str(result)))
 
         self._loop.submit_paced("scrub", unpaced(check_segment(self._disk, path, folder, summary)), checked)
 
@@ -153,8 +160,8 @@ class TransferSource:
     def _usable(self, number: GroupNo, index: int) -> tuple[CheckpointMeta, Mark | None] | None:
         """The newest checkpoint, if it reaches `index` and the log start has not passed its mark: a follower could
         not go on from there, and without a newer one it would never get further."""
-        newest = self._hosting.checkpoints.newest(number)
-        state = self._hosting.states.get(number)
+        newest = self._group_manager.checkpoints.newest(number)
+        state = self._group_manager.states.get(number)
         if newest is None or newest[0].index < index:
             return None
         if state is not None and newest[1] is not None and not state.log.reaches_back_to(newest[1]):
@@ -175,7 +182,7 @@ class TransferSource:
             return
         checkpoint = self._disk.open(paths[0])
         sizes = [checkpoint.size()]
-        state = self._hosting.states.get(number)
+        state = self._group_manager.states.get(number)
         if state is not None and mark is not None:
             for path, written in state.log.files():
                 base = int(path.rpartition("/")[2].removesuffix(".log"))

@@ -25,7 +25,7 @@ from muster_coordinator.events import SEGMENT_REPAIRED
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.links import channels
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Timer
-from muster_coordinator.replica.group_manager import Hosting
+from muster_coordinator.replica.group_manager import GroupManager
 from muster_coordinator.replica.multiraft.host import Host
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 from muster_coordinator.replica.partitions.partition import PartitionState
@@ -84,13 +84,15 @@ class _Repair:
 class Repairs:
     """See the module."""
 
-    def __init__(self, loop: Loop, disk: Disk, net: PeerNet, host: Host, hosting: Hosting, notice: Notice) -> None:
+    def __init__(
+        self, loop: Loop, disk: Disk, net: PeerNet, host: Host, group_manager: GroupManager, notice: Notice
+    ) -> None:
         self._loop = loop
         self._disk = disk
         self._net = net
         self._host = host
-        self._hosting = hosting
-        self._damage = hosting.damage
+        self._group_manager = group_manager
+        self._damage = group_manager.damage
         self._notice = notice
         self._numbers = NUMBERS_FROM
         self._repair: _Repair | None = None
@@ -111,7 +113,7 @@ class Repairs:
                 self._begin(finding)
 
     def _begin(self, finding: Finding) -> None:
-        group, state = self._host.groups.get(finding.group), self._hosting.states.get(finding.group)
+        group, state = self._host.groups.get(finding.group), self._group_manager.states.get(finding.group)
         if group is None or state is None:
             self._damage.forget(finding.group)
             return
@@ -202,7 +204,9 @@ class Repairs:
             self._ask_next(repair, f"its segment has {check.length} bytes, and not {repair.summary.size}")
             return True
         repair.checksum = check.checksum
-        job = partial(repair_files.begin, self._disk, repair.staged, repair.summary.size, self._hosting.disk_low_bytes)
+        job = partial(
+            repair_files.begin, self._disk, repair.staged, repair.summary.size, self._group_manager.disk_low_bytes
+        )
         self._loop.submit("transfer", job, partial(self._begun, repair, check.transfer))
         return True
 
@@ -278,7 +282,7 @@ class Repairs:
         between the look whether the segment is still wanted and the renaming."""
         if not self._present(repair):
             return
-        release = self._hosting.checkpoints.pause(repair.group.number)
+        release = self._group_manager.checkpoints.pause(repair.group.number)
         if release is None:
             when_ms = self._loop.monotonic_ms() + HOLD_RETRY_MS
             self._loop.call_at(when_ms, lambda: self._put(repair, peer, checked))
@@ -318,7 +322,7 @@ class Repairs:
         nothing to repair."""
         if self._repair is not repair:
             return False
-        same = self._hosting.states.get(repair.group.number) is repair.state and repair.state.log is repair.log
+        same = self._group_manager.states.get(repair.group.number) is repair.state and repair.state.log is repair.log
         if same and not repair.state.closed and repair.log.sealed_at(repair.summary.base) is not None:
             return True
         if same and not repair.log.holds(repair.summary.base):
