@@ -140,7 +140,7 @@ STATIC_MEMBERS_LOOK_MS = 1_000
 """A join phase in which only absent static members are left looks again at most this often, however short their
 rebalance timeouts are; their sessions, or their return, end it."""
 APPEND_RETRY_MS = 250
-"""Pause before a change that nobody asked for (an expulsion, an owed rebalance) is proposed again."""
+"""Pause before a change that nobody asked for (an expulsion, a pending rebalance) is proposed again."""
 PAUSE_SUSPECTED_MS = 1_000
 """A session that is found over this late was probably not heard: its member gets a new one (invariant G14)."""
 CLOCK_JUMP_SUSPECTED_MS = 60_000

@@ -105,11 +105,11 @@ def test_a_command_that_touches_no_topic_shares_the_topics() -> None:
 
 def test_a_checkpoint_taken_before_a_change_does_not_show_it() -> None:
     log = formed()
-    picture = log.machine.image()
+    snapshot = log.machine.image()
     before = log.machine.state_hash()
     log.apply(create("a"))
     twin = ControllerMachine()
-    twin.restore(picture.encode())
+    twin.restore(snapshot.encode())
     assert twin.state_hash() == before != log.machine.state_hash()
 
 

@@ -123,7 +123,7 @@ def test_checkpoint_and_the_rest_of_the_log_equal_the_whole_log(made, data):
     first = shard()
     feed(first, made[:cut])
     if data.draw(st.booleans()):
-        first.image()  # an older picture must not matter
+        first.image()  # an older snapshot must not matter
     body = first.image().encode()
     second = shard()
     second.restore(body)
@@ -140,7 +140,7 @@ def test_checkpoint_and_the_rest_of_the_log_equal_the_whole_log(made, data):
 @pytest.mark.slow
 @settings(deadline=None, max_examples=100)
 @given(batches())
-def test_a_picture_is_not_changed_by_what_is_applied_later(made):
+def test_a_snapshot_is_not_changed_by_what_is_applied_later(made):
     target = shard()
     half = len(made) // 2
     feed(target, made[:half])

@@ -89,19 +89,19 @@ def test_damaged_packed_bytes_are_not_taken_for_a_table():
         unpack(bytes(packed), 0)
 
 
-def test_a_picture_never_changes():
+def test_a_snapshot_never_changes():
     store = OffsetsStore()
     for partition in range(3):
         store.put("g", "t", partition, row(partition))
-    picture = store.picture()
-    before = picture["g"].pack()
+    snapshot = store.snapshot()
+    before = snapshot["g"].pack()
     store.put("g", "t", 0, row(99))
     store.remove("g", "t", 1)
     store.put("h", "t", 0, row())
     store.remove_group("g")
-    assert picture["g"].pack() == before
-    assert picture.keys() == {"g"}
-    assert store.picture().keys() == {"h"}
+    assert snapshot["g"].pack() == before
+    assert snapshot.keys() == {"g"}
+    assert store.snapshot().keys() == {"h"}
 
 
 def test_groups_that_nobody_touches_are_packed_and_come_back(monkeypatch):
@@ -110,7 +110,7 @@ def test_groups_that_nobody_touches_are_packed_and_come_back(monkeypatch):
     for number in range(200):
         for partition in range(10):
             store.put(f"g{number}", "t", partition, row(number))
-    packed = sum(isinstance(found, bytes) for found in store.picture().values())
+    packed = sum(isinstance(found, bytes) for found in store.snapshot().values())
     assert packed >= 150
     assert store.count == 2_000
     for number in (0, 7, 199):
@@ -126,7 +126,7 @@ def test_groups_that_nobody_touches_are_packed_and_come_back(monkeypatch):
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["put", "remove", "drop", "picture", "read"]),
+            st.sampled_from(["put", "remove", "drop", "snapshot", "read"]),
             st.sampled_from(["g", "h", "i"]),
             st.integers(0, 4),
         ),
@@ -136,7 +136,7 @@ def test_groups_that_nobody_touches_are_packed_and_come_back(monkeypatch):
 def test_store_behaves_as_a_plain_dict(steps):
     store = OffsetsStore()
     model: dict[tuple[str, int], bytes] = {}
-    pictures = []
+    snapshots = []
     original = limits.UNPACKED_OFFSETS_MAX
     limits.UNPACKED_OFFSETS_MAX = 3
     try:
@@ -150,15 +150,15 @@ def test_store_behaves_as_a_plain_dict(steps):
             elif action == "drop":
                 model = {key: data for key, data in model.items() if key[0] != group}
                 store.remove_group(group)
-            elif action == "picture":
-                pictures.append((store.picture(), dict(model)))
+            elif action == "snapshot":
+                snapshots.append((store.snapshot(), dict(model)))
             assert store.get(group, "t", partition) == model.get((group, partition))
             assert store.count == len(model)
             assert store.size(group) == sum(key[0] == group for key in model)
             assert (group in store) == any(key[0] == group for key in model)
-        for picture, then in pictures:
+        for snapshot, then in snapshots:
             found = {}
-            for group, held in picture.items():
+            for group, held in snapshot.items():
                 table = unpack(held, 0) if isinstance(held, bytes) else held
                 found.update({(group, partition): data for _, partition, data in table.rows()})
             assert found == then

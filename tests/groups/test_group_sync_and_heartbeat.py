@@ -148,7 +148,7 @@ def test_a_plan_above_the_stored_size_is_refused_and_rebalances_again():
     assert state(host) == "PreparingRebalance"
 
 
-def test_a_retried_plan_that_gets_in_cancels_the_owed_rebalance():
+def test_a_retried_plan_that_gets_in_cancels_the_pending_rebalance():
     host = Host()
     (leader,) = completing(host, 1)
     host.hold = True

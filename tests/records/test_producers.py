@@ -118,15 +118,15 @@ def after(steps, *, table=None):
 
 @given(STEPS)
 def test_the_oldest_open_transaction_is_the_one_that_a_walk_over_all_producers_finds(steps):
-    """In the table, in its picture and in the one that comes back from a checkpoint."""
+    """In the table, in its snapshot and in the one that comes back from a checkpoint."""
     table = after(steps)
     opened = [s.transaction_first_offset for _, s in table.items() if s.transaction_first_offset >= 0]
     for one in (table, table.copy(), ProducerTable.decode(table.encode())):
         assert one.first_open_offset() == min(opened, default=-1)
-    picture = table.copy()
+    snapshot = table.copy()
     after([(producer, 9, "end") for producer in range(6)], table=table)
     assert table.first_open_offset() == -1
-    assert picture.first_open_offset() == min(opened, default=-1)
+    assert snapshot.first_open_offset() == min(opened, default=-1)
 
 
 class Unwalked(dict):
@@ -164,12 +164,12 @@ def test_idle_producers_expire_unless_a_transaction_is_open():
     assert sorted(producer for producer, _ in table.items()) == [2, 4]
 
 
-def test_a_copy_is_a_picture():
+def test_a_copy_is_a_snapshot():
     table = table_of(header(0))
-    picture = table.copy()
+    snapshot = table.copy()
     table.apply(header(1), 1)
-    assert len(picture.get(1).batches) == 1
-    assert picture.encode() != table.encode()
+    assert len(snapshot.get(1).batches) == 1
+    assert snapshot.encode() != table.encode()
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.booleans(), st.booleans()), max_size=30))

@@ -30,7 +30,7 @@ BODY = CheckpointBody(b"head", ((b"b", b"blob of b"), (b"a", b""), (b"c" * 300, 
 
 
 class Image:
-    """A state machine's picture."""
+    """A state machine's snapshot."""
 
     def __init__(self, body=BODY):
         self._body = body

@@ -78,7 +78,7 @@ class Voter:
         """The highest term that there was when it lost something."""
         self.verified = 0
         """How much of the log is known to be that of the leader of its term."""
-        self._pictured: tuple[int, int] | None = None
+        self._captured: tuple[int, int] | None = None
         """A checkpoint whose mark is written."""
 
     def entry(self, index: int) -> Entry:
@@ -88,7 +88,7 @@ class Voter:
 
     def restarted(self) -> None:
         """What was not written is forgotten."""
-        self.verified, self._pictured = 0, None
+        self.verified, self._captured = 0, None
 
     def turn(self, rand: Random) -> list[GroupWrites]:
         """What the next batch has of this group; already part of it."""
@@ -163,7 +163,7 @@ class Voter:
         found = self._written(hard)
         self.checkpoint = at
         self.checkpoints.add(at)
-        self._pictured = None
+        self._captured = None
         more = {"checkpoint": at}
         if self.bears_log:
             more["mark"] = self._marked(index)
@@ -192,8 +192,8 @@ class Voter:
 
     def flush(self, rand: Random) -> list[GroupWrites]:
         """The mark of the segments; then, in a batch of its own, the checkpoint that it is for."""
-        if self._pictured is not None:
-            at, self._pictured = self._pictured, None
+        if self._captured is not None:
+            at, self._captured = self._captured, None
             if at[0] <= self.checkpoint[0]:
                 return []
             self.checkpoint = at
@@ -203,9 +203,9 @@ class Voter:
         if applied <= self.checkpoint[0]:
             return []
         if rand.random() < 0.8:
-            self._pictured = applied, self.log[applied - 1]
+            self._captured = applied, self.log[applied - 1]
         if not self.bears_log:
-            return self.flush(rand) if self._pictured is not None else []
+            return self.flush(rand) if self._captured is not None else []
         return self._written(self.hard, mark=self._marked(applied)) if applied > self.mark.applied else []
 
     def _marked(self, applied: int) -> Mark:

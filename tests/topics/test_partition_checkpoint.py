@@ -60,12 +60,12 @@ def test_restoring_forgets_what_was_in_flight() -> None:
     assert isinstance(leader.offer(idempotent(7, pid=1)), Accepted)
 
 
-def test_a_picture_does_not_change_when_the_partition_does() -> None:
+def test_a_snapshot_does_not_change_when_the_partition_does() -> None:
     leader = busy()
-    picture = leader.partition.image()
-    before = picture.encode()
+    snapshot = leader.partition.image()
+    before = snapshot.encode()
     leader.produce(idempotent(7, pid=1))
-    assert picture.encode() == before != leader.partition.image().encode()
+    assert snapshot.encode() == before != leader.partition.image().encode()
 
 
 def test_a_producer_table_of_a_newer_layout_is_refused() -> None:

@@ -65,7 +65,7 @@ class ControllerMachine:
         return replace(after, deleted_topic_ids=frozenset(self._deleted))
 
     def image(self) -> CheckpointImage:
-        """An immutable picture for the checkpoint; O(1)."""
+        """An immutable snapshot for the checkpoint; O(1)."""
         return ControllerCheckpoint(self._applied, self._cluster, self._deleted)
 
     def restore(self, body: CheckpointBody) -> None:

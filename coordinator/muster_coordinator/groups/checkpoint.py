@@ -1,6 +1,6 @@
 """A shard's state as a checkpoint body: taken in one turn, encoded on an I/O thread, equal bytes for equal state.
 
-The picture copies two dicts whose values are immutable (or frozen, see `offsets_store`) and the small rest. A group
+The snapshot copies two dicts whose values are immutable (or frozen, see `offsets_store`) and the small rest. A group
 is one blob: its records as they are in the log, and its packed offsets. Restoring slices blobs and decodes nothing
 (decision 20).
 
@@ -43,13 +43,13 @@ _RAW = b"r"
 
 
 class ShardImage:
-    """An immutable picture of one shard."""
+    """An immutable snapshot of one shard."""
 
     __slots__ = ("_groups", "_offsets", "_pending", "_producers", "_raw")
 
     def __init__(self, state: ShardState) -> None:
         self._groups = state.groups.copy()
-        self._offsets = state.offsets.picture()
+        self._offsets = state.offsets.snapshot()
         self._pending = state.pending.rows()
         self._producers = state.producers.copy()
         self._raw = state.raw.copy()

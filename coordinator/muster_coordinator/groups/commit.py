@@ -12,7 +12,7 @@ from muster_coordinator.groups import sessions, waking
 from muster_coordinator.groups.classic_group import State
 from muster_coordinator.groups.core import Core, Record
 from muster_coordinator.groups.effects import Now
-from muster_coordinator.groups.inflights import Flight
+from muster_coordinator.groups.inflights import InFlightAppend
 from muster_coordinator.groups.live_group import LiveGroup
 from muster_coordinator.groups.names import storable
 from muster_coordinator.groups.requests import (
@@ -66,8 +66,8 @@ def commit(core: Core, now: Now, ticket: int, request: OffsetCommit) -> None:
     def failed(_: Now, code: Code) -> None:
         core.answer(ticket, refusal(request, code))
 
-    flight = Flight(request.group, False, ((ticket, request),), applied, failed)
-    return core.append(now, flight, tuple(records))
+    inflight = InFlightAppend(request.group, False, ((ticket, request),), applied, failed)
+    return core.append(now, inflight, tuple(records))
 
 
 def _judge(core: Core, live: LiveGroup | None, request: OffsetCommit) -> Code:

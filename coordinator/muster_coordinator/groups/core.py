@@ -19,7 +19,7 @@ from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.deadlines import Deadlines, Timer, TimerKind
 from muster_coordinator.groups.effects import Answer, Append, Effect, Now
 from muster_coordinator.groups.faults import Fault
-from muster_coordinator.groups.inflights import Flight, Gate, GroupQueue, Waiting, gate_of
+from muster_coordinator.groups.inflights import Gate, GroupQueue, InFlightAppend, Waiting, gate_of
 from muster_coordinator.groups.live_group import LiveGroup
 from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, refusal
 from muster_coordinator.groups.state import ShardState
@@ -68,7 +68,7 @@ class Core:
         self.events: list[Event] = []
         """Not told yet."""
         self._handle = handle
-        self._flights: dict[int, Flight] = {}
+        self._inflights: dict[int, InFlightAppend] = {}
         self._last_token = 0
         self._effects: list[Effect] = []
 
@@ -83,17 +83,17 @@ class Core:
     def answer(self, ticket: int, answer: GroupAnswer) -> None:
         self._effects.append(Answer(ticket, answer))
 
-    def append(self, now: Now, flight: Flight, records: tuple[Record, ...]) -> None:
-        """Propose one batch; `flight` says what follows."""
+    def append(self, now: Now, inflight: InFlightAppend, records: tuple[Record, ...]) -> None:
+        """Propose one batch; `inflight` says what follows."""
         assert records, "an empty batch"
-        queue = self.queue(flight.group)
-        if flight.exclusive:
+        queue = self.queue(inflight.group)
+        if inflight.exclusive:
             assert not queue.exclusive, "two membership records of one group in flight"
             queue.exclusive = self._last_token + 1
         else:
             queue.shared += 1
         self._last_token += 1
-        self._flights[self._last_token] = flight
+        self._inflights[self._last_token] = inflight
         self._effects.append(Append(self._last_token, records, now.wall_ms))
 
     def queue(self, group: str) -> GroupQueue:
@@ -127,30 +127,30 @@ class Core:
 
     def applied(self, now: Now, token: int) -> None:
         """A proposed batch was applied. Unknown tokens belong to an earlier leadership."""
-        flight = self._land(token)
-        if flight is not None:
+        inflight = self._land(token)
+        if inflight is not None:
             try:
-                flight.on_applied(now)
+                inflight.on_applied(now)
             except Exception as error:  # noqa: BLE001  # contained: see `faults`
-                self._contain_flight(now, flight, "a record was applied", error)
-            self.drain(now, flight.group)
+                self._contain_inflight(now, inflight, "a record was applied", error)
+            self.drain(now, inflight.group)
 
     def dropped(self, now: Now, token: int, code: Code) -> None:
         """A proposed batch did not get in."""
-        flight = self._land(token)
-        if flight is not None:
+        inflight = self._land(token)
+        if inflight is not None:
             try:
-                flight.on_dropped(now, client_code(code))
+                inflight.on_dropped(now, client_code(code))
             except Exception as error:  # noqa: BLE001  # contained: see `faults`
-                self._contain_flight(now, flight, "a record was dropped", error)
-            self.drain(now, flight.group)
+                self._contain_inflight(now, inflight, "a record was dropped", error)
+            self.drain(now, inflight.group)
 
     def unprovable(self, now: Now, token: int, error: Exception) -> None:
         """A batch must not be proposed: whoever waits for it is told -1, and its group starts again from the log."""
-        flight = self._land(token)
-        if flight is not None:
-            self._contain_flight(now, flight, "the proof of a record", error)
-            self.drain(now, flight.group)
+        inflight = self._land(token)
+        if inflight is not None:
+            self._contain_inflight(now, inflight, "the proof of a record", error)
+            self.drain(now, inflight.group)
 
     def drain(self, now: Now, group: str) -> None:
         """Judge what waited for the group's record, in order; at most a slice in one turn."""
@@ -211,7 +211,7 @@ class Core:
         del self.lives[live.id]
         for timer in (*live.sessions.values(), *live.pending.values()):
             self.deadlines.cancel(timer)
-        for timer in (live.join_timer, live.sync_timer, live.owed_timer):
+        for timer in (live.join_timer, live.sync_timer, live.pending_rebalance_timer):
             self.deadlines.cancel(timer)
 
     def contain(self, now: Now, during: str, group: str, error: Exception) -> None:
@@ -228,20 +228,20 @@ class Core:
         if not any(isinstance(effect, Answer) and effect.ticket == ticket for effect in self._effects):
             self.answer(ticket, answer)
 
-    def _contain_flight(self, now: Now, flight: Flight, during: str, error: Exception) -> None:
-        for ticket, request in flight.asked:
+    def _contain_inflight(self, now: Now, inflight: InFlightAppend, during: str, error: Exception) -> None:
+        for ticket, request in inflight.asked:
             self.answer_once(ticket, refusal(request, Code.UNKNOWN_SERVER_ERROR))
-        self.contain(now, during, flight.group, error)
+        self.contain(now, during, inflight.group, error)
 
     def _isolate(self, now: Now, group: str) -> None:
         """As if leadership of this one group had ended: who waits is answered 16, its records in flight take effect
         without a word, and the next request wakes it from what is stored."""
         code = Code.NOT_COORDINATOR
-        for token, flight in [(t, f) for t, f in self._flights.items() if f.group == group]:
-            self._flights[token] = Flight(group, flight.exclusive, (), _nothing, _ignored)
+        for token, inflight in [(t, f) for t, f in self._inflights.items() if f.group == group]:
+            self._inflights[token] = InFlightAppend(group, inflight.exclusive, (), _nothing, _ignored)
             with suppress(Exception):  # of state that is thrown away next
-                flight.on_dropped(now, code)
-            for ticket, request in flight.asked:
+                inflight.on_dropped(now, code)
+            for ticket, request in inflight.asked:
                 self.answer_once(ticket, refusal(request, code))
         live = self.lives.get(group)
         if live is not None:
@@ -263,8 +263,8 @@ class Core:
     def abandon(self) -> None:
         """Leadership is over: answer everybody who still waits with 16 and forget everything volatile."""
         code = Code.NOT_COORDINATOR
-        for flight in self._flights.values():
-            for ticket, request in flight.asked:
+        for inflight in self._inflights.values():
+            for ticket, request in inflight.asked:
                 self.answer(ticket, refusal(request, code))
         for live in self.lives.values():
             if live.phase is not None:
@@ -278,7 +278,7 @@ class Core:
                     self.answer(waiting.ticket, refusal(waiting.request, code))
         for ticket, listing in self.listings.items():
             self.answer(ticket, refusal(listing, code))
-        self._flights.clear()
+        self._inflights.clear()
         self.lives.clear()
         self.queues.clear()
         self.listings.clear()
@@ -287,18 +287,18 @@ class Core:
         self.deadlines = Deadlines()
         self.term = None
 
-    def _land(self, token: int) -> Flight | None:
-        flight = self._flights.pop(token, None)
-        if flight is None:
+    def _land(self, token: int) -> InFlightAppend | None:
+        inflight = self._inflights.pop(token, None)
+        if inflight is None:
             return None
-        queue = self.queues[flight.group]
-        if flight.exclusive:
+        queue = self.queues[inflight.group]
+        if inflight.exclusive:
             assert queue.exclusive == token
             queue.exclusive = 0
         else:
             assert queue.shared > 0
             queue.shared -= 1
-        return flight
+        return inflight
 
 
 def _nothing(_: Now) -> None:

@@ -25,7 +25,7 @@ class TimerKind(IntEnum):
     """End of a join phase, or of one window of an initial one."""
     SYNC = 3
     """Members that never sent SyncGroup are removed."""
-    OWED = 4
+    PENDING_REBALANCE = 4
     """A rebalance that could not be started when it was due."""
     EXPIRY = 5
     """The next sweep for expired offsets."""

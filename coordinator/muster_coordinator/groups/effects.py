@@ -59,7 +59,7 @@ class AppliedBatch(NamedTuple):
 
 
 class CheckpointImage(Protocol):
-    """An immutable picture of one state machine, taken in one turn; encoding it may run on an I/O thread."""
+    """An immutable snapshot of one state machine, taken in one turn; encoding it may run on an I/O thread."""
 
     def encode(self) -> "CheckpointBody":
         """Deterministic: equal state gives equal bytes on every replica."""

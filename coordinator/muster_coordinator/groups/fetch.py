@@ -1,7 +1,7 @@
 """OffsetFetch (protocol notes 4.3): what is committed, from applied state.
 
-The host has made sure that this replica still leads (decision 36). It waits for no record (`flights.Gate.NONE`), so it
-has an answer at once, without ticket or effect.
+The host has made sure that this replica still leads (decision 36). It waits for no record (`inflights.Gate.NONE`), so
+it has an answer at once, without ticket or effect.
 """
 
 from collections.abc import Callable, Mapping, Sequence

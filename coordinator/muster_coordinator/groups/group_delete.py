@@ -5,7 +5,7 @@ from muster_coordinator.errors import Code
 from muster_coordinator.groups.classic_group import State
 from muster_coordinator.groups.core import Core
 from muster_coordinator.groups.effects import Now
-from muster_coordinator.groups.inflights import Flight
+from muster_coordinator.groups.inflights import InFlightAppend
 from muster_coordinator.groups.requests import DeleteGroup, DeleteGroupAnswer
 from muster_coordinator.groups.tombstones import group_tombstones, offset_tombstone, stored_partitions
 
@@ -40,4 +40,4 @@ def delete_group(core: Core, now: Now, ticket: int, request: DeleteGroup) -> Non
 
     if not records:  # ids were handed out for a group that nothing is stored of
         return applied(now)
-    return core.append(now, Flight(group, True, ((ticket, request),), applied, failed), tuple(records))
+    return core.append(now, InFlightAppend(group, True, ((ticket, request),), applied, failed), tuple(records))

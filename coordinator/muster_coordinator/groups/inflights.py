@@ -48,7 +48,7 @@ def gate_of(request: GroupRequest) -> Gate:
     return Gate.SETTLED
 
 
-class Flight(NamedTuple):
+class InFlightAppend(NamedTuple):
     """One proposed batch. Exactly one of the two calls is made, or neither when leadership ends first."""
 
     group: str

@@ -13,7 +13,7 @@ from muster_coordinator.groups.classic_group import ClassicGroup, State, validat
 from muster_coordinator.groups.core import Core
 from muster_coordinator.groups.effects import Now
 from muster_coordinator.groups.group_records import metadata_record
-from muster_coordinator.groups.inflights import Flight
+from muster_coordinator.groups.inflights import InFlightAppend
 from muster_coordinator.groups.live_group import JoinPhase, LiveGroup
 from muster_coordinator.groups.member import Member, member_of, rebalance_timeout_of
 from muster_coordinator.groups.names import new_member_id, storable, storable_prefix
@@ -68,8 +68,8 @@ def _join_unknown_group(core: Core, now: Now, ticket: int, request: JoinGroup) -
     def failed(_: Now, code: Code) -> None:
         _refuse(core, ticket, code, "")
 
-    flight = Flight(request.group, True, ((ticket, request),), applied, failed)
-    return core.append(now, flight, (metadata_record(request.group, created),))
+    inflight = InFlightAppend(request.group, True, ((ticket, request),), applied, failed)
+    return core.append(now, inflight, (metadata_record(request.group, created),))
 
 
 def _accepts(core: Core, live: LiveGroup, request: JoinGroup) -> bool:

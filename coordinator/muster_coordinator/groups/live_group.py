@@ -43,8 +43,20 @@ class LiveGroup:
     """One group on its leader."""
 
     __slots__ = (
-        "group", "id", "join_timer", "owed", "owed_timer", "pending", "phase", "rebalance_reason",
-        "rebalance_started_ms", "roster", "sessions", "sync_timer", "sync_waits", "syncs",
+        "group",
+        "id",
+        "join_timer",
+        "pending",
+        "pending_rebalance",
+        "pending_rebalance_timer",
+        "phase",
+        "rebalance_reason",
+        "rebalance_started_ms",
+        "roster",
+        "sessions",
+        "sync_timer",
+        "sync_waits",
+        "syncs",
     )  # fmt: skip
 
     def __init__(self, group_id: str, group: ClassicGroup) -> None:
@@ -62,8 +74,8 @@ class LiveGroup:
         """Members of this generation that have not sent SyncGroup."""
         self.join_timer = Timer(TimerKind.JOIN, group_id)
         self.sync_timer = Timer(TimerKind.SYNC, group_id)
-        self.owed_timer = Timer(TimerKind.OWED, group_id)
-        self.owed: str | None = None
+        self.pending_rebalance_timer = Timer(TimerKind.PENDING_REBALANCE, group_id)
+        self.pending_rebalance: str | None = None
         """Why a rebalance must be started as soon as it can be."""
         self.rebalance_started_ms: int | None = None
         self.rebalance_reason: str | None = None
@@ -92,4 +104,4 @@ class LiveGroup:
 
     def idle(self) -> bool:
         """Nothing here that the stored group does not say."""
-        return self.phase is None and not self.pending and self.owed is None and not self.group.members
+        return self.phase is None and not self.pending and self.pending_rebalance is None and not self.group.members

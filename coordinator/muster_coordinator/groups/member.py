@@ -1,6 +1,6 @@
 """One member of a classic group, as it is stored.
 
-A value: changing a member means making another one, so a group's picture taken for a checkpoint, or for a record
+A value: changing a member means making another one, so a group's snapshot taken for a checkpoint, or for a record
 that is in flight, cannot change under it. Timers and parked requests are no part of a member (`live_group`): they
 die with leadership.
 """

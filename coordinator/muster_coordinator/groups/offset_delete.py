@@ -5,7 +5,7 @@ from muster_coordinator.groups import waking
 from muster_coordinator.groups.classic_group import State
 from muster_coordinator.groups.core import Core, Record
 from muster_coordinator.groups.effects import Now
-from muster_coordinator.groups.inflights import Flight
+from muster_coordinator.groups.inflights import InFlightAppend
 from muster_coordinator.groups.live_group import LiveGroup
 from muster_coordinator.groups.requests import OffsetDelete, OffsetDeleteAnswer
 from muster_coordinator.groups.subscription import CONSUMER, subscribed_topics
@@ -42,7 +42,7 @@ def delete_offsets(core: Core, now: Now, ticket: int, request: OffsetDelete) -> 
     def failed(_: Now, code: Code) -> None:
         core.answer(ticket, OffsetDeleteAnswer(code, ()))
 
-    return core.append(now, Flight(request.group, True, ((ticket, request),), applied, failed), tuple(records))
+    return core.append(now, InFlightAppend(request.group, True, ((ticket, request),), applied, failed), tuple(records))
 
 
 def _judge(core: Core, live: LiveGroup | None, request: OffsetDelete) -> Code:

@@ -6,7 +6,7 @@ Packed form (part of the checkpoint format; equal content gives equal bytes, wha
     per topic, by name:      name length u16 | name | rows u32
       per row, by partition: partition i32 | row length u16 | row (`offset_row`)
 
-The head lets the expiry sweep skip a packed group without unpacking it. A table that a checkpoint's picture refers
+The head lets the expiry sweep skip a packed group without unpacking it. A table that a checkpoint's snapshot refers
 to is *frozen*: its owner copies it before the next change (`offsets_store`).
 """
 
@@ -36,7 +36,7 @@ class OffsetTable:
         self.expires = False
         """Some row may carry an expire timestamp."""
         self.epoch = epoch
-        """Checkpoint pictures taken before this table was made; a lower number than the store's means frozen."""
+        """Checkpoint snapshots taken before this table was made; a lower number than the store's means frozen."""
         self.touched = True
 
     def get(self, topic: str, partition: int) -> bytes | None:
@@ -77,7 +77,7 @@ class OffsetTable:
                 yield topic, partition, row
 
     def copy(self, epoch: int) -> "OffsetTable":
-        """A table that may be changed while a picture keeps this one."""
+        """A table that may be changed while a snapshot keeps this one."""
         twin = OffsetTable(epoch)
         twin.topics = {topic: rows.copy() for topic, rows in self.topics.items()}
         twin.count = self.count

@@ -4,7 +4,7 @@ A group is unpacked when touched. Once more than a bounded number of offsets are
 that were not touched since it last came by: one or two steps an applied record, so no turn pays for many. What is
 packed and what not depends on who read what; the packed bytes do not.
 
-A checkpoint's picture is a copy of the outer dict in one turn. Tables in it are frozen by counting `epoch` up; the
+A checkpoint's snapshot is a copy of the outer dict in one turn. Tables in it are frozen by counting `epoch` up; the
 first change of each afterwards copies that one table.
 """
 
@@ -121,7 +121,7 @@ class OffsetsStore:
             self._unpacked -= found.count
             self._hand.pop(group, None)
 
-    def picture(self) -> dict[str, PackedOrTable]:
+    def snapshot(self) -> dict[str, PackedOrTable]:
         """An immutable copy: every table in it is frozen from now on."""
         self._epoch += 1
         return self._groups.copy()

@@ -22,7 +22,7 @@ from muster_coordinator.groups.group_records import (
     metadata_record,
     rebalance_record,
 )
-from muster_coordinator.groups.inflights import Flight
+from muster_coordinator.groups.inflights import InFlightAppend
 from muster_coordinator.groups.live_group import JoinPhase, LiveGroup, ParkedJoin
 from muster_coordinator.groups.member import Member
 from muster_coordinator.groups.requests import (
@@ -86,13 +86,13 @@ def store_rebalance(
         core.retire(live)
 
     record = rebalance_record(live.id, stored, reason)
-    core.append(now, Flight(live.id, True, asked, applied, failed), (record,))
+    core.append(now, InFlightAppend(live.id, True, asked, applied, failed), (record,))
 
 
 def interrupt(core: Core, now: Now, live: LiveGroup, stored: ClassicGroup) -> None:
     """The group acts as PreparingRebalance from now on: parked syncs get 27, the join timer runs."""
-    live.owed = None
-    core.deadlines.cancel(live.owed_timer)
+    live.pending_rebalance = None
+    core.deadlines.cancel(live.pending_rebalance_timer)
     core.deadlines.cancel(live.sync_timer)
     live.sync_waits.clear()
     new_phase = live.phase is None
@@ -250,9 +250,9 @@ def store_empty(
             core.answer(ticket, SyncGroupAnswer(error=Code.REBALANCE_IN_PROGRESS))
         live.syncs.clear()
         live.phase = None
-        live.owed = None
+        live.pending_rebalance = None
         live.sync_waits.clear()
-        for timer in (live.join_timer, live.sync_timer, live.owed_timer):
+        for timer in (live.join_timer, live.sync_timer, live.pending_rebalance_timer):
             core.deadlines.cancel(timer)
         live.adopt(stored)
         sessions.restart_all(core, then, live)
@@ -260,7 +260,7 @@ def store_empty(
         core.tell(EMPTIED, live.id, stored.generation, reason=reason)
         core.retire(live)
 
-    core.append(now, Flight(live.id, True, asked, applied, failed), (metadata_record(live.id, stored),))
+    core.append(now, InFlightAppend(live.id, True, asked, applied, failed), (metadata_record(live.id, stored),))
 
 
 def _store_candidate(core: Core, now: Now, live: LiveGroup, phase: JoinPhase, staying: list[Member]) -> None:
@@ -284,7 +284,7 @@ def _store_candidate(core: Core, now: Now, live: LiveGroup, phase: JoinPhase, st
     def failed(then: Now, code: Code) -> None:
         _candidate_lost(core, then, live, phase, code)
 
-    core.append(now, Flight(live.id, True, (), applied, failed), (candidate_record(live.id, stored),))
+    core.append(now, InFlightAppend(live.id, True, (), applied, failed), (candidate_record(live.id, stored),))
 
 
 def _answer_joins(core: Core, now: Now, live: LiveGroup, phase: JoinPhase, stored: ClassicGroup) -> None:

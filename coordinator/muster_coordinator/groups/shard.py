@@ -294,7 +294,7 @@ class GroupShard:
             rebalance.on_join_timer(core, now, live)
         elif timer is live.sync_timer:
             sync.on_sync_timer(core, now, live)
-        elif timer is live.owed_timer:
+        elif timer is live.pending_rebalance_timer:
             waking.pay_rebalance(core, now, live)
         elif timer.kind is TimerKind.PENDING:
             expulsion.expire_pending(core, now, live, timer)

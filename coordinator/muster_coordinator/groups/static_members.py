@@ -16,7 +16,7 @@ from muster_coordinator.groups.classic_group import ClassicGroup, State
 from muster_coordinator.groups.core import Core, Record
 from muster_coordinator.groups.effects import Now
 from muster_coordinator.groups.group_records import candidate_record, metadata_record
-from muster_coordinator.groups.inflights import Flight
+from muster_coordinator.groups.inflights import InFlightAppend
 from muster_coordinator.groups.live_group import LiveGroup
 from muster_coordinator.groups.member import Member, member_of
 from muster_coordinator.groups.names import new_member_id
@@ -99,7 +99,7 @@ def _replace_in_stable(
     def failed(_: Now, code: Code) -> None:
         core.answer(ticket, JoinGroupAnswer(error=code, member=""))
 
-    return core.append(now, Flight(live.id, True, ((ticket, request),), applied, failed), records)
+    return core.append(now, InFlightAppend(live.id, True, ((ticket, request),), applied, failed), records)
 
 
 def _bytes(records: tuple[Record, ...]) -> int:

@@ -16,7 +16,7 @@ from muster_coordinator.records.own import OWN_VERSION
 
 
 class StoredGroup(NamedTuple):
-    """Immutable, so a copy of the dict that holds it is a picture of all groups."""
+    """Immutable, so a copy of the dict that holds it is a snapshot of all groups."""
 
     state: State
     generation: int

@@ -1,5 +1,5 @@
 """The frame of background jobs that write tombstones: a slice of groups at a time, a bounded number of batches in
-flight.
+in-flight append.
 
 A group's tombstones are decided while none of its records is in flight and none of its requests can overtake
 (`when_quiet`), so a tombstone never meets a commit that it was not decided against (KAFKA-4399).
@@ -14,7 +14,7 @@ from muster_coordinator import limits
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.core import Core, Record, Step
 from muster_coordinator.groups.effects import Now
-from muster_coordinator.groups.inflights import Flight
+from muster_coordinator.groups.inflights import InFlightAppend
 
 
 class Rule(Interface):
@@ -89,7 +89,7 @@ class Sweep:
             self._not_before_ms = then.monotonic_ms + limits.APPEND_RETRY_MS
             self._landed(core)
 
-        return core.append(now, Flight(group, True, (), applied, failed), tuple(records))
+        return core.append(now, InFlightAppend(group, True, (), applied, failed), tuple(records))
 
     def _landed(self, core: Core) -> None:
         self._in_flight -= 1

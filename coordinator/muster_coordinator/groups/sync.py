@@ -14,7 +14,7 @@ from muster_coordinator.groups.classic_group import ClassicGroup, State, validat
 from muster_coordinator.groups.core import Core
 from muster_coordinator.groups.effects import Now
 from muster_coordinator.groups.group_records import metadata_record
-from muster_coordinator.groups.inflights import Flight
+from muster_coordinator.groups.inflights import InFlightAppend
 from muster_coordinator.groups.live_group import LiveGroup
 from muster_coordinator.groups.requests import SyncGroup, SyncGroupAnswer
 
@@ -94,14 +94,14 @@ def _store_plan(core: Core, now: Now, live: LiveGroup, assignments: Sequence[tup
     def failed(then: Now, code: Code) -> None:
         _plan_lost(core, then, live, code, then.monotonic_ms + limits.APPEND_RETRY_MS)
 
-    return core.append(now, Flight(live.id, True, (), applied, failed), ((key, value),))
+    return core.append(now, InFlightAppend(live.id, True, (), applied, failed), ((key, value),))
 
 
 def _stabilise(core: Core, now: Now, live: LiveGroup, stored: ClassicGroup) -> None:
     """The plan is applied: everybody who asked may know it."""
     live.adopt(stored)
-    live.owed = None
-    core.deadlines.cancel(live.owed_timer)
+    live.pending_rebalance = None
+    core.deadlines.cancel(live.pending_rebalance_timer)
     syncs, live.syncs = live.syncs, {}
     for member, (ticket, _) in syncs.items():
         core.answer(ticket, _assigned(stored, member))
@@ -125,7 +125,7 @@ def _plan_lost(core: Core, now: Now, live: LiveGroup, code: Code, retry_at_ms: i
         sessions.restart(core, now, live, member)
         live.sync_waits.add(member)
     core.deadlines.arm(live.sync_timer, now.monotonic_ms + live.roster.max_rebalance_timeout_ms())
-    waking.owe_rebalance(core, live, "the assignment could not be stored", retry_at_ms)
+    waking.set_pending_rebalance(core, live, "the assignment could not be stored", retry_at_ms)
 
 
 def on_sync_timer(core: Core, now: Now, live: LiveGroup) -> None:

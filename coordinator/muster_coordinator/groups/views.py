@@ -1,4 +1,4 @@
-"""Read-only pictures of groups for `/v1` and the per-group metrics, on leaders and followers."""
+"""Read-only snapshots of groups for `/v1` and the per-group metrics, on leaders and followers."""
 
 from collections.abc import Iterator
 

@@ -45,25 +45,25 @@ def wake(core: Core, now: Now, group_id: str) -> LiveGroup:
         live.rebalance_started_ms = now.monotonic_ms
         rebalance.start_sync_phase(core, now, live)
     if group.state is not State.PREPARING and len(group.members) > core.config.group_max_size:
-        owe_rebalance(core, live, "group.max.size is exceeded", now.monotonic_ms)
+        set_pending_rebalance(core, live, "group.max.size is exceeded", now.monotonic_ms)
     return live
 
 
-def owe_rebalance(core: Core, live: LiveGroup, reason: str, at_ms: int) -> None:
+def set_pending_rebalance(core: Core, live: LiveGroup, reason: str, at_ms: int) -> None:
     """A rebalance must start by itself, at the next chance from `at_ms` on."""
-    live.owed = reason
-    core.deadlines.arm(live.owed_timer, at_ms)
+    live.pending_rebalance = reason
+    core.deadlines.arm(live.pending_rebalance_timer, at_ms)
 
 
 def pay_rebalance(core: Core, now: Now, live: LiveGroup) -> None:
-    """The owed timer fired."""
-    reason = live.owed
+    """The timer of a pending rebalance fired."""
+    reason = live.pending_rebalance
     if reason is None or live.phase is not None or not live.group.members:
-        live.owed = None
+        live.pending_rebalance = None
         return
 
     def failed(then: Now, _: object) -> None:
-        owe_rebalance(core, live, reason, then.monotonic_ms + limits.APPEND_RETRY_MS)
+        set_pending_rebalance(core, live, reason, then.monotonic_ms + limits.APPEND_RETRY_MS)
 
     rebalance.store_rebalance(
         core,

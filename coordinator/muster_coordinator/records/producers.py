@@ -175,7 +175,7 @@ class ProducerTable:
         return next(iter(self._open.values()), NO_OFFSET)
 
     def copy(self) -> "ProducerTable":
-        """A picture for a checkpoint: the states are immutable, so one dict copy is enough."""
+        """A snapshot for a checkpoint: the states are immutable, so one dict copy is enough."""
         other = ProducerTable()
         other._states = self._states.copy()
         other._open = self._open.copy()

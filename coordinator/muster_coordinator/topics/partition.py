@@ -195,7 +195,7 @@ class TopicPartition:
         return self._next if first_open == NO_OFFSET else first_open
 
     def image(self) -> CheckpointImage:
-        """An immutable picture for the checkpoint; one dict copy."""
+        """An immutable snapshot for the checkpoint; one dict copy."""
         return PartitionCheckpoint(self._next, self._log_start, self._table.copy())
 
     def restore(self, body: CheckpointBody) -> None:

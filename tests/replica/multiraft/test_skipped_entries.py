@@ -71,10 +71,10 @@ def served_without_it(cluster: SimCluster) -> None:
         assert cluster.fetch(leader, 0, f"behind-{number}") == (Code.NONE, 7)
     assert cluster.commit(leader, 0, "after", 8) == Code.NONE
     cluster.converge([1])
-    pictures = [segment_bytes(cluster, broker, 1) for broker in cluster.nodes]
-    assert all(one == pictures[0] for one in pictures)
-    assert pictures[0]
-    assert b"no key" not in b"".join(pictures[0])
+    snapshots = [segment_bytes(cluster, broker, 1) for broker in cluster.nodes]
+    assert all(one == snapshots[0] for one in snapshots)
+    assert snapshots[0]
+    assert b"no key" not in b"".join(snapshots[0])
 
 
 @pytest.mark.parametrize("asked", [0, 1, 2])
@@ -161,9 +161,9 @@ def test_a_replica_that_had_applied_it_loses_its_state_and_follows_the_others() 
     assert held(cluster, leader).stopped_at is None
     index = held(cluster, others[0]).stopped_at.index
     assert held(cluster, leader).applied >= index
-    pictured: list[bool] = []
-    cluster.nodes[leader].group_manager.checkpoints.want(GROUP, lambda: pictured.append(True))
-    cluster.world.run_until("a checkpoint holds it", lambda: pictured, 5_000)
+    captured: list[bool] = []
+    cluster.nodes[leader].group_manager.checkpoints.want(GROUP, lambda: captured.append(True))
+    cluster.world.run_until("a checkpoint holds it", lambda: captured, 5_000)
     assert held(cluster, leader).core.log.checkpoint[0] >= index
     cluster.kill(leader)
     assert agree(cluster, others[0], ms=20_000)
@@ -201,7 +201,7 @@ def test_power_loss_at_any_time_of_the_vote_ends_in_one_state(seed: int) -> None
     served_without_it(cluster)
 
 
-def test_no_picture_is_taken_between_the_entry_and_its_skip(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_snapshot_is_taken_between_the_entry_and_its_skip(monkeypatch: pytest.MonkeyPatch) -> None:
     """A checkpoint there would make its replica take the entry for applied when it comes to the SKIP."""
     cluster = stopped_in_front_of_more(88)
     assert agree(cluster, 0)
@@ -215,9 +215,9 @@ def test_no_picture_is_taken_between_the_entry_and_its_skip(monkeypatch: pytest.
         return group is not None and group.applied < group.skips.until
 
     cluster.world.run_until("the entry is passed over, its SKIP is to come", between)
-    pictured: list[bool] = []
-    cluster.nodes[0].group_manager.checkpoints.want(GROUP, lambda: pictured.append(True))
-    cluster.world.run_until("a checkpoint", lambda: pictured, 5_000)
+    captured: list[bool] = []
+    cluster.nodes[0].group_manager.checkpoints.want(GROUP, lambda: captured.append(True))
+    cluster.world.run_until("a checkpoint", lambda: captured, 5_000)
     told = listening(cluster)
     restart_all(cluster)
     served_without_it(cluster)

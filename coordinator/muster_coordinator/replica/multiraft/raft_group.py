@@ -476,7 +476,7 @@ class RaftGroup:
 
     @property
     def settled(self) -> bool:
-        """The state is that of one index, and may be pictured."""
+        """The state is that of one index, and may be captured."""
         return not self.installing and self.applied >= self.skips.until
 
     def apply_some(self, budget: int) -> int:

@@ -6,7 +6,7 @@ Mechanism: the log itself says so. A later entry of kind SKIP names the one befo
 like any other, so a majority has it, and every replica finds it in its log before it comes to the named entry again:
 that one is then neither applied nor given an offset. Until a SKIP that stands in the log is known to be committed, or
 gone, its entry is not touched. A replica that had applied the entry meets the SKIP later, and has lost its state. For
-a picture between the two entries would not tell which of both it holds, none is taken there (`until`).
+a snapshot between the two entries would not tell which of both it holds, none is taken there (`until`).
 
 What it does not do: judge whether an entry should be passed over (`admin.stopped_entries`), or propose (`RaftGroup`).
 """

@@ -7,7 +7,7 @@ once, and none starts within `CHECKPOINT_PACE_MS` of another; the next one start
 still written to will be old again soon: of such, one is written at a time, with a pause after it that is the longer the
 busier the machine, and whoever had its turn is looked at last. So a start replays a few minutes, or less than half of a
 state, and not all that the WAL holds. The replicas of a group apply alike, and shall not write the same checkpoint at
-the same moment: each begins at another point of the way to its first one, and waits differently long. The picture and
+the same moment: each begins at another point of the way to its first one, and waits differently long. The snapshot and
 the mark are taken in one turn, then: segments flushed -> mark durable -> file written and published -> CHECKPOINT
 record durable -> the core may offer it and forget entries. Each step starts when the one before is durable, so a crash
 anywhere leaves the older checkpoint in force. Groups in which nothing was applied cost nothing here. No promise hangs
@@ -40,7 +40,7 @@ LOOKED_AT_A_TURN = 200
 PINS_MS_PER_GROUP = 0.5
 """Between two questions who keeps old WAL files, for each group: the answer costs some microseconds a group."""
 CHECKPOINTS_AT_ONCE = 2
-"""Pictures that are held at once; each pins one shard's dictionaries."""
+"""Snapshots that are held at once; each pins one shard's dictionaries."""
 REST_MS = 5_000
 """A group in which nothing was applied for so long is at rest: its checkpoint will stay good."""
 PAUSE_RATIO = 10
@@ -53,7 +53,7 @@ ROUND_PAUSES_RATIO = 4
 
 
 class Stateful(Protocol):
-    """A machine whose state can be pictured."""
+    """A machine whose state can be captured."""
 
     def image(self) -> CheckpointImage: ...
     def restore(self, body: CheckpointBody) -> None: ...
@@ -64,8 +64,23 @@ class _Tracked:
     """One group's part."""
 
     __slots__ = (
-        "applied_ms", "began_ms", "busy", "changed_ms", "file_bytes", "gone", "group", "machine", "mark", "offered",
-        "pictured_before", "pictured_bytes", "postponed_until_ms", "share", "since_ms", "state", "wanted",
+        "applied_ms",
+        "began_ms",
+        "busy",
+        "captured_before",
+        "captured_bytes",
+        "changed_ms",
+        "file_bytes",
+        "gone",
+        "group",
+        "machine",
+        "mark",
+        "offered",
+        "postponed_until_ms",
+        "share",
+        "since_ms",
+        "state",
+        "wanted",
     )  # fmt: skip
 
     def __init__(self, group: RaftGroup, machine: Stateful, state: PartitionState | None, share: float) -> None:
@@ -74,9 +89,9 @@ class _Tracked:
         self.group = group
         self.machine = machine
         self.state = state
-        self.pictured_bytes = 0
-        """`applied_bytes` of the group when its last picture was taken."""
-        self.pictured_before = 0
+        self.captured_bytes = 0
+        """`applied_bytes` of the group when its last snapshot was taken."""
+        self.captured_before = 0
         """The same of the one before, until the last one is written."""
         self.postponed_until_ms = 0
         """No flush or checkpoint before: the disk had no space for one."""
@@ -87,7 +102,7 @@ class _Tracked:
         self.since_ms = 0
         """When the oldest unflushed entry was applied, roughly."""
         self.changed_ms: int | None = None
-        """When the oldest entry after the last picture was applied, roughly. Flushes do not end its age: checkpoints
+        """When the oldest entry after the last snapshot was applied, roughly. Flushes do not end its age: checkpoints
         that are due wait for one of few slots, and whoever lost the race once would lose it for ever."""
         self.began_ms = 0
         """When the checkpoint under way, or the last one, was begun."""
@@ -171,7 +186,7 @@ class Checkpoints:
         tracked.busy = True
 
         def release() -> None:
-            tracked.pictured_bytes = tracked.group.applied_bytes
+            tracked.captured_bytes = tracked.group.applied_bytes
             tracked.changed_ms = None
             tracked.offered = tracked.mark = None
             self._rest(tracked)
@@ -321,9 +336,9 @@ class Checkpoints:
     def _far(self, tracked: _Tracked) -> bool:
         """Has so much been applied that replaying it would take long?"""
         far_bytes = self._settings.checkpoint_bytes
-        if not tracked.pictured_bytes:
+        if not tracked.captured_bytes:
             far_bytes -= int(tracked.share * far_bytes)
-        return tracked.group.applied_bytes - tracked.pictured_bytes >= far_bytes
+        return tracked.group.applied_bytes - tracked.captured_bytes >= far_bytes
 
     def _worth_it(self, tracked: _Tracked, now_ms: int) -> bool:
         """Is it old, and much?"""
@@ -349,7 +364,7 @@ class Checkpoints:
     @staticmethod
     def _much(tracked: _Tracked) -> bool:
         """Was at least half as much applied as writing the state costs? Then it is at most tripled by that."""
-        applied_bytes = tracked.group.applied_bytes - tracked.pictured_bytes
+        applied_bytes = tracked.group.applied_bytes - tracked.captured_bytes
         return applied_bytes >= max(limits.CHECKPOINT_BYTES_MIN, tracked.file_bytes // 2)
 
     def _rest(self, tracked: _Tracked) -> None:
@@ -428,7 +443,7 @@ class Checkpoints:
         self._pinned.discard(group.number)
         self._running += 1
         tracked.busy = True
-        tracked.pictured_before, tracked.pictured_bytes = tracked.pictured_bytes, group.applied_bytes
+        tracked.captured_before, tracked.captured_bytes = tracked.captured_bytes, group.applied_bytes
         tracked.changed_ms = None
         if state is None:
             self._write(tracked, meta, image, None)
@@ -466,7 +481,7 @@ class Checkpoints:
         look."""
         now_ms = self._loop.monotonic_ms()
         tracked.postponed_until_ms = now_ms + limits.NO_SPACE_RETRY_MS
-        tracked.pictured_bytes = tracked.pictured_before
+        tracked.captured_bytes = tracked.captured_before
         if tracked.changed_ms is None:
             tracked.changed_ms = now_ms
         tracked.group.tell(CHECKPOINT_POSTPONED, file=what)
@@ -480,7 +495,7 @@ class Checkpoints:
             CHECKPOINT_WRITTEN, applied=meta.index, term=meta.term, size_bytes=tracked.file_bytes, took_ms=took_ms
         )
         tracked.offered, tracked.mark = meta, mark
-        tracked.pictured_before = tracked.pictured_bytes
+        tracked.captured_before = tracked.captured_bytes
         group.core.checkpointed(meta.index, meta.term)
         group.release(min(meta.index - self._settings.trailing_entries, group.applied))
         self._answer(tracked)
@@ -503,4 +518,4 @@ class Checkpoints:
 
 
 def _freed_bytes(tracked: _Tracked) -> float:
-    return (tracked.group.applied_bytes - tracked.pictured_bytes) * (1 + tracked.share)
+    return (tracked.group.applied_bytes - tracked.captured_bytes) * (1 + tracked.share)
