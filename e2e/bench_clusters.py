@@ -21,7 +21,7 @@ from muster_operator.kafka.adapter import KafkaAdapter
 from muster_operator.kafka.clients import Clients
 from muster_operator.runtime.clock import SystemClock, SystemRand
 from muster_operator.runtime.metrics import Metrics
-from muster_operator.world.group import GroupView, Leaver
+from muster_operator.world.group import Leaver, ObservedGroup
 from muster_operator.world.views import Unknown
 
 from tests.cluster import MusterCluster
@@ -48,7 +48,7 @@ class Watched:
         self.last_s = dict.fromkeys(addresses, time.monotonic())
         self.oldest_s = dict.fromkeys(addresses, 0.0)
 
-    async def group(self, *, bootstrap: str, group_id: str, topics: Sequence[str]) -> GroupView | Unknown:
+    async def group(self, *, bootstrap: str, group_id: str, topics: Sequence[str]) -> ObservedGroup | Unknown:
         answer = await self._kafka.group(bootstrap=bootstrap, group_id=group_id, topics=topics)
         if isinstance(answer, Unknown):
             self.unknown[bootstrap] = answer.message

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from muster_operator.world.cluster import ReplicaView
-from muster_operator.world.group import GroupView, Leaver
+from muster_operator.world.group import Leaver, ObservedGroup
 from muster_operator.world.views import Unknown
 
 Manifest = Mapping[str, Any]
@@ -114,7 +114,7 @@ class Kafka(Protocol):
     """Kafka's protocol, through kafka-python. One bounded call each; never raises for a cluster that does not
     answer."""
 
-    async def group(self, *, bootstrap: str, group_id: str, topics: Sequence[str]) -> GroupView | Unknown: ...
+    async def group(self, *, bootstrap: str, group_id: str, topics: Sequence[str]) -> ObservedGroup | Unknown: ...
 
     async def remove_members(self, *, bootstrap: str, group_id: str, members: Sequence[Leaver]) -> None:
         """Exactly these: who holds an instance id under another member id stays."""

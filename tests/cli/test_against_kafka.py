@@ -5,7 +5,7 @@ import threading
 
 import pytest
 from muster_coordinator.cli.exits import Exit
-from muster_coordinator.cli.group_view import Broker, GroupView, MemberView, PartitionLag, group_lags
+from muster_coordinator.cli.group_view import Broker, DescribedGroup, MemberView, PartitionLag, group_lags
 from muster_coordinator.cli.kafka_assignors import plugged
 from muster_coordinator.cli.kafka_client import KafkaSide
 from muster_coordinator.cli.offsets import end_offsets
@@ -130,7 +130,7 @@ def test_a_partition_without_answer_is_unknown_and_the_others_are_not(muster, at
         assert end_offsets(side, [known, gone]) == {known: 4, gone: UNKNOWN}
         assert "offsets of 1 partitions are unknown: gone: no such topic" in capsys.readouterr().err
         member = MemberView("m", None, "c", "/h", (), (gone,))
-        view = GroupView("g", "Stable", "consumer", "range", Broker(1, None, None), (member,))
+        view = DescribedGroup("g", "Stable", "consumer", "range", Broker(1, None, None), (member,))
         (lag,) = group_lags(side, view)
     assert (lag.committed, lag.end, lag.lag, lag.owner) == (None, UNKNOWN, None, member)
     assert PartitionLag(gone, 3, UNKNOWN, None).lag is UNKNOWN

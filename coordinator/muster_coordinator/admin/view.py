@@ -7,7 +7,7 @@ Implemented by `replica.node.Node`; tests give a fake.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-from muster_coordinator.groups.stats import GroupView, ShardStats
+from muster_coordinator.groups.stats import GroupMetrics, ShardStats
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.replica.maintenance.disk_space import DiskStatus
 from muster_coordinator.replica.multiraft.status import GroupStatus, ScrubStatus, TransferStatus, WorkDone
@@ -28,7 +28,7 @@ class AdminReplica(Surface, Protocol):
         answers with all of them lets the loop go on meanwhile."""
         ...
 
-    def group_views(self, partition: int) -> Iterator[GroupView]:
+    def group_views(self, partition: int) -> Iterator[GroupMetrics]:
         """Consumer groups coordinated here in an offsets partition; ends early when it is led elsewhere."""
         ...
 

@@ -38,7 +38,7 @@ class MemberView(NamedTuple):
     assigned: tuple[TopicPartition, ...] | None
 
 
-class GroupView(NamedTuple):
+class DescribedGroup(NamedTuple):
     """One group as DescribeGroups shows it."""
 
     group: str
@@ -53,7 +53,7 @@ class GroupView(NamedTuple):
         return {partition: member for member in self.members for partition in member.assigned or ()}
 
 
-def describe_group(side: KafkaSide, group: str) -> GroupView:
+def describe_group(side: KafkaSide, group: str) -> DescribedGroup:
     """Raises CliError, NOT_FOUND for a group that has neither members nor offsets."""
 
     def question(admin: Untyped) -> tuple[Mapping[str, Any], Broker]:
@@ -67,7 +67,7 @@ def describe_group(side: KafkaSide, group: str) -> GroupView:
         return found, Broker(broker_id, getattr(node, "host", None), getattr(node, "port", None))
 
     found, coordinator = side.ask(question, f"cannot describe group {group}")
-    view = GroupView(
+    view = DescribedGroup(
         group,
         found["group_state"],
         found["protocol_type"],
@@ -108,7 +108,7 @@ class PartitionLag(NamedTuple):
         return self.end - self.committed
 
 
-def group_lags(side: KafkaSide, view: GroupView) -> list[PartitionLag]:
+def group_lags(side: KafkaSide, view: DescribedGroup) -> list[PartitionLag]:
     """Every partition that the group has an offset in or an owner of."""
     committed = committed_offsets(side, view.group)
     owners = view.owners()

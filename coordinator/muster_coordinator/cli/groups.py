@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from muster_coordinator.cli.exits import CliError, Exit
-from muster_coordinator.cli.group_view import GroupView, PartitionLag, describe_group, group_lags
+from muster_coordinator.cli.group_view import DescribedGroup, PartitionLag, describe_group, group_lags
 from muster_coordinator.cli.kafka_client import DEFAULT_TIMEOUT_S, KafkaSide, Untyped, read_client_properties
 from muster_coordinator.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, ClientConfig, Output, Timeout
 from muster_coordinator.cli.output import UNKNOWN, Column, Format, emit, note, table
@@ -220,7 +220,7 @@ def remove_member(
     note(f"member {instance_id} removed from group {group}")
 
 
-def _state_row(view: GroupView) -> dict[str, Any]:
+def _state_row(view: DescribedGroup) -> dict[str, Any]:
     return {
         "group": view.group,
         "coordinator": view.coordinator.address,
@@ -232,7 +232,7 @@ def _state_row(view: GroupView) -> dict[str, Any]:
     }
 
 
-def _member_rows(view: GroupView) -> list[dict[str, Any]]:
+def _member_rows(view: DescribedGroup) -> list[dict[str, Any]]:
     return [
         {
             "group": view.group,
@@ -248,7 +248,7 @@ def _member_rows(view: GroupView) -> list[dict[str, Any]]:
     ]
 
 
-def _lag_row(view: GroupView, one: PartitionLag) -> dict[str, Any]:
+def _lag_row(view: DescribedGroup, one: PartitionLag) -> dict[str, Any]:
     owner = one.owner
     return {
         "group": view.group,
@@ -265,7 +265,7 @@ def _lag_row(view: GroupView, one: PartitionLag) -> dict[str, Any]:
     }
 
 
-def _say_empty(views: Sequence[GroupView]) -> None:
+def _say_empty(views: Sequence[DescribedGroup]) -> None:
     for view in views:
         if not view.members:
             note(f"group {view.group} has no members ({view.state})")

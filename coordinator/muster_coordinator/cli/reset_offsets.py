@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from muster_coordinator.cli.exits import CliError, Exit
-from muster_coordinator.cli.group_view import GroupView, committed_offsets, describe_group
+from muster_coordinator.cli.group_view import DescribedGroup, committed_offsets, describe_group
 from muster_coordinator.cli.kafka_client import DEFAULT_TIMEOUT_S, KafkaSide, error_text, read_client_properties
 from muster_coordinator.cli.offsets import OffsetOrUnknown, end_offsets, offsets_at, start_offsets
 from muster_coordinator.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, ClientConfig, Output, Timeout
@@ -135,7 +135,7 @@ def _aim(chosen: Mapping[Target, Any]) -> Aim:
             return Aim(target)
 
 
-def _refuse_members(view: GroupView) -> None:
+def _refuse_members(view: DescribedGroup) -> None:
     if view.members:
         raise CliError(
             Exit.REFUSED,

@@ -48,7 +48,7 @@ from muster_coordinator.groups.requests import (
     SyncGroup,
     refusal,
 )
-from muster_coordinator.groups.stats import GroupView, ShardStats
+from muster_coordinator.groups.stats import GroupMetrics, ShardStats
 from muster_coordinator.groups.topic_deletion import topic_deletion
 from muster_coordinator.groups.views import committed_offsets, group_views
 from muster_coordinator.groups.warmup import WarmUp
@@ -230,7 +230,7 @@ class GroupShard:
         """Members of all stored generations."""
         return self._core.state.members
 
-    def views(self) -> Iterator[GroupView]:
+    def views(self) -> Iterator[GroupMetrics]:
         """Every group, lazily: the caller takes as many in a turn as it may. Names are fixed at the first step."""
         return group_views(self._core)
 

@@ -46,7 +46,7 @@ def summed(stats: Iterable[ShardStats]) -> ShardStats:
     return total
 
 
-class GroupView(NamedTuple):
+class GroupMetrics(NamedTuple):
     """One group for `/v1` and the per-group metrics."""
 
     group: str

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from muster_coordinator.groups.classic_group import State
 from muster_coordinator.groups.core import Core
 from muster_coordinator.groups.offset_row import fetched_fields
-from muster_coordinator.groups.stats import GroupView
+from muster_coordinator.groups.stats import GroupMetrics
 
 
-def group_views(core: Core) -> Iterator[GroupView]:
+def group_views(core: Core) -> Iterator[GroupMetrics]:
     """One at a time; groups that vanish meanwhile are left out."""
     state = core.state
     for group in dict.fromkeys([*state.groups, *core.lives, *state.offsets.groups(), *state.pending.groups()]):
@@ -25,12 +25,12 @@ def committed_offsets(core: Core, group: str) -> Iterator[tuple[str, int, int]]:
             yield topic, partition, fetched_fields(row)[0]
 
 
-def group_view(core: Core, group: str) -> GroupView | None:
+def group_view(core: Core, group: str) -> GroupMetrics | None:
     """None: there is no such group."""
     offsets = core.state.offsets.size(group)
     live = core.lives.get(group)
     if live is not None:
-        return GroupView(
+        return GroupMetrics(
             group,
             "classic",
             live.state.value,
@@ -42,7 +42,7 @@ def group_view(core: Core, group: str) -> GroupView | None:
         )
     stored = core.state.groups.get(group)
     if stored is not None:
-        return GroupView(
+        return GroupMetrics(
             group,
             "classic",
             stored.state.value,
@@ -53,5 +53,5 @@ def group_view(core: Core, group: str) -> GroupView | None:
             offsets,
         )
     if core.state.has_group(group):
-        return GroupView(group, "simple", State.EMPTY.value, 0, 0, "", "", offsets)
+        return GroupMetrics(group, "simple", State.EMPTY.value, 0, 0, "", "", offsets)
     return None

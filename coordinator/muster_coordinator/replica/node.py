@@ -16,7 +16,7 @@ from muster_coordinator.controller.image import ClusterImage
 from muster_coordinator.errors import Code
 from muster_coordinator.events import Tell, untold
 from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartbeat, refusal
-from muster_coordinator.groups.stats import GroupView, ShardStats, summed
+from muster_coordinator.groups.stats import GroupMetrics, ShardStats, summed
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Rand, unnoticed
 from muster_coordinator.replica.bootstrap.bootstrap import Bootstrap
@@ -382,7 +382,7 @@ class Node:
             if group is not None:
                 yield group_status(group, damaged.get(number, ()))
 
-    def group_views(self, partition: int) -> Iterator[GroupView]:
+    def group_views(self, partition: int) -> Iterator[GroupMetrics]:
         """Consumer groups coordinated here in an offsets partition; ends early when it is led elsewhere."""
         held = None if self.group_manager is None else self.group_manager.shards.get(partition)
         if held is None:

@@ -2,8 +2,8 @@
 
 Batches form by themselves: while one question to a cluster is under way or waits for its turn, what is asked meanwhile
 waits and is the next batch. So a lone question is not delayed, and a thousand groups cost a handful of requests. Each
-cluster has its own lane, and lanes take turns (`turns`): any number of clusters may be asked, and the time that a call
-may take runs from its turn on, so that nobody is `Unknown` for having waited.
+cluster has its own queue, and queues take turns (`turns`): any number of clusters may be asked, and the time that a
+call may take runs from its turn on, so that nobody is `Unknown` for having waited.
 
 `Unknown` is what a question says that was put and failed. A cluster that was silent when last asked is tried by one
 question at a time; its other groups are answered `Unknown` at once, and all of them are when that question itself
@@ -25,15 +25,15 @@ from muster_operator.kafka.clients import Clients, nobody
 from muster_operator.kafka.decode import MOVED
 from muster_operator.kafka.turns import Turns
 from muster_operator.limits import KAFKA_BATCH_MAX, KAFKA_CALL_TIMEOUT_S, KAFKA_CALLS_MAX
-from muster_operator.world.group import GroupView, Leaver
+from muster_operator.world.group import Leaver, ObservedGroup
 from muster_operator.world.views import Unknown
 
-Answer = GroupView | Unknown
+Answer = ObservedGroup | Unknown
 Result = TypeVar("Result")
 
 
 @dataclass(slots=True)
-class _Lane:
+class _ClusterQueue:
     """Questions to one cluster: those that wait, and the task that puts them."""
 
     topics: dict[str, set[str]] = field(default_factory=dict)
@@ -48,24 +48,24 @@ class KafkaAdapter:
         self._clients = clients
         self._pool = ThreadPoolExecutor(KAFKA_CALLS_MAX, thread_name_prefix="kafka")
         self._turns: Turns[str, asyncio.Future[bool]] = Turns()
-        self._lanes: dict[str, _Lane] = {}
+        self._queues: dict[str, _ClusterQueue] = {}
 
     async def group(self, *, bootstrap: str, group_id: str, topics: Sequence[str]) -> Answer:
         """State, members, offsets and log ends of one group, from a batch with others of the same cluster."""
         silent = self._clients.silent(bootstrap)
-        known = self._lanes.get(bootstrap)
+        known = self._queues.get(bootstrap)
         if silent and (known is not None or self._clients.resting(bootstrap)):
             return _unknown(nobody(bootstrap))
-        lane = self._lanes.setdefault(bootstrap, _Lane())
-        lane.topics.setdefault(group_id, set()).update(topics)
-        answer = lane.waiting.get(group_id)
+        queue = self._queues.setdefault(bootstrap, _ClusterQueue())
+        queue.topics.setdefault(group_id, set()).update(topics)
+        answer = queue.waiting.get(group_id)
         if answer is None:
-            answer = lane.waiting[group_id] = asyncio.get_running_loop().create_future()
+            answer = queue.waiting[group_id] = asyncio.get_running_loop().create_future()
         crowded = self._turns.crowded
-        if lane.task is None:
-            lane.task = asyncio.create_task(self._drain(bootstrap, lane), name=f"kafka {bootstrap}")
+        if queue.task is None:
+            queue.task = asyncio.create_task(self._drain(bootstrap, queue), name=f"kafka {bootstrap}")
         if silent and crowded:
-            answer.add_done_callback(_noticed)  # the lane finds out whether it answers again; nobody waits for that
+            answer.add_done_callback(_noticed)  # the queue finds out whether it answers again; nobody waits for that
             return _unknown(nobody(bootstrap))
         return await asyncio.shield(answer)
 
@@ -76,17 +76,17 @@ class KafkaAdapter:
     async def close(self) -> None:
         """Close all clients and threads; questions under way are answered with Unknown."""
         await asyncio.get_running_loop().run_in_executor(None, self._clients.close)
-        for lane in list(self._lanes.values()):
-            if lane.task is not None:
-                await asyncio.gather(lane.task, return_exceptions=True)
+        for queue in list(self._queues.values()):
+            if queue.task is not None:
+                await asyncio.gather(queue.task, return_exceptions=True)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def _drain(self, bootstrap: str, lane: _Lane) -> None:
+    async def _drain(self, bootstrap: str, queue: _ClusterQueue) -> None:
         try:
-            while lane.waiting:
-                batch = list(lane.waiting)[:KAFKA_BATCH_MAX]
-                wanted = {group: lane.topics.pop(group) for group in batch}
-                futures = {group: lane.waiting.pop(group) for group in batch}
+            while queue.waiting:
+                batch = list(queue.waiting)[:KAFKA_BATCH_MAX]
+                wanted = {group: queue.topics.pop(group) for group in batch}
+                futures = {group: queue.waiting.pop(group) for group in batch}
                 # A bug in a question belongs to those who asked it, not to a task that nobody waits for.
                 (answers,) = await asyncio.gather(self._ask(bootstrap, wanted), return_exceptions=True)
                 for group, future in futures.items():
@@ -97,9 +97,9 @@ class KafkaAdapter:
                     else:
                         future.set_result(answers[group])
         finally:
-            lane.task = None
-            if not lane.waiting:
-                self._lanes.pop(bootstrap, None)
+            queue.task = None
+            if not queue.waiting:
+                self._queues.pop(bootstrap, None)
 
     async def _ask(self, bootstrap: str, wanted: dict[str, set[str]]) -> dict[str, Answer]:
         try:

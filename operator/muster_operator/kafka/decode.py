@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from muster_operator.world.group import GroupView, MemberView, PartitionView
+from muster_operator.world.group import MemberView, ObservedGroup, PartitionView
 from muster_operator.world.views import Unknown
 
 Untyped = Any
@@ -56,9 +56,9 @@ def group_view(
     committed: Mapping[Partition, int],
     partitions: Iterable[Partition],
     log_ends: Mapping[Partition, int],
-) -> GroupView:
+) -> ObservedGroup:
     """One group out of DescribeGroups, OffsetFetch and ListOffsets; `partitions` are those of the subscribed topics."""
-    return GroupView(
+    return ObservedGroup(
         state=str(found["group_state"]) or "Dead",
         coordinator=coordinator,
         protocol_type=str(found["protocol_type"] or ""),

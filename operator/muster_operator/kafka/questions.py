@@ -15,7 +15,7 @@ import kafka.errors
 from muster_operator.errors import Refused, Transient
 from muster_operator.kafka.decode import Partition, committed_offsets, describe_error, group_view
 from muster_operator.limits import KAFKA_PARTITIONS_MAX
-from muster_operator.world.group import GroupView, Leaver
+from muster_operator.world.group import Leaver, ObservedGroup
 from muster_operator.world.views import Unknown
 
 Untyped = Any
@@ -23,7 +23,7 @@ _LATEST = -1
 _LOG_END_TIMEOUT_MS = 2_000
 
 
-def groups(admin: Untyped, wanted: Mapping[str, Collection[str]]) -> dict[str, GroupView | Unknown]:
+def groups(admin: Untyped, wanted: Mapping[str, Collection[str]]) -> dict[str, ObservedGroup | Unknown]:
     """Views of the groups `wanted` (group id → topics of interest). Raises kafka.errors.KafkaError when nobody
     answers."""
     coordinators = _coordinators(admin, wanted)
@@ -35,7 +35,7 @@ def groups(admin: Untyped, wanted: Mapping[str, Collection[str]]) -> dict[str, G
         {one for offsets in committed.values() if not isinstance(offsets, Unknown) for one in offsets}
         | {(topic, number) for topic, count in partitions.items() for number in range(count)},
     )
-    answers: dict[str, GroupView | Unknown] = {}
+    answers: dict[str, ObservedGroup | Unknown] = {}
     for group, topics in wanted.items():
         found = described.get(group) or Unknown(reason="NoAnswer", message="the coordinator left the group out")
         offsets = committed.get(group, {})

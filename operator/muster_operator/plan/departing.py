@@ -31,7 +31,7 @@ from muster_operator.api.conditions import GroupCondition, Reason
 from muster_operator.api.group_status import DEPARTING_MAX
 from muster_operator.plan.addresses import OVER, address, is_at
 from muster_operator.plan.conditions import condition
-from muster_operator.world.group import GroupView, GroupWorld, MemberView
+from muster_operator.world.group import GroupWorld, MemberView, ObservedGroup
 from muster_operator.world.views import OwnerView, PodView, StatefulSetView, Unknown
 
 
@@ -120,14 +120,14 @@ def stored_records(status: Mapping[str, Any]) -> dict[str, Record]:
     return found
 
 
-def _of_pod(pod: PodView, before: Record | None, group: GroupView | Unknown) -> Record:
+def _of_pod(pod: PodView, before: Record | None, group: ObservedGroup | Unknown) -> Record:
     member = _member_in(pod, group)
     if member is not None:
         return Record(pod=pod.name, uid=pod.uid, member_id=member.member_id, host=address(member))
     return before if before is not None and before.uid == pod.uid else Record(pod=pod.name, uid=pod.uid)
 
 
-def _member_in(pod: PodView, group: GroupView | Unknown) -> MemberView | None:
+def _member_in(pod: PodView, group: ObservedGroup | Unknown) -> MemberView | None:
     if isinstance(group, Unknown) or pod.phase in OVER:
         return None
     return next((one for one in group.members if one.instance_id == pod.name and is_at(pod, one)), None)

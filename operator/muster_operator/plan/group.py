@@ -20,7 +20,7 @@ from muster_operator.plan.settings import PlanSettings
 from muster_operator.plan.status_group import group_status, is_paused
 from muster_operator.resources.group import children
 from muster_operator.resources.surplus import of_group
-from muster_operator.world.group import GroupView, GroupWorld
+from muster_operator.world.group import GroupWorld, ObservedGroup
 from muster_operator.world.views import Unknown
 
 NEWS = (
@@ -124,7 +124,7 @@ def _again_ms(
     if actions or recorded.held is not None:
         return settings.step_ms
     settled = condition(status, GroupCondition.PROGRESSING)["status"] == "False"
-    stable = isinstance(world.group, GroupView) and world.group.state in ("Stable", "Empty")
+    stable = isinstance(world.group, ObservedGroup) and world.group.state in ("Stable", "Empty")
     return settings.group_poll_ms if settled and stable else settings.wait_ms
 
 

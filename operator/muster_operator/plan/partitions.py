@@ -8,7 +8,7 @@ unknown: a sum that silently leaves something out looks like good news.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from muster_operator.world.group import GroupView, PartitionView
+from muster_operator.world.group import ObservedGroup, PartitionView
 from muster_operator.world.views import Unknown
 
 UNKNOWN = "Unknown"
@@ -27,7 +27,7 @@ class Lag:
     """Partitions whose log end could not be had."""
 
 
-def lag_of(group: GroupView | Unknown) -> Lag:
+def lag_of(group: ObservedGroup | Unknown) -> Lag:
     """Lag of the whole group. No partitions at all (no such topic, or a cluster without topics) is unknown, not 0."""
     if isinstance(group, Unknown):
         return Lag(records=None, text=UNKNOWN, total=0, without_commit=0, unknown=0)
@@ -46,7 +46,7 @@ def lag_over(partitions: Sequence[PartitionView]) -> Lag:
     return Lag(records=records, text=text, total=len(partitions), without_commit=without_commit, unknown=unknown)
 
 
-def by_partition(group: GroupView) -> Mapping[tuple[str, int], PartitionView]:
+def by_partition(group: ObservedGroup) -> Mapping[tuple[str, int], PartitionView]:
     return {(one.topic, one.partition): one for one in group.partitions}
 
 

@@ -18,7 +18,7 @@ from muster_operator.api.conditions import Reason
 from muster_operator.plan.conditions import timestamp
 from muster_operator.plan.consumers import ready, rolling
 from muster_operator.plan.scaling import is_expected_id, naming_some
-from muster_operator.world.group import GroupView, GroupWorld
+from muster_operator.world.group import GroupWorld, ObservedGroup
 from muster_operator.world.views import StatefulSetView, Unknown
 
 SETTLED = ("Stable", "Empty", "Dead")
@@ -51,14 +51,14 @@ def last_rebalance(world: GroupWorld) -> Record | None:
     return _record(world, group, joined, left)
 
 
-def _record(world: GroupWorld, group: GroupView, joined: list[str], left: list[str]) -> Record:
+def _record(world: GroupWorld, group: ObservedGroup, joined: list[str], left: list[str]) -> Record:
     """What the coordinator tells of the last rebalance is about this one only when it is over."""
     told = group.last_rebalance_ms if group.state in SETTLED else None
     found = {"time": timestamp(told if told is not None else world.now_ms), **_explained(world, group, joined, left)}
     return found if group.generation is None else found | {"generation": group.generation}
 
 
-def _completed(world: GroupWorld, group: GroupView, known: Record, joined: list[str], left: list[str]) -> Record:
+def _completed(world: GroupWorld, group: ObservedGroup, known: Record, joined: list[str], left: list[str]) -> Record:
     """The rebalance under way: its cause when it shows, its generation when it is over."""
     found = dict(known)
     if known.get("cause") == Reason.UNKNOWN_CAUSE and (joined or left):
@@ -72,18 +72,18 @@ def _completed(world: GroupWorld, group: GroupView, known: Record, joined: list[
     return found
 
 
-def _explained(world: GroupWorld, group: GroupView, joined: list[str], left: list[str]) -> dict[str, str]:
+def _explained(world: GroupWorld, group: ObservedGroup, joined: list[str], left: list[str]) -> dict[str, str]:
     cause, message = _cause(world, joined, left)
     return {"cause": str(cause), "message": _with_word(message, group)}
 
 
-def _with_word(message: str, group: GroupView) -> str:
+def _with_word(message: str, group: ObservedGroup) -> str:
     """While members still move the coordinator's word may be about the rebalance before."""
     said = group.last_rebalance_reason if group.state in SETTLED else None
     return f"{message}{_SAYS}{said}" if said else message
 
 
-def _moved(stored: Mapping[str, Any], group: GroupView) -> tuple[list[str], list[str]]:
+def _moved(stored: Mapping[str, Any], group: ObservedGroup) -> tuple[list[str], list[str]]:
     """Who joined and who left since the stored status; ([], []) when the status does not list everybody."""
     listed = stored.get("members") or ()
     if len(listed) != stored.get("memberCount", 0):

@@ -31,7 +31,7 @@ from muster_operator.plan.conditions import Finding, finding
 from muster_operator.plan.departing import stored_records
 from muster_operator.plan.pods import observed
 from muster_operator.world.cluster import ClusterWorld
-from muster_operator.world.group import GroupView, GroupWorld, Leaver
+from muster_operator.world.group import GroupWorld, Leaver, ObservedGroup
 from muster_operator.world.views import StatefulSetView
 
 NAMED_MAX = 5
@@ -89,7 +89,7 @@ def departure(world: GroupWorld) -> Departure:
         )
     there = {pod.name for pod in statefulset.pods}
     waiting_for = tuple(pod.name for pod in statefulset.pods if pod.ordinal not in staying)
-    listed = {member.member_id: member for member in group.members} if isinstance(group, GroupView) else {}
+    listed = {member.member_id: member for member in group.members} if isinstance(group, ObservedGroup) else {}
     gone = tuple(
         Leaver(instance_id=record.pod, member_id=record.member_id)
         for record in stored_records(world.owner.status).values()

@@ -15,7 +15,7 @@ from muster_operator.api.conditions import GroupCondition, Reason
 from muster_operator.plan.addresses import OVER, address, addresses_of, is_at
 from muster_operator.plan.conditions import Finding, condition, finding
 from muster_operator.plan.scaling import is_expected_id, naming_some
-from muster_operator.world.group import GroupView, GroupWorld, MemberView
+from muster_operator.world.group import GroupWorld, MemberView, ObservedGroup
 from muster_operator.world.views import PodView, ReferencedView, StatefulSetView, Unknown, Unusable
 
 TYPE = GroupCondition.STATIC_MEMBERSHIP
@@ -92,7 +92,7 @@ def _described(pod: PodView | None, member: MemberView) -> str:
     return f"client {member.client_id} at {address(member)}"
 
 
-def _duplicate(world: GroupWorld, group: GroupView) -> str | None:
+def _duplicate(world: GroupWorld, group: ObservedGroup) -> str | None:
     """Which instance id is used twice, as far as it can be known."""
     statefulset = world.statefulset
     if not isinstance(statefulset, StatefulSetView):

@@ -24,7 +24,7 @@ from muster_operator.plan.rebalances import MOVING, last_rebalance
 from muster_operator.plan.referenced import Move, described
 from muster_operator.plan.scaling import Departure, naming_some
 from muster_operator.plan.static_membership import judge, pods_of, shared_with
-from muster_operator.world.group import GroupView, GroupWorld, MemberView, PartitionView
+from muster_operator.world.group import GroupWorld, MemberView, ObservedGroup, PartitionView
 from muster_operator.world.views import PodView, ReferencedView, Unknown
 
 NO_SUCH_GROUP = "Dead"
@@ -70,7 +70,7 @@ def group_status(
     rebalance = last_rebalance(world)
     if rebalance is not None:
         status["lastRebalance"] = dict(rebalance)
-    return status | (_of_group(world, group) if isinstance(group, GroupView) else _last_generation(owner.status))
+    return status | (_of_group(world, group) if isinstance(group, ObservedGroup) else _last_generation(owner.status))
 
 
 def unknown_reason(unknown: Unknown) -> Reason:
@@ -81,7 +81,7 @@ def unknown_reason(unknown: Unknown) -> Reason:
         return Reason.NOT_OBSERVED
 
 
-def _state(group: GroupView | Unknown) -> str:
+def _state(group: ObservedGroup | Unknown) -> str:
     """Kafka says Dead of a group that does not exist, which reads like a failure; Ready says that it does not exist."""
     if isinstance(group, Unknown):
         return UNKNOWN
@@ -108,7 +108,7 @@ def _selector(world: GroupWorld) -> str:
     return ",".join(f"{key}={value}" for key, value in own.items())
 
 
-def _of_group(world: GroupWorld, group: GroupView) -> dict[str, Any]:
+def _of_group(world: GroupWorld, group: ObservedGroup) -> dict[str, Any]:
     known, pods = by_partition(group), pods_of(world, group.members)
     members = sorted(group.members, key=lambda one: (_ordinal(one), one.instance_id or "", one.member_id))
     found: dict[str, Any] = {
@@ -122,7 +122,7 @@ def _of_group(world: GroupWorld, group: GroupView) -> dict[str, Any]:
     return found if group.generation is None else found | {"generation": group.generation}
 
 
-def _counts(group: GroupView) -> dict[str, int]:
+def _counts(group: ObservedGroup) -> dict[str, int]:
     lag = lag_of(group)
     return {
         "total": lag.total,
@@ -190,7 +190,7 @@ def _ready(world: GroupWorld, children: ChildrenPlan) -> Finding:
     return finding(type_, True, Reason.GROUP_STABLE, f"{len(group.members)} members have their partitions")
 
 
-def _absent(world: GroupWorld, group: GroupView) -> str | None:
+def _absent(world: GroupWorld, group: ObservedGroup) -> str | None:
     """Ready pods that are no members, as far as it can be known."""
     if not world.spec.runs_consumers:
         return None
@@ -242,7 +242,7 @@ def _progressing(
         pods = lacking(world)
         if pods is not None:
             return finding(type_, True, pods[0], pods[1] + _promise(pods[0], static))
-    if isinstance(world.group, GroupView) and world.group.state in MOVING:
+    if isinstance(world.group, ObservedGroup) and world.group.state in MOVING:
         return finding(type_, True, Reason.GROUP_REBALANCING, f"the group is in {world.group.state}")
     if not world.spec.runs_consumers:
         message = "there is no `template` and no `workloadRef`: the operator runs no consumers"

@@ -9,7 +9,7 @@ from muster_operator.plan.partitions import lag_of
 from muster_operator.runtime.keys import OwnerKey
 from muster_operator.runtime.lag_history import LagHistory
 from muster_operator.runtime.metrics import Metrics
-from muster_operator.world.group import GroupView
+from muster_operator.world.group import ObservedGroup
 from muster_operator.world.views import Unknown
 
 
@@ -22,7 +22,7 @@ class LagMetrics:
         self._partitions = 0
         """In all histories."""
 
-    def observe(self, key: OwnerKey, group: GroupView | Unknown, now_ms: int) -> None:
+    def observe(self, key: OwnerKey, group: ObservedGroup | Unknown, now_ms: int) -> None:
         """`now_ms`: monotonic."""
         if key not in self._histories and len(self._histories) >= LAG_SERIES_MAX:
             return

@@ -20,7 +20,7 @@ from muster_operator.runtime.keys import OwnerKey
 from muster_operator.runtime.observe_cluster import hosts_of, owned_statefulset
 from muster_operator.runtime.referenced import Referenced
 from muster_operator.runtime.tokens import Tokens
-from muster_operator.world.group import GroupView, GroupWorld
+from muster_operator.world.group import GroupWorld, ObservedGroup
 from muster_operator.world.views import Unknown
 
 Object = Mapping[str, Any]
@@ -42,12 +42,12 @@ async def observe_group(
     owner = owner_view(live)
     spec = parse_group(live)
     bootstrap = bootstrap_of(spec, key.namespace, cache)
-    group: GroupView | Unknown
+    group: ObservedGroup | Unknown
     if isinstance(bootstrap, Unknown):
         group = bootstrap
     else:
         group = await kafka.group(bootstrap=bootstrap, group_id=spec.group_id, topics=spec.topics)
-        if isinstance(group, GroupView) and spec.cluster_ref is not None:
+        if isinstance(group, ObservedGroup) and spec.cluster_ref is not None:
             group = await _with_facts(group, spec, key.namespace, cache, tokens, admin)
     # After the coordinator's answer: a pod that came back meanwhile must not be taken for gone.
     seen = await referenced.look(key, owner, spec)
@@ -83,8 +83,8 @@ def bootstrap_of(spec: GroupSpec, namespace: str, cache: Cache) -> str | Unknown
 
 
 async def _with_facts(
-    group: GroupView, spec: GroupSpec, namespace: str, cache: Cache, tokens: Tokens, admin: Admin
-) -> GroupView:
+    group: ObservedGroup, spec: GroupSpec, namespace: str, cache: Cache, tokens: Tokens, admin: Admin
+) -> ObservedGroup:
     """`group` with what Muster's admin API adds; as it is when that cannot be had."""
     name = spec.cluster_ref.name if spec.cluster_ref else ""
     cluster = cache.get(CLUSTER, namespace, name)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
 from muster_operator.ports import Kafka
-from muster_operator.world.group import GroupView, Leaver
+from muster_operator.world.group import Leaver, ObservedGroup
 from muster_operator.world.views import Unknown
 
 Aside = Callable[[], AbstractContextManager[None]]
@@ -21,7 +21,7 @@ class PatientKafka:
         self._kafka = kafka
         self._aside = aside
 
-    async def group(self, *, bootstrap: str, group_id: str, topics: Sequence[str]) -> GroupView | Unknown:
+    async def group(self, *, bootstrap: str, group_id: str, topics: Sequence[str]) -> ObservedGroup | Unknown:
         with self._aside():
             return await self._kafka.group(bootstrap=bootstrap, group_id=group_id, topics=topics)
 

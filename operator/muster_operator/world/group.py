@@ -37,7 +37,7 @@ class PartitionView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupView:
+class ObservedGroup:
     """DescribeGroups, OffsetFetch and ListOffsets through kafka-python; works against Muster and Apache Kafka alike."""
 
     state: str
@@ -64,7 +64,7 @@ class GroupWorld:
     """Of the consumers, whoever made it: the operator (`template`) or somebody else (`workloadRef`). None: there is
     none (yet), or the object only observes."""
     children: Mapping[tuple[str, str], Mapping[str, Any]] | Unknown
-    group: GroupView | Unknown
+    group: ObservedGroup | Unknown
     now_ms: int
     elder: str | None = None
     """`namespace/name` of an older ConsumerGroup that runs consumers in the same group; the group is that one's."""

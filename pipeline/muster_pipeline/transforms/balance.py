@@ -7,7 +7,7 @@ whether a partition could move to a member with at least two fewer. The Gini coe
 from collections.abc import Sequence
 from typing import Any
 
-from muster_pipeline.transforms.group_view import GroupView
+from muster_pipeline.transforms.group_view import HistoricGroup
 
 
 def score(counts: Sequence[int]) -> int:
@@ -17,7 +17,7 @@ def score(counts: Sequence[int]) -> int:
     return sum(count * (2 * place - size + 1) for place, count in enumerate(ordered))
 
 
-def is_balanced(view: GroupView, *, by_topic_name: bool) -> bool | None:
+def is_balanced(view: HistoricGroup, *, by_topic_name: bool) -> bool | None:
     """None if a subscription or an assignment is not known, or (not `by_topic_name`) they name topics differently."""
     members = view.members.values()
     if not by_topic_name or any(member.topics is None or member.assigned is None for member in members):
@@ -49,7 +49,7 @@ def measures(counts: Sequence[int]) -> dict[str, Any]:
     }
 
 
-def row(group_id: str, kind: str, view: GroupView, at_ms: int, log_offset: int) -> dict[str, Any] | None:
+def row(group_id: str, kind: str, view: HistoricGroup, at_ms: int, log_offset: int) -> dict[str, Any] | None:
     """None without members, or if an assignment is not readable. Everything but `cluster` and `log_partition`."""
     assigned = [member.assigned for member in view.members.values()]
     if not assigned or any(one is None for one in assigned):

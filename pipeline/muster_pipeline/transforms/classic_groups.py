@@ -11,7 +11,7 @@ from typing import Any, Final
 from muster_pipeline.tables.errors import LimitReached
 from muster_pipeline.transforms import balance, limits, rebalances
 from muster_pipeline.transforms.group_rows import GroupRows
-from muster_pipeline.transforms.group_view import GroupView, MemberView, Owned, owned
+from muster_pipeline.transforms.group_view import HistoricGroup, MemberView, Owned, owned
 
 KIND: Final = "classic"
 _COMPLETED: Final = ("completed", "empty")
@@ -50,7 +50,7 @@ class ClassicState:
     """stable, empty, preparing or completing: as the log says."""
     protocol_type: str | None = None
     state_timestamp_ms: int | None = None
-    view: GroupView | None = None
+    view: HistoricGroup | None = None
     completed_ms: int | None = None
     lost: frozenset[Owned] = frozenset()
     began: Record | None = None
@@ -150,7 +150,7 @@ class ClassicFold:
         state.reasons.clear()
 
 
-def view(record: Record) -> GroupView:
+def view(record: Record) -> HistoricGroup:
     """The generation that a completed record tells."""
     members = [
         MemberView(
@@ -162,7 +162,7 @@ def view(record: Record) -> GroupView:
         )
         for member in record["members"] or ()
     ]
-    return GroupView(
+    return HistoricGroup(
         generation=record["generation"],
         protocol=record["protocol"],
         members={member.member_id: member for member in members},

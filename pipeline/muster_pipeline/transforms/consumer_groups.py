@@ -12,7 +12,7 @@ from typing import Any, Final
 from muster_pipeline.tables.errors import LimitReached
 from muster_pipeline.transforms import balance, limits, rebalances
 from muster_pipeline.transforms.group_rows import GroupRows
-from muster_pipeline.transforms.group_view import GroupView, MemberView, Owned, owned
+from muster_pipeline.transforms.group_view import HistoricGroup, MemberView, Owned, owned
 from muster_pipeline.transforms.topic_names import TopicNames
 
 KIND: Final = "consumer"
@@ -29,15 +29,15 @@ class ConsumerState:
     target_epoch: int = -1
     members: dict[str, Record] = field(default_factory=dict)
     current: dict[str, Record] = field(default_factory=dict)
-    view: GroupView | None = None
+    view: HistoricGroup | None = None
     completed_ms: int | None = None
     began: Record | None = None
     """The type 3 record of the epoch that is not complete yet."""
     regexes: dict[str, frozenset[str]] = field(default_factory=dict)
 
-    def seen(self) -> GroupView:
+    def seen(self) -> HistoricGroup:
         """The group as it is now."""
-        return GroupView(
+        return HistoricGroup(
             generation=self.epoch,
             protocol=None,
             members={member_id: self._member(member) for member_id, member in self.members.items()},

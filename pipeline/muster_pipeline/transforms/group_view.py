@@ -26,7 +26,7 @@ class MemberView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupView:
+class HistoricGroup:
     """One generation or epoch."""
 
     generation: int
@@ -55,7 +55,7 @@ class GroupView:
         return {member.identity: member.topics for member in self.members.values()}
 
 
-NO_GROUP = GroupView(generation=0, protocol=None, members={})
+NO_GROUP = HistoricGroup(generation=0, protocol=None, members={})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class Moves:
     lost: frozenset[Owned]
 
 
-def moves(before: GroupView, after: GroupView) -> Moves | None:
+def moves(before: HistoricGroup, after: HistoricGroup) -> Moves | None:
     """None if an assignment of either is not readable."""
     old, new = before.owners(), after.owners()
     if old is None or new is None:

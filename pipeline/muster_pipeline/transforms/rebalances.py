@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from muster_pipeline.transforms.group_view import NO_GROUP, GroupView, Moves, Owned, moves
+from muster_pipeline.transforms.group_view import NO_GROUP, HistoricGroup, Moves, Owned, moves
 from muster_pipeline.transforms.triggers import trigger
 
 Row = dict[str, Any]
@@ -30,8 +30,8 @@ class Rebalance:
 
     group_id: str
     kind: str
-    before: GroupView | None
-    after: GroupView
+    before: HistoricGroup | None
+    after: HistoricGroup
     timing: Timing
     reasons: tuple[str, ...] = ()
     lost_before: frozenset[Owned] = frozenset()

@@ -8,7 +8,7 @@ session; such a trigger has a name of its own. Reasons that clients gave (KIP-80
 from collections.abc import Sequence
 from typing import Final
 
-from muster_pipeline.transforms.group_view import GroupView, Moves, Owned
+from muster_pipeline.transforms.group_view import HistoricGroup, Moves, Owned
 
 REASONS_MAX: Final = 5
 """Reasons that `evidence` quotes."""
@@ -22,8 +22,8 @@ _FIXED: Final = {
 
 
 def trigger(
-    before: GroupView | None,
-    after: GroupView,
+    before: HistoricGroup | None,
+    after: HistoricGroup,
     *,
     history_complete: bool,
     reasons: Sequence[str],
@@ -41,7 +41,7 @@ def trigger(
     return _compared(before, after, history_complete, changes, lost_before)
 
 
-def _told(reason: str, before: GroupView | None, after: GroupView) -> str | None:
+def _told(reason: str, before: HistoricGroup | None, after: HistoricGroup) -> str | None:
     """None: a member rejoined, so the difference between the generations has to tell why."""
     if reason in _FIXED:
         return _FIXED[reason]
@@ -56,8 +56,8 @@ def _told(reason: str, before: GroupView | None, after: GroupView) -> str | None
 
 
 def _compared(
-    before: GroupView | None,
-    after: GroupView,
+    before: HistoricGroup | None,
+    after: HistoricGroup,
     history_complete: bool,
     changes: Moves | None,
     lost_before: frozenset[Owned],
@@ -77,7 +77,7 @@ def _compared(
 
 
 def _same_members(
-    before: GroupView, after: GroupView, changes: Moves | None, lost_before: frozenset[Owned]
+    before: HistoricGroup, after: HistoricGroup, changes: Moves | None, lost_before: frozenset[Owned]
 ) -> tuple[str, str]:
     if before.subscriptions() != after.subscriptions():
         return "subscription_change", "the same members subscribe to other topics"

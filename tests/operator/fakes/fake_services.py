@@ -11,7 +11,7 @@ from typing import Any
 
 from muster_operator import naming
 from muster_operator.world.cluster import RaftGroupView, ReplicaView
-from muster_operator.world.group import GroupView, Leaver, MemberView
+from muster_operator.world.group import Leaver, MemberView, ObservedGroup
 from muster_operator.world.views import Unknown
 
 from tests.operator.fakes.fake_kube import FakeKube
@@ -125,16 +125,16 @@ def _image(pod: Mapping[str, Any]) -> str:
 class FakeKafka:
     def __init__(self, kube: FakeKube) -> None:
         self._kube = kube
-        self.groups: dict[str, GroupView | Unknown] = {}
+        self.groups: dict[str, ObservedGroup | Unknown] = {}
         self.asked = 0
         self.removed: list[tuple[str, tuple[str, ...]]] = []
         """Instance ids that were asked to be removed."""
 
-    async def group(self, *, bootstrap: str, group_id: str, topics: Sequence[str]) -> GroupView | Unknown:
+    async def group(self, *, bootstrap: str, group_id: str, topics: Sequence[str]) -> ObservedGroup | Unknown:
         self.asked += 1
         nothing = Unknown(reason="BootstrapUnreachable", message=f"no broker answers at {bootstrap}")
         view = self.groups.get(group_id, nothing)
-        if isinstance(view, GroupView):
+        if isinstance(view, ObservedGroup):
             view = dataclasses.replace(view, members=tuple(self._seen(one) for one in view.members))
             self.groups[group_id] = view
         return view
@@ -151,7 +151,7 @@ class FakeKafka:
     async def remove_members(self, *, bootstrap: str, group_id: str, members: Sequence[Leaver]) -> None:
         self.removed.append((group_id, tuple(one.instance_id for one in members)))
         view = self.groups.get(group_id)
-        if isinstance(view, GroupView):
+        if isinstance(view, ObservedGroup):
             leaving = {(one.instance_id, one.member_id) for one in members}
             left = tuple(one for one in view.members if (one.instance_id, one.member_id) not in leaving)
             self.groups[group_id] = dataclasses.replace(view, members=left)

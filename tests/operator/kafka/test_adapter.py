@@ -11,7 +11,7 @@ import pytest
 from muster_operator.kafka.adapter import KafkaAdapter
 from muster_operator.kafka.clients import Clients
 from muster_operator.runtime.clock import SystemClock
-from muster_operator.world.group import GroupView, Leaver
+from muster_operator.world.group import Leaver, ObservedGroup
 from muster_operator.world.views import Unknown
 
 from tests.cluster import MusterCluster
@@ -101,7 +101,7 @@ def ask(question: Callable[[KafkaAdapter], Awaitable[Any]]) -> Any:
 
 def test_a_group_with_members_offsets_and_ends(bootstrap: str) -> None:
     view = ask(lambda it: it.group(bootstrap=bootstrap, group_id="g", topics=["orders", "no-such-topic"]))
-    assert isinstance(view, GroupView), view
+    assert isinstance(view, ObservedGroup), view
     assert (view.state, view.protocol_type) == ("Stable", "consumer")
     (member,) = view.members
     assert (member.instance_id, member.client_id) == ("g-0", "worker")
@@ -113,7 +113,7 @@ def test_a_group_with_members_offsets_and_ends(bootstrap: str) -> None:
 
 def test_a_group_that_nobody_joined_has_ends_and_no_commits(bootstrap: str) -> None:
     view = ask(lambda it: it.group(bootstrap=bootstrap, group_id="nobody", topics=["orders"]))
-    assert isinstance(view, GroupView), view
+    assert isinstance(view, ObservedGroup), view
     assert (view.state, view.members) == ("Dead", ())
     assert {(one.committed, one.log_end) for one in view.partitions} == {(None, 10)}
 
@@ -138,7 +138,7 @@ def test_many_groups_are_asked_in_few_batches(bootstrap: str, monkeypatch: pytes
         )
 
     answers = ask(many)
-    assert all(isinstance(one, GroupView) for one in answers), answers[0]
+    assert all(isinstance(one, ObservedGroup) for one in answers), answers[0]
     assert sum(batches) == 150
     assert len(batches) <= 3
 
@@ -159,7 +159,7 @@ def test_a_member_is_removed_and_nobody_else_who_holds_its_instance_id(bootstrap
         return await it.group(bootstrap=bootstrap, group_id="leaving", topics=["orders"])
 
     view = ask(twice)
-    assert isinstance(view, GroupView), view
+    assert isinstance(view, ObservedGroup), view
     assert (view.state, view.members) == ("Empty", ())
     assert {one.committed for one in view.partitions} == {10}
 

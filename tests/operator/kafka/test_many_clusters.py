@@ -12,12 +12,12 @@ from muster_operator.kafka import questions
 from muster_operator.kafka.adapter import KafkaAdapter
 from muster_operator.kafka.clients import Clients
 from muster_operator.limits import KAFKA_CALLS_MAX, KAFKA_IDLE_MS, KAFKA_UNPROVEN_CALLS_MAX, KAFKA_UNREACHABLE_FOR_MS
-from muster_operator.world.group import GroupView
+from muster_operator.world.group import ObservedGroup
 from muster_operator.world.views import Unknown
 
 from tests.operator.fakes.clocks import FakeClock
 
-VIEW = GroupView(
+VIEW = ObservedGroup(
     state="Empty", coordinator="0", protocol_type="", protocol="", members=(), partitions=(), generation=None,
     last_rebalance_ms=None, last_rebalance_reason=None,
 )  # fmt: skip
@@ -66,14 +66,14 @@ def every_group_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(questions, "groups", groups)
 
 
-async def ask(adapter: KafkaAdapter, bootstrap: str) -> GroupView | Unknown:
+async def ask(adapter: KafkaAdapter, bootstrap: str) -> ObservedGroup | Unknown:
     return await adapter.group(bootstrap=bootstrap, group_id="g", topics=["orders"])
 
 
 def test_any_number_of_clusters_is_asked_and_open_connections_stay_within_their_limit() -> None:
     site = Site(connections_max=90)
 
-    async def scene() -> list[GroupView | Unknown]:
+    async def scene() -> list[ObservedGroup | Unknown]:
         adapter = KafkaAdapter(site.clients)
         try:
             answers = []
@@ -157,7 +157,7 @@ def test_a_silent_cluster_whose_turn_is_far_off_holds_nobody_and_is_tried_all_th
             site.dead.discard(dead[-1])
             site.give_up.set()
             await asyncio.gather(*hanging)
-            while not isinstance(await asyncio.wait_for(ask(adapter, dead[-1]), 30), GroupView):
+            while not isinstance(await asyncio.wait_for(ask(adapter, dead[-1]), 30), ObservedGroup):
                 await asyncio.to_thread(lambda: None)  # its turn comes without anybody waiting for it
         finally:
             site.give_up.set()

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from muster_operator.api.group import parse_group
-from muster_operator.world.group import GroupView, GroupWorld, MemberView, PartitionView
+from muster_operator.world.group import GroupWorld, MemberView, ObservedGroup, PartitionView
 from muster_operator.world.views import OwnerView, PodView, ReferencedView, StatefulSetView, Unknown, Unusable
 
 NOW_MS = 1_700_000_000_000
@@ -28,13 +28,13 @@ def member(instance: str | None, host: str, *, member_id: str | None = None) -> 
     )  # fmt: skip
 
 
-def group_view(members: Sequence[MemberView], **other: Any) -> GroupView:
+def group_view(members: Sequence[MemberView], **other: Any) -> ObservedGroup:
     values: dict[str, Any] = {
         "state": "Stable", "coordinator": "1 (host:9092)", "protocol_type": "consumer", "protocol": "range",
         "members": tuple(members), "partitions": (), "generation": 7, "last_rebalance_ms": None,
         "last_rebalance_reason": None,
     }  # fmt: skip
-    return GroupView(**(values | other))
+    return ObservedGroup(**(values | other))
 
 
 def recorded(*members: MemberView) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def partition(number: int, committed: int | None, log_end: int | None) -> Partit
 def group_world(
     *,
     pods: Sequence[PodView] = (),
-    group: GroupView | Unknown,
+    group: ObservedGroup | Unknown,
     status: Mapping[str, Any] | None = None,
     replicas: int = 3,
     static: bool = True,
@@ -86,7 +86,7 @@ def referring_world(
     *,
     kind: str = "Deployment",
     pods: Sequence[PodView] = (),
-    group: GroupView | Unknown,
+    group: ObservedGroup | Unknown,
     status: Mapping[str, Any] | None = None,
     replicas: int | None = None,
     now: int = 3,

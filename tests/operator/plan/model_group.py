@@ -14,7 +14,7 @@ from muster_operator.drift import with_hash
 from muster_operator.plan.actions import Action, Apply, DeleteChild, Plan, RemoveMembers, Scale
 from muster_operator.plan.group import plan_group
 from muster_operator.plan.settings import PlanSettings
-from muster_operator.world.group import GroupView, GroupWorld, MemberView, PartitionView
+from muster_operator.world.group import GroupWorld, MemberView, ObservedGroup, PartitionView
 from muster_operator.world.views import OwnerView, PodView, ReferencedView, StatefulSetView, Unknown
 
 SETTINGS = PlanSettings(operator_image="muster:1", operator_namespace="muster-system")
@@ -132,11 +132,11 @@ class ModelGroup:
             created_ms=pod.created_ms, unready_since_ms=None if ready else pod.created_ms,
         )  # fmt: skip
 
-    def _group(self) -> GroupView | Unknown:
+    def _group(self) -> ObservedGroup | Unknown:
         if not self.reachable:
             return Unknown(reason="Unreachable", message="no address answered")
         shares = self.assignment()
-        return GroupView(
+        return ObservedGroup(
             state="Stable" if self.members else "Empty",
             coordinator="0 (kafka:9092)",
             protocol_type="consumer",

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from muster_operator import naming
-from muster_operator.world.group import GroupView, MemberView, PartitionView
+from muster_operator.world.group import MemberView, ObservedGroup, PartitionView
 
 from tests.operator.fakes.bench import World, cluster, group, run
 from tests.operator.fakes.faults import Crash, FaultLine
@@ -20,9 +20,9 @@ READS = {"get", "list", "replica", "group", "group_facts", "secret_value"}
 OURS = {"CoordinatorCluster", "ConsumerGroup"}
 
 
-def stable(instances: int) -> GroupView:
+def stable(instances: int) -> ObservedGroup:
     """A Stable group of static members g-0 … ."""
-    return GroupView(
+    return ObservedGroup(
         state="Stable", coordinator="0 (c-0:9092)", protocol_type="consumer", protocol="range", generation=None,
         last_rebalance_ms=None, last_rebalance_reason=None,
         members=tuple(
@@ -82,7 +82,7 @@ def state(world: World) -> dict[Any, Any]:
 
 def members(world: World) -> tuple[MemberView, ...]:
     view = world.kafka.groups["g"]
-    assert isinstance(view, GroupView)
+    assert isinstance(view, ObservedGroup)
     return view.members
 
 
@@ -159,7 +159,7 @@ def test_members_from_elsewhere_stay_through_three_to_one_to_three_and_the_delet
     async def scene() -> World:
         world = await created()
         view = world.kafka.groups["g"]
-        assert isinstance(view, GroupView)
+        assert isinstance(view, ObservedGroup)
         world.kafka.groups["g"] = dataclasses.replace(view, members=(*view.members, *strangers()))
         world.start()
         await settled(world)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from muster_operator.errors import Transient
 from muster_operator.runtime import farewells
-from muster_operator.world.group import GroupView, Leaver, MemberView
+from muster_operator.world.group import Leaver, MemberView, ObservedGroup
 
 from tests.operator.fakes.bench import World, cluster, group, run
 from tests.operator.runtime.test_crashes import members, settled, stable, strangers
@@ -100,7 +100,7 @@ def test_a_member_that_was_not_seen_in_a_pod_of_this_object_stays() -> None:
     async def scene() -> World:
         world = await living()
         view = world.kafka.groups["g"]
-        assert isinstance(view, GroupView)
+        assert isinstance(view, ObservedGroup)
         foreign = tuple(
             MemberView(member_id=f"f{n}", instance_id=f"g-{n}", client_id="x", host="172.16.0.9", assignment=())
             for n in range(3)
@@ -125,7 +125,7 @@ def test_a_successor_of_the_same_name_keeps_its_members() -> None:
         world.fake.put(group())
         collect(world)
         view = world.kafka.groups["g"]
-        assert isinstance(view, GroupView)
+        assert isinstance(view, ObservedGroup)
         await world.run(STEP_MS)
         fresh = tuple(dataclasses.replace(one, member_id=f"n{i}", host="") for i, one in enumerate(stable(3).members))
         world.kafka.groups["g"] = dataclasses.replace(view, members=fresh)

@@ -5,7 +5,7 @@ import dataclasses
 from muster_operator.limits import LAG_ENDS_MAX, LAG_WRITE_INTERVAL_MS, LAG_WRITES_BURST
 from muster_operator.runtime.lag_history import LagHistory
 from muster_operator.runtime.lag_writes import LagWrites
-from muster_operator.world.group import GroupView, PartitionView
+from muster_operator.world.group import ObservedGroup, PartitionView
 
 from tests.operator.fakes.bench import World, group, run
 from tests.operator.runtime.test_crashes import settled, stable
@@ -86,7 +86,7 @@ def test_who_gave_up_is_not_waited_for_for_ever() -> None:
 
 def moved(world: World, name: str, ends: int) -> None:
     view = world.kafka.groups[name]
-    assert isinstance(view, GroupView)
+    assert isinstance(view, ObservedGroup)
     parts = tuple(dataclasses.replace(one, log_end=5 + ends) for one in view.partitions)
     world.kafka.groups[name] = dataclasses.replace(view, partitions=parts)
 
@@ -157,7 +157,7 @@ def test_lag_that_moves_costs_no_write_until_it_stays_and_news_are_told_at_once(
         before = world.fake.objects["ConsumerGroup", "ns", "g0"]["status"]["lagTime"]
         await counted(300_000)
         view = world.kafka.groups["g0"]
-        assert isinstance(view, GroupView)
+        assert isinstance(view, ObservedGroup)
         world.kafka.groups["g0"] = dataclasses.replace(view, state="PreparingRebalance")
         await counted(15_000)
         assert world.fake.objects["ConsumerGroup", "ns", "g0"]["status"]["lagTime"] > before

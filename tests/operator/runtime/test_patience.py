@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from muster_operator.app import Core
 from muster_operator.runtime.metrics import Metrics
-from muster_operator.world.group import GroupView
+from muster_operator.world.group import ObservedGroup
 from muster_operator.world.views import Unknown
 
 from tests.operator.fakes.bench import SETTINGS, World, group, run
@@ -21,7 +21,7 @@ class HangingKafka(FakeKafka):
         super().__init__(kube)
         self.answer = asyncio.Event()
 
-    async def group(self, *, bootstrap: str, group_id: str, topics: Sequence[str]) -> GroupView | Unknown:
+    async def group(self, *, bootstrap: str, group_id: str, topics: Sequence[str]) -> ObservedGroup | Unknown:
         if bootstrap == "hangs:9092":
             await self.answer.wait()
         return await super().group(bootstrap=bootstrap, group_id=group_id, topics=topics)

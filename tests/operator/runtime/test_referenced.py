@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from muster_operator.naming import RESTART_ANNOTATION
-from muster_operator.world.group import GroupView, MemberView
+from muster_operator.world.group import MemberView, ObservedGroup
 
 from tests.operator.fakes.bench import World, cluster, group, run
 from tests.operator.fakes.faults import Crash, FaultLine
@@ -133,7 +133,7 @@ def test_members_of_a_statefulset_leave_with_its_pods_and_those_from_elsewhere_s
     async def scene() -> World:
         world = await started(workload("StatefulSet"), referring("StatefulSet", replicas=3))
         view = world.kafka.groups["g"]
-        assert isinstance(view, GroupView)
+        assert isinstance(view, ObservedGroup)
         world.kafka.groups["g"] = dataclasses.replace(view, members=(*view.members, *strangers()))
         for replicas in (1, 3):
             ask(world, replicas=replicas)

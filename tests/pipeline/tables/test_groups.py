@@ -12,7 +12,7 @@ from muster_pipeline.schemas.consumer_records import CONSUMER_RECORDS, KINDS
 from muster_pipeline.schemas.generation_records import GENERATION_RECORDS, MEMBER
 from muster_pipeline.transforms import balance
 from muster_pipeline.transforms.fold import GroupDecoders
-from muster_pipeline.transforms.group_view import GroupView, MemberView
+from muster_pipeline.transforms.group_view import HistoricGroup, MemberView
 
 from tests.pipeline.tables.generated import BLANK, START_MS, Row, commit, fold, log
 
@@ -343,7 +343,7 @@ def test_balanced_means_that_no_partition_can_go_where_there_are_two_fewer(given
         )
         for n, (topics, count) in enumerate(given_)
     }  # fmt: skip
-    view = GroupView(generation=1, protocol=None, members=members)
+    view = HistoricGroup(generation=1, protocol=None, members=members)
     movable = any(
         topic in (other.topics or ()) and len(other.assigned or ()) <= len(one.assigned or ()) - 2
         for one in members.values()
