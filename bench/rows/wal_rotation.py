@@ -11,7 +11,7 @@ from muster_coordinator.ids import GroupNo
 from muster_coordinator.limits import MIB
 from muster_coordinator.raft.messages import Entry, EntryKind, HardState
 from muster_coordinator.runtime.disk import OsDisk
-from muster_coordinator.storage.contract import GroupWrites, Mark
+from muster_coordinator.storage.contract import GroupWrites, RecoveryPoint
 from muster_coordinator.storage.wal import Wal
 
 from bench.compare import DISK, Target
@@ -50,7 +50,7 @@ class Life:
 
     def _covered(self, number: int) -> GroupWrites:
         last = self.last[number]
-        return GroupWrites(GroupNo(number), None, (), Mark(last, last, 0, last), (last, 1))
+        return GroupWrites(GroupNo(number), None, (), RecoveryPoint(last, last, 0, last), (last, 1))
 
     def turn(self, writes: list[GroupWrites]) -> float:
         """Make them durable; milliseconds of processor time that the loop spent on it besides staging."""

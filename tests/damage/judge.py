@@ -116,7 +116,7 @@ def _of_promises(damage: Damage, node: Node, told: list[str], whole: States) -> 
     # also one that is not known again yet
     if any(wal_writer.wal.is_suspended(group) for group, wal_writer in wal_writers.items()):
         return Outcome.SUSPENDED
-    # the mark of its segments is lost, and the entries before its checkpoint are not needed
+    # the recovery point of its segments is lost, and the entries before its checkpoint are not needed
     if node.group_manager.troubled:
         if len(node.group_manager.troubled) > 1 or found != {group: whole[group] for group in found}:
             raise Broken(f"{damage}: {node.group_manager.troubled} without state")

@@ -81,9 +81,9 @@ HOLE_MUTANTS = (
     one(
         "r31 a mark of entries behind the hole counts",
         "storage.wal_hole",
-        "    return next((mark for mark in marks if index <= mark.applied <= proven), NO_MARK)\n",
-        "    return next((mark for mark in marks if index <= mark.applied), NO_MARK)\n",
-        "storage.test_wal_hole_histories.test_no_mark_counts_that_is_of_entries_behind_the_hole",
+        "    return next((mark for mark in marks if index <= mark.applied <= proven), NO_RECOVERY_POINT)\n",
+        "    return next((mark for mark in marks if index <= mark.applied), NO_RECOVERY_POINT)\n",
+        "storage.test_wal_hole_histories.test_no_recovery_point_counts_that_is_of_entries_behind_the_hole",
     ),
     one(
         "r31 entries stay that a checkpoint does not lead to",
@@ -199,7 +199,7 @@ HOLE_MUTANTS = (
         "            if recovery.mark.applied < recovery.meta.index:  # the WAL lost the newest: wh"
         "at lies behind is not cut\n",
         "            if False:\n",
-        "replica.test_wal_holes.test_a_checkpoint_whose_mark_is_lost_is_no_reason_to_cut_the_segments",
+        "replica.test_wal_holes.test_a_checkpoint_whose_recovery_point_is_lost_is_no_reason_to_cut_the_segments",
     ),
     one(
         "r31 the only replica's files are cut before anybody accepts it",

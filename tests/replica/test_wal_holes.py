@@ -7,7 +7,7 @@ from muster_coordinator.ids import GroupNo
 from muster_coordinator.replica.accepted_losses import accept, losses
 from muster_coordinator.replica.bootstrap.identity import StartRefused
 from muster_coordinator.replica.group_manager import TOPICS_WAL
-from muster_coordinator.storage.wal_format import CHECKPOINT, END_BYTES, FILE_HEADER_BYTES, MARK
+from muster_coordinator.storage.wal_format import CHECKPOINT, END_BYTES, FILE_HEADER_BYTES, RECOVERY_POINT
 from muster_coordinator.storage.wal_hole import batch_at
 
 from tests.replica.cluster import SimCluster
@@ -71,32 +71,34 @@ def test_a_replica_with_a_hole_in_its_wal_serves_and_is_made_whole() -> None:
     assert not suspended(cluster.restart(follower)), "the hole is judged once"
 
 
-def mark_before_a_checkpoint(disk: SimDisk) -> tuple[str, int]:
-    """The newest mark of the group's that stands in a batch without entries of it, before the newest checkpoint."""
+def recovery_point_before_a_checkpoint(disk: SimDisk) -> tuple[str, int]:
+    """The newest recovery point of the group's that stands in a batch without entries of it, before the newest
+    checkpoint."""
     found = records(disk)
     checkpoint = max(n for n, one in enumerate(found) if (one[2], one[3]) == (CHECKPOINT, GROUP))
-    marks = [one for one in found[:checkpoint] if (one[2], one[3]) == (MARK, GROUP)]
-    return marks[-1][0], marks[-1][4]
+    recovery_points = [one for one in found[:checkpoint] if (one[2], one[3]) == (RECOVERY_POINT, GROUP)]
+    return recovery_points[-1][0], recovery_points[-1][4]
 
 
-def test_a_checkpoint_whose_mark_is_lost_is_no_reason_to_cut_the_segments() -> None:
-    """The mark before it says where to cut them, and the entries from there to the checkpoint are not replayed."""
+def test_a_checkpoint_whose_recovery_point_is_lost_is_no_reason_to_cut_the_segments() -> None:
+    """The recovery point before it says where to cut them, and the entries from there to the checkpoint are not
+    replayed."""
     for seed in (72, 73, 74):
         cluster = lived(seed)
         follower = next(broker for broker in cluster.brokers if broker != cluster.wait_leader(1))
         cluster.kill(follower)
         disk = cluster.disks[follower]
-        flip(disk, *mark_before_a_checkpoint(disk))
+        flip(disk, *recovery_point_before_a_checkpoint(disk))
         listening(cluster)
         before = {path: disk.content(path) for path in disk.files() if path.startswith(f"segments/{GROUP}/")}
         node = cluster.restart(follower)
         if troubles(node):
-            assert "mark of the segments" in troubles(node)[GROUP]
+            assert "recovery point of the segments" in troubles(node)[GROUP]
             assert {path: disk.content(path) for path in before} == before
             same_everywhere(cluster)
             return
         same_everywhere(cluster)
-    pytest.fail("the mark was lost in none of them")
+    pytest.fail("the recovery point was lost in none of them")
 
 
 def sole(seed: int) -> tuple[SimCluster, SimDisk]:

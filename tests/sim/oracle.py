@@ -18,7 +18,7 @@ from muster_coordinator.replica.maintenance.preferred import preferred_of
 from muster_coordinator.replica.multiraft.payloads import Kind, kind_of
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 from muster_coordinator.replica.multiraft.raft_payload import unpack_raft
-from muster_coordinator.storage.contract import NO_MARK, RecoveredGroup
+from muster_coordinator.storage.contract import NO_RECOVERY_POINT, RecoveredGroup
 from muster_coordinator.storage.wal import Wal
 
 from tests.sim.cluster import Cluster, Replica
@@ -99,7 +99,9 @@ class Oracle:
         except Corruption as error:
             self._say("R5", f"what is durable at {replica.broker} cannot be recovered: {error}")
             return None
-        return wal.groups().get(GroupNo(group), RecoveredGroup(HardState(0, NOBODY, 0), 1, 0, 0, NO_MARK, (0, 0)))
+        return wal.groups().get(
+            GroupNo(group), RecoveredGroup(HardState(0, NOBODY, 0), 1, 0, 0, NO_RECOVERY_POINT, (0, 0))
+        )
 
     def _vote_is_durable(self, replica: Replica, group: int, message: Message) -> None:
         stored = self._durable(replica, group)

@@ -1,15 +1,15 @@
 """Partition logs on a simulated disk, and batches to put in."""
 
 from muster_coordinator.records.batch import encode_batch, parse_header, split_batches, stamp
-from muster_coordinator.storage.contract import NO_MARK
+from muster_coordinator.storage.contract import NO_RECOVERY_POINT
 from muster_coordinator.storage.partition_log import PartitionLog
 
 FOLDER = "data/t-0"
 START_MS = 1_700_000_000_000
 
 
-def open_log(disk, mark=NO_MARK, start=0, **options):
-    return PartitionLog.open(disk, FOLDER, mark, start, **{"segment_bytes": 2_000, **options})
+def open_log(disk, recovery_point=NO_RECOVERY_POINT, start=0, **options):
+    return PartitionLog.open(disk, FOLDER, recovery_point, start, **{"segment_bytes": 2_000, **options})
 
 
 def batch(*values, timestamp_ms=START_MS, timestamps_ms=None):
@@ -48,4 +48,4 @@ def flush(log, applied):
     job = log.flush_job(applied)
     job()
     log.flush_done()
-    return job.mark
+    return job.recovery_point

@@ -9,7 +9,7 @@ from muster_coordinator.records.keys import encode_candidate_key, encode_group_k
 from muster_coordinator.records.offsets_log import GroupMetadataValue, encode_group_value, encode_offset_value
 from muster_coordinator.records.own import CandidateGeneration, encode_candidate
 from muster_coordinator.runtime.disk import OsDisk
-from muster_coordinator.storage.contract import NO_MARK
+from muster_coordinator.storage.contract import NO_RECOVERY_POINT
 from muster_coordinator.storage.partition_log import PartitionLog
 
 from tests import kafka_tools
@@ -27,7 +27,7 @@ OFFSETS = [
 @pytest.mark.java
 @pytest.mark.timeout(180)
 def test_kafkas_dump_tool_reads_every_batch_and_decodes_the_offsets_log(tmp_path):
-    log = PartitionLog.open(OsDisk(str(tmp_path)), "__consumer_offsets-0", NO_MARK, 0, segment_bytes=500)
+    log = PartitionLog.open(OsDisk(str(tmp_path)), "__consumer_offsets-0", NO_RECOVERY_POINT, 0, segment_bytes=500)
     for records in OFFSETS * 3:
         feed(log, encode_batch(records, timestamp_ms=START_MS), epoch=7)
     feed(log, encode_end_marker(EndMarker(True, 2), producer_id=9, producer_epoch=0, timestamp_ms=START_MS), epoch=8)

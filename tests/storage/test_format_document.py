@@ -44,7 +44,7 @@ def read_wal_file(data):
 def test_wal_files():
     disk = SimDisk()
     wal = open_wal(disk)
-    commit(wal, writes(3, hard=(2, 1, 9), mark=(8, 80, 40, 77), checkpoint=(7, 2)))
+    commit(wal, writes(3, hard=(2, 1, 9), recovery_point=(8, 80, 40, 77), checkpoint=(7, 2)))
     for low in range(8, 60, 4):
         commit(wal, writes(3, entries(low, low + 4, term=2, size=150)))
     commit(wal, writes(5, hard=(1, -1, 0)))

@@ -100,7 +100,7 @@ def test_a_sidecar_without_space_is_written_with_the_next_flush():
     log.flush_done()
     assert len(job.without) == len(sealed)
     log.left_out(job.without)
-    sound = open_log(disk, job.mark, segment_bytes=1_000)  # a start walks the segments
+    sound = open_log(disk, job.recovery_point, segment_bytes=1_000)  # a start walks the segments
     assert read_all(sound) == read_all(log)
     sound.close()
     fill(log, 1)

@@ -1,4 +1,5 @@
-"""Segments: what is applied can be read at every offset, survives as the mark says, and is equal on all replicas."""
+"""Segments: what is applied can be read at every offset, survives as the recovery point says, and is equal on all
+replicas."""
 
 from random import Random
 
@@ -7,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from muster_coordinator.errors import Corruption, StorageFailed
 from muster_coordinator.records.batch import check, parse_header, split_batches
-from muster_coordinator.storage.contract import NO_MARK, Mark
+from muster_coordinator.storage.contract import NO_RECOVERY_POINT, RecoveryPoint
 
 from tests.sim.disk import SimDisk
 from tests.storage.log_kit import FOLDER, START_MS, batch, feed, fill, flush, open_log, read_all
@@ -105,16 +106,16 @@ def test_segment_files_hold_batches_only_under_kafkas_name():
         assert parse_header(disk.content(f"{FOLDER}/{name}")).base_offset == int(stem)
 
 
-def test_a_reopened_log_is_cut_at_its_mark_and_goes_on():
+def test_a_reopened_log_is_cut_at_its_recovery_point_and_goes_on():
     disk = SimDisk()
     log = open_log(disk)
     kept = fill(log, 30, epoch=3)
-    mark = flush(log, 30)
+    recovery_point = flush(log, 30)
     lost = fill(log, 40, epoch=4)
     log.write_out()
     disk.restart()
-    again = open_log(disk, mark)
-    assert again.next_offset == mark.next_offset == 60
+    again = open_log(disk, recovery_point)
+    assert again.next_offset == recovery_point.next_offset == 60
     assert read_all(again) == b"".join(kept)
     assert again.epochs() == ((3, 0),)
     assert b"".join(disk.content(f"{FOLDER}/{name}") for name in log_files(disk)) == b"".join(kept)
@@ -123,7 +124,7 @@ def test_a_reopened_log_is_cut_at_its_mark_and_goes_on():
     assert again.views()[:1] == log.views()[:1]
 
 
-def test_without_a_mark_everything_is_dropped():
+def test_without_a_recovery_point_everything_is_dropped():
     disk = SimDisk()
     log = open_log(disk)
     fill(log, 30)
@@ -136,12 +137,12 @@ def test_without_a_mark_everything_is_dropped():
 
 def test_a_log_begins_at_an_installed_checkpoint():
     disk = SimDisk()
-    log = open_log(disk, Mark(500, 1_000, 1_000, 0), 1_000)
+    log = open_log(disk, RecoveryPoint(500, 1_000, 1_000, 0), 1_000)
     assert (log.log_start_offset, log.next_offset) == (1_000, 1_000)
     batches = fill(log, 3)
-    mark = flush(log, 503)
+    recovery_point = flush(log, 503)
     disk.restart()
-    again = open_log(disk, mark, 1_000)
+    again = open_log(disk, recovery_point, 1_000)
     assert read_all(again) == b"".join(batches)
 
 
@@ -149,52 +150,52 @@ def test_files_that_are_not_ours_are_left_alone():
     disk = SimDisk()
     log = open_log(disk)
     batches = fill(log, 30)
-    mark = flush(log, 30)
+    recovery_point = flush(log, 30)
     strays = ["00000000000000000000.log.bak", "7.log", "copy.log", "partition.metadata"]
     for name in strays:
         disk.open(f"{FOLDER}/{name}", create=True)
     disk.restart()
-    assert read_all(open_log(disk, mark)) == b"".join(batches)
+    assert read_all(open_log(disk, recovery_point)) == b"".join(batches)
     assert set(strays) < set(disk.listdir(FOLDER))
 
 
 @pytest.mark.parametrize("loss", ["file", "bytes", "header"])
-def test_less_than_the_mark_promises_is_corruption(loss):
+def test_less_than_the_recovery_point_promises_is_corruption(loss):
     disk = SimDisk()
     log = open_log(disk)
     fill(log, 30)
-    mark = flush(log, 30)
+    recovery_point = flush(log, 30)
     disk.restart()
-    path = f"{FOLDER}/{mark.segment:020d}.log"
+    path = f"{FOLDER}/{recovery_point.segment:020d}.log"
     for name in disk.listdir(FOLDER):
         if name.endswith(".sidx"):
             disk.unlink(f"{FOLDER}/{name}")
     if loss == "file":
         disk.unlink(path)
     elif loss == "bytes":
-        disk.open(path).truncate(mark.position - 1)
+        disk.open(path).truncate(recovery_point.position - 1)
     else:
         disk.damage(path, 8, b"\0\0\0\1")
     with pytest.raises(Corruption):
-        open_log(disk, mark)
+        open_log(disk, recovery_point)
 
 
 def test_a_middle_segment_that_is_missing_is_corruption():
     disk = SimDisk()
     log = open_log(disk)
     fill(log, 60)
-    mark = flush(log, 60)
+    recovery_point = flush(log, 60)
     disk.restart()
     disk.unlink(f"{FOLDER}/{log.views()[1].base_offset:020d}.log")
     with pytest.raises(Corruption):
-        open_log(disk, mark)
+        open_log(disk, recovery_point)
 
 
 def test_sidecars_are_only_a_help():
     disk = SimDisk()
     log = open_log(disk, segment_bytes=20_000)
     batches = fill(log, 300, epoch=2)
-    mark = flush(log, 300)
+    recovery_point = flush(log, 300)
     views, epochs = log.views(), log.epochs()
     sidecars = [name for name in disk.listdir(FOLDER) if name.endswith(".sidx")]
     assert len(sidecars) == len(views) + 1
@@ -205,7 +206,7 @@ def test_sidecars_are_only_a_help():
             elif damage:
                 disk.damage(f"{FOLDER}/{name}", 90, damage)
         disk.restart()
-        again = open_log(disk, mark, segment_bytes=20_000)
+        again = open_log(disk, recovery_point, segment_bytes=20_000)
         assert (again.views(), again.epochs()) == (views, epochs)
         assert read_all(again, max_bytes=5_000) == b"".join(batches)
 
@@ -214,7 +215,7 @@ def test_two_replicas_that_flush_and_restart_at_different_times_have_equal_segme
     one, two = SimDisk(), SimDisk()
     first = open_log(one, segment_ms=300)
     second = open_log(two, segment_ms=300)
-    mark = NO_MARK
+    recovery_point = NO_RECOVERY_POINT
     rand = Random(5)
     applied = []
     for turn in range(200):
@@ -224,10 +225,10 @@ def test_two_replicas_that_flush_and_restart_at_different_times_have_equal_segme
         if turn % 7 == 0:
             flush(first, turn)
         if turn % 31 == 0:
-            mark = flush(second, turn)
+            recovery_point = flush(second, turn)
         if turn % 43 == 0:
             two.crash(rand)
-            second = open_log(two, mark, segment_ms=300)
+            second = open_log(two, recovery_point, segment_ms=300)
             for again in applied:
                 if parse_header(again).base_offset >= second.next_offset:
                     second.append(again)
@@ -251,13 +252,15 @@ def test_the_log_start_drops_whole_segments_and_reads_begin_there():
     assert log.log_start_offset == third + 1
     assert log.views()[0].base_offset == third
     assert log.read(third + 1, 1, True) == batches[(third + 1) // 2]
-    mark = flush(log, 61)
-    assert log_files(disk)[0] == f"{0:020d}.log", "a start before this mark is durable needs the segment of the last"
-    mark = flush(log, 61)
+    recovery_point = flush(log, 61)
+    assert log_files(disk)[0] == f"{0:020d}.log", (
+        "a start before this recovery point is durable needs the segment of the last"
+    )
+    recovery_point = flush(log, 61)
     assert log_files(disk)[0] == f"{third:020d}.log"
     assert not [name for name in disk.listdir(FOLDER) if name.endswith(".sidx") and int(name[:20]) < third]
     disk.restart()
-    again = open_log(disk, mark, third + 1)
+    again = open_log(disk, recovery_point, third + 1)
     assert read_all(again) == b"".join(batches[third // 2 :])
 
 
@@ -265,10 +268,10 @@ def test_a_start_removes_segments_below_the_log_start_that_a_crash_left():
     disk = SimDisk()
     log = open_log(disk)
     fill(log, 60)
-    mark = flush(log, 60)
+    recovery_point = flush(log, 60)
     second = log.views()[1].base_offset
     disk.restart()
-    again = open_log(disk, mark, second)
+    again = open_log(disk, recovery_point, second)
     flush(again, 60)
     assert log_files(disk)[0] == f"{second:020d}.log"
 
@@ -284,10 +287,10 @@ def test_a_segment_that_was_sealed_and_dropped_since_the_last_flush_is_whole_aft
         fill(log, 1)
     start = log.views()[1].base_offset
     log.advance_start(start)
-    mark = flush(log, 100)
+    recovery_point = flush(log, 100)
     disk.crash(Random(seed))
-    again = open_log(disk, mark)
-    assert again.next_offset == mark.next_offset
+    again = open_log(disk, recovery_point)
+    assert again.next_offset == recovery_point.next_offset
     again.advance_start(start)
     assert read_all(again) == read_all(again, start)
 
@@ -351,28 +354,28 @@ def test_many_reads_keep_few_segments_loaded():
 
 @settings(max_examples=40, deadline=None)
 @given(st.data())
-def test_after_any_crash_the_mark_and_the_replay_give_the_log_back(data):
+def test_after_any_crash_the_recovery_point_and_the_replay_give_the_log_back(data):
     disk = SimDisk()
     rand = Random(data.draw(st.integers(0, 2**32), label="seed"))
     applied = []
-    mark = NO_MARK
+    recovery_point = NO_RECOVERY_POINT
     log = open_log(disk, segment_bytes=700)
     for _ in range(data.draw(st.integers(1, 4), label="crashes")):
         for _ in range(rand.randrange(1, 30)):
             applied.append(feed(log, batch(b"v" * rand.randrange(1, 200))))
             if rand.random() < 0.2:
-                mark = flush(log, len(applied))
+                recovery_point = flush(log, len(applied))
         if rand.random() < 0.5:
-            log.flush_job(len(applied))()  # durable, but its mark never reached the WAL
+            log.flush_job(len(applied))()  # durable, but its recovery point never reached the WAL
         disk.crash(rand)
-        log = open_log(disk, mark, segment_bytes=700)
-        assert log.next_offset == mark.next_offset
+        log = open_log(disk, recovery_point, segment_bytes=700)
+        assert log.next_offset == recovery_point.next_offset
         for again in applied[log.next_offset :]:
             log.append(again)
         assert read_all(log) == b"".join(applied)
 
 
-def test_the_first_mark_rests_on_a_folder_whose_own_name_is_durable():
+def test_the_first_recovery_point_rests_on_a_folder_whose_own_name_is_durable():
     """Folders of new partitions are made without a sync each: the first flush makes up for it, and only that one."""
     disk = SimDisk()
     disk.mkdir(FOLDER, durable=False)
@@ -380,12 +383,12 @@ def test_the_first_mark_rests_on_a_folder_whose_own_name_is_durable():
     synced = []
     disk.cost = lambda operation, path, size: synced.append(path) if operation == "sync_dir" else None
     fill(log, 3)
-    mark = flush(log, 3)
+    recovery_point = flush(log, 3)
     assert set(synced) == {FOLDER, FOLDER.rpartition("/")[0]}
     synced.clear()
     fill(log, 3)
     flush(log, 6)
-    reopened = open_log(disk, mark)
+    reopened = open_log(disk, recovery_point)
     fill(reopened, 1)
     flush(reopened, 7)
     assert FOLDER.rpartition("/")[0] not in synced

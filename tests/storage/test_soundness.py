@@ -15,9 +15,9 @@ from tests.storage.log_kit import FOLDER, START_MS, batch, feed, fill, flush, op
 EPOCH_BYTES = range(12, 16)
 
 
-def reopened(disk, mark, **options):
+def reopened(disk, recovery_point, **options):
     disk.restart()
-    return open_log(disk, mark, **options)
+    return open_log(disk, recovery_point, **options)
 
 
 def read_from_each_offset(log):
@@ -36,7 +36,7 @@ def test_no_changed_byte_of_a_sealed_segment_is_ever_read(sidecars):
     disk = SimDisk()
     log = open_log(disk, segment_bytes=1_200)
     batches = fill(log, 12, records=2, size=20, epoch=3)
-    mark = flush(log, 12)
+    recovery_point = flush(log, 12)
     assert len(log.views()) >= 1
     sealed = log.views()[0]
     name = f"{FOLDER}/{segment_name(0)}"
@@ -51,7 +51,7 @@ def test_no_changed_byte_of_a_sealed_segment_is_ever_read(sidecars):
         changed = bytes([sound[at] ^ (1 << at % 8)])
         disk.damage(name, at, changed)
         try:
-            again = reopened(disk, mark, segment_bytes=1_200)
+            again = reopened(disk, recovery_point, segment_bytes=1_200)
         except Corruption:
             told += 1
         else:
@@ -74,10 +74,10 @@ def test_a_damage_in_one_batch_leaves_the_others_readable():
     disk = SimDisk()
     log = open_log(disk, segment_bytes=1_200)
     batches = fill(log, 12, records=2, size=20)
-    mark = flush(log, 12)
+    recovery_point = flush(log, 12)
     size = len(batches[0])
     disk.damage(f"{FOLDER}/{segment_name(0)}", 2 * size + size - 3, b"!")
-    again = reopened(disk, mark, segment_bytes=1_200)
+    again = reopened(disk, recovery_point, segment_bytes=1_200)
     assert again.read(0, size, True) == batches[0]
     assert again.read(2, size, True) == batches[1]
     with pytest.raises(Corruption, match="CRC"):
@@ -89,8 +89,8 @@ def test_what_cannot_be_read_is_told_and_ends_nothing():
     disk = SimDisk()
     log = open_log(disk, segment_bytes=1_200)
     fill(log, 12, records=2, size=20)
-    mark = flush(log, 12)
-    again = reopened(disk, mark, segment_bytes=1_200)
+    recovery_point = flush(log, 12)
+    again = reopened(disk, recovery_point, segment_bytes=1_200)
     disk.fail_next("pread", errno.EIO, segment_name(0))
     with pytest.raises(Corruption, match="injected"):
         again.read(0, 500, True)
@@ -102,8 +102,8 @@ def test_a_changed_record_is_not_found_by_its_time():
     log = open_log(disk, segment_bytes=1_200)
     for n in range(12):
         feed(log, batch(b"v" * 20, b"w", timestamps_ms=[START_MS + 10 * n, START_MS + 10 * n + 5], timestamp_ms=0))
-    mark = flush(log, 12)
-    again = reopened(disk, mark, segment_bytes=1_200)
+    recovery_point = flush(log, 12)
+    again = reopened(disk, recovery_point, segment_bytes=1_200)
     assert again.offset_by_time(START_MS + 25)().offset == 5
     size = again.views()[0].size_bytes // (again.views()[0].next_offset // 2)
     disk.damage(f"{FOLDER}/{segment_name(0)}", 2 * size + 64, b"\x30")
@@ -116,8 +116,8 @@ def test_what_this_life_wrote_is_read_in_large_portions_and_the_rest_in_small_on
     log = open_log(disk, segment_bytes=8 * limits.MIB)
     fill(log, 40, records=1, size=50_000)
     assert len(log.read(0, limits.MIB, True)) > limits.UNCHECKED_READ_BYTES
-    mark = flush(log, 40)
-    again = reopened(disk, mark, segment_bytes=8 * limits.MIB)
+    recovery_point = flush(log, 40)
+    again = reopened(disk, recovery_point, segment_bytes=8 * limits.MIB)
     offset, read = 0, 0
     while offset < again.next_offset:
         data = again.read(offset, limits.MIB, True)

@@ -5,7 +5,7 @@ from muster_coordinator.errors import Corruption
 from muster_coordinator.raft.messages import Entry, HardState
 from muster_coordinator.storage import wal as wal_module
 from muster_coordinator.storage import wal_opening
-from muster_coordinator.storage.contract import NO_MARK, Mark
+from muster_coordinator.storage.contract import NO_RECOVERY_POINT, RecoveryPoint
 
 from tests.sim.disk import SimDisk
 from tests.storage.wal_kit import FOLDER, all_entries, commit, entries, entry, open_wal, wal_files, writes
@@ -26,7 +26,7 @@ def test_a_new_wal_knows_nothing_and_has_nothing_to_do():
     assert not wal.full()
 
 
-def test_hard_state_entries_mark_and_checkpoint_come_back():
+def test_hard_state_entries_recovery_point_and_checkpoint_come_back():
     disk = SimDisk()
     wal = open_wal(disk)
     commit(
@@ -34,12 +34,16 @@ def test_hard_state_entries_mark_and_checkpoint_come_back():
         writes(1, entries(1, 6), hard=(1, 3, 0)),
         writes(7, entries(1, 3, term=4), hard=(4, -1, 2)),
     )
-    commit(wal, writes(1, mark=(4, 40, 0, 900), checkpoint=(3, 1)))
+    commit(wal, writes(1, recovery_point=(4, 40, 0, 900), checkpoint=(3, 1)))
     found = reopened(disk)
     one, seven = found.groups()[1], found.groups()[7]
-    assert (one.hard_state, one.mark, one.checkpoint) == (HardState(1, 3, 0), Mark(4, 40, 0, 900), (3, 1))
+    assert (one.hard_state, one.recovery_point, one.checkpoint) == (
+        HardState(1, 3, 0),
+        RecoveryPoint(4, 40, 0, 900),
+        (3, 1),
+    )
     assert (one.first_index, one.last_index, one.compacted_term) == (1, 5, 0)
-    assert (seven.hard_state, seven.mark, seven.last_index) == (HardState(4, -1, 2), NO_MARK, 2)
+    assert (seven.hard_state, seven.recovery_point, seven.last_index) == (HardState(4, -1, 2), NO_RECOVERY_POINT, 2)
     assert all_entries(found, 1) == list(entries(1, 6))
     assert all_entries(found, 7) == list(entries(1, 3, term=4))
 
@@ -153,7 +157,7 @@ def test_files_rotate_and_go_when_checkpoints_cover_them():
         commit(wal, writes(1, entries(last + 1, last + 5, size=200), hard=(1, 2, last)))
         last += 4
         if turn % 5 == 4:
-            commit(wal, writes(1, mark=(last, last, 0, last), checkpoint=(last - 2, 1)))
+            commit(wal, writes(1, recovery_point=(last, last, 0, last), checkpoint=(last - 2, 1)))
         assert wal.used_bytes() <= 6 * 4096
     assert wal.term_at(1, 1) is None
     assert wal.read(1, 1, 9, 1 << 20) == []
@@ -162,7 +166,7 @@ def test_files_rotate_and_go_when_checkpoints_cover_them():
     found = reopened(disk).groups()[1]
     assert (found.hard_state, found.last_index) == (HardState(1, 2, last - 4), last)
     assert found.checkpoint == (last - 2, 1)
-    assert found.mark == Mark(last, last, 0, last)
+    assert found.recovery_point == RecoveryPoint(last, last, 0, last)
     assert found.first_index <= last - 1
     assert found.compacted_term == 1
 
@@ -170,7 +174,7 @@ def test_files_rotate_and_go_when_checkpoints_cover_them():
 def test_an_idle_group_outlives_the_files_that_named_it():
     disk = SimDisk()
     wal = open_wal(disk)
-    commit(wal, writes(9, entries(1, 4, term=3), hard=(3, 1, 3), mark=(3, 30, 0, 5), checkpoint=None))
+    commit(wal, writes(9, entries(1, 4, term=3), hard=(3, 1, 3), recovery_point=(3, 30, 0, 5), checkpoint=None))
     commit(wal, writes(9, checkpoint=(3, 3)))
     last = 0
     for _ in range(40):
@@ -179,7 +183,7 @@ def test_an_idle_group_outlives_the_files_that_named_it():
         commit(wal, writes(1, checkpoint=(last, 1)))
     assert "0000000000000002.wal" not in wal_files(disk)
     idle = reopened(disk).groups()[9]
-    assert idle == (HardState(3, 1, 3), 4, 3, 3, Mark(3, 30, 0, 5), (3, 3), ())
+    assert idle == (HardState(3, 1, 3), 4, 3, 3, RecoveryPoint(3, 30, 0, 5), (3, 3), ())
 
 
 def test_a_group_without_checkpoint_keeps_its_file_pins_and_fills_the_wal():

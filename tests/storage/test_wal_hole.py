@@ -175,10 +175,10 @@ class Life:
             elif number in wal.groups():
                 agreed = [one.voters[number] for one in self.may_be if number in one.voters]
                 agreed = [one for one in agreed if is_whole(wal, number, one)]
-                mark = wal.groups()[number].mark
+                recovery_point = wal.groups()[number].recovery_point
                 history.voters[number] = agreed[0]
                 agreed[0].others = voter.others
-                agreed[0].mark = mark
+                agreed[0].recovery_point = recovery_point
                 agreed[0].checkpoint = wal.groups()[number].checkpoint
                 agreed[0].restarted()
             else:
@@ -192,15 +192,22 @@ def go_back(voter, wal, number):
     found = wal.groups().get(number)
     voter.suspended, voter.lost_in = True, max(voter.others.newest, voter.hard.term)
     if found is None:
-        voter.hard, voter.log, voter.checkpoint, voter.mark = NEVER, [], (0, 0), voter.mark._replace(applied=0)
-        voter.mark = next(mark for mark in voter.marks if mark.applied == 0)
+        voter.hard, voter.log, voter.checkpoint, voter.recovery_point = (
+            NEVER,
+            [],
+            (0, 0),
+            voter.recovery_point._replace(applied=0),
+        )
+        voter.recovery_point = next(
+            recovery_point for recovery_point in voter.recovery_points if recovery_point.applied == 0
+        )
     else:
         log = held(wal, number)
         last, term = found.last_index, log[found.last_index].term if log else found.checkpoint[1]
         voter.log = voter.others.leaders[term][:last] if last else []
-        voter.checkpoint, voter.mark = found.checkpoint, found.mark
+        voter.checkpoint, voter.recovery_point = found.checkpoint, found.recovery_point
         voter.hard = found.hard_state._replace(
-            commit=max(min(found.hard_state.commit, last), found.checkpoint[0], min(found.mark.applied, last))
+            commit=max(min(found.hard_state.commit, last), found.checkpoint[0], min(found.recovery_point.applied, last))
         )
     voter.restarted()
 
@@ -222,7 +229,7 @@ def is_whole(wal, number, voter):
         and found.hard_state.commit <= voter.hard.commit
         and found.checkpoint in voter.checkpoints
         and at <= voter.checkpoint[0]
-        and found.mark in voter.marks
+        and found.recovery_point in voter.recovery_points
         and {index: one for index, one in log.items() if index > at}
         == {index: voter.entry(index) for index in range(at + 1, len(voter.log) + 1)}
     )
@@ -243,14 +250,14 @@ def check_group(wal, number, either):
     assert found.first_index <= at[0] + 1
     assert at[0] <= last
     assert at in voter.checkpoints
-    assert found.mark in voter.marks
+    assert found.recovery_point in voter.recovery_points
     assert found.hard_state.term >= max((one.term for one in log.values()), default=0)
     others = voter.others
     whole = others.leaders[log[last].term][:last] if log else others.committed[:last]
     for index, one in log.items():
         assert (one.term, len(whole)) == (whole[index - 1], last), "it is a log that Raft allows"
     assert at == (0, 0) or whole[at[0] - 1] == at[1]
-    taken = min(max(found.hard_state.commit, found.mark.applied, at[0]), last)
+    taken = min(max(found.hard_state.commit, found.recovery_point.applied, at[0]), last)
     assert whole[:taken] == others.committed[:taken], "what is taken for committed is"
 
 

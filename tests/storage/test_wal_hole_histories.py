@@ -4,7 +4,7 @@ from muster_coordinator.ids import GroupNo
 from muster_coordinator.raft.messages import HardState
 from muster_coordinator.storage import wal as wal_module
 from muster_coordinator.storage import wal_opening
-from muster_coordinator.storage.contract import NO_MARK, Mark
+from muster_coordinator.storage.contract import NO_RECOVERY_POINT, RecoveryPoint
 from muster_coordinator.storage.wal_format import FILE_HEADER_BYTES
 from muster_coordinator.storage.wal_losses import Losses, store
 from muster_coordinator.storage.wal_proof import PROOF_NAME
@@ -159,19 +159,19 @@ def test_what_was_committed_behind_the_hole_is_not_what_was_there_before_it():
     assert of(holed(batches, 1), 1) == (True, HardState(2, 0, 2), (0, 0), {1: 1, 2: 1, 3: 1})
 
 
-def test_no_mark_counts_that_is_of_entries_behind_the_hole():
-    """The log grows again to where the mark was, by a leader's entries that are not committed; a start would take them
-    for what the segments hold."""
+def test_no_recovery_point_counts_that_is_of_entries_behind_the_hole():
+    """The log grows again to where the recovery point was, by a leader's entries that are not committed; a start would
+    take them for what the segments hold."""
     batches = [
-        [writes(1, entries(1, 4), hard=(1, 0, 2), mark=(2, 20, 0, 200))],
+        [writes(1, entries(1, 4), hard=(1, 0, 2), recovery_point=(2, 20, 0, 200))],
         [writes(1, entries(3, 8, term=2), hard=(2, 0, 7))],
-        [writes(1, hard=(2, 0, 7), mark=(7, 70, 0, 700), checkpoint=(3, 2))],
+        [writes(1, hard=(2, 0, 7), recovery_point=(7, 70, 0, 700), checkpoint=(3, 2))],
     ]
     wal = holed(batches, 1)
     assert of(wal, 1) == (True, HardState(2, 0, 3), (3, 2), {})
-    assert wal.groups()[GroupNo(1)].mark == NO_MARK
-    batches[2] = [writes(1, hard=(2, 0, 7), mark=(7, 70, 0, 700))]
-    assert holed(batches, 1).groups()[GroupNo(1)].mark == Mark(2, 20, 0, 200)
+    assert wal.groups()[GroupNo(1)].recovery_point == NO_RECOVERY_POINT
+    batches[2] = [writes(1, hard=(2, 0, 7), recovery_point=(7, 70, 0, 700))]
+    assert holed(batches, 1).groups()[GroupNo(1)].recovery_point == RecoveryPoint(2, 20, 0, 200)
 
 
 def test_entries_that_a_checkpoint_from_behind_the_hole_does_not_lead_to_are_let_go():

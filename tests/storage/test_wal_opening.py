@@ -4,7 +4,7 @@ import pytest
 from muster_coordinator.errors import Corruption
 from muster_coordinator.limits import WAL_STATES_PER_BATCH
 from muster_coordinator.raft.messages import HardState
-from muster_coordinator.storage.contract import Mark
+from muster_coordinator.storage.contract import RecoveryPoint
 from muster_coordinator.storage.wal_index import GroupLog, place_of
 from muster_coordinator.storage.wal_leaving import Leaving
 
@@ -26,7 +26,8 @@ class Life:
         self.last = 0
         self.silent = set(silent)
         spoken = [
-            writes(group, entries(1, 3, term=group), hard=(group, 2, 1), mark=(1, group, 0, 7)) for group in silent
+            writes(group, entries(1, 3, term=group), hard=(group, 2, 1), recovery_point=(1, group, 0, 7))
+            for group in silent
         ]
         commit(self.wal, *spoken)
         commit(self.wal, *(writes(group, checkpoint=(2, group)) for group in silent))
@@ -47,9 +48,9 @@ class Life:
         assert set(found) - {1} == self.silent
         for group in self.silent:
             one = found[group]
-            assert (one.hard_state, one.mark, one.checkpoint, one.last_index) == (
+            assert (one.hard_state, one.recovery_point, one.checkpoint, one.last_index) == (
                 HardState(group, 2, 1),
-                Mark(1, group, 0, 7),
+                RecoveryPoint(1, group, 0, 7),
                 (2, group),
                 2,
             )
@@ -181,7 +182,7 @@ def test_ten_thousand_groups_cost_no_batch_more_than_its_share():
     wal = open_wal(disk, file_bytes=file_bytes, files_max=8)
     for low in range(1, groups + 1, 200):
         some = range(low, low + 200)
-        commit(wal, *(writes(group, entries(1, 3), hard=(1, 1, 1), mark=(2, 2, 0, 9)) for group in some))
+        commit(wal, *(writes(group, entries(1, 3), hard=(1, 1, 1), recovery_point=(2, 2, 0, 9)) for group in some))
         commit(wal, *(writes(group, checkpoint=(2, 1)) for group in some))
     last, shortened = 2, []
     wal.take_shortened()
@@ -200,8 +201,8 @@ def test_ten_thousand_groups_cost_no_batch_more_than_its_share():
     disk.restart()
     found = open_wal(disk, file_bytes=file_bytes, files_max=8).groups()
     assert len(found) == groups
-    assert {(one.hard_state, one.mark, one.last_index) for group, one in found.items() if group > 1} == {
-        (HardState(1, 1, 1), Mark(2, 2, 0, 9), 2)
+    assert {(one.hard_state, one.recovery_point, one.last_index) for group, one in found.items() if group > 1} == {
+        (HardState(1, 1, 1), RecoveryPoint(2, 2, 0, 9), 2)
     }
 
 

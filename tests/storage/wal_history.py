@@ -12,7 +12,7 @@ from random import Random
 
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.raft.messages import Entry, HardState
-from muster_coordinator.storage.contract import NO_MARK, GroupWrites, Mark
+from muster_coordinator.storage.contract import NO_RECOVERY_POINT, GroupWrites, RecoveryPoint
 
 from tests.storage.wal_kit import entry
 
@@ -71,15 +71,15 @@ class Voter:
         self.log: list[int] = []
         self.checkpoint = (0, 0)
         self.checkpoints = {(0, 0)}
-        self.mark = NO_MARK
-        self.marks = {NO_MARK}
+        self.recovery_point = NO_RECOVERY_POINT
+        self.recovery_points = {NO_RECOVERY_POINT}
         self.suspended = False
         self.lost_in = 0
         """The highest term that there was when it lost something."""
         self.verified = 0
         """How much of the log is known to be that of the leader of its term."""
         self._captured: tuple[int, int] | None = None
-        """A checkpoint whose mark is written."""
+        """A checkpoint whose recovery point is written."""
 
     def entry(self, index: int) -> Entry:
         term = self.log[index - 1]
@@ -166,7 +166,7 @@ class Voter:
         self._captured = None
         more = {"checkpoint": at}
         if self.bears_log:
-            more["mark"] = self._marked(index)
+            more["recovery point"] = self._marked(index)
         found += self._written(hard, **more)
         return found + (self._written(hard._replace(commit=index)) if rand.random() < 0.7 else [])
 
@@ -191,7 +191,7 @@ class Voter:
         return self._written(HardState(term, 0, self.hard.commit), first)
 
     def flush(self, rand: Random) -> list[GroupWrites]:
-        """The mark of the segments; then, in a batch of its own, the checkpoint that it is for."""
+        """The recovery point of the segments; then, in a batch of its own, the checkpoint that it is for."""
         if self._captured is not None:
             at, self._captured = self._captured, None
             if at[0] <= self.checkpoint[0]:
@@ -206,12 +206,16 @@ class Voter:
             self._captured = applied, self.log[applied - 1]
         if not self.bears_log:
             return self.flush(rand) if self._captured is not None else []
-        return self._written(self.hard, mark=self._marked(applied)) if applied > self.mark.applied else []
+        return (
+            self._written(self.hard, recovery_point=self._marked(applied))
+            if applied > self.recovery_point.applied
+            else []
+        )
 
-    def _marked(self, applied: int) -> Mark:
-        self.mark = max(self.mark, Mark(applied, 10 * applied, 0, 100 * applied))
-        self.marks.add(self.mark)
-        return self.mark
+    def _marked(self, applied: int) -> RecoveryPoint:
+        self.recovery_point = max(self.recovery_point, RecoveryPoint(applied, 10 * applied, 0, 100 * applied))
+        self.recovery_points.add(self.recovery_point)
+        return self.recovery_point
 
 
 class History:

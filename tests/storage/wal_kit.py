@@ -3,7 +3,7 @@
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.limits import WAL_STATES_PER_BATCH
 from muster_coordinator.raft.messages import Entry, EntryKind, HardState
-from muster_coordinator.storage.contract import GroupWrites, Mark
+from muster_coordinator.storage.contract import GroupWrites, RecoveryPoint
 from muster_coordinator.storage.wal import Wal
 
 NODE = bytes(range(16))
@@ -44,9 +44,13 @@ def entries(low, high, term=1, size=None):
     )
 
 
-def writes(group, new=(), *, hard=None, mark=None, checkpoint=None):
+def writes(group, new=(), *, hard=None, recovery_point=None, checkpoint=None):
     return GroupWrites(
-        GroupNo(group), HardState(*hard) if hard else None, tuple(new), Mark(*mark) if mark else None, checkpoint
+        GroupNo(group),
+        HardState(*hard) if hard else None,
+        tuple(new),
+        RecoveryPoint(*recovery_point) if recovery_point else None,
+        checkpoint,
     )
 
 

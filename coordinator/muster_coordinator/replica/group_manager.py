@@ -2,9 +2,9 @@
 
 Groups 0 (controller) and 1..N (offsets partitions) follow from the formed record; topic partitions from the
 controller's image. A group is made from what its WAL knows: hard state and entries, the newest checkpoint for the state
-machine, the mark for the segments; what lies between is replayed by the ordinary apply path (decision 2). Removing a
-group drops it from its WAL first and deletes its folders once that is durable: a start that still finds the group in
-the WAL needs them. A crash in between leaves folders that the next start removes.
+machine, the recovery point for the segments; what lies between is replayed by the ordinary apply path (decision 2).
+Removing a group drops it from its WAL first and deletes its folders once that is durable: a start that still finds the
+group in the WAL needs them. A crash in between leaves folders that the next start removes.
 """
 
 import hashlib
@@ -252,17 +252,19 @@ class GroupManager:
         if not recovery.whole:
             log = PartitionLog.absent(self._disk, folder)
         elif log is None:
-            if recovery.mark.applied < recovery.meta.index:  # the WAL lost the newest: what lies behind is not cut
+            # the WAL lost the newest: what lies behind is not cut
+            if recovery.recovery_point.applied < recovery.meta.index:
                 raise Corruption(
-                    f"the checkpoint is {recovery.meta.index}, the mark of the segments {recovery.mark.applied}"
+                    f"the checkpoint is {recovery.meta.index}, the recovery point of the segments "
+                    f"{recovery.recovery_point.applied}"
                 )
-            log = PartitionLog.open(self._disk, folder, recovery.mark, recovery.meta.log_start_offset)
+            log = PartitionLog.open(self._disk, folder, recovery.recovery_point, recovery.meta.log_start_offset)
         state = PartitionState(
             log,
             folder,
             roll,
             replicated_roll=recovery.meta.roll,
-            segments_from=recovery.mark.applied,
+            segments_from=recovery.recovery_point.applied,
             next_offset=recovery.meta.next_offset,
             log_start=recovery.meta.log_start_offset,
             dirty=self._unwritten.append,
@@ -439,10 +441,10 @@ class GroupManager:
 
         def job() -> tuple[Staged, PartitionLog | None]:
             staged = staging.swap(disk, offer, folder)
-            if offer.mark is None:
+            if offer.recovery_point is None:
                 return staged, None
             start = staged.meta.log_start_offset
-            return staged, PartitionLog.open(disk, folder, offer.mark, start)
+            return staged, PartitionLog.open(disk, folder, offer.recovery_point, start)
 
         return job
 
@@ -451,7 +453,7 @@ class GroupManager:
 
         The core's own writes are staged first. Entries that only the core held would else follow a WAL that has begun
         anew behind them, and a checkpoint of a term would reach the disk before the term does."""
-        meta, mark = staged.meta, staged.offer.mark
+        meta, recovery_point = staged.meta, staged.offer.recovery_point
         group.core.entered(self._loop.monotonic_ms(), meta.term)
         self._host.settle(group)
         machine = self.stateful(group.number)
@@ -459,11 +461,11 @@ class GroupManager:
         state = self.states.get(group.number)
         if state is not None:
             assert log is not None
-            assert mark is not None
-            state.reopen(log, mark.applied, meta.next_offset, meta.log_start_offset, meta.roll)
+            assert recovery_point is not None
+            state.reopen(log, recovery_point.applied, meta.next_offset, meta.log_start_offset, meta.roll)
         machine.restore(staged.body)
         self.damage.forget(group.number)
-        writes = GroupWrites(group.number, None, (), mark=mark, checkpoint=(meta.index, meta.term))
+        writes = GroupWrites(group.number, None, (), recovery_point=recovery_point, checkpoint=(meta.index, meta.term))
         group.wal_writer.stage_install(group, writes, durable)
         if group.trouble:
             self._notice(STATE_AGAIN, {"group": group.number}, None)

@@ -69,8 +69,8 @@ def write_checkpoint(
     file's bytes. Raises StorageFailed; DiskFull, with nothing left behind, when there is no space for the file: the one
     before it stays in force.
 
-    Before it: segments up to `meta.index` flushed, their mark durable in the WAL, and the CHECKPOINT record of the
-    group's previous checkpoint durable too (only CHECKPOINTS_KEPT files stay).
+    Before it: segments up to `meta.index` flushed, their recovery point durable in the WAL, and the CHECKPOINT record
+    of the group's previous checkpoint durable too (only CHECKPOINTS_KEPT files stay).
     """
     name = checkpoint_name(meta.index, meta.term)
     temporary = f"{folder}/{name}{_TEMPORARY}"

@@ -17,7 +17,7 @@ from muster_coordinator.ids import GroupNo
 from muster_coordinator.raft.messages import Entry, HardState
 
 
-class Mark(NamedTuple):
+class RecoveryPoint(NamedTuple):
     """Durable position of a partition's segments: recovery cuts there and replays the WAL from `applied` + 1."""
 
     applied: int
@@ -27,7 +27,7 @@ class Mark(NamedTuple):
     position: int
 
 
-NO_MARK = Mark(0, 0, 0, 0)
+NO_RECOVERY_POINT = RecoveryPoint(0, 0, 0, 0)
 
 
 class RecoveredGroup(NamedTuple):
@@ -38,7 +38,7 @@ class RecoveredGroup(NamedTuple):
     """First entry still in the WAL; `compacted` = (first_index - 1, its term)."""
     compacted_term: int
     last_index: int
-    mark: Mark
+    recovery_point: RecoveryPoint
     checkpoint: tuple[int, int]
     """(index, term) of the newest published checkpoint, (0, 0) for none."""
     skips: tuple[int, ...] = ()
@@ -51,7 +51,7 @@ class GroupWrites(NamedTuple):
     group: GroupNo
     hard_state: HardState | None
     entries: tuple[Entry, ...]
-    mark: Mark | None = None
+    recovery_point: RecoveryPoint | None = None
     checkpoint: tuple[int, int] | None = None
     """A checkpoint at (index, term) is published: entries at and below may be dropped from the WAL."""
 

@@ -1,28 +1,38 @@
-"""The job that makes a partition's appended batches durable, and the mark that becomes true with it.
+"""The job that makes a partition's appended batches durable, and the recovery point that becomes true with it.
 
 Order (docs/format.md, "Flush"): sidecars written (never synced: they are derived), segment files synced, folder
-synced when it has new names, and the folder that holds it before the first mark. Only then may the mark go to the WAL.
-Removed segments are unlinked last, one after the other, and only those that the mark of the flush before does without:
-until the new mark is durable a start needs the segment that the old one names. A crash in between leaves files below
-the log start, which the next start removes.
+synced when it has new names, and the folder that holds it before the first recovery point. Only then may the recovery
+point go to the WAL. Removed segments are unlinked last, one after the other, and only those that the recovery point of
+the flush before does without: until the new recovery point is durable a start needs the segment that the old one names.
+A crash in between leaves files below the log start, which the next start removes.
 """
 
 from muster_coordinator.errors import StorageFailed, no_space
 from muster_coordinator.ports import Disk, File
-from muster_coordinator.storage.contract import Mark
+from muster_coordinator.storage.contract import RecoveryPoint
 from muster_coordinator.storage.segment_index import segment_name, sidecar_name
 
 
 class FlushJob:
     """Callable, once, in the flush queue."""
 
-    __slots__ = ("_disk", "_files", "_folder", "_new_folder", "_new_names", "_remove", "_sidecars", "mark", "without")
+    __slots__ = (
+        "_disk",
+        "_files",
+        "_folder",
+        "_new_folder",
+        "_new_names",
+        "_remove",
+        "_sidecars",
+        "recovery_point",
+        "without",
+    )
 
     def __init__(
         self,
         disk: Disk,
         folder: str,
-        mark: Mark,
+        recovery_point: RecoveryPoint,
         *,
         files: tuple[File, ...],
         sidecars: tuple[tuple[str, bytes], ...],
@@ -32,7 +42,7 @@ class FlushJob:
     ) -> None:
         self._disk = disk
         self._folder = folder
-        self.mark = mark
+        self.recovery_point = recovery_point
         """Valid once the job returned."""
         self._files = files
         self._sidecars = sidecars

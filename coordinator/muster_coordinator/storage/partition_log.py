@@ -2,11 +2,11 @@
 
 Problem: consumers, tools, state transfer and history all read batches by offset, for days, while recovery needs only
 the WAL. Mechanism: segments in Kafka's format under one folder. A flush job makes everything applied so far durable
-and yields the `Mark` that is then written to the WAL. After a start the log is cut at that mark and the WAL is
-replayed from there, so what a crash did to younger bytes does not matter. A new segment begins by a pure function of
-applied bytes and record timestamps; sealed segments are therefore equal byte by byte on all replicas. What it
-deliberately does not do: check batches (the WAL did), truncate after opening (only applied entries come here), decide
-retention, or hold anything that the loop must wait long for: what syncs or walks files is a job.
+and yields the `RecoveryPoint` that is then written to the WAL. After a start the log is cut at that recovery point and
+the WAL is replayed from there, so what a crash did to younger bytes does not matter. A new segment begins by a pure
+function of applied bytes and record timestamps; sealed segments are therefore equal byte by byte on all replicas. What
+it deliberately does not do: check batches (the WAL did), truncate after opening (only applied entries come here),
+decide retention, or hold anything that the loop must wait long for: what syncs or walks files is a job.
 """
 
 import struct
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from muster_coordinator.errors import Corruption, DiskFull, SegmentDamaged, StorageFailed, no_space
 from muster_coordinator.limits import SEGMENT_BYTES, SEGMENT_MS, SEGMENTS_LOADED_MAX, SIDECARS_LEFT_OUT_MAX
 from muster_coordinator.ports import Disk
-from muster_coordinator.storage.contract import NO_MARK, Mark
+from muster_coordinator.storage.contract import NO_RECOVERY_POINT, RecoveryPoint
 from muster_coordinator.storage.epochs import EpochTable
 from muster_coordinator.storage.flush import FlushJob
 from muster_coordinator.storage.log_opening import open_segments
@@ -65,12 +65,12 @@ class PartitionLog:
         """Sealed since the last flush; synced even below the log start, because a start walks over what still lies
         there."""
         self._garbage: list[Segment] = []
-        """Below the log start since the last flush: its mark may lie in them."""
+        """Below the log start since the last flush: its recovery point may lie in them."""
         self._condemned: list[Segment] = []
         """Below the log start at the last flush: removed by the next flush job."""
         self._new_names = True
         self._new_folder = False
-        """The name of the folder itself may not be durable: no mark has rested on it yet."""
+        """The name of the folder itself may not be durable: no recovery point has rested on it yet."""
         self._unflushed_bytes = 0
         self._flushing = False
         self._left_out: dict[str, bytes] = {}
@@ -78,38 +78,41 @@ class PartitionLog:
         for segment in segments[:-1]:
             segment.unload()
         self.advance_start(log_start_offset)
-        self._condemned, self._garbage = self._garbage, []  # the mark that was opened at lies in the last segment
+        # the recovery point that was opened at lies in the last segment
+        self._condemned, self._garbage = self._garbage, []
 
     @classmethod
     def open(
         cls,
         disk: Disk,
         folder: str,
-        mark: Mark,
+        recovery_point: RecoveryPoint,
         log_start_offset: int,
         *,
         segment_bytes: int = SEGMENT_BYTES,
         segment_ms: int = SEGMENT_MS,
     ) -> "PartitionLog":
-        """Cut the folder's segments at `mark` and go on from there. Blocking: walks headers where sidecars are missing.
+        """Cut the folder's segments at `recovery_point` and go on from there. Blocking: walks headers where sidecars
+        are missing.
 
-        With NO_MARK everything is dropped. A mark of an empty segment that does not exist (position 0) begins it: so a
-        log starts at an installed checkpoint. Corruption: less is there than the mark promises.
+        With NO_RECOVERY_POINT everything is dropped. A recovery point of an empty segment that does not exist (position
+        0) begins it: so a log starts at an installed checkpoint. Corruption: less is there than the recovery point
+        promises.
         """
         try:
-            segments = open_segments(disk, folder, mark)
+            segments = open_segments(disk, folder, recovery_point)
         except OSError as error:
             raise StorageFailed(f"log {folder}: {error}") from error
         epochs = [epoch for segment in segments for epoch, _ in segment.index.epochs]
         if epochs != sorted(epochs):  # no batch's CRC covers its epoch
             raise Corruption(f"log {folder}: leader epochs fall along it: {epochs[:20]}")
         log = cls(disk, folder, segments, log_start_offset=log_start_offset, roll=(segment_bytes, segment_ms))
-        log._new_folder = mark == NO_MARK
+        log._new_folder = recovery_point == NO_RECOVERY_POINT
         return log
 
     @classmethod
     def begin(cls, disk: Disk, folder: str) -> "PartitionLog":
-        """What `open` with NO_MARK gives in a folder that was made just now: there is nothing to look for."""
+        """What `open` with NO_RECOVERY_POINT gives in a folder that was made just now: there is nothing to look for."""
         segment = Segment(disk, folder, SegmentSummary(0, 0, 0, NO_TIMESTAMP), SegmentIndex(0))
         try:
             segment.create()
@@ -270,7 +273,7 @@ class PartitionLog:
 
     def files(self) -> tuple[tuple[str, int], ...]:
         """(path, bytes) of every segment up to `next_offset`, for state transfer; sealed ones never change."""
-        with suppress(DiskFull):  # what cannot be written yet lies behind every mark
+        with suppress(DiskFull):  # what cannot be written yet lies behind every recovery point
             self.write_out()
         return tuple((segment.path, segment.written) for segment in self._segments)
 
@@ -281,9 +284,9 @@ class PartitionLog:
         active = self._segments[-1]
         return active.base, Growing(active.written, tuple(active.index.epochs))
 
-    def reaches_back_to(self, mark: Mark) -> bool:
-        """Is the segment that `mark` lies in still there? False once the log start has passed it."""
-        return self._bases[0] <= mark.segment
+    def reaches_back_to(self, recovery_point: RecoveryPoint) -> bool:
+        """Is the segment that `recovery_point` lies in still there? False once the log start has passed it."""
+        return self._bases[0] <= recovery_point.segment
 
     # Flushing.
 
@@ -297,10 +300,10 @@ class PartitionLog:
         return bool(self._garbage or self._condemned)
 
     def flush_job(self, applied: int) -> FlushJob:
-        """Job: sync all that is appended, up to Raft index `applied`; its `mark` is valid once it returned.
+        """Job: sync all that is appended, up to Raft index `applied`; its `recovery_point` is valid once it returned.
 
-        Then call `flush_done` on the loop and stage the mark. One at a time. The job raises StorageFailed: the
-        process ends. DiskFull, from here: there is nothing to flush for now.
+        Then call `flush_done` on the loop and stage the recovery point. One at a time. The job raises StorageFailed:
+        the process ends. DiskFull, from here: there is nothing to flush for now.
         """
         assert not self._flushing
         self.write_out()
@@ -308,7 +311,7 @@ class PartitionLog:
         active = self._segments[-1]
         dirty, self._dirty = self._dirty, []
         garbage, self._condemned, self._garbage = self._condemned, self._garbage, []
-        mark = Mark(applied, self.next_offset, active.base, active.written)
+        recovery_point = RecoveryPoint(applied, self.next_offset, active.base, active.written)
         sidecars = {
             f"{self._folder}/{sidecar_name(segment.base)}": segment.index.encode() for segment in (*dirty, active)
         }
@@ -319,7 +322,7 @@ class PartitionLog:
         job = FlushJob(
             self._disk,
             self._folder,
-            mark,
+            recovery_point,
             files=tuple(segment.file() for segment in (*dirty, active)),
             sidecars=tuple(sidecars.items()),
             new_names=self._new_names,

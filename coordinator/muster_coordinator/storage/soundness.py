@@ -1,12 +1,12 @@
 """Batches are checked against damage of the disk before a reader gets them, once in a life.
 
-Problem: a byte that changed below the mark is read back as if it had been written; clients that do not check CRCs take
-it for data, and one wrong length makes the rest invisible. Mechanism: what this life appended is trusted; of what was
-there when the segment was opened, one range of file positions is known to be sound, and grows as readers go on. What
-lies outside is checked before it leaves: CRC, magic and lengths, that offsets follow one another from a position that
-the index proves, and that the leader epoch, which no CRC covers, is the index's. What it does not see: damage of bytes
-checked before in this life, and a changed epoch at either end of a segment whose index was lost as well and walked from
-the same bytes, if it still fits between its neighbours.
+Problem: a byte that changed below the recovery point is read back as if it had been written; clients that do not check
+CRCs take it for data, and one wrong length makes the rest invisible. Mechanism: what this life appended is trusted; of
+what was there when the segment was opened, one range of file positions is known to be sound, and grows as readers go
+on. What lies outside is checked before it leaves: CRC, magic and lengths, that offsets follow one another from a
+position that the index proves, and that the leader epoch, which no CRC covers, is the index's. What it does not see:
+damage of bytes checked before in this life, and a changed epoch at either end of a segment whose index was lost as well
+and walked from the same bytes, if it still fits between its neighbours.
 """
 
 import struct

@@ -4,8 +4,8 @@ Problem: fifty and more Raft groups each need their entries on disk before they 
 times too slow. Mechanism: `stage` collects; `take_job` turns all that is staged into one batch, one write, one sync;
 while that job runs the next batch accumulates (group commit without a timer). Nothing is overwritten: an entry
 supersedes what lies at and above its index. Files are deleted oldest first when checkpoints cover their entries
-(`wal_leaving`), and what is left of small tails there is carried forward (`wal_carry`); the hard state, mark and
-checkpoint of every group are repeated from each file's beginning on, so that the older ones are not needed for them
+(`wal_leaving`), and what is left of small tails there is carried forward (`wal_carry`); the hard state, recovery point
+and checkpoint of every group are repeated from each file's beginning on, so that the older ones are not needed for them
 (`wal_opening`). Nothing that one turn does grows with the number of groups.
 What it does not do: it is no store for readers of topics (segments are), and it never retries a failed sync.
 """
@@ -534,7 +534,7 @@ class Wal:
                 writer.add_hard_state(writes, NO_HARD_STATE)  # else it may be the group's first record in these files
                 writer.add(DROP, writes, 0, 0)
                 continue
-            group, hard_state, entries, mark, checkpoint = writes
+            group, hard_state, entries, recovery_point, checkpoint = writes
             log = self._logs.get(group)
             if log is None:
                 continue  # dropped in this turn
@@ -545,9 +545,9 @@ class Wal:
             if checkpoint is not None:
                 writer.add(CHECKPOINT, group, *checkpoint, kind=ANEW if at in self._anew else KEEPS)
                 written.checkpoint = checkpoint
-            if mark is not None:
-                writer.add_mark(group, mark)
-                written.mark = mark
+            if recovery_point is not None:
+                writer.add_recovery_point(group, recovery_point)
+                written.recovery_point = recovery_point
             if entries:
                 for term, index, kind, data in entries:
                     position = writer.add(ENTRY, group, index, term, data, kind)
@@ -667,7 +667,7 @@ class Wal:
             chunks = self._chunks(log, low)
             first = next(chunks, ())
             self.drop_group(group)
-            self.stage(GroupWrites(group, written.hard_state, first, written.mark, written.checkpoint))
+            self.stage(GroupWrites(group, written.hard_state, first, written.recovery_point, written.checkpoint))
             self._logs[group].skips = log.skips
             self._write_now()
             for entries in chunks:
@@ -689,7 +689,7 @@ class Wal:
                 log.first,
                 log.compacted_term,
                 log.last,
-                written.mark,
+                written.recovery_point,
                 written.checkpoint,
                 tuple(sorted(log.skips)),
             )

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from muster_coordinator.errors import Corruption, UnsupportedFormat
 from muster_coordinator.raft.messages import HardState
 from muster_coordinator.records.crc import crc32c
-from muster_coordinator.storage.contract import Mark
+from muster_coordinator.storage.contract import RecoveryPoint
 
 MAGIC = b"MWAL"
 VERSION = 1
@@ -23,7 +23,7 @@ ALIGN = 8
 
 ENTRY = 1
 HARD_STATE = 2
-MARK = 3
+RECOVERY_POINT = 3
 CHECKPOINT = 4
 BATCH_END = 5
 SEAL = 6
@@ -37,12 +37,12 @@ RECORD = struct.Struct(">IIBBHIQQ")
 _LENGTH_CRC = struct.Struct(">II")
 _COVERED = struct.Struct(">BBHIQQ")
 _VOTE = struct.Struct(">i")
-_MARK = struct.Struct(">qqq")
+_RECOVERY_POINT = struct.Struct(">qqq")
 _END = struct.Struct(">IQI")
 END_BYTES = RECORD_HEADER_BYTES + 16
 HARD_STATE_BYTES = RECORD_HEADER_BYTES + 8
 CHECKPOINT_BYTES = RECORD_HEADER_BYTES
-MARK_BYTES = RECORD_HEADER_BYTES + 24
+RECOVERY_POINT_BYTES = RECORD_HEADER_BYTES + 24
 """Of a whole record, padding included; likewise the two above."""
 COMPLETES = 1
 """Kind of a HARD_STATE behind which the file has the states of all groups (`wal_opening`)."""
@@ -144,8 +144,14 @@ class BatchWriter:
         """`kind`: 0, COMPLETES or COMPLETES_AT_ONCE."""
         self.add(HARD_STATE, group, state.commit, state.term, _VOTE.pack(state.vote), kind)
 
-    def add_mark(self, group: int, mark: Mark) -> None:
-        self.add(MARK, group, mark.applied, 0, _MARK.pack(mark.next_offset, mark.segment, mark.position))
+    def add_recovery_point(self, group: int, recovery_point: RecoveryPoint) -> None:
+        self.add(
+            RECOVERY_POINT,
+            group,
+            recovery_point.applied,
+            0,
+            _RECOVERY_POINT.pack(recovery_point.next_offset, recovery_point.segment, recovery_point.position),
+        )
 
     def finish(self, number: int, chain: int) -> tuple[bytes, int]:
         """The whole batch with its BATCH_END, and the chain value after it."""
@@ -163,8 +169,8 @@ def decode_hard_state(index: int, term: int, payload: bytes) -> HardState:
     return HardState(term, _VOTE.unpack(payload)[0], index)
 
 
-def decode_mark(index: int, payload: bytes) -> Mark:
-    return Mark(index, *_MARK.unpack(payload))
+def decode_recovery_point(index: int, payload: bytes) -> RecoveryPoint:
+    return RecoveryPoint(index, *_RECOVERY_POINT.unpack(payload))
 
 
 def decode_end(data: bytes | memoryview, position: int, seed: int) -> BatchEnd | None:

@@ -11,8 +11,8 @@ chain value, so none can store bytes that lead to one. Behind a hole a group is 
 * its hard state was written again.
 
 Every other group may have lost a promise: it is suspended (raft/suspension.py). One whose entries may be missing goes
-on from what it had before the hole, with the commit and the mark of then: its older entries may have been superseded
-there.
+on from what it had before the hole, with the commit and the recovery point of then: its older entries may have been
+superseded there.
 What it does not do: correct a flipped bit, or read single records of a batch that is damaged.
 """
 
@@ -22,7 +22,7 @@ from typing import NamedTuple
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.raft.messages import NOBODY, HardState
 from muster_coordinator.records.crc import crc32c
-from muster_coordinator.storage.contract import NO_MARK, Mark
+from muster_coordinator.storage.contract import NO_RECOVERY_POINT, RecoveryPoint
 from muster_coordinator.storage.wal_format import (
     ALIGN,
     ANEW,
@@ -120,14 +120,14 @@ def _whole(data: bytes, end: BatchEnd, at: int, seed: int) -> Parsed | None:
 class _Behind:
     """A group behind a hole, until it is proven whole."""
 
-    __slots__ = ("before", "checkpoint", "commit", "mark", "seen", "silent", "term", "voted")
+    __slots__ = ("before", "checkpoint", "commit", "recovery_point", "seen", "silent", "term", "voted")
 
     def __init__(self, log: GroupLog) -> None:
         self.before: GroupLog | None = None
         """Its entries before the hole; None: those that it has are proven."""
         self.silent = self.seen = self.voted = False
         """Since the last hole: no entry, any record, a hard state."""
-        self.checkpoint, self.commit, self.mark = (0, 0), 0, NO_MARK
+        self.checkpoint, self.commit, self.recovery_point = (0, 0), 0, NO_RECOVERY_POINT
         self.term = 0
         """Of the newest entry that was met, whether it counts or not."""
         self.note(log)
@@ -135,7 +135,11 @@ class _Behind:
     def note(self, log: GroupLog) -> None:
         """What was known before the hole."""
         written = log.written
-        self.checkpoint, self.commit, self.mark = written.checkpoint, written.hard_state.commit, written.mark
+        self.checkpoint, self.commit, self.recovery_point = (
+            written.checkpoint,
+            written.hard_state.commit,
+            written.recovery_point,
+        )
 
 
 class Holes:
@@ -238,7 +242,10 @@ class Holes:
 def _is_complete(log: GroupLog) -> bool:
     """Is everything there that its own records say must be?"""
     written = log.written
-    return log.first <= written.checkpoint[0] + 1 and max(written.hard_state.commit, written.mark.applied) <= log.last
+    return (
+        log.first <= written.checkpoint[0] + 1
+        and max(written.hard_state.commit, written.recovery_point.applied) <= log.last
+    )
 
 
 def _determines(log: GroupLog, index: int, term: int) -> bool:
@@ -254,18 +261,21 @@ def _go_back(log: GroupLog, behind: _Behind) -> None:
         log.take(behind.before)
     if not _goes_on_from(log, index, term, behind.checkpoint):
         log.reset(index, term)
-    log.written.mark = _usable_mark(log, behind)
+    log.written.recovery_point = _usable_recovery_point(log, behind)
     kept = log.written.hard_state
     log.written.hard_state = kept._replace(commit=max(min(behind.commit, log.last), index))
 
 
-def _usable_mark(log: GroupLog, behind: _Behind) -> Mark:
+def _usable_recovery_point(log: GroupLog, behind: _Behind) -> RecoveryPoint:
     """The newest one up to which everything is in the log, or in the checkpoint, and committed. None: of the segments
     nothing counts, also when the log has grown again to where they ended."""
     index = log.written.checkpoint[0]
-    proven = max(index, min(max(behind.commit, behind.mark.applied), log.last))
-    marks = (log.written.mark, behind.mark)
-    return next((mark for mark in marks if index <= mark.applied <= proven), NO_MARK)
+    proven = max(index, min(max(behind.commit, behind.recovery_point.applied), log.last))
+    recovery_points = (log.written.recovery_point, behind.recovery_point)
+    return next(
+        (recovery_point for recovery_point in recovery_points if index <= recovery_point.applied <= proven),
+        NO_RECOVERY_POINT,
+    )
 
 
 def _goes_on_from(log: GroupLog, index: int, term: int, known: tuple[int, int]) -> bool:

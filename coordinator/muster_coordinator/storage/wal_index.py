@@ -11,7 +11,7 @@ from collections import deque
 
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.raft.messages import NOBODY, Entry, HardState
-from muster_coordinator.storage.contract import NO_MARK, Mark
+from muster_coordinator.storage.contract import NO_RECOVERY_POINT, RecoveryPoint
 
 NO_CHECKPOINT = (0, 0)
 NO_HARD_STATE = HardState(0, NOBODY, 0)
@@ -28,11 +28,11 @@ def place_of(sequence: int, position: int) -> int:
 class GroupState:
     """What is repeated at the start of every file."""
 
-    __slots__ = ("checkpoint", "hard_state", "mark")
+    __slots__ = ("checkpoint", "hard_state", "recovery_point")
 
     def __init__(self) -> None:
         self.hard_state = NO_HARD_STATE
-        self.mark: Mark = NO_MARK
+        self.recovery_point: RecoveryPoint = NO_RECOVERY_POINT
         self.checkpoint = NO_CHECKPOINT
 
 

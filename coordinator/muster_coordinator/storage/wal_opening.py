@@ -1,20 +1,20 @@
 """The state of every group, repeated in every file of the WAL so that the files before it are not needed for it.
 
-Problem: a file goes as a whole, and with it the only record of a vote, a checkpoint or a mark of a group that has been
-silent since. Ten thousand groups' states take a turn of the loop 60 ms to encode. Mechanism: a *pass* writes the state
-of every group, as of the batch before, at the head of a batch: all of them in a file's first batch if they are few,
-else a share a batch from there on, more with larger batches, so that half of the file is enough. A file whose first
-batch does not hold all states says so in its header, and the last record of the pass says that it is complete. A file
-that ends before that (of few large batches, or a start began the pass anew near its end) is followed by one that begins
-with all states. So the two newest files always have them, and a start can tell a whole WAL from one that lost its
-oldest files.
+Problem: a file goes as a whole, and with it the only record of a vote, a checkpoint or a recovery point of a group that
+has been silent since. Ten thousand groups' states take a turn of the loop 60 ms to encode. Mechanism: a *pass* writes
+the state of every group, as of the batch before, at the head of a batch: all of them in a file's first batch if they
+are few, else a share a batch from there on, more with larger batches, so that half of the file is enough. A file whose
+first batch does not hold all states says so in its header, and the last record of the pass says that it is complete. A
+file that ends before that (of few large batches, or a start began the pass anew near its end) is followed by one that
+begins with all states. So the two newest files always have them, and a start can tell a whole WAL from one that lost
+its oldest files.
 """
 
 from collections import deque
 from collections.abc import Mapping
 
 from muster_coordinator.ids import GroupNo
-from muster_coordinator.storage.contract import NO_MARK
+from muster_coordinator.storage.contract import NO_RECOVERY_POINT
 from muster_coordinator.storage.wal_format import (
     CHECKPOINT,
     CHECKPOINT_BYTES,
@@ -22,12 +22,12 @@ from muster_coordinator.storage.wal_format import (
     COMPLETES_AT_ONCE,
     HARD_STATE_BYTES,
     KEEPS,
-    MARK_BYTES,
+    RECOVERY_POINT_BYTES,
     BatchWriter,
 )
 from muster_coordinator.storage.wal_index import NO_CHECKPOINT, NO_HARD_STATE, GroupLog, GroupState
 
-_STATE_BYTES_MAX = HARD_STATE_BYTES + CHECKPOINT_BYTES + MARK_BYTES
+_STATE_BYTES_MAX = HARD_STATE_BYTES + CHECKPOINT_BYTES + RECOVERY_POINT_BYTES
 _SPEED = 2
 """A pass is complete after one part in so many of its file."""
 
@@ -117,8 +117,8 @@ def write_state(writer: BatchWriter, group: GroupNo, written: GroupState) -> Non
         writer.add_hard_state(group, written.hard_state)
     if written.checkpoint != NO_CHECKPOINT:
         writer.add(CHECKPOINT, group, *written.checkpoint, kind=KEEPS)
-    if written.mark != NO_MARK:
-        writer.add_mark(group, written.mark)
+    if written.recovery_point != NO_RECOVERY_POINT:
+        writer.add_recovery_point(group, written.recovery_point)
 
 
 def state_bytes(written: GroupState) -> int:
@@ -126,5 +126,5 @@ def state_bytes(written: GroupState) -> int:
     return (
         HARD_STATE_BYTES * (written.hard_state != NO_HARD_STATE)
         + CHECKPOINT_BYTES * (written.checkpoint != NO_CHECKPOINT)
-        + MARK_BYTES * (written.mark != NO_MARK)
+        + RECOVERY_POINT_BYTES * (written.recovery_point != NO_RECOVERY_POINT)
     )

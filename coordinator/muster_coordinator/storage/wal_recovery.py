@@ -29,15 +29,15 @@ from muster_coordinator.storage.wal_format import (
     ENTRY,
     FILE_HEADER_BYTES,
     HARD_STATE,
-    MARK,
     RECORD_HEADER_BYTES,
+    RECOVERY_POINT,
     SEAL,
     BatchEnd,
     FileHeader,
     decode_end,
     decode_file_header,
     decode_hard_state,
-    decode_mark,
+    decode_recovery_point,
     encode_file_header,
     file_name,
     later_end,
@@ -322,8 +322,8 @@ def _apply(scan: _Scan, parsed: Parsed, data: bytes, sequence: int) -> None:
             log.written.hard_state = decode_hard_state(index, term, payload)
             if kind == COMPLETES_AT_ONCE or (kind == COMPLETES and not scan.broken):
                 scan.all_states()
-        elif kind_of_record == MARK:
-            log.written.mark = decode_mark(index, payload)
+        elif kind_of_record == RECOVERY_POINT:
+            log.written.recovery_point = decode_recovery_point(index, payload)
         elif kind_of_record == CHECKPOINT:
             if holed:
                 scan.holes.checkpoint(log, index, term, kind)

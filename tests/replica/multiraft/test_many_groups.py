@@ -39,7 +39,7 @@ from muster_coordinator.replica.snapshots.install_payload import (
     encode_refusal,
 )
 from muster_coordinator.storage.checkpoint import checkpoint_name
-from muster_coordinator.storage.contract import Mark
+from muster_coordinator.storage.contract import RecoveryPoint
 from muster_coordinator.storage.segment_index import segment_name
 
 from tests.replica.cluster import SimCluster
@@ -273,7 +273,7 @@ def offers() -> list[bytes]:
         for n in range(limits.TRANSFER_OFFER_FILES_MAX - 1)
     ]
     files = (OfferedFile(FileKind.CHECKPOINT, checkpoint_name(2**62, 2**32 - 1), 2**62), *segments)
-    return [encode_offer(Offer(2**63, 2**31, 2**62, 2**62, Mark(1, 2, 3, 4), files, True))]
+    return [encode_offer(Offer(2**63, 2**31, 2**62, 2**62, RecoveryPoint(1, 2, 3, 4), files, True))]
 
 
 def chunks() -> list[bytes]:

@@ -21,7 +21,7 @@ from muster_coordinator.replica.multiraft.payloads import (
 )
 from muster_coordinator.replica.multiraft.raft_payload import RaftPacker, unpack_raft
 from muster_coordinator.replica.snapshots import install_payload as transfer
-from muster_coordinator.storage.contract import Mark
+from muster_coordinator.storage.contract import RecoveryPoint
 
 u32 = st.integers(0, 2**32 - 1)
 u64 = st.integers(0, 2**64 - 1)
@@ -124,8 +124,8 @@ def test_transfers() -> None:
         transfer.OfferedFile(0, "00000000000000000007-0000000002.ckpt", 99),
         transfer.OfferedFile(1, "00000000000000000000.log", 12345),
     )
-    for mark in (None, Mark(7, 5, 0, 12345)):
-        offer = transfer.Offer(3, 4, 7, 2, mark, files)
+    for recovery_point in (None, RecoveryPoint(7, 5, 0, 12345)):
+        offer = transfer.Offer(3, 4, 7, 2, recovery_point, files)
         for checks in (False, True):
             offer = offer._replace(checks=checks)
             payload = transfer.encode_offer(offer)

@@ -17,7 +17,7 @@ from muster_coordinator.replica.snapshots import install_payload as transfer_pay
 from muster_coordinator.replica.snapshots.install import ALIVE_MS, SILENCE_MS
 from muster_coordinator.replica.snapshots.install_payload import FileKind, Offer, OfferedFile
 from muster_coordinator.replica.snapshots.install_source import FOLLOW_MS, FOLLOWED_SHARE
-from muster_coordinator.storage.contract import Mark
+from muster_coordinator.storage.contract import RecoveryPoint
 
 from tests.replica.cluster import SimCluster
 from tests.replica.snapshots.test_install_ends import (
@@ -195,7 +195,7 @@ def test_a_partition_of_more_segments_than_a_frame_names_is_transferred(monkeypa
 def offered(files: int) -> Offer:
     segments = [OfferedFile(FileKind.SEGMENT, f"{base:020}.log", 2**40) for base in range(files)]
     checkpoint = OfferedFile(FileKind.CHECKPOINT, f"{7:020}-{1:010}.ckpt", 9)
-    return Offer(1, 2, 7, 1, Mark(7, files, files - 1, 5), (checkpoint, *segments), True)
+    return Offer(1, 2, 7, 1, RecoveryPoint(7, files, files - 1, 5), (checkpoint, *segments), True)
 
 
 @pytest.mark.parametrize("files", [1, 3_999, 4_000, 5_000, 20_000])
@@ -205,7 +205,7 @@ def test_an_offer_of_any_number_of_files_comes_in_frames_that_a_link_takes(files
     assert all(len(frame) <= limits.PEER_FRAME_BYTES_MAX for frame in frames)
     assert len(frames) == 1 + (files - 1) // (limits.TRANSFER_OFFER_FILES_MAX - 1)
     first, *others = (transfer_payload.decode_offer(frame) for frame in frames)
-    assert all(part.more and part.mark is None for part in (first, *others)[:-1])
+    assert all(part.more and part.recovery_point is None for part in (first, *others)[:-1])
     for part in others:
         first = transfer_payload.joined(first, part)
     assert first == offer

@@ -1,4 +1,4 @@
-"""A checkpoint is offered only while the segments up to its mark are there."""
+"""A checkpoint is offered only while the segments up to its recovery point are there."""
 
 from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code

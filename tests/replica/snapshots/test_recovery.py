@@ -1,4 +1,5 @@
-"""Restarts: checkpoints, marks, segments and WAL add up to what was; a follower too far behind is given a state."""
+"""Restarts: checkpoints, recovery points, segments and WAL add up to what was; a follower too far behind is given a
+state."""
 
 import itertools
 
@@ -51,7 +52,7 @@ def segment_bytes(cluster: SimCluster, broker: int, group: int) -> list[bytes]:
     return [disk.content(f"{state.folder}/{n}") for n in disk.listdir(state.folder) if n.endswith(".log")]
 
 
-def test_a_replica_restarts_from_checkpoint_mark_and_wal() -> None:
+def test_a_replica_restarts_from_checkpoint_recovery_point_and_wal() -> None:
     cluster = SimCluster(World(1), **TINY_WAL)
     cluster.start()
     commit_many(cluster, 0, 0, 1_800)

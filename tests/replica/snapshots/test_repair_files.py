@@ -7,7 +7,7 @@ from muster_coordinator import limits
 from muster_coordinator.errors import Corruption
 from muster_coordinator.records.crc import crc32c
 from muster_coordinator.replica.snapshots import repair_files
-from muster_coordinator.storage.contract import Mark
+from muster_coordinator.storage.contract import RecoveryPoint
 from muster_coordinator.storage.log_opening import open_segments
 from muster_coordinator.storage.segment_index import segment_name, sidecar_name
 
@@ -60,8 +60,8 @@ def test_a_crash_at_each_effect(seed: int, sidecar: bool) -> None:
         outcomes.add(found == data)
         if done:
             assert found == data, "once it returned it stays"
-        mark = Mark(9, summary.next_offset, summary.next_offset, 0)
-        opened = open_segments(disk, FOLDER, mark)
+        recovery_point = RecoveryPoint(9, summary.next_offset, summary.next_offset, 0)
+        opened = open_segments(disk, FOLDER, recovery_point)
         assert [one.base for one in opened] == [BASE, summary.next_offset]
         repair_files.clear(disk)
         assert not disk.listdir(repair_files.FOLDER)

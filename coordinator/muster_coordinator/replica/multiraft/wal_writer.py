@@ -112,7 +112,7 @@ class WalWriter:
                 group.batch.promises.append((group, ready.after_persist))
 
     def stage(self, writes: GroupWrites, done: Callable[[], None]) -> None:
-        """Writes of the host itself (marks, checkpoints); `done` when they are durable."""
+        """Writes of the host itself (recovery points, checkpoints); `done` when they are durable."""
         self.wal.stage(writes)
         self._dirty = True
         self._staging.notices.append(done)

@@ -2,7 +2,7 @@
 
 A NORMAL entry gets the next offset and its term as leader epoch (decision 1) and goes to the segments, unless a flush
 before the last stop has put it there already: recovery replays the WAL from the checkpoint, the segments begin later,
-at the mark. What it does not do: interpret batches; the state machine of the partition gets them after this.
+at the recovery point. What it does not do: interpret batches; the state machine of the partition gets them after this.
 """
 
 import struct

@@ -5,11 +5,11 @@ they keep every group of the replica from its heartbeats until followers elect o
 in a queue. A batch of `MADE_AT_ONCE` is made by one job with one folder sync, and taken into the turns when it is
 there, `TAKEN_A_TURN` a turn; then the next. A group that is not there yet is like one of a replica that is down: it
 leads nothing, is asked nothing, and Raft messages for it are lost, which Raft bears. Names within a group's folder
-become durable with its first flush, before the mark that rests on them; a crash before that finds the group in the
-image and makes it again. Removal goes the same way, two folder syncs a batch. A folder that cannot be made or removed
-is tried again after `RETRY_MS`, twice that, ... at most `RETRY_MS_MAX`; meanwhile the other groups go on. Groups that
-the WAL knows already are opened without a job, `OPENED_A_TURN` a turn. What it does not do: decide what is wanted
-(`group_manager` does, by the image).
+become durable with its first flush, before the recovery point that rests on them; a crash before that finds the group
+in the image and makes it again. Removal goes the same way, two folder syncs a batch. A folder that cannot be made or
+removed is tried again after `RETRY_MS`, twice that, ... at most `RETRY_MS_MAX`; meanwhile the other groups go on.
+Groups that the WAL knows already are opened without a job, `OPENED_A_TURN` a turn. What it does not do: decide what is
+wanted (`group_manager` does, by the image).
 """
 
 from collections import deque
@@ -20,7 +20,7 @@ from muster_coordinator.errors import StorageFailed
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.ports import Disk, Loop, Notice
 from muster_coordinator.replica.folders import CHECKPOINTS, SEGMENTS, checkpoint_folder, segments_folder
-from muster_coordinator.storage.contract import NO_MARK
+from muster_coordinator.storage.contract import NO_RECOVERY_POINT
 from muster_coordinator.storage.partition_log import PartitionLog
 
 T = TypeVar("T")
@@ -226,7 +226,7 @@ def _begin(disk: Disk, number: GroupNo, folder: str) -> PartitionLog:
     if not left_over:
         return PartitionLog.begin(disk, folder)
     disk.rmtree(checkpoint_folder(number))
-    return PartitionLog.open(disk, folder, NO_MARK, 0)
+    return PartitionLog.open(disk, folder, NO_RECOVERY_POINT, 0)
 
 
 def remove_folders(disk: Disk, numbers: list[GroupNo]) -> list[tuple[GroupNo, OSError]]:
@@ -244,7 +244,7 @@ def remove_folders(disk: Disk, numbers: list[GroupNo]) -> list[tuple[GroupNo, OS
 
 
 def _sync(disk: Disk, folder: str) -> None:
-    """StorageFailed: marks will rest on these names, and a failed sync must not be tried again."""
+    """StorageFailed: recovery points will rest on these names, and a failed sync must not be tried again."""
     try:
         if disk.exists(folder):
             disk.sync_dir(folder)

@@ -1,6 +1,6 @@
 """When segments are flushed and state machines checkpointed, and in which order that becomes durable (decision 2).
 
-Flush: after `segment_flush_ms` or `segment_flush_bytes` unflushed, one job; then its mark goes into the WAL.
+Flush: after `segment_flush_ms` or `segment_flush_bytes` unflushed, one job; then its recovery point goes into the WAL.
 Checkpoint: after `checkpoint_bytes` applied, when the WAL needs room (`pins`), or when a peer needs one; and after
 `segment_flush_ms`, when so much was applied that writing it costs less than replaying it would. Few are written at
 once, and none starts within `CHECKPOINT_PACE_MS` of another; the next one starts as soon as one ends. A group that is
@@ -8,10 +8,11 @@ still written to will be old again soon: of such, one is written at a time, with
 busier the machine, and whoever had its turn is looked at last. So a start replays a few minutes, or less than half of a
 state, and not all that the WAL holds. The replicas of a group apply alike, and shall not write the same checkpoint at
 the same moment: each begins at another point of the way to its first one, and waits differently long. The snapshot and
-the mark are taken in one turn, then: segments flushed -> mark durable -> file written and published -> CHECKPOINT
-record durable -> the core may offer it and forget entries. Each step starts when the one before is durable, so a crash
-anywhere leaves the older checkpoint in force. Groups in which nothing was applied cost nothing here. No promise hangs
-on any of it, since the WAL holds the entries: what the disk has no space for is tried again every `NO_SPACE_RETRY_MS`.
+the recovery point are taken in one turn, then: segments flushed -> recovery point durable -> file written and published
+-> CHECKPOINT record durable -> the core may offer it and forget entries. Each step starts when the one before is
+durable, so a crash anywhere leaves the older checkpoint in force. Groups in which nothing was applied cost nothing
+here. No promise hangs on any of it, since the WAL holds the entries: what the disk has no space for is tried again
+every `NO_SPACE_RETRY_MS`.
 """
 
 from collections import deque
@@ -32,7 +33,7 @@ from muster_coordinator.replica.partitions.partition import PartitionState
 from muster_coordinator.replica.settings import NodeSettings
 from muster_coordinator.replica.snapshots.wal_pins import WriteRate, share_of
 from muster_coordinator.storage.checkpoint import CheckpointMeta, write_checkpoint
-from muster_coordinator.storage.contract import GroupWrites, Mark
+from muster_coordinator.storage.contract import GroupWrites, RecoveryPoint
 
 LOOK_MS = 100
 LOOKED_AT_A_TURN = 200
@@ -74,9 +75,9 @@ class _Tracked:
         "gone",
         "group",
         "machine",
-        "mark",
         "offered",
         "postponed_until_ms",
+        "recovery_point",
         "share",
         "since_ms",
         "state",
@@ -112,7 +113,7 @@ class _Tracked:
         self.gone: Callable[[], None] | None = None
         self.offered: CheckpointMeta | None = None
         """The newest published checkpoint of this life, and ..."""
-        self.mark: Mark | None = None
+        self.recovery_point: RecoveryPoint | None = None
         """... where the segments were then; None without one or without segments."""
 
 
@@ -161,10 +162,10 @@ class Checkpoints:
         else:
             idle()
 
-    def newest(self, number: GroupNo) -> tuple[CheckpointMeta, Mark | None] | None:
+    def newest(self, number: GroupNo) -> tuple[CheckpointMeta, RecoveryPoint | None] | None:
         """The newest checkpoint that was published in this life."""
         tracked = self._tracked.get(number)
-        return None if tracked is None or tracked.offered is None else (tracked.offered, tracked.mark)
+        return None if tracked is None or tracked.offered is None else (tracked.offered, tracked.recovery_point)
 
     def want(self, number: GroupNo, done: Callable[[], None]) -> None:
         """Make a checkpoint soon, and call `done` when it is published."""
@@ -188,7 +189,7 @@ class Checkpoints:
         def release() -> None:
             tracked.captured_bytes = tracked.group.applied_bytes
             tracked.changed_ms = None
-            tracked.offered = tracked.mark = None
+            tracked.offered = tracked.recovery_point = None
             self._rest(tracked)
 
         return release
@@ -324,7 +325,7 @@ class Checkpoints:
         unflushed = state.log.unflushed_bytes()
         old = now_ms - tracked.since_ms >= self._settings.segment_flush_ms
         if unflushed >= self._settings.segment_flush_bytes or (old and self._unclean(tracked.group, state)):
-            self._flush(tracked, state, lambda mark: self._rest(tracked), lambda: self._rest(tracked))
+            self._flush(tracked, state, lambda recovery_point: self._rest(tracked), lambda: self._rest(tracked))
         elif old and not due and not self._much(tracked):
             self._active.pop(tracked.group.number, None)
 
@@ -378,16 +379,16 @@ class Checkpoints:
         self,
         tracked: _Tracked,
         state: PartitionState,
-        done: Callable[[Mark], None],
+        done: Callable[[RecoveryPoint], None],
         gone: Callable[[], None],
     ) -> None:
-        """Segments, then the mark; `gone` instead of `done` when the group was deleted meanwhile, or the disk has no
-        space for the segments."""
+        """Segments, then the recovery point; `gone` instead of `done` when the group was deleted meanwhile, or the disk
+        has no space for the segments."""
         group = tracked.group
         tracked.busy = True
         applied = max(group.applied, state.flushed)
         if applied > group.applied:
-            # Replay has not reached the old mark yet: the segments are ahead of the state; nothing to add.
+            # Replay has not reached the old recovery point yet: the segments are ahead of the state; nothing to add.
             self._rest(tracked)
             return
         try:
@@ -410,7 +411,9 @@ class Checkpoints:
             if tracked.gone is not None:
                 gone()
                 return
-            group.wal_writer.stage(GroupWrites(group.number, None, (), mark=job.mark), lambda: done(job.mark))
+            group.wal_writer.stage(
+                GroupWrites(group.number, None, (), recovery_point=job.recovery_point), lambda: done(job.recovery_point)
+            )
             self._host.want_turn()
 
         self._loop.submit("flush", job, synced)
@@ -418,7 +421,7 @@ class Checkpoints:
     def _checkpoint(self, tracked: _Tracked) -> None:
         group, state = tracked.group, tracked.state
         if state is not None and state.flushed > group.applied:
-            return  # replaying up to the mark first
+            return  # replaying up to the recovery point first
         term = group.core.log.term_at(group.applied)
         assert term is not None, "what is applied is in the log"
         meta = CheckpointMeta(GroupNo(group.number), group.applied, term)
@@ -449,10 +452,15 @@ class Checkpoints:
             self._write(tracked, meta, image, None)
         else:
             self._flush(
-                tracked, state, lambda mark: self._write(tracked, meta, image, mark), lambda: self._end(tracked)
+                tracked,
+                state,
+                lambda recovery_point: self._write(tracked, meta, image, recovery_point),
+                lambda: self._end(tracked),
             )
 
-    def _write(self, tracked: _Tracked, meta: CheckpointMeta, image: CheckpointImage, mark: Mark | None) -> None:
+    def _write(
+        self, tracked: _Tracked, meta: CheckpointMeta, image: CheckpointImage, recovery_point: RecoveryPoint | None
+    ) -> None:
         group = tracked.group
 
         steps = write_checkpoint(self._disk, checkpoint_folder(group.number), meta, image)
@@ -471,7 +479,7 @@ class Checkpoints:
                 self._end(tracked)
                 return
             writes = GroupWrites(group.number, None, (), checkpoint=(meta.index, meta.term))
-            group.wal_writer.stage(writes, lambda: self._published(tracked, meta, mark))
+            group.wal_writer.stage(writes, lambda: self._published(tracked, meta, recovery_point))
             self._host.want_turn()
 
         self._loop.submit_paced("checkpoint", steps, written)
@@ -487,14 +495,14 @@ class Checkpoints:
         tracked.group.tell(CHECKPOINT_POSTPONED, file=what)
         self._host.no_space(what)
 
-    def _published(self, tracked: _Tracked, meta: CheckpointMeta, mark: Mark | None) -> None:
+    def _published(self, tracked: _Tracked, meta: CheckpointMeta, recovery_point: RecoveryPoint | None) -> None:
         group = tracked.group
         self.made += 1
         took_ms = self._loop.monotonic_ms() - tracked.began_ms
         group.tell(
             CHECKPOINT_WRITTEN, applied=meta.index, term=meta.term, size_bytes=tracked.file_bytes, took_ms=took_ms
         )
-        tracked.offered, tracked.mark = meta, mark
+        tracked.offered, tracked.recovery_point = meta, recovery_point
         tracked.captured_before = tracked.captured_bytes
         group.core.checkpointed(meta.index, meta.term)
         group.release(min(meta.index - self._settings.trailing_entries, group.applied))

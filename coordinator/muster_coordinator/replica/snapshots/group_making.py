@@ -1,7 +1,7 @@
-"""A Raft group from what the disk knows of it: hard state and entries, checkpoint, mark (decision 2).
+"""A Raft group from what the disk knows of it: hard state and entries, checkpoint, recovery point (decision 2).
 
-Replay begins at the checkpoint and is the ordinary apply path: the core is told that everything up to the mark is
-committed (it was applied here before), the segments already hold it.
+Replay begins at the checkpoint and is the ordinary apply path: the core is told that everything up to the recovery
+point is committed (it was applied here before), the segments already hold it.
 
 What a group promised, its votes and its acknowledged entries, is in the WAL alone. Where that does not add up it is
 `Corruption`, and the replica refuses to start. A suspended group without other voters is left as it is, files and all,
@@ -35,7 +35,7 @@ from muster_coordinator.storage.checkpoint import (
     newest_checkpoint,
     remove_leftovers,
 )
-from muster_coordinator.storage.contract import NO_MARK, GroupWrites, Mark, RecoveredGroup, WalStore
+from muster_coordinator.storage.contract import NO_RECOVERY_POINT, GroupWrites, RecoveredGroup, RecoveryPoint, WalStore
 
 NO_META = CheckpointMeta(GroupNo(0), 0, 0)
 
@@ -53,7 +53,7 @@ class Recovery(NamedTuple):
     meta: CheckpointMeta
     body: CheckpointBody | None
     """None: from the beginning."""
-    mark: Mark
+    recovery_point: RecoveryPoint
     whole: bool = True
     """False: files are damaged, nothing of the group is read."""
 
@@ -116,10 +116,10 @@ class GroupMaker:
         `begins`: then nothing of it was `begun`, and its folders are there, empty."""
         known = wal_writer.wal.groups().get(number)
         if known is None:
-            known = RecoveredGroup(HardState(0, NOBODY, 0), 1, 0, 0, NO_MARK, (0, 0))
+            known = RecoveredGroup(HardState(0, NOBODY, 0), 1, 0, 0, NO_RECOVERY_POINT, (0, 0))
         trouble = ""
         if begins:
-            recovery = Recovery(NO_META, None, NO_MARK)
+            recovery = Recovery(NO_META, None, NO_RECOVERY_POINT)
             machine = restore(recovery)
         else:
             known = _as_of_now(wal_writer.wal, number, known)
@@ -129,8 +129,11 @@ class GroupMaker:
                 known = self._name_interrupted(number, wal_writer.wal, known)
             recovery, machine, trouble = self._restored(number, wal_writer.wal, known, restore, trouble)
         meta = recovery.meta
-        if not meta.index <= max(known.mark.applied, meta.index) <= known.last_index:
-            raise Corruption(f"group {number}: the WAL ends at {known.last_index}, the mark is {known.mark.applied}")
+        if not meta.index <= max(known.recovery_point.applied, meta.index) <= known.last_index:
+            raise Corruption(
+                f"group {number}: the WAL ends at {known.last_index}, the recovery point is "
+                f"{known.recovery_point.applied}"
+            )
         log = RaftLog(
             WalReader(wal_writer.wal, number),
             compacted=(known.first_index - 1, known.compacted_term),
@@ -142,7 +145,7 @@ class GroupMaker:
             node=self._settings.broker,
             voters=voters,
             log=log,
-            hard_state=HardState(term, vote, max(commit, known.mark.applied, meta.index)),
+            hard_state=HardState(term, vote, max(commit, known.recovery_point.applied, meta.index)),
             applied=meta.index,
             rand=self._rand,
             timing=self._settings.timing,
@@ -180,7 +183,7 @@ class GroupMaker:
         if known.checkpoint[0] < offer.index:
             kept = wal.term_at(number, offer.index) == offer.term
             known = known._replace(hard_state=_of_term(known.hard_state, offer.term))
-            wal.stage(GroupWrites(number, known.hard_state, (), mark=offer.mark, checkpoint=at))
+            wal.stage(GroupWrites(number, known.hard_state, (), recovery_point=offer.recovery_point, checkpoint=at))
             job = wal.take_job()
             assert job is not None, "something is staged"
             job()
@@ -188,8 +191,8 @@ class GroupMaker:
             first, before, last = offer.index + 1, offer.term, offer.index
             if kept:
                 first, before, last = known.first_index, known.compacted_term, known.last_index
-            mark = offer.mark if offer.mark is not None else known.mark
-            known = RecoveredGroup(known.hard_state, first, before, last, mark, at, known.skips)
+            recovery_point = offer.recovery_point if offer.recovery_point is not None else known.recovery_point
+            known = RecoveredGroup(known.hard_state, first, before, last, recovery_point, at, known.skips)
         with suppress(OSError):  # the WAL names the checkpoint: what is left is removed by the next start or transfer
             staging.finish(self._disk, number)
         return known
@@ -210,7 +213,7 @@ class GroupMaker:
             except (Corruption, StorageFailed, OSError) as error:
                 trouble = str(error)
         at = max(known.checkpoint, (known.first_index - 1, known.compacted_term))
-        recovery = Recovery(CheckpointMeta(number, *at), None, NO_MARK, whole=False)
+        recovery = Recovery(CheckpointMeta(number, *at), None, NO_RECOVERY_POINT, whole=False)
         return recovery, restore(recovery), trouble
 
     def interrupted(self, number: GroupNo) -> Offer | None:
@@ -241,7 +244,7 @@ class GroupMaker:
         if meta.index < known.checkpoint[0]:
             wal.checkpoint_lost(number, meta.index, meta.term)
             self._fell_back[number] = f"{checkpoint_name(*known.checkpoint)} is damaged, {meta.index} is used"
-        return Recovery(meta, body, known.mark)
+        return Recovery(meta, body, known.recovery_point)
 
 
 def _as_of_now(wal: WalStore, number: GroupNo, known: RecoveredGroup) -> RecoveredGroup:

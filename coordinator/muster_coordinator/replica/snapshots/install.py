@@ -244,7 +244,7 @@ class Transfers:
         pull.parts = None
         has_segments = offer.group in self._group_manager.states
         outdated = not self._of_use(pull.group, offer) or offer.term > TERM_MAX
-        if has_segments != (offer.mark is not None) or outdated:
+        if has_segments != (offer.recovery_point is not None) or outdated:
             self._drop(pull)
             return
         pull.offer = offer

@@ -57,9 +57,9 @@ class OwnSegments:
         for other in [known for known, used_ms in self._used_ms.items() if now_ms - used_ms > REMEMBER_MS]:
             self._forget(other)
         self._used_ms[number] = now_ms
-        state, mark = self._group_manager.states.get(number), offer.mark
+        state, recovery_point = self._group_manager.states.get(number), offer.recovery_point
         told = any(known == number for known, _ in self._group_manager.damage.found)
-        if state is None or mark is None or state.closed or group.trouble or group.suspended or told:
+        if state is None or recovery_point is None or state.closed or group.trouble or group.suspended or told:
             self._verified.pop(number, None)
             return NOTHING
         names = {file.name for file in offer.files}
@@ -69,7 +69,7 @@ class OwnSegments:
             return NOTHING
         at_of = {int(file.name[:20]): at for at, file in enumerate(offer.files) if file.kind == FileKind.SEGMENT}
         bases = sorted(at_of)
-        ends = dict(zip(bases, (*bases[1:], mark.next_offset), strict=True))
+        ends = dict(zip(bases, (*bases[1:], recovery_point.next_offset), strict=True))
         sealed = tuple(
             (at_of[one.base], one)
             for one in state.log.sealed()

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from muster_coordinator import limits
 from muster_coordinator.errors import WireError
 from muster_coordinator.replica.multiraft.payloads import HEAD_BYTES, HEADS, Kind
-from muster_coordinator.storage.contract import Mark
+from muster_coordinator.storage.contract import RecoveryPoint
 
 _ASK = struct.Struct(">QIQ")
 _OFFER = struct.Struct(">QIQQB4qI")
@@ -49,7 +49,7 @@ class Offer(NamedTuple):
     group: int
     index: int  # type: ignore[assignment]  # shadows tuple.index, which nobody calls
     term: int
-    mark: Mark | None
+    recovery_point: RecoveryPoint | None
     """Where the segments end at `index`; None for a group without segments."""
     files: tuple[OfferedFile, ...]
     checks: bool = False
@@ -99,9 +99,15 @@ def encode_segment_ask(transfer: int, group: int, base: int) -> bytes:
 
 
 def encode_offer(offer: Offer) -> bytes:
-    mark = offer.mark if offer.mark is not None else Mark(0, 0, 0, 0)
+    recovery_point = offer.recovery_point if offer.recovery_point is not None else RecoveryPoint(0, 0, 0, 0)
     fixed = _OFFER.pack(
-        offer.transfer, offer.group, offer.index, offer.term, offer.mark is not None, *mark, len(offer.files)
+        offer.transfer,
+        offer.group,
+        offer.index,
+        offer.term,
+        offer.recovery_point is not None,
+        *recovery_point,
+        len(offer.files),
     )
     parts = [HEADS[Kind.TRANSFER_OFFER], fixed]
     for file in offer.files:
@@ -112,21 +118,23 @@ def encode_offer(offer: Offer) -> bytes:
 
 
 def parts(offer: Offer) -> list[Offer]:
-    """An offer in as many as fit a frame each. All name the checkpoint, and all but the last have no mark: a release
-    that does not know of parts takes such an offer for one of a group without segments, and lets it be."""
+    """An offer in as many as fit a frame each. All name the checkpoint, and all but the last have no recovery point: a
+    release that does not know of parts takes such an offer for one of a group without segments, and lets it be."""
     checkpoint = tuple(file for file in offer.files if file.kind == FileKind.CHECKPOINT)
     segments = [file for file in offer.files if file.kind == FileKind.SEGMENT]
     room = limits.TRANSFER_OFFER_FILES_MAX - len(checkpoint)
     cut = [(*checkpoint, *segments[at : at + room]) for at in range(0, max(1, len(segments)), room)]
     return [
-        *(offer._replace(mark=None, files=files, more=True) for files in cut[:-1]),
+        *(offer._replace(recovery_point=None, files=files, more=True) for files in cut[:-1]),
         offer._replace(files=cut[-1]),
     ]
 
 
 def joined(first: Offer, then: Offer) -> Offer:
     """`WireError` when they are not parts of one offer, or are too many."""
-    same = first._replace(mark=None, files=(), more=False) == then._replace(mark=None, files=(), more=False)
+    same = first._replace(recovery_point=None, files=(), more=False) == then._replace(
+        recovery_point=None, files=(), more=False
+    )
     checkpoint = [file for file in first.files if file.kind == FileKind.CHECKPOINT]
     if not same or checkpoint != [file for file in then.files if file.kind == FileKind.CHECKPOINT]:
         raise WireError("parts of different transfer offers")
@@ -139,7 +147,7 @@ def joined(first: Offer, then: Offer) -> Offer:
 def decode_offer(payload: bytes, position: int = HEAD_BYTES, files_max: int = limits.TRANSFER_OFFER_FILES_MAX) -> Offer:
     """A frame, or what was stored: that may name `files_max`."""
     try:
-        transfer, group, index, term, has_mark, *mark, count = _OFFER.unpack_from(payload, position)
+        transfer, group, index, term, has_recovery_point, *recovery_point, count = _OFFER.unpack_from(payload, position)
         position += _OFFER.size
         if count > files_max:
             raise WireError(f"a transfer of {count} files")
@@ -159,7 +167,7 @@ def decode_offer(payload: bytes, position: int = HEAD_BYTES, files_max: int = li
     if sum(file.kind == FileKind.CHECKPOINT for file in files) != 1:
         raise WireError("a transfer has one checkpoint")
     flags = payload[position] if position < len(payload) else 0
-    where = Mark(*mark) if has_mark else None
+    where = RecoveryPoint(*recovery_point) if has_recovery_point else None
     return Offer(transfer, group, index, term, where, tuple(files), bool(flags & _CHECKS), bool(flags & _MORE))
 
 

@@ -1,12 +1,12 @@
 """The leader's side of state transfer: a checkpoint and the segments up to it, read in chunks off the loop.
 
-An offer names byte ranges that never change: a published checkpoint, sealed segments, and the active one up to the mark
-taken with the checkpoint. Files may be removed meanwhile (a newer checkpoint, retention): then the transfer is refused,
-and the follower begins again with a newer offer; what it holds of equal names stays of use. One sealed segment is
-given to any voter that asks for it, by a follower too, after it was checked from end to end. While a follower fetches,
-the core keeps the entries after what was offered (`RaftGroup.hold_from`), and the WAL its files while there is room, so
-that it can go on from there; and so on for as long as it comes nearer. Reading has a thread of its own, and all that is
-sent together keeps to `transfer_rate`.
+An offer names byte ranges that never change: a published checkpoint, sealed segments, and the active one up to the
+recovery point taken with the checkpoint. Files may be removed meanwhile (a newer checkpoint, retention): then the
+transfer is refused, and the follower begins again with a newer offer; what it holds of equal names stays of use. One
+sealed segment is given to any voter that asks for it, by a follower too, after it was checked from end to end. While a
+follower fetches, the core keeps the entries after what was offered (`RaftGroup.hold_from`), and the WAL its files while
+there is room, so that it can go on from there; and so on for as long as it comes nearer. Reading has a thread of its
+own, and all that is sent together keeps to `transfer_rate`.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 from muster_coordinator.replica.snapshots import install_payload as wire
 from muster_coordinator.replica.snapshots.install_payload import Check, Chunk, FileKind, Offer, OfferedFile
 from muster_coordinator.storage.checkpoint import CheckpointMeta, checkpoint_name
-from muster_coordinator.storage.contract import Mark
+from muster_coordinator.storage.contract import RecoveryPoint
 from muster_coordinator.storage.segment_check import CheckedSegment, check_segment, unpaced
 from muster_coordinator.storage.segment_index import segment_name
 
@@ -157,9 +157,9 @@ class TransferSource:
         self._admit(_Session(peer, transfer, number, None, file, [path], [size]))
         self._net.send(peer, channels.BULK, wire.encode_check(Check(transfer, 0, 0, size, checksum)))
 
-    def _usable(self, number: GroupNo, index: int) -> tuple[CheckpointMeta, Mark | None] | None:
-        """The newest checkpoint, if it reaches `index` and the log start has not passed its mark: a follower could
-        not go on from there, and without a newer one it would never get further."""
+    def _usable(self, number: GroupNo, index: int) -> tuple[CheckpointMeta, RecoveryPoint | None] | None:
+        """The newest checkpoint, if it reaches `index` and the log start has not passed its recovery point: a follower
+        could not go on from there, and without a newer one it would never get further."""
         newest = self._group_manager.checkpoints.newest(number)
         state = self._group_manager.states.get(number)
         if newest is None or newest[0].index < index:
@@ -173,7 +173,7 @@ class TransferSource:
         if newest is None:
             self._refuse(peer, transfer, "no checkpoint reaches so far")
             return
-        meta, mark = newest
+        meta, recovery_point = newest
         name = checkpoint_name(meta.index, meta.term)
         paths = [f"{checkpoint_folder(number)}/{name}"]
         kinds = [FileKind.CHECKPOINT]
@@ -183,13 +183,13 @@ class TransferSource:
         checkpoint = self._disk.open(paths[0])
         sizes = [checkpoint.size()]
         state = self._group_manager.states.get(number)
-        if state is not None and mark is not None:
+        if state is not None and recovery_point is not None:
             for path, written in state.log.files():
                 base = int(path.rpartition("/")[2].removesuffix(".log"))
-                if base <= mark.segment:
+                if base <= recovery_point.segment:
                     paths.append(path)
                     kinds.append(FileKind.SEGMENT)
-                    sizes.append(mark.position if base == mark.segment else written)
+                    sizes.append(recovery_point.position if base == recovery_point.segment else written)
         if len(paths) > limits.TRANSFER_FILES_MAX:
             checkpoint.close()
             self._notice(TOO_MANY, {"group": number, "files": len(paths), "most": limits.TRANSFER_FILES_MAX}, None)
@@ -204,7 +204,7 @@ class TransferSource:
             OfferedFile(kind, path.rpartition("/")[2], size)
             for kind, path, size in zip(kinds, paths, sizes, strict=True)
         )
-        offer = Offer(transfer, number, meta.index, meta.term, mark, files, True)
+        offer = Offer(transfer, number, meta.index, meta.term, recovery_point, files, True)
         self._send_offer(session, [wire.encode_offer(part) for part in wire.parts(offer)], SEND_TRIES_MAX)
 
     def _send_offer(self, session: _Session, frames: list[bytes], tries: int) -> None:

@@ -7,7 +7,7 @@ Order (docs/format.md, "State transfer"):
    finished by the next start, which finds `complete` and a WAL that does not name the checkpoint yet. (A second name
    takes no room, so a full disk does not stop it, and until step 4 the first one stays: a rename between two folders is
    safe only where both folders' changes reach the disk together.)
-4. the WAL gets the checkpoint and the mark; once that is durable, the names under `incoming/` are removed.
+4. the WAL gets the checkpoint and the recovery point; once that is durable, the names under `incoming/` are removed.
 
 What goes wrong in steps 1 and 2 costs the transfer and nothing else: no promise rests on it.
 """
@@ -183,7 +183,7 @@ def seal(
             if before is None:
                 index = yield from verify_segment(disk, path, base, item.size, prefixes.get(item.name))
                 expected = index.next_offset
-                if offer.mark is not None and base != offer.mark.segment:
+                if offer.recovery_point is not None and base != offer.recovery_point.segment:
                     _leave_sidecar(disk, folder, index)
             else:
                 expected = before.next_offset
@@ -191,8 +191,8 @@ def seal(
         if count % FILES_PER_STEP == 0:
             yield
     yield from _verify_checkpoint(disk, offer)
-    if offer.mark is not None and expected != offer.mark.next_offset:
-        raise Corruption(f"{folder}: the segments end at {expected}, the offer says {offer.mark.next_offset}")
+    if offer.recovery_point is not None and expected != offer.recovery_point.next_offset:
+        raise Corruption(f"{folder}: the segments end at {expected}, the offer says {offer.recovery_point.next_offset}")
     disk.sync_dir(folder)
     identity.store(disk, f"{folder}/{COMPLETE}", _MAGIC, encode_offer(offer))
     return found
@@ -285,7 +285,7 @@ def swap(disk: Disk, offer: Offer, segments: str) -> Staged:
     folders = {FileKind.CHECKPOINT: checkpoint_folder(GroupNo(offer.group)), FileKind.SEGMENT: segments}
     kept = {item.name for item in offer.files}
     for kind, folder in folders.items():
-        if kind is FileKind.SEGMENT and offer.mark is None:
+        if kind is FileKind.SEGMENT and offer.recovery_point is None:
             continue
         disk.mkdir(folder)
         for name in disk.listdir(folder):
