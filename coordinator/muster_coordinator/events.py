@@ -190,7 +190,7 @@ VOTER_RELEASED = EventKind(
     rare=True,
 )
 
-# -- checkpoints and state transfers -------------------------------------------------------------------------------
+# -- checkpoints and snapshot installs -------------------------------------------------------------------------------
 
 CHECKPOINT_STARTED = EventKind(
     "checkpoint started",

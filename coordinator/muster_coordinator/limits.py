@@ -243,24 +243,25 @@ LINK_UNACKNOWLEDGED_MS = 2_000
 long each time before it sends again, so after a partition of seconds the link would stand for as long once more."""
 LINK_CROSSING_MS = 2_000
 """A younger link of the same two processes is a dial that crossed; an older one is dead at the dialler's side."""
-TRANSFER_CHUNK_BYTES = 64 * KIB
-TRANSFERS_MAX = 2
-TRANSFER_BYTES_PER_SECOND = 128 * MIB
-"""What one replica sends to all followers in transfer together, by default; answering clients goes on beside it."""
-TRANSFER_BYTES_PER_SECOND_MIN = MIB
-TRANSFER_HOLD_MS = 15_000
-"""So long after a follower's last request in a transfer its leader's core keeps the entries that come after it, and the
+INSTALL_CHUNK_BYTES = 64 * KIB
+INSTALLS_MAX = 2
+INSTALL_BYTES_PER_SECOND = 128 * MIB
+"""What one replica sends to all followers that install a snapshot together, by default; answering clients goes on
+beside it."""
+INSTALL_BYTES_PER_SECOND_MIN = MIB
+INSTALL_HOLD_MS = 15_000
+"""So long after a follower's last request in an install its leader's core keeps the entries that come after it, and the
 WAL its files while less than three quarters of `WAL_BYTES_MAX` are used; a follower that is later fetches the rest."""
-TRANSFER_INSTALL_MS_MAX = 600_000
+INSTALL_MS_MAX = 600_000
 """So long after its last request it may check what it fetched and put it in place, while its link is up, and what comes
 after it is kept in the same way: a hundred gigabytes are read in less."""
-TRANSFER_FILES_MAX = 250_000
-"""Of one transfer: 250 TiB in segments of 1 GiB. A partition of more, in segments too small, is refused in words."""
-TRANSFER_OFFER_FILES_MAX = 4_000
+INSTALL_FILES_MAX = 250_000
+"""Of one install: 250 TiB in segments of 1 GiB. A partition of more, in segments too small, is refused in words."""
+INSTALL_OFFER_FILES_MAX = 4_000
 """Named in one frame; an offer of more takes several, up to 140 kB each."""
-TRANSFER_VERIFY_STEP_BYTES = MIB
+INSTALL_VERIFY_STEP_BYTES = MIB
 """Verified in one go; then the loop can have the interpreter."""
-TRANSFER_CHECK_BYTES = MIB
+INSTALL_CHECK_BYTES = MIB
 """One range whose checksum is asked for, of a file that both sides have."""
 
 # Storage (decisions 2, 3).
@@ -274,7 +275,7 @@ WAL_STATES_PER_BATCH = 128
 """Groups whose state one batch repeats, some 6 us each, until a file has the states of all. Twice as many are asked by
 one batch whether they need the oldest file, or let go of what lies in it."""
 WAL_TRAILING_FILES = 1
-"""Full WAL files kept although checkpoints cover them: a slow follower needs no transfer; recovery reads them."""
+"""Full WAL files kept although checkpoints cover them: a slow follower needs no install; recovery reads them."""
 WAL_CARRY_BYTES_MAX = MIB
 """Live entries of one group that are written again rather than checkpointed (`storage.wal_carry`)."""
 WAL_CARRY_SHARE = 16
@@ -425,12 +426,12 @@ assert HEARTBEAT_MS * 5 <= ELECTION_TIMEOUT_MIN_MS < ELECTION_TIMEOUT_MAX_MS
 assert LINK_DIAL_TIMEOUT_MS < LINK_REDIAL_GRACE_MS < ELECTION_TIMEOUT_MIN_MS
 assert LINK_SECOND_DIAL_MS < LINK_REDIAL_GRACE_MS
 assert LINK_DIAL_TIMEOUT_MS < LINK_DIAL_TIMEOUT_SLOW_MS < LINK_CROSSING_MS
-assert TRANSFER_CHUNK_BYTES < LINK_BULK_UNSENT_BYTES_MAX
+assert INSTALL_CHUNK_BYTES < LINK_BULK_UNSENT_BYTES_MAX
 assert WAL_FILE_BYTES * WAL_FILES_MIN <= WAL_BYTES_MAX
 assert WAL_CARRY_BATCH_BYTES < WAL_CARRY_BYTES_MAX <= WAL_FILE_BYTES // WAL_CARRY_SHARE
 assert CHECKPOINT_BYTES_MIN < CHECKPOINT_BYTES
 assert WAL_FILE_BYTES * DISK_LOW_WAL_FILES < DISK_LOW_BYTES
 assert DISK_LOOK_MS < NO_SPACE_RETRY_MS
-assert TRANSFER_CHUNK_BYTES < PEER_FRAME_BYTES_MAX
-assert TRANSFER_OFFER_FILES_MAX * 40 < PEER_FRAME_BYTES_MAX
-assert TRANSFERS_MAX * 8 * TRANSFER_CHUNK_BYTES <= TRANSFER_BYTES_PER_SECOND_MIN <= TRANSFER_BYTES_PER_SECOND
+assert INSTALL_CHUNK_BYTES < PEER_FRAME_BYTES_MAX
+assert INSTALL_OFFER_FILES_MAX * 40 < PEER_FRAME_BYTES_MAX
+assert INSTALLS_MAX * 8 * INSTALL_CHUNK_BYTES <= INSTALL_BYTES_PER_SECOND_MIN <= INSTALL_BYTES_PER_SECOND

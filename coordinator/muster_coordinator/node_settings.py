@@ -45,7 +45,7 @@ def node_settings(settings: Settings) -> NodeSettings:
         wal_bytes_max=settings.wal_bytes_max,
         checkpoint_bytes=settings.checkpoint_bytes,
         trailing_entries=settings.trailing_entries,
-        transfer_rate=settings.transfer_rate,
+        install_rate=settings.install_rate,
         scrub_rate=settings.scrub_rate,
         segment_flush_ms=settings.segment_flush_ms,
         segment_flush_bytes=settings.segment_flush_bytes,

@@ -391,10 +391,10 @@ class Settings:
         str(limits.FEATURE_FINALIZE_MS),
         "All replicas run a new release for so long before it writes what the one before cannot read; -1: never.",
     )
-    transfer_rate: int = _key(
+    install_rate: int = _key(
         "muster.transfer.bytes.per.second",
-        _integer(limits.TRANSFER_BYTES_PER_SECOND_MIN),
-        str(limits.TRANSFER_BYTES_PER_SECOND),
+        _integer(limits.INSTALL_BYTES_PER_SECOND_MIN),
+        str(limits.INSTALL_BYTES_PER_SECOND),
         "Sent at most to followers that need a whole state, all together.",
     )
     scrub_rate: int = _key(

@@ -11,7 +11,7 @@ from muster_coordinator.groups.stats import ShardStats
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo
 from muster_coordinator.ports import Loop
 from muster_coordinator.replica.maintenance.disk_space import DiskStatus
-from muster_coordinator.replica.multiraft.status import DamagedFile, GroupStatus, ScrubStatus, TransferStatus, WorkDone
+from muster_coordinator.replica.multiraft.status import DamagedFile, GroupStatus, InstallStatus, ScrubStatus, WorkDone
 from muster_coordinator.replica.multiraft.stopped_entry import StoppedEntry
 from muster_coordinator.replica.multiraft.wal_writer import WalStatus
 from muster_coordinator.replica.partitions.surface import Leadership
@@ -147,8 +147,8 @@ class FakeReplica:
     def free_bytes(self) -> int:
         return -1
 
-    def transfer_status(self) -> TransferStatus:
-        return TransferStatus(2, 300, 40, 50, 6)
+    def install_status(self) -> InstallStatus:
+        return InstallStatus(2, 300, 40, 50, 6)
 
     def work_done(self) -> WorkDone:
         return WorkDone(turns=21, proposals_refused=22, checkpoints=23, flushes=24, late_timers=25, group_requests=26)

@@ -1,4 +1,4 @@
-"""What replicas say of elections, hand-overs, checkpoints, state transfers and lost state, each in a real cluster."""
+"""What replicas say of elections, hand-overs, checkpoints, snapshot installs and lost state, each in a real cluster."""
 
 import errno
 

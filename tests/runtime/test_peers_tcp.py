@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from muster_coordinator.errors import EnvironmentFault
 from muster_coordinator.ids import BrokerId
-from muster_coordinator.limits import OFFSETS_BATCH_BYTES_MAX, TRANSFER_CHUNK_BYTES
+from muster_coordinator.limits import INSTALL_CHUNK_BYTES, OFFSETS_BATCH_BYTES_MAX
 from muster_coordinator.links.channels import APPEND, BULK, CONTROL
 from muster_coordinator.links.mesh import Mesh
 from muster_coordinator.runtime.loop import AsyncLoop, new_event_loop
@@ -125,7 +125,7 @@ def test_the_largest_message_and_a_full_bulk_channel_arrive_whole(harness: Harne
     big = random.Random(2).randbytes(OFFSETS_BATCH_BYTES_MAX)
     assert one.mesh.send(B, APPEND, big)
     chunks = 0
-    while one.mesh.send(B, BULK, bytes([chunks % 256]) * TRANSFER_CHUNK_BYTES):
+    while one.mesh.send(B, BULK, bytes([chunks % 256]) * INSTALL_CHUNK_BYTES):
         chunks += 1
     assert one.mesh.send(B, CONTROL, b"last in, first out")
     harness.until(lambda: len(two.sink.messages) == chunks + 2)

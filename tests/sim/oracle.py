@@ -186,7 +186,7 @@ class Oracle:
 
     def _mark(self, replica: Replica) -> None:
         marks = self.cluster.marks
-        transfers = replica.node._transfers
+        transfers = replica.node._installs
         if transfers is not None and transfers.installed:
             marks.add("a checkpoint was transferred")
         if replica.lives > 1 and replica.node.group_manager is not None:

@@ -1,7 +1,7 @@
-"""A state transfer converges whenever the link carries one and a half times the write rate.
+"""A snapshot install converges whenever the link carries one and a half times the write rate.
 
 A follower is so far behind that it needs a checkpoint, writers go on, and every link carries 1.5 times what they write,
-transfer and log together. Checkpoints are replaced and the log is compacted all the while. The follower is level again
+install and log together. Checkpoints are replaced and the log is compacted all the while. The follower is level again
 within what the spare half needs for what it lacked, twice over, and it has fetched little more than that.
 """
 
@@ -169,7 +169,7 @@ def test_a_follower_far_behind_is_level_again_on_a_link_of_one_and_a_half_times_
     assert cluster.leader_of(GROUP) is leader
     assert core.log.first_index > first_index, "the log was compacted meanwhile"
     assert newest_checkpoint(leader) > newest, "and newer checkpoints took the place of the one that was offered"
-    fetched = follower.node.transfer_status()
+    fetched = follower.node.install_status()
     assert fetched.installed >= 1, "it was so far behind that it needed a checkpoint"
     assert fetched.received_bytes <= FETCHED_MOST * (stored_bytes(leader) - had)
     for _ in range(20):

@@ -1,7 +1,7 @@
 """A follower that missed thousands of commits comes back by checkpoint, and differs in nothing from one that saw all.
 
 State hash, every byte that Fetch gives and every offset are those of a full replay; also after the follower has lost
-its power and started from its own disk again, and when the transfer is cut short by the end of either side.
+its power and started from its own disk again, and when the install is cut short by the end of either side.
 """
 
 import random
@@ -141,9 +141,9 @@ def judge(cluster: Cluster, oracle: Oracle) -> None:
 
 
 def installed(replica: Replica) -> int:
-    transfers = replica.node._transfers
-    assert transfers is not None
-    return transfers.installed[GROUP]  # the controller group may have fallen behind as well
+    installs = replica.node._installs
+    assert installs is not None
+    return installs.installed[GROUP]  # the controller group may have fallen behind as well
 
 
 def test_a_follower_that_missed_5000_commits_is_as_if_it_had_seen_them() -> None:
@@ -182,8 +182,8 @@ def fetched(cluster: Cluster, replica: Replica) -> list[bytes]:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_transfer_that_is_cut_short_is_begun_again(seed: int) -> None:
-    """The leader or the follower ends at some boundary of the transfer."""
+def test_an_install_that_is_cut_short_is_begun_again(seed: int) -> None:
+    """The leader or the follower ends at some boundary of the install."""
     rand = random.Random(seed)
     cluster, oracle, clients = started()
     cluster.on_ended.append(

@@ -136,7 +136,7 @@ class ReplicaCollector(Collector):
             slowed.add_metric([wal.name], wal.slowed)
             waiting.add_metric([wal.name], wal.waiting)
         yield from (used, room, carried, slowed, waiting)
-        done = self._replica.transfer_status()
+        done = self._replica.install_status()
         yield _counter("muster_transfers_installed", "State transfers put in place here.", done.installed)
         yield _counter("muster_transfer_received_bytes", "Bytes that they fetched.", done.received_bytes)
         yield _counter("muster_transfer_reused_bytes", "Of them, bytes that lay here.", done.reused_bytes)

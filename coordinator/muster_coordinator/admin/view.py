@@ -10,7 +10,7 @@ from typing import Protocol
 from muster_coordinator.groups.stats import GroupMetrics, ShardStats
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.replica.maintenance.disk_space import DiskStatus
-from muster_coordinator.replica.multiraft.status import GroupStatus, ScrubStatus, TransferStatus, WorkDone
+from muster_coordinator.replica.multiraft.status import GroupStatus, InstallStatus, ScrubStatus, WorkDone
 from muster_coordinator.replica.multiraft.stopped_entry import StoppedEntry
 from muster_coordinator.replica.multiraft.wal_writer import WalStatus
 from muster_coordinator.replica.partitions.surface import Surface
@@ -60,8 +60,8 @@ class AdminReplica(Surface, Protocol):
         """How far stored segments were checked, and what came of it."""
         ...
 
-    def transfer_status(self) -> TransferStatus:
-        """State transfers of this life."""
+    def install_status(self) -> InstallStatus:
+        """Snapshot installs of this life."""
         ...
 
     def work_done(self) -> WorkDone:

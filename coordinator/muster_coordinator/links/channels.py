@@ -1,9 +1,9 @@
 """The channels of a peer link: which bytes go first, and how many may wait.
 
-Problem: one TCP link carries votes and heartbeats, appends, checkpoint transfers and forwarded requests; a 9 MiB entry
-or a transfer must not delay the heartbeat that keeps a leader. Mechanism: every message names a channel; the writer
+Problem: one TCP link carries votes and heartbeats, appends, snapshot installs and forwarded requests; a 9 MiB entry
+or an install must not delay the heartbeat that keeps a leader. Mechanism: every message names a channel; the writer
 takes the control channel first, append and forwarded messages in turn, and bulk only when nothing else waits or when
-the others have had `BULK_SHARE_BYTES` since the last bulk frame (so a transfer ends even under steady load). Each
+the others have had `BULK_SHARE_BYTES` since the last bulk frame (so an install ends even under steady load). Each
 channel has its own high-water mark: a full one refuses messages (`PeerNet.send` is False) and never blocks the others.
 
 What it does not do: order between channels. A message of one channel may overtake an older one of another.
@@ -19,7 +19,7 @@ CONTROL = 0
 APPEND = 1
 """Append messages and their replies."""
 BULK = 2
-"""Checkpoint and segment transfer, in chunks of `limits.TRANSFER_CHUNK_BYTES`."""
+"""Checkpoints and segments of snapshot installs, in chunks of `limits.INSTALL_CHUNK_BYTES`."""
 FORWARD = 3
 """Controller commands and other requests forwarded to a leader, and their answers."""
 HANDSHAKE = 255

@@ -179,7 +179,7 @@ class RaftCore(RaftState):
         election.leader_lost(self, now_ms, peer)
 
     def snapshot_failed(self, peer: int) -> None:
-        """The transfer of a checkpoint to `peer` ended without success: look again when it shows life."""
+        """The install of a snapshot at `peer` ended without success: look again when it shows life."""
         replication.unreachable(self, peer)
         if peer in self.progresses:
             self.progresses[peer].paused = True
@@ -335,7 +335,7 @@ class RaftCore(RaftState):
             become_follower(self, now_ms, term, NOBODY)
 
     def snapshot_installed(self, index: int, term: int) -> bool:
-        """A transferred checkpoint at (index, term) is durable here. False: the core is past it; do not use it."""
+        """An installed checkpoint at (index, term) is durable here. False: the core is past it; do not use it."""
         return following.snapshot_installed(self, index, term)
 
     def skip_to(self, index: int) -> None:

@@ -97,7 +97,7 @@ class GroupManager:
         self._host = host
         self._identity = identity
         self.record = record
-        self.transfer_rate = settings.transfer_rate
+        self.install_rate = settings.install_rate
         self.disk_low_bytes = settings.disk_low_bytes
         self.shards: dict[int, ShardGroup] = {}
         self.logs: dict[GroupNo, LogView] = {}
@@ -128,8 +128,8 @@ class GroupManager:
         """Groups whose traces the start found and which the image so far applied has not heard of."""
         self.image: ClusterImage | None = None
         self.troubled: dict[GroupNo, Offer | None] = {}
-        """Groups of which this replica holds no state, and the sealed transfer that could not be put in place, if any.
-        `transfer` heals them."""
+        """Groups of which this replica holds no state, and the sealed install that could not be put in place, if any.
+        `install` heals them."""
 
     # -- start -----------------------------------------------------------------------------------------------------
 
@@ -428,7 +428,7 @@ class GroupManager:
                 self._unclaimed.discard(number)
                 self._topics_writer.drop_group(number, partial(self.making.remove, number))
 
-    # -- state transfer --------------------------------------------------------------------------------------------
+    # -- snapshot install --------------------------------------------------------------------------------------------
 
     def swap_job(self, offer: Offer) -> Callable[[], tuple[Staged, PartitionLog | None]]:
         """Close the group's segments; the job swaps the files and opens the log that lies there then."""

@@ -4,7 +4,7 @@ Start: identity and cluster record are read, the record is checked against the c
 the cluster is formed (now, or by the record) both WALs are opened, the Raft groups of the record are recovered, and the
 replica registers itself; topics' groups follow the controller's image. Everything else is in the parts: `bootstrap`,
 `group_manager`, `host`, `shards`, `topic_logs`, `controller_client`, `current_image`, `preferred`, `checkpoints`,
-`transfer`.
+`install`.
 """
 
 from collections.abc import Callable, Iterator
@@ -35,12 +35,12 @@ from muster_coordinator.replica.multiraft import payloads
 from muster_coordinator.replica.multiraft.host import Host, check_trusted
 from muster_coordinator.replica.multiraft.payloads import Kind
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
-from muster_coordinator.replica.multiraft.status import GroupStatus, ScrubStatus, TransferStatus, WorkDone, group_status
+from muster_coordinator.replica.multiraft.status import GroupStatus, InstallStatus, ScrubStatus, WorkDone, group_status
 from muster_coordinator.replica.multiraft.stopped_entry import StoppedEntry, stopped_entry
 from muster_coordinator.replica.multiraft.wal_writer import WalStatus
 from muster_coordinator.replica.partitions.surface import Leadership, LocalLog, partition_of
 from muster_coordinator.replica.settings import NodeSettings
-from muster_coordinator.replica.snapshots.install import Transfers
+from muster_coordinator.replica.snapshots.install import SnapshotInstalls
 
 REGISTER_RETRY_MS = 500
 
@@ -73,7 +73,7 @@ class Node:
         self._client: ControllerClient | None = None
         self._current: CurrentImage | None = None
         self._current_topics: CurrentImage | None = None
-        self._transfers: Transfers | None = None
+        self._installs: SnapshotInstalls | None = None
         self._scrub: Scrub | None = None
         self._space: DiskSpace | None = None
         self.preferred: Preferred | None = None
@@ -137,10 +137,10 @@ class Node:
         self._current_topics = CurrentImage(self.loop, self._client, group_manager.controller, TOPICS)
         group_manager.controller.watch(self._current.moved)
         group_manager.controller.watch(self._current_topics.moved)
-        self._transfers = Transfers(self.loop, self._disk, self._net, self.host, group_manager, self._notice)
+        self._installs = SnapshotInstalls(self.loop, self._disk, self._net, self.host, group_manager, self._notice)
         self.preferred = Preferred(self.loop, self.host, group_manager, self.settings)
         group_manager.start()
-        self._transfers.start()
+        self._installs.start()
         self.host.heartbeats.start()
         self.preferred.start()
         FeatureLevel(self.loop, self.host, group_manager.controller, self.settings.feature_finalize_ms).start()
@@ -207,9 +207,9 @@ class Node:
         if self.group_manager is not None:
             self.host.peer_down(peer)
             assert self._client is not None
-            assert self._transfers is not None
+            assert self._installs is not None
             self._client.peer_down(peer)
-            self._transfers.peer_down(peer)
+            self._installs.peer_down(peer)
 
     def peer_message(self, peer: BrokerId, channel: int, payload: bytes) -> None:
         """Raises `WireError` for a malformed payload or a stranger's: the caller closes the link."""
@@ -224,9 +224,9 @@ class Node:
         self._from_member(peer, kind, payload)
 
     def _from_member(self, peer: BrokerId, kind: Kind, payload: bytes) -> None:
-        host, client, transfers = self.host, self._client, self._transfers
+        host, client, installs = self.host, self._client, self._installs
         assert client is not None
-        assert transfers is not None
+        assert installs is not None
         match kind:
             case Kind.RAFT:
                 host.raft_payload(peer, payload)
@@ -241,11 +241,11 @@ class Node:
             case Kind.COMMAND_RESULT:
                 client.result(peer, payload)
             case _:
-                transfers.received(peer, kind, payload)
+                installs.received(peer, kind, payload)
 
     def _offered(self, group: GroupNo) -> None:
-        assert self._transfers is not None
-        self._transfers.offered(group)
+        assert self._installs is not None
+        self._installs.offered(group)
 
     # -- surface.Surface -------------------------------------------------------------------------------------------
 
@@ -412,9 +412,9 @@ class Node:
 
     def scrub_status(self) -> ScrubStatus:
         """How far stored segments were checked, and what came of it."""
-        if self._scrub is None or self._transfers is None or self.group_manager is None:
+        if self._scrub is None or self._installs is None or self.group_manager is None:
             return ScrubStatus()
-        repairs = self._transfers.repairs
+        repairs = self._installs.repairs
         return ScrubStatus(
             self._scrub.bytes_checked,
             self._scrub.passes,
@@ -439,12 +439,12 @@ class Node:
         if held is not None:
             held.give_up()
 
-    def transfer_status(self) -> TransferStatus:
+    def install_status(self) -> InstallStatus:
         """What this replica has fetched of others' checkpoints and segments in this life."""
-        if self._transfers is None:
-            return TransferStatus(0, 0, 0, 0, 0)
-        done = self._transfers
-        return TransferStatus(
+        if self._installs is None:
+            return InstallStatus(0, 0, 0, 0, 0)
+        done = self._installs
+        return InstallStatus(
             done.installed.total(), done.bytes_received, done.bytes_reused, done.source.bytes_sent, done.given_up
         )
 

@@ -46,7 +46,7 @@ class NodeSettings:
     wal_bytes_max: int = limits.WAL_BYTES_MAX
     checkpoint_bytes: int = limits.CHECKPOINT_BYTES
     trailing_entries: int = limits.TRAILING_ENTRIES
-    transfer_rate: int = limits.TRANSFER_BYTES_PER_SECOND
+    install_rate: int = limits.INSTALL_BYTES_PER_SECOND
     """Bytes a second that leave for followers in transfer, all together."""
     scrub_rate: int = limits.SCRUB_BYTES_PER_SECOND
     """Bytes a second of sealed segments checked in the background; 0: none."""

@@ -1,6 +1,6 @@
 """One partition's batches as segment files: appended at apply, flushed lazily, read by everybody (decision 2).
 
-Problem: consumers, tools, state transfer and history all read batches by offset, for days, while recovery needs only
+Problem: consumers, tools, snapshot install and history all read batches by offset, for days, while recovery needs only
 the WAL. Mechanism: segments in Kafka's format under one folder. A flush job makes everything applied so far durable
 and yields the `RecoveryPoint` that is then written to the WAL. After a start the log is cut at that recovery point and
 the WAL is replayed from there, so what a crash did to younger bytes does not matter. A new segment begins by a pure
@@ -272,7 +272,7 @@ class PartitionLog:
         return sum(segment.summary.size for segment in self._segments[:-1]) + self._segments[-1].index.size
 
     def files(self) -> tuple[tuple[str, int], ...]:
-        """(path, bytes) of every segment up to `next_offset`, for state transfer; sealed ones never change."""
+        """(path, bytes) of every segment up to `next_offset`, for snapshot install; sealed ones never change."""
         with suppress(DiskFull):  # what cannot be written yet lies behind every recovery point
             self.write_out()
         return tuple((segment.path, segment.written) for segment in self._segments)

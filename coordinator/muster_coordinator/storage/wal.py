@@ -435,7 +435,7 @@ class Wal:
         return taken
 
     def hold(self, held: Mapping[GroupNo, int]) -> None:
-        """Followers of these groups, in or after a transfer, need what comes after these entries: files that hold such
+        """Followers of these groups, in or after an install, need what comes after these entries: files that hold such
         stay while three quarters of the bound are not used. From now on, in place of what was held before."""
         self._held = dict(held)
 

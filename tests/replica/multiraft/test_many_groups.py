@@ -267,10 +267,9 @@ def appends() -> list[bytes]:
 
 
 def offers() -> list[bytes]:
-    """Of a partition with as many segments as one transfer takes."""
+    """Of a partition with as many segments as one install takes."""
     segments = [
-        OfferedFile(FileKind.SEGMENT, segment_name(2**62 + n), 2**62)
-        for n in range(limits.TRANSFER_OFFER_FILES_MAX - 1)
+        OfferedFile(FileKind.SEGMENT, segment_name(2**62 + n), 2**62) for n in range(limits.INSTALL_OFFER_FILES_MAX - 1)
     ]
     files = (OfferedFile(FileKind.CHECKPOINT, checkpoint_name(2**62, 2**32 - 1), 2**62), *segments)
     return [encode_offer(Offer(2**63, 2**31, 2**62, 2**62, RecoveryPoint(1, 2, 3, 4), files, True))]
@@ -278,7 +277,7 @@ def offers() -> list[bytes]:
 
 def chunks() -> list[bytes]:
     return [
-        encode_chunk(Chunk(1, 2, 3, 4, bytes(limits.TRANSFER_CHUNK_BYTES))),
+        encode_chunk(Chunk(1, 2, 3, 4, bytes(limits.INSTALL_CHUNK_BYTES))),
         encode_refusal(1, "\U0001f600" * 1_000),
     ]
 

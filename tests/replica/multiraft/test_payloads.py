@@ -20,7 +20,7 @@ from muster_coordinator.replica.multiraft.payloads import (
     NamedGroup,
 )
 from muster_coordinator.replica.multiraft.raft_payload import RaftPacker, unpack_raft
-from muster_coordinator.replica.snapshots import install_payload as transfer
+from muster_coordinator.replica.snapshots import install_payload as install
 from muster_coordinator.storage.contract import RecoveryPoint
 
 u32 = st.integers(0, 2**32 - 1)
@@ -119,37 +119,37 @@ def test_hellos(hello: Hello) -> None:
     assert payloads.decode_hello(payloads.encode_hello(hello)) == hello
 
 
-def test_transfers() -> None:
+def test_installs() -> None:
     files = (
-        transfer.OfferedFile(0, "00000000000000000007-0000000002.ckpt", 99),
-        transfer.OfferedFile(1, "00000000000000000000.log", 12345),
+        install.OfferedFile(0, "00000000000000000007-0000000002.ckpt", 99),
+        install.OfferedFile(1, "00000000000000000000.log", 12345),
     )
     for recovery_point in (None, RecoveryPoint(7, 5, 0, 12345)):
-        offer = transfer.Offer(3, 4, 7, 2, recovery_point, files)
+        offer = install.Offer(3, 4, 7, 2, recovery_point, files)
         for checks in (False, True):
             offer = offer._replace(checks=checks)
-            payload = transfer.encode_offer(offer)
-            assert transfer.decode_offer(payload) == offer
-        assert transfer.decode_offer(payload[:-1]) == offer._replace(checks=False), "of an earlier release"
-    assert transfer.decode_ask(transfer.encode_ask(1, 2, 3)) == (1, 2, 3)
-    assert transfer.decode_chunk_ask(transfer.encode_chunk_ask(1, 2, 3, 4)) == (1, 2, 3, 4)
-    chunk = transfer.Chunk(1, 2, 3, 4, b"data")
-    assert transfer.decode_chunk(transfer.encode_chunk(chunk)) == chunk
-    assert transfer.decode_check_ask(transfer.encode_check_ask(1, 2, 3, 4)) == (1, 2, 3, 4)
-    check = transfer.Check(1, 2, 3, 4, 5)
-    assert transfer.decode_check(transfer.encode_check(check)) == check
-    assert transfer.decode_refusal(transfer.encode_refusal(9, "why")) == (9, "why")
+            payload = install.encode_offer(offer)
+            assert install.decode_offer(payload) == offer
+        assert install.decode_offer(payload[:-1]) == offer._replace(checks=False), "of an earlier release"
+    assert install.decode_ask(install.encode_ask(1, 2, 3)) == (1, 2, 3)
+    assert install.decode_chunk_ask(install.encode_chunk_ask(1, 2, 3, 4)) == (1, 2, 3, 4)
+    chunk = install.Chunk(1, 2, 3, 4, b"data")
+    assert install.decode_chunk(install.encode_chunk(chunk)) == chunk
+    assert install.decode_check_ask(install.encode_check_ask(1, 2, 3, 4)) == (1, 2, 3, 4)
+    check = install.Check(1, 2, 3, 4, 5)
+    assert install.decode_check(install.encode_check(check)) == check
+    assert install.decode_refusal(install.encode_refusal(9, "why")) == (9, "why")
 
 
-def test_a_transfer_cannot_name_a_file_elsewhere() -> None:
+def test_an_install_cannot_name_a_file_elsewhere() -> None:
     for name in ("../identity", "00000000000000000000.log/..", "cluster", "0.log"):
         files = (
-            transfer.OfferedFile(0, "00000000000000000007-0000000002.ckpt", 99),
-            transfer.OfferedFile(1, name, 1),
+            install.OfferedFile(0, "00000000000000000007-0000000002.ckpt", 99),
+            install.OfferedFile(1, name, 1),
         )
-        payload = transfer.encode_offer(transfer.Offer(3, 4, 7, 2, None, files))
+        payload = install.encode_offer(install.Offer(3, 4, 7, 2, None, files))
         try:
-            transfer.decode_offer(payload)
+            install.decode_offer(payload)
         except WireError:
             continue
         raise AssertionError(name)
@@ -163,13 +163,13 @@ DECODERS = {
     Kind.COMMAND: payloads.decode_command,
     Kind.COMMAND_RESULT: payloads.decode_result,
     Kind.BOOTSTRAP_STATE: payloads.decode_bootstrap_state,
-    Kind.TRANSFER_ASK: transfer.decode_ask,
-    Kind.TRANSFER_OFFER: transfer.decode_offer,
-    Kind.TRANSFER_REFUSAL: transfer.decode_refusal,
-    Kind.CHUNK_ASK: transfer.decode_chunk_ask,
-    Kind.CHUNK: transfer.decode_chunk,
-    Kind.CHECK_ASK: transfer.decode_check_ask,
-    Kind.CHECK: transfer.decode_check,
+    Kind.INSTALL_ASK: install.decode_ask,
+    Kind.INSTALL_OFFER: install.decode_offer,
+    Kind.INSTALL_REFUSAL: install.decode_refusal,
+    Kind.CHUNK_ASK: install.decode_chunk_ask,
+    Kind.CHUNK: install.decode_chunk,
+    Kind.CHECK_ASK: install.decode_check_ask,
+    Kind.CHECK: install.decode_check,
 }
 
 

@@ -56,7 +56,7 @@ def test_a_look_up_that_the_disk_refuses_is_an_answer_and_no_end() -> None:
 
 
 def test_segments_replaced_meanwhile_are_somebody_elses_to_judge() -> None:
-    """The file that the job reads is cut short by a state transfer."""
+    """The file that the job reads is cut short by a snapshot install."""
     cluster, leader, found = looking(3)
     group_manager = cluster.nodes[leader].group_manager
     number = GroupNo(cluster.nodes[leader].image().topics["data"].partitions[0].group)

@@ -1,4 +1,4 @@
-"""What a full disk or damaged files do to one group is that group's: the others serve, and a transfer heals it."""
+"""What a full disk or damaged files do to one group is that group's: the others serve, and an install heals it."""
 
 import errno
 
@@ -54,14 +54,14 @@ def lead(cluster: SimCluster, broker: int) -> None:
     assert cluster.fetch(broker, 0, "group-49", "topic" * 20)[0] == Code.NONE
 
 
-def test_a_transfer_does_not_begin_while_the_disk_has_no_room_for_it() -> None:
+def test_an_install_does_not_begin_while_the_disk_has_no_room_for_it() -> None:
     cluster, late = behind(31)
     disk = cluster.disks[late]
     disk.capacity_bytes = disk._used() + limits.DISK_LOW_BYTES + 60_000
     told = listening(cluster)
     node = cluster.restart(late)
-    cluster.world.run_until("given up", lambda: node._transfers.given_up, 10_000)
-    assert node._transfers.bytes_received == 0
+    cluster.world.run_until("given up", lambda: node._installs.given_up, 10_000)
+    assert node._installs.bytes_received == 0
     assert "are free" in told[0]
     others_serve(cluster, node)
     disk.capacity_bytes = None
@@ -70,15 +70,15 @@ def test_a_transfer_does_not_begin_while_the_disk_has_no_room_for_it() -> None:
 
 
 @pytest.mark.parametrize("operation", ["pwrite", "sync", "create"])
-def test_a_disk_that_fails_what_is_staged_costs_the_transfer_only(operation: str) -> None:
+def test_a_disk_that_fails_what_is_staged_costs_the_install_only(operation: str) -> None:
     cluster, late = behind(32)
     cluster.disks[late].fail_next(operation, errno.ENOSPC, "incoming/1/")
     told = listening(cluster)
     node = cluster.restart(late)
-    cluster.world.run_until("given up", lambda: node._transfers.given_up, 10_000)
+    cluster.world.run_until("given up", lambda: node._installs.given_up, 10_000)
     others_serve(cluster, node)
     same_everywhere(cluster)
-    assert node._transfers.installed[GROUP] == 1
+    assert node._installs.installed[GROUP] == 1
     assert len(told) == 1
 
 
@@ -103,7 +103,7 @@ def sealed(seed: int) -> tuple[SimCluster, int, SimDisk]:
     return cluster, late, found[0]
 
 
-def test_a_start_puts_a_sealed_transfer_in_place_on_a_disk_with_one_free_block() -> None:
+def test_a_start_puts_a_sealed_install_in_place_on_a_disk_with_one_free_block() -> None:
     """It took twice the partition's size, and every start was refused."""
     cluster, late, disk = sealed(33)
     disk.capacity_bytes = disk._used() + 4_096  # the count of starts
@@ -115,7 +115,7 @@ def test_a_start_puts_a_sealed_transfer_in_place_on_a_disk_with_one_free_block()
 
 
 @pytest.mark.parametrize("operation", ["link", "sync_dir"])
-def test_a_sealed_transfer_that_a_start_cannot_put_in_place_is_tried_again_while_the_others_serve(
+def test_a_sealed_install_that_a_start_cannot_put_in_place_is_tried_again_while_the_others_serve(
     operation: str,
 ) -> None:
     cluster, late, disk = sealed(34)
@@ -127,7 +127,7 @@ def test_a_sealed_transfer_that_a_start_cannot_put_in_place_is_tried_again_while
     assert "a group has no state here" in told[0]
     others_serve(cluster, node)
     same_everywhere(cluster)
-    assert node._transfers.installed[GROUP] == 1
+    assert node._installs.installed[GROUP] == 1
     lead(cluster, late)
 
 
@@ -193,7 +193,7 @@ def test_a_group_without_a_usable_checkpoint_votes_and_stores_but_does_not_lead_
     commit_many(cluster, 0, 2_300, 20)
     others_serve(cluster, node)
     cluster.world.run_until("healed", lambda: not troubles(node), 10_000)
-    assert node._transfers.installed[GROUP] == 1
+    assert node._installs.installed[GROUP] == 1
     assert group.trouble == ""
     cluster.restart(leader)
     same_everywhere(cluster)
@@ -257,7 +257,7 @@ def test_a_leader_epoch_that_no_checksum_covers_is_given_anew_when_it_is_damaged
     lead(cluster, follower)
 
 
-def test_a_damaged_manifest_of_a_transfer_or_mark_of_birth_refuses_no_start() -> None:
+def test_a_damaged_manifest_of_an_install_or_mark_of_birth_refuses_no_start() -> None:
     cluster, late, disk = sealed(39)
     disk.damage("incoming/1/complete", 20, b"\xff\xff\xff")
     disk.damage("born", 3, b"\xff")

@@ -15,7 +15,7 @@ from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.raft.progress import ProgressState
 from muster_coordinator.records.batch import encode_batch
-from muster_coordinator.replica.snapshots import install_payload as transfer_payload
+from muster_coordinator.replica.snapshots import install_payload
 from muster_coordinator.replica.snapshots.install_source import FOLLOW_MS
 
 from tests.replica.cluster import SimCluster, produce_when_room
@@ -33,7 +33,7 @@ SETTINGS = {
     "checkpoint_bytes": 100 * limits.KIB,
     "trailing_entries": 20,
     "segment_flush_ms": 1_000,
-    "transfer_rate": LINK_RATE,
+    "install_rate": LINK_RATE,
 }
 TOPIC = CreateTopic(name="data", topic_id=bytes([7]) * 16, partitions=1, configs=(("segment.bytes", "300000"),))
 
@@ -129,37 +129,37 @@ def test_a_follower_comes_level_over_a_link_of_half_as_much_again_as_is_written(
     """And fetches no more than it lacks, however often it has to begin again."""
     cluster, writer, leader, late = far_behind(seed, 300 + 100 * seed)
     lacked = come_level(cluster, writer, leader, late)
-    assert cluster.nodes[late]._transfers.bytes_received <= 1.2 * lacked
+    assert cluster.nodes[late]._installs.bytes_received <= 1.2 * lacked
     same_segments(cluster, writer)
-    cluster.world.run_for(limits.TRANSFER_HOLD_MS)
-    assert not cluster.nodes[leader]._transfers.source._sessions, "no checkpoint stays open"
+    cluster.world.run_for(limits.INSTALL_HOLD_MS)
+    assert not cluster.nodes[leader]._installs.source._sessions, "no checkpoint stays open"
 
 
 def test_what_is_written_while_a_large_state_is_checked_and_put_in_place_is_kept() -> None:
     """A gigabyte takes longer to check than a follower may be silent; before, everything began anew."""
     cluster, writer, leader, late = far_behind(11, 300, wal_bytes_max=32 * limits.MIB)
-    transfers = cluster.nodes[late]._transfers
-    cluster.world.run_until("all is fetched", lambda: writer.group in transfers._installing, 60_000)
-    slow_us = 1_000 * (limits.TRANSFER_HOLD_MS + 4 * FOLLOW_MS)
+    installs = cluster.nodes[late]._installs
+    cluster.world.run_until("all is fetched", lambda: writer.group in installs._installing, 60_000)
+    slow_us = 1_000 * (limits.INSTALL_HOLD_MS + 4 * FOLLOW_MS)
     cluster.loops[late].latency["transfer"] = Latency(slow_us, slow_us)
-    cluster.world.run_until("it is in place", lambda: transfers.installed[writer.group], 4 * slow_us // 1_000)
+    cluster.world.run_until("it is in place", lambda: installs.installed[writer.group], 4 * slow_us // 1_000)
     cluster.loops[late].latency["transfer"] = Latency()
     come_level(cluster, writer, leader, late)
-    assert transfers.installed[writer.group] == 1
+    assert installs.installed[writer.group] == 1
     same_segments(cluster, writer)
 
 
 def test_a_follower_that_never_puts_its_state_in_place_is_not_waited_for_for_ever() -> None:
     cluster, writer, leader, late = far_behind(12, 300, wal_bytes_max=32 * limits.MIB)
-    transfers = cluster.nodes[late]._transfers
-    cluster.world.run_until("all is fetched", lambda: writer.group in transfers._installing, 60_000)
-    never_us = 10_000 * limits.TRANSFER_INSTALL_MS_MAX
+    installs = cluster.nodes[late]._installs
+    cluster.world.run_until("all is fetched", lambda: writer.group in installs._installing, 60_000)
+    never_us = 10_000 * limits.INSTALL_MS_MAX
     cluster.loops[late].latency["transfer"] = Latency(never_us, never_us)
     writer.stopped = True
     group = cluster.nodes[leader].host.groups[writer.group]
-    cluster.world.run_for(2 * limits.TRANSFER_HOLD_MS)
+    cluster.world.run_for(2 * limits.INSTALL_HOLD_MS)
     held = group.core.log.compacted_index
-    cluster.world.run_for(limits.TRANSFER_INSTALL_MS_MAX)
+    cluster.world.run_for(limits.INSTALL_MS_MAX)
     writer.stopped = False
     writer.many(200)
     cluster.world.run_for(5_000)
@@ -179,12 +179,12 @@ def test_bytes_that_differ_are_fetched_whatever_name_and_size_say() -> None:
 
 
 def test_a_leader_of_an_earlier_release_is_not_asked_for_checksums(monkeypatch: pytest.MonkeyPatch) -> None:
-    encode = transfer_payload.encode_offer
-    monkeypatch.setattr(transfer_payload, "encode_offer", lambda offer: encode(offer)[:-1])
-    monkeypatch.setattr(transfer_payload, "encode_check_ask", None)
+    encode = install_payload.encode_offer
+    monkeypatch.setattr(install_payload, "encode_offer", lambda offer: encode(offer)[:-1])
+    monkeypatch.setattr(install_payload, "encode_check_ask", None)
     cluster, writer, _, late = far_behind(12, 300)
-    cluster.world.run_until("installed", lambda: cluster.nodes[late]._transfers.installed[writer.group], 60_000)
-    assert cluster.nodes[late]._transfers.bytes_reused == 0
+    cluster.world.run_until("installed", lambda: cluster.nodes[late]._installs.installed[writer.group], 60_000)
+    assert cluster.nodes[late]._installs.bytes_reused == 0
 
 
 def test_a_file_system_without_second_names_renames_what_is_staged_and_fetches_what_lies_here() -> None:
@@ -196,29 +196,29 @@ def test_a_file_system_without_second_names_renames_what_is_staged_and_fetches_w
         disk.cost = cost
 
     cluster, writer, _, late = far_behind(13, 300, refuse)
-    cluster.world.run_until("installed", lambda: cluster.nodes[late]._transfers.installed[writer.group], 60_000)
+    cluster.world.run_until("installed", lambda: cluster.nodes[late]._installs.installed[writer.group], 60_000)
     incoming = f"incoming/{writer.group}"
     assert not [name for name in cluster.disks[late].listdir(incoming) if name.endswith(".ckpt")]
 
 
-def test_what_leaves_for_followers_in_transfer_keeps_to_its_rate() -> None:
+def test_what_leaves_for_followers_in_install_keeps_to_its_rate() -> None:
     cluster, _, leader, _ = far_behind(14, 600)
-    source = cluster.nodes[leader]._transfers.source
+    source = cluster.nodes[leader]._installs.source
     cluster.world.run_until("it began", lambda: source.bytes_sent, 10_000)
     before = source.bytes_sent
     cluster.world.run_for(4_000)
     sent = source.bytes_sent - before
-    assert 0.7 * 4 * LINK_RATE < sent < 4 * LINK_RATE + 2 * limits.TRANSFER_CHUNK_BYTES
+    assert 0.7 * 4 * LINK_RATE < sent < 4 * LINK_RATE + 2 * limits.INSTALL_CHUNK_BYTES
 
 
-def test_one_transfer_is_enough_where_the_wal_has_room_for_what_is_written_meanwhile() -> None:
+def test_one_install_is_enough_where_the_wal_has_room_for_what_is_written_meanwhile() -> None:
     """What came after the checkpoint is streamed: the leader's WAL keeps it for a follower that comes nearer."""
     cluster, writer, leader, late = far_behind(0, 700, wal_bytes_max=16 * limits.MIB)
     lacked = come_level(cluster, writer, leader, late)
-    transfers = cluster.nodes[late]._transfers
-    assert transfers.installed[writer.group] == 1
-    assert transfers.bytes_received <= lacked
+    installs = cluster.nodes[late]._installs
+    assert installs.installed[writer.group] == 1
+    assert installs.bytes_received <= lacked
     wal = cluster.nodes[leader].host.groups[writer.group].wal_writer.wal
-    cluster.world.run_for(limits.TRANSFER_HOLD_MS + 3 * FOLLOW_MS)
+    cluster.world.run_for(limits.INSTALL_HOLD_MS + 3 * FOLLOW_MS)
     assert wal.used_bytes() < 4 * limits.MIB, "nothing is kept for it any more"
     same_segments(cluster, writer)

@@ -23,15 +23,15 @@ ROOMY_WAL = {"wal_file_bytes": limits.MIB, "wal_bytes_max": 8 * limits.MIB}
 
 def before_install(node: Node, race: Callable[[Any], None]) -> None:
     """Call `race(offer)` when the files are in place and the WAL is about to be told."""
-    transfers, original = node._transfers, node._transfers._swapped
+    installs, original = node._installs, node._installs._swapped
 
     def swapped(group: Any, job: Any, release: Any, result: Any) -> None:
         if group.number == GROUP:
-            transfers._swapped = original
+            installs._swapped = original
             race(result[0].offer)
         original(group, job, release, result)
 
-    transfers._swapped = swapped
+    installs._swapped = swapped
 
 
 def joined(cluster: SimCluster, leader: int, late: int, upto: int) -> Message:
@@ -71,7 +71,7 @@ def test_an_append_that_is_not_yet_in_the_wal_and_an_install_share_a_turn(beyond
         raced.append(offer.index)
 
     before_install(node, race)
-    cluster.world.run_until("installed", lambda: node._transfers.installed[GROUP], 10_000)
+    cluster.world.run_until("installed", lambda: node._installs.installed[GROUP], 10_000)
     assert len(raced) == 1
     cluster.wait_ready()
     cluster.converge()
@@ -104,7 +104,7 @@ def starts(disk: SimDisk, late: int, **settings: Any) -> Node:
 
 
 def test_a_start_at_any_effect_of_an_installation_succeeds_although_no_hard_state_of_its_term_was_synced() -> None:
-    """Nothing of the WAL reached the disk while the transfer came, was verified and swapped in."""
+    """Nothing of the WAL reached the disk while the install came, was verified and swapped in."""
     cluster, late = of_a_term_it_never_saw(22)
     disk = cluster.disks[late]
     cluster.restart(late)
@@ -151,7 +151,7 @@ def test_a_checkpoint_of_a_term_that_no_message_told_of_yet_raises_the_term_with
         seen.append(offer.term)
 
     before_install(node, race)
-    cluster.world.run_until("installed", lambda: node._transfers.installed[GROUP], 10_000)
+    cluster.world.run_until("installed", lambda: node._installs.installed[GROUP], 10_000)
     assert node.host.groups[GROUP].core.term >= seen[0]
     started = starts(cluster.disks[late].durable_copy(), late)
     assert started.host.groups[GROUP].core.term >= seen[0]

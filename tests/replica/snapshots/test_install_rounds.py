@@ -1,4 +1,4 @@
-"""A follower that needs one transfer after the other pays in each for what came since, not for its whole log.
+"""A follower that needs one install after the other pays in each for what came since, not for its whole log.
 
 What lies here already is proven here: nothing is asked of the leader, whose link is the scarce part, and nothing is
 read or synced a second time. What cannot be proven here (a damaged byte, an epoch that no CRC covers) is asked for and
@@ -13,7 +13,7 @@ from muster_coordinator import limits
 from muster_coordinator.errors import Code, WireError
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.records.batch import encode_batch
-from muster_coordinator.replica.snapshots import install_payload as transfer_payload
+from muster_coordinator.replica.snapshots import install_payload
 from muster_coordinator.replica.snapshots.install import ALIVE_MS, SILENCE_MS
 from muster_coordinator.replica.snapshots.install_payload import FileKind, Offer, OfferedFile
 from muster_coordinator.replica.snapshots.install_source import FOLLOW_MS, FOLLOWED_SHARE
@@ -42,16 +42,16 @@ class Questions:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked: list[tuple[int, int, int]] = []
         self.alive = 0
-        encode = transfer_payload.encode_check_ask
+        encode = install_payload.encode_check_ask
 
-        def count(transfer: int, file: int, offset: int, length: int) -> bytes:
+        def count(install: int, file: int, offset: int, length: int) -> bytes:
             if length > 1:
                 self.asked.append((file, offset, length))
             else:
                 self.alive += 1
-            return encode(transfer, file, offset, length)
+            return encode(install, file, offset, length)
 
-        monkeypatch.setattr(transfer_payload, "encode_check_ask", count)
+        monkeypatch.setattr(install_payload, "encode_check_ask", count)
 
 
 def watched(disk: SimDisk) -> Counter[tuple[str, str]]:
@@ -77,23 +77,23 @@ def fall_behind(cluster: SimCluster, writer: Writer, leader: int, late: int, mis
 
 
 def test_a_round_costs_what_came_since_and_not_what_the_log_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster, writer, leader, late = far_behind(21, 600, transfer_rate=FAST)
+    cluster, writer, leader, late = far_behind(21, 600, install_rate=FAST)
     come_level(cluster, writer, leader, late)
-    transfers = cluster.nodes[late]._transfers
-    known = set(transfers._own.known(writer.group))
+    installs = cluster.nodes[late]._installs
+    known = set(installs._own.known(writer.group))
     questions = Questions(monkeypatch)
     for installed in (2, 3):
         assert len(known) >= 8 * installed - 8
         seen = watched(cluster.disks[late])
         fall_behind(cluster, writer, leader, late, 600)
-        before = transfers.bytes_received
-        cluster.world.run_until("again", lambda wanted=installed: transfers.installed[writer.group] >= wanted, 60_000)
+        before = installs.bytes_received
+        cluster.world.run_until("again", lambda wanted=installed: installs.installed[writer.group] >= wanted, 60_000)
         come_level(cluster, writer, leader, late)
-        assert transfers.bytes_received - before < 1.5 * 600 * BATCH_BYTES
+        assert installs.bytes_received - before < 1.5 * 600 * BATCH_BYTES
         touched = {name for (operation, name) in seen if operation in ("pread", "sync")}
         grew = {max(known)}
         assert not touched & known - grew, "what a transfer verified and synced is neither read nor synced again"
-        known = set(transfers._own.known(writer.group))
+        known = set(installs._own.known(writer.group))
         assert len({file for file, _, _ in questions.asked}) <= 1, "one was sealed since its sidecar was written"
         assert all(file > len(known) // 2 for file, _, _ in questions.asked), "none of an earlier round"
         questions.asked.clear()
@@ -105,11 +105,11 @@ def test_after_a_restart_own_segments_are_proven_here_and_the_leader_is_not_aske
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     questions = Questions(monkeypatch)
-    cluster, writer, leader, late = far_behind(22, 600, transfer_rate=FAST)
+    cluster, writer, leader, late = far_behind(22, 600, install_rate=FAST)
     lacked = come_level(cluster, writer, leader, late)
-    transfers = cluster.nodes[late]._transfers
-    assert transfers.bytes_reused > 700_000, "sealed segments, and the beginning of the one that grew"
-    assert transfers.bytes_received <= 1.1 * lacked
+    installs = cluster.nodes[late]._installs
+    assert installs.bytes_reused > 700_000, "sealed segments, and the beginning of the one that grew"
+    assert installs.bytes_received <= 1.1 * lacked
     assert len({file for file, _, _ in questions.asked}) <= 1, "one whose sidecar was not whole at the power loss"
     same_segments(cluster, writer)
 
@@ -123,7 +123,7 @@ def test_what_cannot_be_proven_here_is_asked_for_and_fetched(at: int, monkeypatc
         path = f"{folder}/{0:020}.log"
         disk.damage(path, at, bytes([disk.content(path)[at] ^ 1]))
 
-    cluster, writer, leader, late = far_behind(23, 600, flip, transfer_rate=FAST)
+    cluster, writer, leader, late = far_behind(23, 600, flip, install_rate=FAST)
     come_level(cluster, writer, leader, late)
     assert 1 in {file for file, _, _ in questions.asked}
     assert len({file for file, _, _ in questions.asked}) <= 3
@@ -132,32 +132,32 @@ def test_what_cannot_be_proven_here_is_asked_for_and_fetched(at: int, monkeypatc
 
 def test_a_leader_waits_for_a_follower_that_is_busy_with_its_own_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     questions = Questions(monkeypatch)
-    cluster, writer, leader, late = far_behind(24, 600, transfer_rate=FAST, wal_bytes_max=32 * limits.MIB)
-    transfers = cluster.nodes[late]._transfers
+    cluster, writer, leader, late = far_behind(24, 600, install_rate=FAST, wal_bytes_max=32 * limits.MIB)
+    installs = cluster.nodes[late]._installs
 
     def busy() -> bool:
-        return any(pull.looks for pull in transfers._pulls.values())
+        return any(pull.looks for pull in installs._pulls.values())
 
     cluster.world.run_until("it looks at its own", busy, 60_000)
     slow_us = 1_000 * (SILENCE_MS + 1_000)
     cluster.loops[late].latency["transfer"] = Latency(slow_us, slow_us)
     cluster.world.run_until("it has looked, and copied", lambda: not busy(), 120_000)
     cluster.loops[late].latency["transfer"] = Latency()
-    assert questions.alive * ALIVE_MS >= 1.5 * limits.TRANSFER_HOLD_MS
+    assert questions.alive * ALIVE_MS >= 1.5 * limits.INSTALL_HOLD_MS
     come_level(cluster, writer, leader, late)
-    assert transfers._numbers == 1, "one transfer, never dropped"
+    assert installs._numbers == 1, "one transfer, never dropped"
 
 
-def test_what_a_follower_needs_after_a_transfer_is_kept_for_as_long_as_it_comes_nearer(
+def test_what_a_follower_needs_after_an_install_is_kept_for_as_long_as_it_comes_nearer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """However long that takes: 500 MB are a minute and more of a link."""
-    cluster, writer, leader, late = far_behind(15, 300, transfer_rate=FAST, wal_bytes_max=32 * limits.MIB)
+    cluster, writer, leader, late = far_behind(15, 300, install_rate=FAST, wal_bytes_max=32 * limits.MIB)
     monkeypatch.setattr(limits, "TRAILING_ENTRIES", -100 * FOLLOWED_SHARE)  # nobody is near enough
     come_level(cluster, writer, leader, late)
     group, clock = cluster.nodes[leader].host.groups[writer.group], cluster.loops[leader]
     before = group.core.progresses[late].match
-    cluster.world.run_for(limits.TRANSFER_HOLD_MS + 6 * FOLLOW_MS)
+    cluster.world.run_for(limits.INSTALL_HOLD_MS + 6 * FOLLOW_MS)
     held, until_ms = group._held[BrokerId(late)]
     assert held > before
     assert until_ms > clock.monotonic_ms()
@@ -168,8 +168,8 @@ def test_what_a_follower_needs_after_a_transfer_is_kept_for_as_long_as_it_comes_
 
 def test_a_partition_of_more_segments_than_a_frame_names_is_transferred(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its offer takes several frames, and the manifest of what is sealed names all."""
-    monkeypatch.setattr(limits, "TRANSFER_OFFER_FILES_MAX", 50)
-    cluster = SimCluster(World(25), partitions=1, **SETTINGS | {"transfer_rate": FAST})
+    monkeypatch.setattr(limits, "INSTALL_OFFER_FILES_MAX", 50)
+    cluster = SimCluster(World(25), partitions=1, **SETTINGS | {"install_rate": FAST})
     cluster.start()
     assert cluster.submit(0, replace(TOPIC, configs=(("segment.bytes", "100"),))).error == Code.NONE
     group = GroupNo(cluster.nodes[0].image().topics["data"].partitions[0].group)
@@ -187,8 +187,8 @@ def test_a_partition_of_more_segments_than_a_frame_names_is_transferred(monkeypa
     held = cluster.nodes[leader].host.groups[group]
     held.compact(held.applied)
     cluster.restart(late)
-    transfers = cluster.nodes[late]._transfers
-    cluster.world.run_until("it is in place", lambda: bool(transfers.installed[group]), 60_000)
+    installs = cluster.nodes[late]._installs
+    cluster.world.run_until("it is in place", lambda: bool(installs.installed[group]), 60_000)
     same_segments(cluster, writer)
 
 
@@ -201,20 +201,20 @@ def offered(files: int) -> Offer:
 @pytest.mark.parametrize("files", [1, 3_999, 4_000, 5_000, 20_000])
 def test_an_offer_of_any_number_of_files_comes_in_frames_that_a_link_takes(files: int) -> None:
     offer = offered(files)
-    frames = [transfer_payload.encode_offer(part) for part in transfer_payload.parts(offer)]
+    frames = [install_payload.encode_offer(part) for part in install_payload.parts(offer)]
     assert all(len(frame) <= limits.PEER_FRAME_BYTES_MAX for frame in frames)
-    assert len(frames) == 1 + (files - 1) // (limits.TRANSFER_OFFER_FILES_MAX - 1)
-    first, *others = (transfer_payload.decode_offer(frame) for frame in frames)
+    assert len(frames) == 1 + (files - 1) // (limits.INSTALL_OFFER_FILES_MAX - 1)
+    first, *others = (install_payload.decode_offer(frame) for frame in frames)
     assert all(part.more and part.recovery_point is None for part in (first, *others)[:-1])
     for part in others:
-        first = transfer_payload.joined(first, part)
+        first = install_payload.joined(first, part)
     assert first == offer
 
 
 def test_parts_of_different_offers_and_more_files_than_the_limit_are_malformed(monkeypatch: pytest.MonkeyPatch) -> None:
-    first, last = transfer_payload.parts(offered(5_000))
+    first, last = install_payload.parts(offered(5_000))
     with pytest.raises(WireError, match="different"):
-        transfer_payload.joined(first, last._replace(index=8))
-    monkeypatch.setattr(limits, "TRANSFER_FILES_MAX", 5_000)
+        install_payload.joined(first, last._replace(index=8))
+    monkeypatch.setattr(limits, "INSTALL_FILES_MAX", 5_000)
     with pytest.raises(WireError, match="5001 files"):
-        transfer_payload.joined(first, last)
+        install_payload.joined(first, last)

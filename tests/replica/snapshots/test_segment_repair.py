@@ -11,8 +11,7 @@ from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.links import channels
 from muster_coordinator.replica.multiraft.payloads import Kind, kind_of
-from muster_coordinator.replica.snapshots import install_payload as transfer_payload
-from muster_coordinator.replica.snapshots import repair_files
+from muster_coordinator.replica.snapshots import install_payload, repair_files
 from muster_coordinator.replica.snapshots.damage import WHAT
 from muster_coordinator.replica.snapshots.install import NOT_AS_WRITTEN
 from muster_coordinator.replica.snapshots.repair import FAILED, REPAIRED, SOUND
@@ -92,7 +91,7 @@ def slow_chunks(rotten: Rotten) -> list[int]:
     held: list[int] = []
     for broker in rotten.others():
         node = rotten.cluster.nodes[broker]
-        net = node._transfers.source._net
+        net = node._installs.source._net
         send = net.send
 
         def drop(peer, channel, payload, send=send):
@@ -325,9 +324,9 @@ def test_the_peer_that_falls_silent_or_down_is_left_for_the_other() -> None:
     held = slow_chunks(rotten)
     rotten.met()
     rotten.run_until("under way", lambda: held)
-    asked = rotten.cluster.nodes[rotten.leader]._transfers.repairs._repair.peer
+    asked = rotten.cluster.nodes[rotten.leader]._installs.repairs._repair.peer
     other = next(broker for broker in rotten.others() if broker != asked)
-    del rotten.cluster.nodes[other]._transfers.source._net.send
+    del rotten.cluster.nodes[other]._installs.source._net.send
     rotten.cluster.kill(int(asked))
     rotten.run_until("repaired", lambda: rotten.told_of(REPAIRED))
     assert rotten.told_of(REPAIRED)[0]["from"] == other
@@ -338,7 +337,7 @@ def test_the_peer_that_falls_silent_or_down_is_left_for_the_other() -> None:
 
 def test_bytes_that_the_peer_did_not_promise_are_not_put_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
     rotten = Rotten(15)
-    encode = transfer_payload.encode_check
+    encode = install_payload.encode_check
     monkeypatch.setattr(
         "muster_coordinator.replica.snapshots.install_source.wire.encode_check",
         lambda check: encode(check._replace(checksum=check.checksum ^ 1)),
@@ -364,11 +363,11 @@ def test_a_flush_and_a_checkpoint_under_way_are_waited_for() -> None:
 
 
 def test_a_release_without_repairs_refuses_the_question_in_words() -> None:
-    """It takes the question for a transfer, which it gives only as a leader, and only of what it has applied."""
-    payload = transfer_payload.encode_segment_ask(7, 3, 12)
-    transfer, group, index = transfer_payload.decode_ask(payload)
-    assert (transfer, group) == (7, 3)
-    assert index == 12 | transfer_payload.SEGMENT_ASKED
+    """It takes the question for an install, which it gives only as a leader, and only of what it has applied."""
+    payload = install_payload.encode_segment_ask(7, 3, 12)
+    install, group, index = install_payload.decode_ask(payload)
+    assert (install, group) == (7, 3)
+    assert index == 12 | install_payload.SEGMENT_ASKED
     assert index > 2**62, "no log is applied so far"
 
 
@@ -381,15 +380,15 @@ def test_a_disk_that_reads_again_needs_no_peer() -> None:
     rotten.whole()
 
 
-def test_a_leader_that_sends_a_damaged_segment_is_told_and_the_follower_in_transfer_comes_level(
+def test_a_leader_that_sends_a_damaged_segment_is_told_and_the_follower_in_install_comes_level(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Else every transfer ends at the check of what arrived, for ever, and only the follower knows."""
+    """Else every install ends at the check of what arrived, for ever, and only the follower knows."""
     monkeypatch.setattr(limits, "SCRUB_FIRST_MS", 10**7)
     cluster, writer, leader, late = far_behind(0, 800)
     told: dict[int, list[str]] = {broker: [] for broker in cluster.nodes}
     for broker, node in cluster.nodes.items():
-        for part in (node.group_manager, node.group_manager.damage, node._transfers, node._transfers.repairs):
+        for part in (node.group_manager, node.group_manager.damage, node._installs, node._installs.repairs):
             part._notice = lambda what, details, error, broker=broker: told[broker].append(what)
     state = cluster.nodes[leader].group_manager.states[writer.group]
     name = state.log.files()[-3][0]

@@ -4,7 +4,7 @@ Retention is one decision of the leader, which goes through the log as a new log
 replica drops whole segments when it applies it. Topics follow their configs. Offsets partitions (decision 3) drop
 sealed segments that lie below the newest checkpoint of this leader, oldest first, while they are older than
 `offsets_history_ms` or the partition is larger than `offsets_history_bytes`. A follower needs nothing of them: its
-state comes from its own checkpoint and WAL, or with a transferred checkpoint. Partitions are looked at in slices of
+state comes from its own checkpoint and WAL, or with an installed checkpoint. Partitions are looked at in slices of
 `SLICE_GROUPS`, spread over the interval.
 """
 

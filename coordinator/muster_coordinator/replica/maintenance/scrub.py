@@ -95,7 +95,7 @@ class Scrub:
         return None
 
     def _present(self, number: GroupNo, log: PartitionLog, base: int) -> bool:
-        """Retention, a deletion and state transfer take segments away."""
+        """Retention, a deletion and snapshot install take segments away."""
         state = self._group_manager.states.get(number)
         return state is not None and not state.closed and state.log is log and log.sealed_at(base) is not None
 

@@ -1,8 +1,8 @@
 """What replicas say to each other: every payload is `version u8 | kind u8 | body`, big-endian (docs/format.md).
 
 Here: the head of a payload and the small bodies (heartbeats, leaders, forwarded commands, forming, hello). Raft
-messages have `raft_payload`, state transfer `transfer_payload`. Anything malformed, of another version or of an unknown
-kind is a `WireError`: the link that brought it is closed. Decoding checks shapes, never meaning.
+messages have `raft_payload`, snapshot install `install_payload`. Anything malformed, of another version or of an
+unknown kind is a `WireError`: the link that brought it is closed. Decoding checks shapes, never meaning.
 """
 
 import struct
@@ -29,9 +29,9 @@ class Kind(IntEnum):
     COMMAND = 5
     COMMAND_RESULT = 6
     BOOTSTRAP_STATE = 7
-    TRANSFER_ASK = 8
-    TRANSFER_OFFER = 9
-    TRANSFER_REFUSAL = 10
+    INSTALL_ASK = 8
+    INSTALL_OFFER = 9
+    INSTALL_REFUSAL = 10
     CHUNK_ASK = 11
     CHUNK = 12
     CHECK_ASK = 13

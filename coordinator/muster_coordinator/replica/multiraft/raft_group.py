@@ -178,7 +178,7 @@ class RaftGroup:
         self.batch = DONE_BATCH
         self.dirty = False
         self.installing = False
-        """A transferred checkpoint is being put in place: nothing is applied meanwhile."""
+        """An installed checkpoint is being put in place: nothing is applied meanwhile."""
         self.trouble = ""
         """Why this replica holds no state of the group; "" when it does."""
         self.stopped_at: Entry | None = None
@@ -617,7 +617,7 @@ class RaftGroup:
         self.core.may_lead = False
 
     def installed(self, index: int, term: int) -> None:
-        """The machine holds a transferred checkpoint, and the WAL record of it is staged before anything the core
+        """The machine holds an installed checkpoint, and the WAL record of it is staged before anything the core
         promises now. A core that has committed past it meanwhile goes on; what the checkpoint covers is skipped."""
         if self.core.snapshot_installed(index, term):
             self._queue.clear()

@@ -57,8 +57,8 @@ class GroupStatus(NamedTuple):
     """Promises of this voter are lost: it neither votes nor counts until its leader has made good for it."""
 
 
-class TransferStatus(NamedTuple):
-    """State transfers since this replica's start."""
+class InstallStatus(NamedTuple):
+    """Snapshot installs since this replica's start."""
 
     installed: int
     """Put in place here."""

@@ -5,9 +5,9 @@ point is committed (it was applied here before), the segments already hold it.
 
 What a group promised, its votes and its acknowledged entries, is in the WAL alone. Where that does not add up it is
 `Corruption`, and the replica refuses to start. A suspended group without other voters is left as it is, files and all,
-until somebody accepts the loss (`accepted_losses`). Damage to the group's other files, or no room to finish a transfer,
+until somebody accepts the loss (`accepted_losses`). Damage to the group's other files, or no room to finish an install,
 is that group's: it votes and takes entries as before, but it holds no state, so it never leads, applies nothing
-(`RaftGroup.trouble` says why), and waits for a transfer.
+(`RaftGroup.trouble` says why), and waits for an install.
 """
 
 from collections.abc import Callable
@@ -78,7 +78,7 @@ class GroupMaker:
     """See the module."""
 
     def __init__(self, disk: Disk, rand: Rand, host: Host, settings: NodeSettings) -> None:
-        """Blocking: looks for transfers that a crash interrupted between sealing and the WAL record."""
+        """Blocking: looks for installs that a crash interrupted between sealing and the WAL record."""
         self._disk = disk
         self._rand = rand
         self._host = host
@@ -193,7 +193,7 @@ class GroupMaker:
                 first, before, last = known.first_index, known.compacted_term, known.last_index
             recovery_point = offer.recovery_point if offer.recovery_point is not None else known.recovery_point
             known = RecoveredGroup(known.hard_state, first, before, last, recovery_point, at, known.skips)
-        with suppress(OSError):  # the WAL names the checkpoint: what is left is removed by the next start or transfer
+        with suppress(OSError):  # the WAL names the checkpoint: what is left is removed by the next start or install
             staging.finish(self._disk, number)
         return known
 
@@ -217,7 +217,7 @@ class GroupMaker:
         return recovery, restore(recovery), trouble
 
     def interrupted(self, number: GroupNo) -> Offer | None:
-        """A sealed transfer that the start could not put in place: the group's own files may be gone."""
+        """A sealed install that the start could not put in place: the group's own files may be gone."""
         return self._interrupted.get(number)
 
     def fell_back(self, number: GroupNo) -> str:
@@ -258,6 +258,6 @@ def _as_of_now(wal: WalStore, number: GroupNo, known: RecoveredGroup) -> Recover
 
 
 def _of_term(hard_state: HardState, term: int) -> HardState:
-    """A transfer can be sealed, or named in the WAL, before the hard state of its term was synced. Then nothing was
+    """An install can be sealed, or named in the WAL, before the hard state of its term was synced. Then nothing was
     promised in that term: no vote, no acknowledgement leaves before it is durable. So this replica may be in it."""
     return hard_state if hard_state.term >= term else HardState(term, NOBODY, hard_state.commit)

@@ -1,12 +1,12 @@
-"""State transfer to this replica: fetch a leader's checkpoint and segments, then put them in place (decision 2).
+"""Snapshot install to this replica: fetch a leader's checkpoint and segments, then put them in place (decision 2).
 
 A follower that needs entries which its leader has compacted is offered a checkpoint (SNAPSHOT). It asks for it, pulls
-the files in chunks of `TRANSFER_CHUNK_BYTES` over the bulk channel, a small window at a time and at most
-`TRANSFERS_MAX` groups at once, and stages them (`staging`). What has arrived stays of use when the transfer is
+the files in chunks of `INSTALL_CHUNK_BYTES` over the bulk channel, a small window at a time and at most
+`INSTALLS_MAX` groups at once, and stages them (`staging`). What has arrived stays of use when the install is
 interrupted: segments never change, so a later offer of the same name only adds to it. Votes, appends and heartbeats go
 on meanwhile; only applying pauses while the files are swapped. Nothing is believed before every checksum fits.
 
-A disk that is full or fails costs the transfer: it is given up while files arrive, and tried again for as long as they
+A disk that is full or fails costs the install: it is given up while files arrive, and tried again for as long as they
 are put in place, since by then the group's own are gone. A group that a start found without a state
 (`GroupManager.troubled`) is healed here: what was sealed is put in place, or its leader is asked.
 """
@@ -28,13 +28,12 @@ from muster_coordinator.replica.group_manager import GroupManager
 from muster_coordinator.replica.multiraft.host import Host
 from muster_coordinator.replica.multiraft.payloads import Kind
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
-from muster_coordinator.replica.snapshots import install_own as transfer_own
+from muster_coordinator.replica.snapshots import install_own, staging
 from muster_coordinator.replica.snapshots import install_payload as wire
-from muster_coordinator.replica.snapshots import staging
 from muster_coordinator.replica.snapshots.install_own import OwnSegments
 from muster_coordinator.replica.snapshots.install_payload import Check, Chunk, FileKind, Offer
 from muster_coordinator.replica.snapshots.install_reuse import Reuse
-from muster_coordinator.replica.snapshots.install_source import TransferSource
+from muster_coordinator.replica.snapshots.install_source import InstallSource
 from muster_coordinator.replica.snapshots.repair import Repairs
 from muster_coordinator.replica.snapshots.staging import Prefix, Staged, Verified
 from muster_coordinator.storage.partition_log import PartitionLog
@@ -45,7 +44,7 @@ CHUNKS_IN_FLIGHT_MAX = 8
 ALIVE_MS = 1_000
 """How often a leader hears of a follower that looks at its own segments."""
 SILENCE_MS = 5_000
-"""A transfer that brought nothing for so long is given up; the leader offers again."""
+"""An install that brought nothing for so long is given up; the leader offers again."""
 HOLD_RETRY_MS = 50
 SILENT = "the leader brought nothing for some seconds"
 NOT_AS_WRITTEN = "a transfer brought other bytes than were written"
@@ -54,11 +53,11 @@ SWAP_RETRY_MS = 1_000
 HEAL_MS = 500
 """How often the groups without a state are looked at."""
 ROOM_RETRY_MS = 5_000
-"""A group whose transfer did not fit the disk, or failed there, is not asked for again before."""
+"""A group whose install did not fit the disk, or failed there, is not asked for again before."""
 
 
 class _Pull:
-    """One group's transfer."""
+    """One group's install."""
 
     __slots__ = (
         "asked",
@@ -89,7 +88,7 @@ class _Pull:
         """(file, offset) -> length of chunks on their way, or being written"""
         self.timer: Timer | None = None
         self.reuse: Reuse | None = None
-        self.own = transfer_own.NOTHING
+        self.own = install_own.NOTHING
         self.looks = False
         """It is busy with what lies here."""
         self.todo_own: deque[tuple[int, SegmentSummary | Prefix]] = deque()
@@ -98,7 +97,7 @@ class _Pull:
         """File -> bytes that lie here, by what was proven here alone."""
 
 
-class Transfers:
+class SnapshotInstalls:
     """Both sides; the leader's is `source`."""
 
     def __init__(
@@ -110,22 +109,22 @@ class Transfers:
         self._net = net
         self._host = host
         self._group_manager = group_manager
-        self.source = TransferSource(loop, disk, net, host, group_manager, group_manager.transfer_rate, notice)
+        self.source = InstallSource(loop, disk, net, host, group_manager, group_manager.install_rate, notice)
         self.repairs = Repairs(loop, disk, net, host, group_manager, notice)
         self._own = OwnSegments(loop, group_manager)
         self._pulls: dict[int, _Pull] = {}
         self._installing: set[GroupNo] = set()
         self._have: dict[GroupNo, dict[str, int]] = {}
-        """Staged bytes of this life, by group and file name: what an interrupted transfer left."""
+        """Staged bytes of this life, by group and file name: what an interrupted install left."""
         self._not_before_ms: dict[GroupNo, int] = {}
         self._numbers = 0
         self.installed: Counter[GroupNo] = Counter()
         """Checkpoints of others put in place in this life."""
         self.bytes_received = 0
         self.bytes_reused = 0
-        """Of transfers, that lay here already."""
+        """Of installs, that lay here already."""
         self.given_up = 0
-        """Transfers that the disk had no room for, or failed."""
+        """Installs that the disk had no room for, or failed."""
 
     # -- beginning and ending --------------------------------------------------------------------------------------
 
@@ -165,7 +164,7 @@ class Transfers:
                 if pull.leader == leader:
                     return
                 self._fail(pull, "another replica leads by now")
-        if len(self._pulls) >= limits.TRANSFERS_MAX:
+        if len(self._pulls) >= limits.INSTALLS_MAX:
             return  # offered again while it lasts
         self._numbers += 1
         pull = _Pull(self._numbers, group, leader)
@@ -180,7 +179,7 @@ class Transfers:
         pull.timer = self._loop.call_at(self._loop.monotonic_ms() + SILENCE_MS, lambda: self._fail(pull, SILENT))
 
     def _fail(self, pull: _Pull, reason: str) -> None:
-        """A transfer that was begun ends without a result."""
+        """An install that was begun ends without a result."""
         if pull.number in self._pulls and pull.offer is not None:
             pull.group.tell(INSTALL_FAILED, reason=reason)
         self._drop(pull)
@@ -200,9 +199,9 @@ class Transfers:
     # -- messages --------------------------------------------------------------------------------------------------
 
     def received(self, peer: BrokerId, kind: Kind, payload: bytes) -> None:
-        """A transfer message of a member; `WireError` when it is malformed."""
+        """An install message of a member; `WireError` when it is malformed."""
         match kind:
-            case Kind.TRANSFER_ASK:
+            case Kind.INSTALL_ASK:
                 self.source.ask(peer, payload)
             case Kind.CHUNK_ASK:
                 self.source.chunk_ask(peer, payload)
@@ -212,23 +211,23 @@ class Transfers:
                 check = wire.decode_check(payload)
                 if not self.repairs.offered(peer, check):
                     self._checked(peer, check)
-            case Kind.TRANSFER_OFFER:
+            case Kind.INSTALL_OFFER:
                 self._offer(peer, wire.decode_offer(payload))
             case Kind.CHUNK:
                 chunk = wire.decode_chunk(payload)
                 if not self.repairs.chunk(peer, chunk):
                     self._chunk(peer, chunk)
-            case Kind.TRANSFER_REFUSAL:
-                transfer, why = wire.decode_refusal(payload)
-                self.repairs.refused(peer, transfer, why)
-                pull = self._pulls.get(transfer)
+            case Kind.INSTALL_REFUSAL:
+                install, why = wire.decode_refusal(payload)
+                self.repairs.refused(peer, install, why)
+                pull = self._pulls.get(install)
                 if pull is not None and pull.leader == peer:
                     self._fail(pull, f"refused: {why}")
             case _:
                 raise AssertionError(kind)
 
     def _offer(self, peer: BrokerId, offer: Offer) -> None:
-        pull = self._pulls.get(offer.transfer)
+        pull = self._pulls.get(offer.install)
         if pull is None or pull.leader != peer or pull.offer is not None or pull.group.number != offer.group:
             return
         if pull.parts is not None:
@@ -291,7 +290,7 @@ class Transfers:
         self._next_own(pull, folder, result)
 
     def _look_alive(self, pull: _Pull) -> None:
-        """A leader forgets a follower that asks for nothing, and a transfer that brings nothing ends: while it looks at
+        """A leader forgets a follower that asks for nothing, and an install that brings nothing ends: while it looks at
         its own files and copies them, it asks for one byte's checksum."""
         if pull.number in self._pulls and pull.looks:
             self._listen(pull)
@@ -329,10 +328,10 @@ class Transfers:
             self._next_own(pull, folder, here)
 
         if isinstance(own, Prefix):
-            self._loop.submit_paced("transfer", transfer_own.verify_growing(self._disk, folder, name, own), looked)
+            self._loop.submit_paced("transfer", install_own.verify_growing(self._disk, folder, name, own), looked)
         else:
             known = self._own.known(number).get(name)
-            self._loop.submit_paced("transfer", transfer_own.verify(self._disk, folder, own, name, known), looked)
+            self._loop.submit_paced("transfer", install_own.verify(self._disk, folder, own, name, known), looked)
 
     def _adopt(self, pull: _Pull, folder: str, here: dict[str, int], equal: dict[int, int]) -> None:
         if pull.number not in self._pulls:
@@ -361,13 +360,13 @@ class Transfers:
             self.bytes_reused += result.get(file.name, 0)
             if 0 < staged < file.size:
                 have[file.name] = staged
-            for offset in range(staged, file.size, limits.TRANSFER_CHUNK_BYTES):
-                pull.todo.append((at, offset, min(limits.TRANSFER_CHUNK_BYTES, file.size - offset)))
+            for offset in range(staged, file.size, limits.INSTALL_CHUNK_BYTES):
+                pull.todo.append((at, offset, min(limits.INSTALL_CHUNK_BYTES, file.size - offset)))
         self._listen(pull)
         self._ask_more(pull)
 
     def _checked(self, peer: BrokerId, check: Check) -> None:
-        pull = self._pulls.get(check.transfer)
+        pull = self._pulls.get(check.install)
         if pull is not None and pull.leader == peer and pull.reuse is not None:
             self._listen(pull)
             pull.reuse.answered(check)
@@ -378,7 +377,7 @@ class Transfers:
         return offer.index >= group.core.applied if group.trouble else offer.index > group.core.commit
 
     def _failed(self, number: GroupNo, pull: _Pull | None, result: object) -> bool:
-        """The disk refused what is staged: nothing promised hangs on that, so only the transfer ends, for a while."""
+        """The disk refused what is staged: nothing promised hangs on that, so only the install ends, for a while."""
         if isinstance(result, OSError):
             self._have.pop(number, None)
             self._not_before_ms[number] = self._loop.monotonic_ms() + ROOM_RETRY_MS
@@ -404,7 +403,7 @@ class Transfers:
             self._complete(pull)
 
     def _chunk(self, peer: BrokerId, chunk: Chunk) -> None:
-        pull = self._pulls.get(chunk.transfer)
+        pull = self._pulls.get(chunk.install)
         if pull is None or pull.leader != peer or pull.offer is None:
             return
         key = (chunk.file, chunk.offset)
@@ -470,7 +469,7 @@ class Transfers:
 
     def _not_as_written(self, number: GroupNo, error: Corruption) -> None:
         """What the leader reads may be damaged there: chunks bear a CRC of what was read. Asked for that one segment it
-        checks its own, hands leadership away if it is so, and repairs it; otherwise no transfer would ever end."""
+        checks its own, hands leadership away if it is so, and repairs it; otherwise no install would ever end."""
         self._notice(NOT_AS_WRITTEN, {"group": number, "why": str(error)}, None)
         group = self._host.groups.get(number)
         if group is not None:
@@ -496,7 +495,7 @@ class Transfers:
             self._give_up(number)
             return
         if isinstance(result, Corruption):
-            # What was sealed is damaged, and the group's own files are gone: it needs another transfer.
+            # What was sealed is damaged, and the group's own files are gone: it needs another install.
             self._group_manager.lose_state(group, str(result))
             release()
             self._give_up(number)

@@ -7,8 +7,8 @@ sealed own segment that begins where the offered one begins, has its size, and e
 holds the same batches; that its bytes are as they were written is proven here: every batch's CRC, and the whole sidecar
 for epochs, which no CRC covers. The segment that still grows is looked at in the same way, as far as it is written,
 and copied. What was verified once is known by the file's identity for as long as
-transfers follow one another. What it does not take: anything of a group with damage, without a state, or whose promises
-were lost, nor after what was staged turned out to be damaged; then the leader is asked (`transfer_reuse`).
+installs follow one another. What it does not take: anything of a group with damage, without a state, or whose promises
+were lost, nor after what was staged turned out to be damaged; then the leader is asked (`install_reuse`).
 """
 
 from collections.abc import Generator, Mapping
@@ -26,7 +26,7 @@ from muster_coordinator.storage.segment import SegmentSummary
 from muster_coordinator.storage.segment_check import check_segment
 
 REMEMBER_MS = 600_000
-"""After the last offer to a group nothing is known of its files any more: the next transfer is another one."""
+"""After the last offer to a group nothing is known of its files any more: the next install is another one."""
 
 
 class Plan(NamedTuple):
@@ -115,7 +115,7 @@ def verify(
             except StopIteration as stop:
                 whole = bool(stop.value.sidecar) and disk.identity(path) == identity
                 return Verified(identity, summary.next_offset, False) if whole else None
-            if checked_bytes >= limits.TRANSFER_VERIFY_STEP_BYTES:
+            if checked_bytes >= limits.INSTALL_VERIFY_STEP_BYTES:
                 checked_bytes = 0
                 yield
     except (SegmentDamaged, Corruption, OSError):

@@ -1,4 +1,4 @@
-"""Bodies of state transfer: ask, offer, refusal, chunk (docs/format.md, "State transfer").
+"""Bodies of snapshot install: ask, offer, refusal, chunk (docs/format.md, "Snapshot install").
 
 Names of files are the offering side's own base names; the receiver accepts only names of the two kinds it knows, so
 that a peer cannot choose where bytes land.
@@ -45,7 +45,7 @@ class OfferedFile(NamedTuple):
 class Offer(NamedTuple):
     """A checkpoint and the segments up to it."""
 
-    transfer: int
+    install: int
     group: int
     index: int  # type: ignore[assignment]  # shadows tuple.index, which nobody calls
     term: int
@@ -61,7 +61,7 @@ class Offer(NamedTuple):
 class Check(NamedTuple):
     """Checksum of a range of one file of an offer."""
 
-    transfer: int
+    install: int
     file: int
     offset: int
     length: int
@@ -72,7 +72,7 @@ class Check(NamedTuple):
 class Chunk(NamedTuple):
     """Bytes of one file of an offer."""
 
-    transfer: int
+    install: int
     file: int
     offset: int
     checksum: int
@@ -80,28 +80,28 @@ class Chunk(NamedTuple):
     data: bytes
 
 
-def encode_ask(transfer: int, group: int, index: int) -> bytes:
+def encode_ask(install: int, group: int, index: int) -> bytes:
     """`index`: the checkpoint must reach at least so far."""
-    return HEADS[Kind.TRANSFER_ASK] + _ASK.pack(transfer, group, index)
+    return HEADS[Kind.INSTALL_ASK] + _ASK.pack(install, group, index)
 
 
 def decode_ask(payload: bytes) -> tuple[int, int, int]:
     if len(payload) != HEAD_BYTES + _ASK.size:
-        raise WireError("malformed transfer ask")
-    transfer, group, index = _ASK.unpack_from(payload, HEAD_BYTES)
-    return transfer, group, index
+        raise WireError("malformed install ask")
+    install, group, index = _ASK.unpack_from(payload, HEAD_BYTES)
+    return install, group, index
 
 
-def encode_segment_ask(transfer: int, group: int, base: int) -> bytes:
+def encode_segment_ask(install: int, group: int, base: int) -> bytes:
     """For one sealed segment, of any voter. An index that nobody reaches: releases before this one refuse it in words.
     The answer is a CHECK of the whole file as file 0, then its chunks may be asked for; or a refusal."""
-    return encode_ask(transfer, group, base | SEGMENT_ASKED)
+    return encode_ask(install, group, base | SEGMENT_ASKED)
 
 
 def encode_offer(offer: Offer) -> bytes:
     recovery_point = offer.recovery_point if offer.recovery_point is not None else RecoveryPoint(0, 0, 0, 0)
     fixed = _OFFER.pack(
-        offer.transfer,
+        offer.install,
         offer.group,
         offer.index,
         offer.term,
@@ -109,7 +109,7 @@ def encode_offer(offer: Offer) -> bytes:
         *recovery_point,
         len(offer.files),
     )
-    parts = [HEADS[Kind.TRANSFER_OFFER], fixed]
+    parts = [HEADS[Kind.INSTALL_OFFER], fixed]
     for file in offer.files:
         name = file.name.encode()
         parts += (_FILE.pack(file.kind, len(name), file.size), name)
@@ -122,7 +122,7 @@ def parts(offer: Offer) -> list[Offer]:
     release that does not know of parts takes such an offer for one of a group without segments, and lets it be."""
     checkpoint = tuple(file for file in offer.files if file.kind == FileKind.CHECKPOINT)
     segments = [file for file in offer.files if file.kind == FileKind.SEGMENT]
-    room = limits.TRANSFER_OFFER_FILES_MAX - len(checkpoint)
+    room = limits.INSTALL_OFFER_FILES_MAX - len(checkpoint)
     cut = [(*checkpoint, *segments[at : at + room]) for at in range(0, max(1, len(segments)), room)]
     return [
         *(offer._replace(recovery_point=None, files=files, more=True) for files in cut[:-1]),
@@ -137,20 +137,20 @@ def joined(first: Offer, then: Offer) -> Offer:
     )
     checkpoint = [file for file in first.files if file.kind == FileKind.CHECKPOINT]
     if not same or checkpoint != [file for file in then.files if file.kind == FileKind.CHECKPOINT]:
-        raise WireError("parts of different transfer offers")
+        raise WireError("parts of different install offers")
     files = first.files + tuple(file for file in then.files if file.kind == FileKind.SEGMENT)
-    if len(files) > limits.TRANSFER_FILES_MAX:
-        raise WireError(f"a transfer of {len(files)} files")
+    if len(files) > limits.INSTALL_FILES_MAX:
+        raise WireError(f"an install of {len(files)} files")
     return then._replace(files=files)
 
 
-def decode_offer(payload: bytes, position: int = HEAD_BYTES, files_max: int = limits.TRANSFER_OFFER_FILES_MAX) -> Offer:
+def decode_offer(payload: bytes, position: int = HEAD_BYTES, files_max: int = limits.INSTALL_OFFER_FILES_MAX) -> Offer:
     """A frame, or what was stored: that may name `files_max`."""
     try:
-        transfer, group, index, term, has_recovery_point, *recovery_point, count = _OFFER.unpack_from(payload, position)
+        install, group, index, term, has_recovery_point, *recovery_point, count = _OFFER.unpack_from(payload, position)
         position += _OFFER.size
         if count > files_max:
-            raise WireError(f"a transfer of {count} files")
+            raise WireError(f"an install of {count} files")
         files = []
         for _ in range(count):
             kind, name_bytes, size = _FILE.unpack_from(payload, position)
@@ -160,52 +160,52 @@ def decode_offer(payload: bytes, position: int = HEAD_BYTES, files_max: int = li
             if not _NAMES.fullmatch(name) or kind != (
                 FileKind.CHECKPOINT if name.endswith(".ckpt") else FileKind.SEGMENT
             ):
-                raise WireError(f"a transfer of a file named {name!r}")
+                raise WireError(f"an install of a file named {name!r}")
             files.append(OfferedFile(kind, name, size))
     except (struct.error, UnicodeDecodeError) as error:
-        raise WireError("malformed transfer offer") from error
+        raise WireError("malformed install offer") from error
     if sum(file.kind == FileKind.CHECKPOINT for file in files) != 1:
-        raise WireError("a transfer has one checkpoint")
+        raise WireError("an install has one checkpoint")
     flags = payload[position] if position < len(payload) else 0
     where = RecoveryPoint(*recovery_point) if has_recovery_point else None
-    return Offer(transfer, group, index, term, where, tuple(files), bool(flags & _CHECKS), bool(flags & _MORE))
+    return Offer(install, group, index, term, where, tuple(files), bool(flags & _CHECKS), bool(flags & _MORE))
 
 
-def encode_refusal(transfer: int, why: str) -> bytes:
-    return HEADS[Kind.TRANSFER_REFUSAL] + _REFUSAL.pack(transfer) + why.encode()[:200]
+def encode_refusal(install: int, why: str) -> bytes:
+    return HEADS[Kind.INSTALL_REFUSAL] + _REFUSAL.pack(install) + why.encode()[:200]
 
 
 def decode_refusal(payload: bytes) -> tuple[int, str]:
     if len(payload) < HEAD_BYTES + _REFUSAL.size:
-        raise WireError("malformed transfer refusal")
-    (transfer,) = _REFUSAL.unpack_from(payload, HEAD_BYTES)
-    return transfer, payload[HEAD_BYTES + _REFUSAL.size :].decode(errors="replace")
+        raise WireError("malformed install refusal")
+    (install,) = _REFUSAL.unpack_from(payload, HEAD_BYTES)
+    return install, payload[HEAD_BYTES + _REFUSAL.size :].decode(errors="replace")
 
 
-def encode_chunk_ask(transfer: int, file: int, offset: int, length: int) -> bytes:
-    return HEADS[Kind.CHUNK_ASK] + _CHUNK_ASK.pack(transfer, file, offset, length)
+def encode_chunk_ask(install: int, file: int, offset: int, length: int) -> bytes:
+    return HEADS[Kind.CHUNK_ASK] + _CHUNK_ASK.pack(install, file, offset, length)
 
 
 def decode_chunk_ask(payload: bytes) -> tuple[int, int, int, int]:
     if len(payload) != HEAD_BYTES + _CHUNK_ASK.size:
         raise WireError("malformed chunk ask")
-    transfer, file, offset, length = _CHUNK_ASK.unpack_from(payload, HEAD_BYTES)
-    if not 0 < length <= limits.TRANSFER_CHUNK_BYTES:
+    install, file, offset, length = _CHUNK_ASK.unpack_from(payload, HEAD_BYTES)
+    if not 0 < length <= limits.INSTALL_CHUNK_BYTES:
         raise WireError(f"a chunk of {length} bytes is asked for")
-    return transfer, file, offset, length
+    return install, file, offset, length
 
 
-def encode_check_ask(transfer: int, file: int, offset: int, length: int) -> bytes:
-    return HEADS[Kind.CHECK_ASK] + _CHUNK_ASK.pack(transfer, file, offset, length)
+def encode_check_ask(install: int, file: int, offset: int, length: int) -> bytes:
+    return HEADS[Kind.CHECK_ASK] + _CHUNK_ASK.pack(install, file, offset, length)
 
 
 def decode_check_ask(payload: bytes) -> tuple[int, int, int, int]:
     if len(payload) != HEAD_BYTES + _CHUNK_ASK.size:
         raise WireError("malformed check ask")
-    transfer, file, offset, length = _CHUNK_ASK.unpack_from(payload, HEAD_BYTES)
-    if not 0 < length <= limits.TRANSFER_CHECK_BYTES:
+    install, file, offset, length = _CHUNK_ASK.unpack_from(payload, HEAD_BYTES)
+    if not 0 < length <= limits.INSTALL_CHECK_BYTES:
         raise WireError(f"a check of {length} bytes is asked for")
-    return transfer, file, offset, length
+    return install, file, offset, length
 
 
 def encode_check(check: Check) -> bytes:
@@ -222,7 +222,7 @@ def encode_chunk(chunk: Chunk) -> bytes:
     return b"".join(
         [
             HEADS[Kind.CHUNK],
-            _CHUNK.pack(chunk.transfer, chunk.file, chunk.offset, chunk.checksum),
+            _CHUNK.pack(chunk.install, chunk.file, chunk.offset, chunk.checksum),
             chunk.data,
         ]
     )
@@ -231,5 +231,5 @@ def encode_chunk(chunk: Chunk) -> bytes:
 def decode_chunk(payload: bytes) -> Chunk:
     if len(payload) < HEAD_BYTES + _CHUNK.size:
         raise WireError("malformed chunk")
-    transfer, file, offset, checksum = _CHUNK.unpack_from(payload, HEAD_BYTES)
-    return Chunk(transfer, file, offset, checksum, payload[HEAD_BYTES + _CHUNK.size :])
+    install, file, offset, checksum = _CHUNK.unpack_from(payload, HEAD_BYTES)
+    return Chunk(install, file, offset, checksum, payload[HEAD_BYTES + _CHUNK.size :])

@@ -1,4 +1,4 @@
-"""Which bytes of an offered transfer lie here already: equal names, and checksums that both sides computed.
+"""Which bytes of an offered install lie here already: equal names, and checksums that both sides computed.
 
 Problem: a follower that is behind for the second time holds nearly all segments, and fetching them anew may take longer
 than the leader keeps what comes after them. Mechanism: segments are equal byte by byte on all replicas, so for a file
@@ -35,7 +35,7 @@ class _Range:
 
 
 class Reuse:
-    """Of one transfer. `files`: (number in the offer, path here, bytes that both sides have); `done` gets how many of
+    """Of one install. `files`: (number in the offer, path here, bytes that both sides have); `done` gets how many of
     them are equal, by number."""
 
     def __init__(
@@ -44,7 +44,7 @@ class Reuse:
         disk: Disk,
         net: PeerNet,
         leader: BrokerId,
-        transfer: int,
+        install: int,
         files: list[tuple[int, str, int]],
         done: Callable[[dict[int, int]], None],
     ) -> None:
@@ -52,13 +52,13 @@ class Reuse:
         self._disk = disk
         self._net = net
         self._leader = leader
-        self._transfer = transfer
+        self._install = install
         self._paths = {number: path for number, path, _ in files}
         self._done = done
         self._todo = deque(
-            (number, offset, min(limits.TRANSFER_CHECK_BYTES, size - offset))
+            (number, offset, min(limits.INSTALL_CHECK_BYTES, size - offset))
             for number, _, size in files
-            for offset in range(0, size, limits.TRANSFER_CHECK_BYTES)
+            for offset in range(0, size, limits.INSTALL_CHECK_BYTES)
         )
         self._asked: dict[tuple[int, int], _Range] = {}
         self._equal: dict[int, int] = {}
@@ -73,7 +73,7 @@ class Reuse:
             if number in self._differs:
                 continue
             self._asked[number, offset] = _Range(length)
-            self._net.send(self._leader, channels.BULK, wire.encode_check_ask(self._transfer, number, offset, length))
+            self._net.send(self._leader, channels.BULK, wire.encode_check_ask(self._install, number, offset, length))
             job = read_job(self._disk, self._paths[number], offset, length)
             self._loop.submit("transfer", job, partial(self._here, number, offset))
         if not self._asked and not self._ended:

@@ -1,12 +1,12 @@
-"""The leader's side of state transfer: a checkpoint and the segments up to it, read in chunks off the loop.
+"""The leader's side of snapshot install: a checkpoint and the segments up to it, read in chunks off the loop.
 
 An offer names byte ranges that never change: a published checkpoint, sealed segments, and the active one up to the
 recovery point taken with the checkpoint. Files may be removed meanwhile (a newer checkpoint, retention): then the
-transfer is refused, and the follower begins again with a newer offer; what it holds of equal names stays of use. One
+install is refused, and the follower begins again with a newer offer; what it holds of equal names stays of use. One
 sealed segment is given to any voter that asks for it, by a follower too, after it was checked from end to end. While a
 follower fetches, the core keeps the entries after what was offered (`RaftGroup.hold_from`), and the WAL its files while
 there is room, so that it can go on from there; and so on for as long as it comes nearer. Reading has a thread of its
-own, and all that is sent together keeps to `transfer_rate`.
+own, and all that is sent together keeps to `install_rate`.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ from muster_coordinator.storage.segment_index import segment_name
 
 TOO_MANY = "a partition has too many segments for a state transfer; raise its segment.bytes, or let old ones go"
 FOLLOW_MS = 5_000
-"""How often a follower is looked at that streams after a transfer."""
+"""How often a follower is looked at that streams after an install."""
 FOLLOWED_SHARE = 50
 """This part of `TRAILING_ENTRIES`: so near it needs no help."""
 SEND_RETRY_MS = 20
@@ -42,14 +42,14 @@ SEND_TRIES_MAX = 250
 
 
 class _Session:
-    """One follower's transfer."""
+    """One follower's install."""
 
-    __slots__ = ("checkpoint", "group", "index", "paths", "peer", "sizes", "transfer", "used_ms")
+    __slots__ = ("checkpoint", "group", "index", "install", "paths", "peer", "sizes", "used_ms")
 
     def __init__(
         self,
         peer: BrokerId,
-        transfer: int,
+        install: int,
         group: GroupNo,
         index: int | None,
         checkpoint: File,
@@ -62,13 +62,13 @@ class _Session:
         self.index = index
         """Of the checkpoint; None where one segment is given away."""
         self.peer = peer
-        self.transfer = transfer
+        self.install = install
         self.paths = paths
         self.sizes = sizes
         self.used_ms = 0
 
 
-class TransferSource:
+class InstallSource:
     """See the module."""
 
     def __init__(
@@ -102,32 +102,32 @@ class TransferSource:
 
     def ask(self, peer: BrokerId, payload: bytes) -> None:
         """A follower wants a checkpoint of at least some index."""
-        transfer, number, index = wire.decode_ask(payload)
+        install, number, index = wire.decode_ask(payload)
         group = self._host.groups.get(GroupNo(number))
         if index & wire.SEGMENT_ASKED:
-            self._segment_ask(peer, transfer, group, index ^ wire.SEGMENT_ASKED)
+            self._segment_ask(peer, install, group, index ^ wire.SEGMENT_ASKED)
             return
         if group is None or not group.leads or peer not in group.voters:
-            self._refuse(peer, transfer, "not led here")
+            self._refuse(peer, install, "not led here")
             return
         if self._usable(group.number, index) is None:
             if group.applied < index:
-                self._refuse(peer, transfer, "not applied so far yet")
+                self._refuse(peer, install, "not applied so far yet")
                 return
-            self._group_manager.checkpoints.want(group.number, lambda: self._offer(peer, transfer, group.number, index))
+            self._group_manager.checkpoints.want(group.number, lambda: self._offer(peer, install, group.number, index))
             return
-        self._offer(peer, transfer, group.number, index)
+        self._offer(peer, install, group.number, index)
 
-    def _segment_ask(self, peer: BrokerId, transfer: int, group: RaftGroup | None, base: int) -> None:
+    def _segment_ask(self, peer: BrokerId, install: int, group: RaftGroup | None, base: int) -> None:
         """A voter's segment is damaged. Only what is proven to be whole is given; damage is found by that, too."""
         state = None if group is None else self._group_manager.states.get(group.number)
         if group is None or state is None or state.closed or peer not in group.voters:
-            self._refuse(peer, transfer, "not held here")
+            self._refuse(peer, install, "not held here")
             return
         log, folder, number = state.log, state.folder, group.number
         summary = log.sealed_at(base)
-        if summary is None or self._checking or len(self._sessions) >= limits.TRANSFERS_MAX:
-            self._refuse(peer, transfer, "no such segment" if summary is None else "others are being served")
+        if summary is None or self._checking or len(self._sessions) >= limits.INSTALLS_MAX:
+            self._refuse(peer, install, "no such segment" if summary is None else "others are being served")
             return
         path = f"{folder}/{segment_name(base)}"
         self._checking = True
@@ -135,9 +135,9 @@ class TransferSource:
         def checked(result: CheckedSegment | BaseException) -> None:
             self._checking = False
             if not isinstance(result, BaseException):
-                self._give(peer, transfer, number, path, summary.size, result.checksum)
+                self._give(peer, install, number, path, summary.size, result.checksum)
                 return
-            self._refuse(peer, transfer, f"not whole here: {result}")
+            self._refuse(peer, install, f"not whole here: {result}")
             if not isinstance(result, Corruption | OSError):
                 raise result
             if isinstance(result, Corruption) and state.log is log and log.holds(base):
@@ -145,17 +145,17 @@ class TransferSource:
 
         self._loop.submit_paced("scrub", unpaced(check_segment(self._disk, path, folder, summary)), checked)
 
-    def _give(self, peer: BrokerId, transfer: int, number: GroupNo, path: str, size: int, checksum: int) -> None:
-        if len(self._sessions) >= limits.TRANSFERS_MAX:
-            self._refuse(peer, transfer, "others are being served")
+    def _give(self, peer: BrokerId, install: int, number: GroupNo, path: str, size: int, checksum: int) -> None:
+        if len(self._sessions) >= limits.INSTALLS_MAX:
+            self._refuse(peer, install, "others are being served")
             return
         try:
             file = self._disk.open(path)
         except OSError as error:
-            self._refuse(peer, transfer, str(error))
+            self._refuse(peer, install, str(error))
             return
-        self._admit(_Session(peer, transfer, number, None, file, [path], [size]))
-        self._net.send(peer, channels.BULK, wire.encode_check(Check(transfer, 0, 0, size, checksum)))
+        self._admit(_Session(peer, install, number, None, file, [path], [size]))
+        self._net.send(peer, channels.BULK, wire.encode_check(Check(install, 0, 0, size, checksum)))
 
     def _usable(self, number: GroupNo, index: int) -> tuple[CheckpointMeta, RecoveryPoint | None] | None:
         """The newest checkpoint, if it reaches `index` and the log start has not passed its recovery point: a follower
@@ -168,17 +168,17 @@ class TransferSource:
             return None
         return newest
 
-    def _offer(self, peer: BrokerId, transfer: int, number: GroupNo, index: int) -> None:
+    def _offer(self, peer: BrokerId, install: int, number: GroupNo, index: int) -> None:
         newest = self._usable(number, index)
         if newest is None:
-            self._refuse(peer, transfer, "no checkpoint reaches so far")
+            self._refuse(peer, install, "no checkpoint reaches so far")
             return
         meta, recovery_point = newest
         name = checkpoint_name(meta.index, meta.term)
         paths = [f"{checkpoint_folder(number)}/{name}"]
         kinds = [FileKind.CHECKPOINT]
         if not self._disk.exists(paths[0]):
-            self._refuse(peer, transfer, "the checkpoint is not there any more")
+            self._refuse(peer, install, "the checkpoint is not there any more")
             return
         checkpoint = self._disk.open(paths[0])
         sizes = [checkpoint.size()]
@@ -190,12 +190,12 @@ class TransferSource:
                     paths.append(path)
                     kinds.append(FileKind.SEGMENT)
                     sizes.append(recovery_point.position if base == recovery_point.segment else written)
-        if len(paths) > limits.TRANSFER_FILES_MAX:
+        if len(paths) > limits.INSTALL_FILES_MAX:
             checkpoint.close()
-            self._notice(TOO_MANY, {"group": number, "files": len(paths), "most": limits.TRANSFER_FILES_MAX}, None)
-            self._refuse(peer, transfer, f"{TOO_MANY}: {len(paths)} files, {limits.TRANSFER_FILES_MAX} at most")
+            self._notice(TOO_MANY, {"group": number, "files": len(paths), "most": limits.INSTALL_FILES_MAX}, None)
+            self._refuse(peer, install, f"{TOO_MANY}: {len(paths)} files, {limits.INSTALL_FILES_MAX} at most")
             return
-        session = _Session(peer, transfer, GroupNo(number), meta.index, checkpoint, paths, sizes)
+        session = _Session(peer, install, GroupNo(number), meta.index, checkpoint, paths, sizes)
         self._admit(session)
         group = self._host.groups.get(GroupNo(number))
         if group is not None:
@@ -204,12 +204,12 @@ class TransferSource:
             OfferedFile(kind, path.rpartition("/")[2], size)
             for kind, path, size in zip(kinds, paths, sizes, strict=True)
         )
-        offer = Offer(transfer, number, meta.index, meta.term, recovery_point, files, True)
+        offer = Offer(install, number, meta.index, meta.term, recovery_point, files, True)
         self._send_offer(session, [wire.encode_offer(part) for part in wire.parts(offer)], SEND_TRIES_MAX)
 
     def _send_offer(self, session: _Session, frames: list[bytes], tries: int) -> None:
         """One after the other, as the bulk channel takes them; a session that ended meanwhile gets no more."""
-        if not frames or self._sessions.get((session.peer, session.transfer)) is not session:
+        if not frames or self._sessions.get((session.peer, session.install)) is not session:
             return
         rest, left = frames, tries - 1
         if self._net.send(session.peer, channels.BULK, frames[0]):
@@ -220,36 +220,36 @@ class TransferSource:
             self._loop.call_at(when_ms, lambda: self._send_offer(session, rest, left))
 
     def _admit(self, session: _Session) -> None:
-        """At most `TRANSFERS_MAX`; the one that was silent for the longest gives way."""
-        while len(self._sessions) >= limits.TRANSFERS_MAX:
+        """At most `INSTALLS_MAX`; the one that was silent for the longest gives way."""
+        while len(self._sessions) >= limits.INSTALLS_MAX:
             oldest = min(self._sessions.values(), key=lambda known: known.used_ms)
-            self._end(oldest.peer, oldest.transfer)
-            self._refuse(oldest.peer, oldest.transfer, "others are being served")
-        self._sessions[session.peer, session.transfer] = session
+            self._end(oldest.peer, oldest.install)
+            self._refuse(oldest.peer, oldest.install, "others are being served")
+        self._sessions[session.peer, session.install] = session
         self._used(session)
         self._look_again(session)
 
     def _look_again(self, session: _Session) -> None:
         """A session that nobody uses any more keeps no file open."""
-        key = session.peer, session.transfer
+        key = session.peer, session.install
 
         def look() -> None:
             if self._sessions.get(key) is not session:
                 return
-            if self._loop.monotonic_ms() - session.used_ms >= limits.TRANSFER_HOLD_MS:
+            if self._loop.monotonic_ms() - session.used_ms >= limits.INSTALL_HOLD_MS:
                 self._end(*key)
-                self._await_install(session, session.used_ms + limits.TRANSFER_INSTALL_MS_MAX)
+                self._await_install(session, session.used_ms + limits.INSTALL_MS_MAX)
             else:
                 self._look_again(session)
 
-        self._loop.call_at(session.used_ms + limits.TRANSFER_HOLD_MS, look)
+        self._loop.call_at(session.used_ms + limits.INSTALL_HOLD_MS, look)
 
     def _used(self, session: _Session) -> None:
         """The follower is at it."""
         session.used_ms = self._loop.monotonic_ms()
         group = self._host.groups.get(session.group)
         if group is not None and session.index is not None:
-            until_ms = session.used_ms + limits.TRANSFER_HOLD_MS + FOLLOW_MS
+            until_ms = session.used_ms + limits.INSTALL_HOLD_MS + FOLLOW_MS
             group.hold_from(session.peer, session.index, until_ms)
 
     def _await_install(self, session: _Session, until_ms: int) -> None:
@@ -267,7 +267,7 @@ class TransferSource:
             self._loop.call_at(now_ms + FOLLOW_MS, lambda: self._await_install(session, until_ms))
 
     def _follow(self, peer: BrokerId, number: GroupNo, before: int) -> None:
-        """A follower that has put a transfer in place has the entries streamed that came meanwhile: those that it lacks
+        """A follower that has put an install in place has the entries streamed that came meanwhile: those that it lacks
         are kept for as long as it comes nearer."""
         group = self._host.groups.get(number)
         progress = group.core.progresses.get(peer) if group is not None and group.leads else None
@@ -279,9 +279,9 @@ class TransferSource:
         group.hold_from(peer, match, now_ms + 2 * FOLLOW_MS)
         self._loop.call_at(now_ms + FOLLOW_MS, lambda: self._follow(peer, number, match))
 
-    def _end(self, peer: BrokerId, transfer: int) -> None:
+    def _end(self, peer: BrokerId, install: int) -> None:
         """Closed by the thread that reads, after what it was given before."""
-        session = self._sessions.pop((peer, transfer), None)
+        session = self._sessions.pop((peer, install), None)
         if session is not None:
             self._loop.submit("transfer-source", session.checkpoint.close, _ignore)
 
@@ -292,20 +292,20 @@ class TransferSource:
 
     def chunk_ask(self, peer: BrokerId, payload: bytes) -> None:
         """Read a chunk off the loop and send it."""
-        transfer, number, offset, length = wire.decode_chunk_ask(payload)
-        session = self._sessions.get((peer, transfer))
+        install, number, offset, length = wire.decode_chunk_ask(payload)
+        session = self._sessions.get((peer, install))
         if session is None or number >= len(session.paths) or offset + length > session.sizes[number]:
-            self._refuse(peer, transfer, "no such transfer")
+            self._refuse(peer, install, "no such transfer")
             return
         self._used(session)
 
         def read(result: tuple[bytes, int] | BaseException) -> None:
             if isinstance(result, BaseException):
-                self._end(peer, transfer)
-                self._refuse(peer, transfer, "a file is not there any more")
+                self._end(peer, install)
+                self._refuse(peer, install, "a file is not there any more")
             else:
                 data, checksum = result
-                self._send(peer, wire.encode_chunk(Chunk(transfer, number, offset, checksum, data)), SEND_TRIES_MAX)
+                self._send(peer, wire.encode_chunk(Chunk(install, number, offset, checksum, data)), SEND_TRIES_MAX)
 
         job = self._job(session, number, offset, length)
         wait_ms = self._wait_ms(length)
@@ -323,19 +323,19 @@ class TransferSource:
 
     def check_ask(self, peer: BrokerId, payload: bytes) -> None:
         """Read a range off the loop and send its checksum."""
-        transfer, number, offset, length = wire.decode_check_ask(payload)
-        session = self._sessions.get((peer, transfer))
+        install, number, offset, length = wire.decode_check_ask(payload)
+        session = self._sessions.get((peer, install))
         if session is None or number >= len(session.paths) or offset + length > session.sizes[number]:
-            self._refuse(peer, transfer, "no such transfer")
+            self._refuse(peer, install, "no such transfer")
             return
         self._used(session)
 
         def read(result: tuple[bytes, int] | BaseException) -> None:
             if isinstance(result, BaseException):
-                self._end(peer, transfer)
-                self._refuse(peer, transfer, "a file is not there any more")
+                self._end(peer, install)
+                self._refuse(peer, install, "a file is not there any more")
             else:
-                self._send(peer, wire.encode_check(Check(transfer, number, offset, length, result[1])), SEND_TRIES_MAX)
+                self._send(peer, wire.encode_check(Check(install, number, offset, length, result[1])), SEND_TRIES_MAX)
 
         self._loop.submit("transfer-source", self._job(session, number, offset, length), read)
 
@@ -346,8 +346,8 @@ class TransferSource:
             when_ms = self._loop.monotonic_ms() + SEND_RETRY_MS
             self._loop.call_at(when_ms, lambda: self._send(peer, payload, tries - 1))
 
-    def _refuse(self, peer: BrokerId, transfer: int, why: str) -> None:
-        self._net.send(peer, channels.BULK, wire.encode_refusal(transfer, why))
+    def _refuse(self, peer: BrokerId, install: int, why: str) -> None:
+        self._net.send(peer, channels.BULK, wire.encode_refusal(install, why))
 
 
 def read_job(disk: Disk, path: str, offset: int, length: int) -> Callable[[], tuple[bytes, int]]:

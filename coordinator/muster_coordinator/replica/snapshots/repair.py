@@ -43,15 +43,26 @@ FAILED = "a damaged segment could not be fetched again"
 NO_COPY = "no peer has a whole copy"
 HOLD_RETRY_MS = 50
 NUMBERS_FROM = 1 << 63
-"""Of transfers: those of `transfer` lie below."""
+"""Of installs: those of `install` lie below."""
 
 
 class _Repair:
     """The segment at hand."""
 
     __slots__ = (
-        "asked", "checksum", "finding", "group", "log", "peer", "refusals", "state", "summary", "timer", "todo",
-        "transfer", "tried",
+        "asked",
+        "checksum",
+        "finding",
+        "group",
+        "install",
+        "log",
+        "peer",
+        "refusals",
+        "state",
+        "summary",
+        "timer",
+        "todo",
+        "tried",
     )  # fmt: skip
 
     def __init__(self, finding: Finding, group: RaftGroup, state: PartitionState, summary: SegmentSummary) -> None:
@@ -64,7 +75,7 @@ class _Repair:
         self.refusals: list[str] = []
         self.peer: BrokerId | None = None
         """Who is asked, until everything has arrived."""
-        self.transfer = 0
+        self.install = 0
         self.checksum: int | None = None
         """Of the whole file, once it was offered."""
         self.todo: deque[tuple[int, int]] = deque()
@@ -161,7 +172,7 @@ class Repairs:
             self._numbers += 1
             ask = wire.encode_segment_ask(self._numbers, repair.group.number, repair.summary.base)
             if self._net.send(peer, channels.BULK, ask):
-                repair.peer, repair.transfer = peer, self._numbers
+                repair.peer, repair.install = peer, self._numbers
                 self._listen(repair)
                 return
         self._fail(repair, "; ".join((NO_COPY, *repair.refusals)))
@@ -177,12 +188,12 @@ class Repairs:
         if repair.timer is not None:
             repair.timer.cancel()
         repair.timer = repair.peer = repair.checksum = None
-        repair.transfer = 0
+        repair.install = 0
 
-    def _of(self, peer: BrokerId, transfer: int) -> _Repair | None:
+    def _of(self, peer: BrokerId, install: int) -> _Repair | None:
         """The repair that waits for just this."""
         repair = self._repair
-        if repair is None or repair.peer != peer or repair.transfer != transfer or not self._present(repair):
+        if repair is None or repair.peer != peer or repair.install != install or not self._present(repair):
             return None
         return repair
 
@@ -190,16 +201,16 @@ class Repairs:
         if self._repair is not None and self._repair.peer == peer and self._present(self._repair):
             self._ask_next(self._repair, "its link is down")
 
-    def refused(self, peer: BrokerId, transfer: int, why: str) -> None:
-        repair = self._of(peer, transfer)
+    def refused(self, peer: BrokerId, install: int, why: str) -> None:
+        repair = self._of(peer, install)
         if repair is not None:
             self._ask_next(repair, why)
 
     def offered(self, peer: BrokerId, check: Check) -> bool:
         """A peer has the segment. False: it is no answer of ours to take."""
-        repair = self._of(peer, check.transfer)
+        repair = self._of(peer, check.install)
         if repair is None or repair.checksum is not None or (check.file, check.offset) != (0, 0):
-            return check.transfer >= NUMBERS_FROM
+            return check.install >= NUMBERS_FROM
         if check.length != repair.summary.size:
             self._ask_next(repair, f"its segment has {check.length} bytes, and not {repair.summary.size}")
             return True
@@ -207,15 +218,15 @@ class Repairs:
         job = partial(
             repair_files.begin, self._disk, repair.staged, repair.summary.size, self._group_manager.disk_low_bytes
         )
-        self._loop.submit("transfer", job, partial(self._begun, repair, check.transfer))
+        self._loop.submit("transfer", job, partial(self._begun, repair, check.install))
         return True
 
-    def _begun(self, repair: _Repair, transfer: int, result: BaseException | None) -> None:
-        if self._failed(repair, transfer, result):
+    def _begun(self, repair: _Repair, install: int, result: BaseException | None) -> None:
+        if self._failed(repair, install, result):
             return
         size = repair.summary.size
-        for offset in range(0, size, limits.TRANSFER_CHUNK_BYTES):
-            repair.todo.append((offset, min(limits.TRANSFER_CHUNK_BYTES, size - offset)))
+        for offset in range(0, size, limits.INSTALL_CHUNK_BYTES):
+            repair.todo.append((offset, min(limits.INSTALL_CHUNK_BYTES, size - offset)))
         self._ask_more(repair)
 
     def _ask_more(self, repair: _Repair) -> None:
@@ -224,28 +235,28 @@ class Repairs:
         while repair.todo and len(repair.asked) < limits.REPAIR_CHUNKS_IN_FLIGHT_MAX:
             offset, length = repair.todo.popleft()
             repair.asked[offset] = length
-            self._net.send(repair.peer, channels.BULK, wire.encode_chunk_ask(repair.transfer, 0, offset, length))
+            self._net.send(repair.peer, channels.BULK, wire.encode_chunk_ask(repair.install, 0, offset, length))
         if not repair.asked:
             self._check(repair)
 
     def chunk(self, peer: BrokerId, chunk: Chunk) -> bool:
         """Bytes of it. False: no answer of ours to take."""
-        repair = self._of(peer, chunk.transfer)
+        repair = self._of(peer, chunk.install)
         if repair is None:
-            return chunk.transfer >= NUMBERS_FROM
+            return chunk.install >= NUMBERS_FROM
         if repair.asked.get(chunk.offset) == len(chunk.data) and crc32c(chunk.data) == chunk.checksum:
             job = partial(repair_files.write, self._disk, repair.staged, chunk.offset, chunk.data)
-            self._loop.submit("transfer", job, partial(self._written, repair, chunk.transfer, chunk.offset))
+            self._loop.submit("transfer", job, partial(self._written, repair, chunk.install, chunk.offset))
         return True
 
-    def _written(self, repair: _Repair, transfer: int, offset: int, result: BaseException | None) -> None:
-        if not self._failed(repair, transfer, result) and offset in repair.asked:
+    def _written(self, repair: _Repair, install: int, offset: int, result: BaseException | None) -> None:
+        if not self._failed(repair, install, result) and offset in repair.asked:
             del repair.asked[offset]
             self._ask_more(repair)
 
-    def _failed(self, repair: _Repair, transfer: int, result: object) -> bool:
+    def _failed(self, repair: _Repair, install: int, result: object) -> bool:
         """Is this not to go on: the disk refuses it, or it belongs to an attempt that has ended?"""
-        if not self._present(repair) or repair.transfer != transfer:
+        if not self._present(repair) or repair.install != install:
             return True
         if isinstance(result, OSError):
             self._fail(repair, str(result))
@@ -318,7 +329,7 @@ class Repairs:
     # -- ending ----------------------------------------------------------------------------------------------------
 
     def _present(self, repair: _Repair) -> bool:
-        """Is the segment still one of this log? Retention, deletion and state transfer take it away: then there is
+        """Is the segment still one of this log? Retention, deletion and snapshot install take it away: then there is
         nothing to repair."""
         if self._repair is not repair:
             return False

@@ -1,6 +1,6 @@
-"""A transferred checkpoint on disk: staged aside, verified, swapped in so that a crash at any point is harmless.
+"""An installed checkpoint on disk: staged aside, verified, swapped in so that a crash at any point is harmless.
 
-Order (docs/format.md, "State transfer"):
+Order (docs/format.md, "Snapshot install"):
 1. the files arrive under `incoming/<group>/`; a crash throws them away;
 2. all are verified and synced, then the manifest `complete` is written and synced;
 3. the group's own files go, the staged ones get a second name in their place, and that is synced; a crash in here is
@@ -9,7 +9,7 @@ Order (docs/format.md, "State transfer"):
    safe only where both folders' changes reach the disk together.)
 4. the WAL gets the checkpoint and the recovery point; once that is durable, the names under `incoming/` are removed.
 
-What goes wrong in steps 1 and 2 costs the transfer and nothing else: no promise rests on it.
+What goes wrong in steps 1 and 2 costs the install and nothing else: no promise rests on it.
 """
 
 import errno
@@ -51,7 +51,7 @@ def staging_folder(number: int) -> str:
 
 
 class NoRoom(OSError):
-    """A transfer does not begin: the disk would be full before its end."""
+    """An install does not begin: the disk would be full before its end."""
 
 
 class Verified(NamedTuple):
@@ -60,7 +60,7 @@ class Verified(NamedTuple):
     identity: FileIdentity
     next_offset: int
     synced: bool
-    """Here, by a transfer: it need not be synced again."""
+    """Here, by an install: it need not be synced again."""
 
 
 class Prefix(NamedTuple):
@@ -72,7 +72,7 @@ class Prefix(NamedTuple):
 
 
 class Staged(NamedTuple):
-    """What a swapped-in transfer holds."""
+    """What a swapped-in install holds."""
 
     offer: Offer
     meta: CheckpointMeta
@@ -118,7 +118,7 @@ def adopt(
     """
     free = disk.free_bytes()
     if free < needed_bytes + spare_bytes:
-        raise NoRoom(errno.ENOSPC, f"a transfer of {needed_bytes} bytes, {free} are free", staging_folder(number))
+        raise NoRoom(errno.ENOSPC, f"an install of {needed_bytes} bytes, {free} are free", staging_folder(number))
     found: dict[str, int] = {}
     here = sizes(disk, folder) if usable else {}
     staged_folder = staging_folder(number)
@@ -143,8 +143,8 @@ def adopt(
 def _copy(disk: Disk, source: str, target: str, size: int) -> Generator[None, None, None]:
     read, written = disk.open(source), disk.open(target, create=True)
     try:
-        for position in range(0, size, limits.TRANSFER_VERIFY_STEP_BYTES):
-            length = min(limits.TRANSFER_VERIFY_STEP_BYTES, size - position)
+        for position in range(0, size, limits.INSTALL_VERIFY_STEP_BYTES):
+            length = min(limits.INSTALL_VERIFY_STEP_BYTES, size - position)
             written.pwrite(position, [read.pread(position, length)])
             yield
     finally:
@@ -233,11 +233,11 @@ def verify_segment(
     replica applied, which no CRC covers; returns their index. SegmentDamaged, or OSError as the disk has it."""
     file = disk.open(path)
     try:
-        index, pause_at = SegmentIndex(base), limits.TRANSFER_VERIFY_STEP_BYTES
+        index, pause_at = SegmentIndex(base), limits.INSTALL_VERIFY_STEP_BYTES
         while index.size < size:
             position = index.size
             if position >= pause_at:
-                pause_at = position + limits.TRANSFER_VERIFY_STEP_BYTES
+                pause_at = position + limits.INSTALL_VERIFY_STEP_BYTES
                 yield
             place = file.pread(position, _PLACE_BYTES)
             length = int.from_bytes(place[8:12], "big") + _PLACE_BYTES
@@ -330,7 +330,7 @@ def finish(disk: Disk, number: int) -> None:
 
 
 def completed(disk: Disk) -> list[Offer]:
-    """After a start: transfers that were sealed; whatever else lies in `incoming` is removed."""
+    """After a start: installs that were sealed; whatever else lies in `incoming` is removed."""
     found = []
     for name in disk.listdir(INCOMING):
         offer = _completed(disk, f"{INCOMING}/{name}/{COMPLETE}")
@@ -345,6 +345,6 @@ def _completed(disk: Disk, path: str) -> Offer | None:
     """None too when the manifest is damaged: then the group's own files are whole, or found to be not."""
     try:
         body = identity.load(disk, path, _MAGIC)
-        return None if body is None else decode_offer(body, 2, limits.TRANSFER_FILES_MAX)
+        return None if body is None else decode_offer(body, 2, limits.INSTALL_FILES_MAX)
     except (Corruption, WireError):
         return None
