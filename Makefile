@@ -28,10 +28,10 @@ help:
 	@echo "make faults FAULTS=60 processes killed and frozen under real clients, what those saw judged; AGAINST=kafka prints Kafka's"
 	@echo "make test-damage DAMAGES=all  every written byte of a replica flipped or cut; PROGRESS=file to go on where it was ended"
 	@echo "make soak       200,000 connections, and what is left of them in memory"
-	@echo "make e2e        a real Kubernetes node in a box, tests, gone again (root; builds Kubernetes once, 6 to 10 minutes)"
+	@echo "make e2e        a real Kubernetes node in a sandbox, tests, gone again (root; builds Kubernetes once, 6 to 10 minutes)"
 	@echo "make e2e-first  of it what every change must pass: from nothing to a healthy group as the README says it"
 	@echo "make e2e-up, make e2e-in CMD='…', make e2e-down   keep such a node while you work (e2e/README.md)"
-	@echo "make e2e-kind   the same on three nodes: drain, a frozen node, a lost node (Docker in the box; nightly)"
+	@echo "make e2e-kind   the same on three nodes: drain, a frozen node, a lost node (Docker in the sandbox; nightly)"
 	@echo "make pipeline-demo   a minute of a cluster, its offsets log as tables and a report that the coordinators confirm"
 	@echo "make bench-pipeline  the pipeline beside DuckDB, Polars and plain processes; SCALE=100M for a large log"
 	@echo "make docs       the documents as pages with a search, in .cache/site"
@@ -160,7 +160,9 @@ operator-bench: setup
 # Real Kubernetes (e2e/README.md). `k8s` and `images` are what the others build first. Boxes of different names do not meet.
 E2E := $(BIN)/python -m e2e.node
 E2E_TESTS ?= e2e
+# BOX, the name before, is an alias.
 BOX ?= node
+SANDBOX ?= $(BOX)
 override export CMD := $(value CMD) # as typed: `$$` in it is the shell's
 
 k8s: setup
@@ -188,46 +190,48 @@ image: wheel
 	  { echo "make image needs docker or buildah; make images needs neither"; exit 1; }; \
 	  $$builder build --file operator/Dockerfile --build-arg BASE=$(BASE) --build-arg EXTRAS=$(EXTRAS) --tag $(TAG) dist
 
-# The summary names every test; the slowest are shown. A box has no way out: what is downloaded is downloaded before.
+# The summary names every test; the slowest are shown. A sandbox has no way out: what is downloaded is downloaded before.
 e2e: setup
 	@$(E2E) promtool || test -z "$$MUSTER_REQUIRE"
-	$(PYTEST) $(E2E_TESTS) --rung box -rap || [ $$? -eq 5 ] # 5: none of these tests is about the box
+	$(PYTEST) $(E2E_TESTS) --rung box -rap || [ $$? -eq 5 ] # 5: none of these tests is about the sandbox
 	$(E2E) --name run run -- $(PYTEST) $(E2E_TESTS) -rap --durations=60
 
 # What each change must pass of it: the README's way from nothing to a healthy group, and the definitions.
 e2e-first: setup
 	$(E2E) --name first run -- $(PYTEST) e2e/test_from_nothing.py e2e/test_crds.py -rap --durations=5
 
-# Real etcd and API server on loopback; no root, no box.
+# Real etcd and API server on loopback; no root, no sandbox.
 e2e-api: setup
 	$(PYTEST) $(E2E_TESTS) --rung api
 
 e2e-up: setup
-	$(E2E) --name $(BOX) up
+	$(E2E) --name $(SANDBOX) up
 
 e2e-in:
-	@$(E2E) --name $(BOX) in -- sh -c "$$CMD"
+	@$(E2E) --name $(SANDBOX) in -- sh -c "$$CMD"
 
 e2e-down:
-	@$(E2E) --name $(BOX) down
+	@$(E2E) --name $(SANDBOX) down
 
-# Three nodes on kind, all in a box: what needs three, and what runs on one. Docker runs in the box.
+# Three nodes on kind, all in a sandbox: what needs three, and what runs on one. Docker runs in the sandbox.
 KIND := $(BIN)/python -m e2e.kind
+# KIND_BOX, the name before, is an alias.
 KIND_BOX ?= kind
+KIND_SANDBOX ?= $(KIND_BOX)
 KIND_TIMEOUT_S ?= 7200
 
 e2e-kind: setup
-	$(KIND) --name $(KIND_BOX) --timeout $(KIND_TIMEOUT_S) run -- $(PYTEST) $(E2E_TESTS) --rung kind --rung node --verbose
-	$(PYTEST) $(E2E_TESTS) --rung docker || [ $$? -eq 5 ] # 5: none of these tests is about Docker in a box
+	$(KIND) --name $(KIND_SANDBOX) --timeout $(KIND_TIMEOUT_S) run -- $(PYTEST) $(E2E_TESTS) --rung kind --rung node --verbose
+	$(PYTEST) $(E2E_TESTS) --rung docker || [ $$? -eq 5 ] # 5: none of these tests is about Docker in a sandbox
 
 kind-up: setup
-	$(KIND) --name $(KIND_BOX) up
+	$(KIND) --name $(KIND_SANDBOX) up
 
 kind-in:
-	@$(KIND) --name $(KIND_BOX) in -- sh -c "$$CMD"
+	@$(KIND) --name $(KIND_SANDBOX) in -- sh -c "$$CMD"
 
 kind-down:
-	@$(KIND) --name $(KIND_BOX) down
+	@$(KIND) --name $(KIND_SANDBOX) down
 
 clean:
 	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -35,7 +35,7 @@ LOG_LINES_MAX = 60
 NAME_CHARS_MAX = 50
 GROUP_NAME_CHARS_MAX = 40
 RUNG_OF_FIXTURE = {
-    "outside_a_box": "box", "outside_with_docker": "docker",
+    "outside_a_sandbox": "box", "outside_with_docker": "docker",
     "node": "node", "namespace": "node", "operator": "node", "shared": "node",
     "nodes": "kind",
 }  # fmt: skip
@@ -58,7 +58,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     wanted = set(config.getoption("--rung")) or set(RUNGS)
     state = os.environ.get(STATE_VARIABLE)
     if state is not None:
-        wanted -= {"box", "docker"}  # boxes do not nest; `make e2e` runs those before it starts one
+        wanted -= {"box", "docker"}  # sandboxes do not nest; `make e2e` runs those before it starts one
         if len(Description.read(Path(state)).nodes) == 1:
             wanted -= {"kind"}  # `make e2e-kind` runs those
     rungs = {}
@@ -90,15 +90,15 @@ def place_of(item: pytest.Item) -> int:
 
 
 @pytest.fixture(scope="session")
-def outside_a_box() -> None:
-    """For tests of the box itself: root, on the machine rather than in a box (boxes do not nest)."""
+def outside_a_sandbox() -> None:
+    """For tests of the sandbox itself: root, on the machine rather than in a sandbox (sandboxes do not nest)."""
     if os.geteuid() != 0:
-        missing("box", "a box needs root")
+        missing("box", "a sandbox needs root")
 
 
 @pytest.fixture(scope="session")
-def outside_with_docker(outside_a_box: None) -> None:
-    """For tests of Docker in a box: what that takes can be had."""
+def outside_with_docker(outside_a_sandbox: None) -> None:
+    """For tests of Docker in a sandbox: what that takes can be had."""
     try:
         packages.ensure(kind.NEEDS)
     except Unavailable as reason:
@@ -110,7 +110,7 @@ def node() -> Description:
     """The node around this process: images by name, and a client as cluster administrator."""
     state = os.environ.get(STATE_VARIABLE)
     if state is None:
-        missing("node", os.environ.get("MUSTER_E2E_MISSING", "not inside a node's box; `make e2e` starts one"))
+        missing("node", os.environ.get("MUSTER_E2E_MISSING", "not inside a node's sandbox; `make e2e` starts one"))
     return Description.read(Path(state))
 
 

@@ -1,4 +1,4 @@
-"""A pod cut off from the network by packet rules in its own network namespace. Runs inside the box, as its root."""
+"""A pod cut off from the network by packet rules in its own network namespace. Runs inside the sandbox, as its root."""
 
 import subprocess
 from collections.abc import Iterator

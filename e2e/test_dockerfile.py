@@ -76,7 +76,7 @@ def ours(layer: bytes) -> dict[str, bytes]:
 
 
 @pytest.fixture
-def buildah(outside_a_box: None, tmp_path: Path) -> Iterator[list[str]]:
+def buildah(outside_a_sandbox: None, tmp_path: Path) -> Iterator[list[str]]:
     """A buildah whose storage is the test's own."""
     packages.ensure({"buildah": "buildah"})
     yield ["buildah", f"--root={tmp_path}/storage", f"--runroot={tmp_path}/run", "--storage-driver=vfs"]

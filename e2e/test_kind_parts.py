@@ -67,7 +67,7 @@ def test_routes_lead_to_the_pods_of_the_others() -> None:
     assert configuration.routes(MEMBERS, at=NODES[1]) == (
         "route replace 10.244.2.0/24 via 10.79.0.2\nroute replace 10.244.4.0/24 via 10.79.0.4\n"
     )
-    assert len(configuration.routes(MEMBERS, at=None).splitlines()) == 3, "the box itself has no pods"
+    assert len(configuration.routes(MEMBERS, at=None).splitlines()) == 3, "the sandbox itself has no pods"
 
 
 def test_pods_keep_their_address_between_nodes() -> None:
@@ -123,7 +123,7 @@ def test_a_proxy_that_refuses_is_no_registry(status: int, registry: bool) -> Non
     assert not node_image.reachable(url), "nobody listens any more"
 
 
-def test_a_node_protects_the_same_settings_of_the_machine_as_a_box() -> None:
+def test_a_node_protects_the_same_settings_of_the_machine_as_a_sandbox() -> None:
     text = (node_root.FILES / "usr/local/bin/entrypoint").read_text()
     (listed,) = re.findall(r"for wanted in (.*); do", text)
     assert dict(one.split("=") for one in listed.split()) == inside.KERNEL_SETTINGS

@@ -1,4 +1,4 @@
-"""Docker and three nodes in a box leave nothing on the machine when their owner is told to stop."""
+"""Docker and three nodes in a sandbox leave nothing on the machine when their owner is told to stop."""
 
 import signal
 from pathlib import Path
@@ -27,7 +27,8 @@ OF_DOCKER = (
 
 
 def traces() -> dict[str, list[str]]:
-    """Where Docker and systemd write that a box does not know of: files, and groups of a hybrid machine's version 2."""
+    """Where Docker and systemd write that a sandbox does not know of: files, and groups of a hybrid machine's version
+    2."""
     groups = [str(path) for path in UNIFIED.rglob("*") if path.is_dir()] if UNIFIED.is_dir() else []
     return {"groups": sorted(groups), "files": [path for path in OF_DOCKER if Path(path).exists()]}
 
@@ -45,5 +46,5 @@ def test_three_nodes_leave_nothing(before: Machine, untouched: dict[str, list[st
     assert log.read_text().splitlines()[-1] == "3"
     process.send_signal(signal.SIGINT)
     assert process.wait(LEAVE_S) != 0
-    daemon.until("end of what the box held", lambda: machine() == before, 10)
+    daemon.until("end of what the sandbox held", lambda: machine() == before, 10)
     assert traces() == untouched

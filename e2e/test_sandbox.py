@@ -1,7 +1,7 @@
-"""A box leaves nothing behind, however it ends: `down`, Ctrl-C, TERM, KILL of its owner, or a start that fails.
+"""A sandbox leaves nothing behind, however it ends: `down`, Ctrl-C, TERM, KILL of its owner, or a start that fails.
 
 "Nothing" is compared before and after: processes, mounts, network interfaces and namespaces, control groups, kernel
-settings, and the folders Kubernetes' parts would write to. These tests run on the machine itself, not in a box.
+settings, and the folders Kubernetes' parts would write to. These tests run on the machine itself, not in a sandbox.
 """
 
 import os
@@ -15,7 +15,7 @@ import pytest
 
 from e2e.node import cgroups, daemon, inside, kubelet
 from e2e.node.errors import Broken
-from e2e.node.sandbox import Box
+from e2e.node.sandbox import Sandbox
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -29,7 +29,7 @@ SETTINGS = (*inside.KERNEL_SETTINGS, *inside.NETWORK_SETTINGS)
 
 
 def machine() -> Machine:
-    """What a box could leave behind on this machine."""
+    """What a sandbox could leave behind on this machine."""
     groups = {str(each.parent): sorted(_groups(Path(each.parent))) for each in cgroups.hierarchies()}
     settings = {name: Path("/proc/sys", name).read_text() for name in SETTINGS if Path("/proc/sys", name).exists()}
     return {
@@ -39,7 +39,7 @@ def machine() -> Machine:
         "groups": groups,
         "settings": settings,
         "folders": [folder for folder in FOLDERS if Path(folder).exists()],
-        "state": sorted(path.name for path in Box(NAME).state.glob("*") if path.name != "logs"),
+        "state": sorted(path.name for path in Sandbox(NAME).state.glob("*") if path.name != "logs"),
     }
 
 
@@ -60,14 +60,14 @@ def _processes() -> list[str]:
 
 
 @pytest.fixture
-def before(outside_a_box: None) -> Iterator[Machine]:
-    """The machine without the box."""
-    Box(NAME).down()
+def before(outside_a_sandbox: None) -> Iterator[Machine]:
+    """The machine without the sandbox."""
+    Sandbox(NAME).down()
     found = machine()
     assert found["state"] == []
     assert found["processes"] == []
     yield found
-    Box(NAME).down()
+    Sandbox(NAME).down()
 
 
 @pytest.fixture
@@ -76,23 +76,23 @@ def log(tmp_path: Path) -> Path:
 
 
 def own(log: Path, *words: str) -> "subprocess.Popen[bytes]":
-    """An owner of a box, in a process group of its own as a terminal gives it."""
+    """An owner of a sandbox, in a process group of its own as a terminal gives it."""
     with log.open("wb") as out:
         return subprocess.Popen([sys.executable, *words], stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
 
 
 def hold(log: Path) -> "subprocess.Popen[bytes]":
-    """An owner of a bare box (no Kubernetes) with a busy process in it, like a test run's."""
+    """An owner of a bare sandbox (no Kubernetes) with a busy process in it, like a test run's."""
     script = f"""
 from e2e.node.__main__ import interruptible
-from e2e.node.sandbox import Box
+from e2e.node.sandbox import Sandbox
 interruptible()
-box = Box({NAME!r})
+sandbox = Sandbox({NAME!r})
 try:
-    box.up(tied=True)
-    box.run({SLEEPER.split()!r}, timeout_s=100)
+    sandbox.up(tied=True)
+    sandbox.run({SLEEPER.split()!r}, timeout_s=100)
 finally:
-    box.down()
+    sandbox.down()
 """
     return own(log, "-c", script)
 
@@ -127,33 +127,33 @@ def test_a_killed_owner_leaves_no_process_and_the_next_start_removes_the_rest(be
     daemon.until("end of all processes", lambda: _processes() == [], LEAVE_S)
     now = machine()
     assert {name for name, value in now.items() if value != before[name]} == {"groups", "state"}
-    box = Box(NAME)
-    box.up(tied=False)
-    assert box.running()
-    box.down()
+    sandbox = Sandbox(NAME)
+    sandbox.up(tied=False)
+    assert sandbox.running()
+    sandbox.down()
     assert machine() == before
 
 
-def test_a_stale_box_is_replaced(before: Machine) -> None:
-    box = Box(NAME)
-    box.up(tied=False)
-    assert Box(NAME).running()
-    other = Box(NAME)
+def test_a_stale_sandbox_is_replaced(before: Machine) -> None:
+    sandbox = Sandbox(NAME)
+    sandbox.up(tied=False)
+    assert Sandbox(NAME).running()
+    other = Sandbox(NAME)
     other.up(tied=False)
     other.down()
-    box.down()
+    sandbox.down()
     assert machine() == before
 
 
 def test_a_start_that_fails_leaves_nothing(before: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    bin_folder = Box(NAME).state.parent / "broken-tools"
+    bin_folder = Sandbox(NAME).state.parent / "broken-tools"
     bin_folder.mkdir(parents=True, exist_ok=True)
-    broken = bin_folder / "ip"  # the box's PID 1 gets through its mounts and fails at its network
+    broken = bin_folder / "ip"  # the sandbox's PID 1 gets through its mounts and fails at its network
     broken.write_text("#!/bin/sh\nexit 9\n")
     broken.chmod(0o755)
     monkeypatch.setenv("PATH", f"{bin_folder}:{os.environ['PATH']}")
     with pytest.raises(Broken, match="exit status 9"):
-        Box(NAME).up(tied=True)
+        Sandbox(NAME).up(tied=True)
     broken.unlink()
     bin_folder.rmdir()
     assert machine() == before
@@ -177,19 +177,19 @@ FREEZE = {
 """By the host's version of cgroups."""
 
 
-def test_a_frozen_process_ends_with_the_box(before: Machine) -> None:
+def test_a_frozen_process_ends_with_the_sandbox(before: Machine) -> None:
     """Docker pauses a container so. On version 1 a frozen process does not even die by KILL."""
     script = FREEZE[cgroups.hierarchies()[0].version]
-    box = Box(NAME)
-    box.up(tied=False)
-    assert box.run(["sh", "-c", script], timeout_s=10) == 0
+    sandbox = Sandbox(NAME)
+    sandbox.up(tied=False)
+    assert sandbox.run(["sh", "-c", script], timeout_s=10) == 0
     assert any(line.startswith(SLEEPER) for line in _processes())
-    box.down()
+    sandbox.down()
     assert machine() == before
 
 
-def test_two_boxes_do_not_meet(before: Machine) -> None:
-    first, second = Box(NAME), Box(f"{NAME}-too")
+def test_two_sandboxes_do_not_meet(before: Machine) -> None:
+    first, second = Sandbox(NAME), Sandbox(f"{NAME}-too")
     first.up(tied=True)
     second.up(tied=True)
     touch = ["sh", "-c", "touch /var/lib/kubelet/mine /run/mine && mkdir /sys/fs/cgroup/*/mine 2>/dev/null; true"]
@@ -217,10 +217,10 @@ def test_a_real_node_leaves_nothing(before: Machine, log: Path) -> None:
     assert machine() == before
 
 
-def test_a_command_that_is_slow_is_ended_inside_the_box(before: Machine) -> None:
-    box = Box(NAME)
-    box.up(tied=True)
-    assert box.run(SLEEPER.split(), timeout_s=1) == 124  # timeout(1)'s status
+def test_a_command_that_is_slow_is_ended_inside_the_sandbox(before: Machine) -> None:
+    sandbox = Sandbox(NAME)
+    sandbox.up(tied=True)
+    assert sandbox.run(SLEEPER.split(), timeout_s=1) == 124  # timeout(1)'s status
     assert not any(line.startswith(SLEEPER) for line in _processes())
-    box.down()
+    sandbox.down()
     assert machine() == before

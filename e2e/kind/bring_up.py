@@ -1,8 +1,9 @@
-"""Run inside a fresh box: from nothing to three Ready nodes with images, volumes and names.
+"""Run inside a fresh sandbox: from nothing to three Ready nodes with images, volumes and names.
 
 kind starts the containers and lets kubeadm make and join the cluster. The network of the pods, the volumes, and what
-the test process in the box needs to reach pods, Services and names are ours: the box has a route to the pods of every
-node, to Services by the control plane's node, and a CoreDNS on its own address. Nodes look up each other's names there.
+the test process in the sandbox needs to reach pods, Services and names are ours: the sandbox has a route to the pods of
+every node, to Services by the control plane's node, and a CoreDNS on its own address. Nodes look up each other's names
+there.
 """
 
 import json
@@ -31,7 +32,7 @@ EXCLUDED = "node.kubernetes.io/exclude-from-external-load-balancers-"
 
 
 def bring_up(state: Path) -> None:
-    """Raises `NodeError` when a part does not come up; the box's owner then removes everything."""
+    """Raises `NodeError` when a part does not come up; the sandbox's owner then removes everything."""
     began = time.monotonic()
     tools, order, logs = build.build(), Order.read(state), state / "logs"
 
@@ -97,7 +98,7 @@ def _members(client: Client) -> list[Member]:
 
 
 def _connect(joined: list[Member], tools: Tools, state: Path) -> Daemon:
-    """The box's routes, and names."""
+    """The sandbox's routes, and names."""
     text = configuration.routes(joined, at=None)
     text += f"route replace {configuration.SERVICE_RANGE} via {_address(joined, CONTROL_PLANE)}\n"
     _ip("-batch", "-", given=text)

@@ -1,8 +1,8 @@
 """What kind, kubeadm and CNI are told, as values.
 
-Nodes find their part of the box's disk at the same path as the box does, so that a volume's folder has one name for
-everybody; each node sees only its own. The API server's flags are those of the single node (e2e.node.control_plane), as
-far as kubeadm does not set them.
+Nodes find their part of the sandbox's disk at the same path as the sandbox does, so that a volume's folder has one name
+for everybody; each node sees only its own. The API server's flags are those of the single node
+(e2e.node.control_plane), as far as kubeadm does not set them.
 """
 
 import json
@@ -52,7 +52,7 @@ def cluster(image: str, state: Path, *, published: bool, cgroup_version: int) ->
 
 
 def volumes_of(node: str, state: Path) -> Path:
-    """The folder of a node's volumes, in the box and in the node."""
+    """The folder of a node's volumes, in the sandbox and in the node."""
     return state / "pv" / node
 
 
@@ -107,7 +107,7 @@ def _arguments(flags: Mapping[str, str]) -> list[dict[str, str]]:
 def pod_network(pods: str) -> str:
     """CNI configuration of one node, whose pods have the range `pods`: a cable each to the node, which routes.
 
-    No masquerading: every node and the box have a route to every pod.
+    No masquerading: every node and the sandbox have a route to every pod.
     """
     ipam = {
         "type": "host-local",

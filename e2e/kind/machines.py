@@ -1,7 +1,7 @@
-"""The nodes as machines: Docker containers of a daemon that runs inside the box, called through its command line.
+"""The nodes as machines: Docker containers of a daemon that runs inside the sandbox, called through its command line.
 
-The daemon keeps everything in the box: its folder is the box's state, its socket and network the box's own. It writes
-no packet rules; nothing in the box needs a way out.
+The daemon keeps everything in the sandbox: its folder is the sandbox's state, its socket and network the sandbox's own.
+It writes no packet rules; nothing in the sandbox needs a way out.
 """
 
 import json
@@ -26,7 +26,7 @@ RUNTIME = "muster"
 # dockerd writes a key to /etc/docker, wherever it is told to keep its files. $0 is the folder for such changes.
 OWN_ETC = 'mount -t overlay -o "lowerdir=/etc,upperdir=$0/upper,workdir=$0/work" overlay /etc && exec "$@"'
 # systemd in a container takes its kernel options from its command line. Without them it makes groups in the version 2
-# hierarchy of a hybrid machine, which outlive the box.
+# hierarchy of a hybrid machine, which outlive the sandbox.
 INIT = (
     "/usr/local/bin/entrypoint",
     "/sbin/init",
@@ -47,7 +47,8 @@ def start_daemon(state: Path, logs: Path) -> Daemon:
     changes = state / "dockerd-etc"
     (changes / "upper").mkdir(parents=True)
     (changes / "work").mkdir()
-    shutil.copy("/etc/resolv.conf", changes / "upper" / "resolv.conf")  # the box's, which is bound over the machine's
+    # the sandbox's, which is bound over the machine's
+    shutil.copy("/etc/resolv.conf", changes / "upper" / "resolv.conf")
     argv = [
         "unshare", "--mount", "--propagation=slave", "sh", "-c", OWN_ETC, str(changes),
         program, f"--config-file={settings}", f"--data-root={state / 'docker'}",

@@ -1,6 +1,7 @@
-"""Makes a cluster of three nodes in a box: what can be built first, then all that happens inside.
+"""Makes a cluster of three nodes in a sandbox: what can be built first, then all that happens inside.
 
-The part inside runs in a process of its own (e2e.kind.bring_up), which is told everything by a file in the box's state.
+The part inside runs in a process of its own (e2e.kind.bring_up), which is told everything by a file in the sandbox's
+state.
 """
 
 import json
@@ -15,7 +16,7 @@ from e2e.node import packages, paths
 from e2e.node.build import Tools
 from e2e.node.errors import Broken
 from e2e.node.images import Images
-from e2e.node.sandbox import Box
+from e2e.node.sandbox import Sandbox
 from e2e.node.session import Made
 
 BRING_UP_TIMEOUT_S = 540.0
@@ -50,18 +51,21 @@ class Order:
         )
 
 
-def three_nodes(tools: Tools, built: Images) -> Callable[[Box], Made]:
+def three_nodes(tools: Tools, built: Images) -> Callable[[Sandbox], Made]:
     """A `Maker` (e2e.node.session)."""
     packages.ensure(NEEDS)
     made = programs.ensure()
     image = node_image.ensure(tools, made, built.pause)
     order = Order(kind=made.kind, image=image, archives=tuple(built.archives()))
 
-    def bring_up(box: Box) -> Made:
-        order.write(box.state)
-        if box.run([sys.executable, "-m", "e2e.kind.bring_up", str(box.state)], timeout_s=BRING_UP_TIMEOUT_S) != 0:
-            raise Broken(f"no three nodes; the logs are in {box.logs.relative_to(paths.ROOT)}")
-        nodes: dict[str, str] = json.loads((box.state / "nodes.json").read_text())
-        return Made(kubeconfig=box.state / "admin.kubeconfig", nodes=nodes)
+    def bring_up(sandbox: Sandbox) -> Made:
+        order.write(sandbox.state)
+        if (
+            sandbox.run([sys.executable, "-m", "e2e.kind.bring_up", str(sandbox.state)], timeout_s=BRING_UP_TIMEOUT_S)
+            != 0
+        ):
+            raise Broken(f"no three nodes; the logs are in {sandbox.logs.relative_to(paths.ROOT)}")
+        nodes: dict[str, str] = json.loads((sandbox.state / "nodes.json").read_text())
+        return Made(kubeconfig=sandbox.state / "admin.kubeconfig", nodes=nodes)
 
     return bring_up

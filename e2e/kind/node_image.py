@@ -2,7 +2,7 @@
 
 Either is kept as one tar archive in `~/.cache/muster/k8s/`; ours is named by a hash of what it is made of. The
 published image counts only where the kernel grants CAP_SYS_RESOURCE, for it has no way to do without. It comes by
-skopeo, which needs no daemon, because a box has no way out.
+skopeo, which needs no daemon, because a sandbox has no way out.
 """
 
 import fcntl

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from e2e.node import build, images, promtool, session
 from e2e.node.errors import NodeError, Unavailable
-from e2e.node.sandbox import Box
+from e2e.node.sandbox import Sandbox
 
 CANNOT = 3
 MISSING_VARIABLE = "MUSTER_E2E_MISSING"
@@ -23,8 +23,8 @@ DEFAULT_TIMEOUT_S = 3_000.0
 
 def main(maker: session.Maker = session.one_node, rung: str = "node", what: str = "A real Kubernetes node") -> int:
     """The command line for clusters that `maker` makes, which the tests of `rung` need."""
-    parser = argparse.ArgumentParser(prog=f"python -m e2e.{rung}", description=f"{what} in a box.")
-    parser.add_argument("--name", default=rung, help=f"which box (default: {rung})")
+    parser = argparse.ArgumentParser(prog=f"python -m e2e.{rung}", description=f"{what} in a sandbox.")
+    parser.add_argument("--name", default=rung, help=f"which sandbox (default: {rung})")
     parser.add_argument("--timeout", type=float, default=DEFAULT_TIMEOUT_S, help="seconds a command inside may take")
     verbs = parser.add_subparsers(dest="verb", required=True)
     verbs.add_parser("build", help="build the cluster's programs; prints their folder")
@@ -49,7 +49,7 @@ def main(maker: session.Maker = session.one_node, rung: str = "node", what: str 
 
 
 def act(chosen: argparse.Namespace, maker: session.Maker) -> int:
-    box = Box(chosen.name)
+    sandbox = Sandbox(chosen.name)
     match chosen.verb:
         case "build":
             print(build.build().folder)
@@ -59,14 +59,14 @@ def act(chosen: argparse.Namespace, maker: session.Maker) -> int:
             for image in images.build(build.build()).all():
                 print(f"{image.name}  {image.archive}")
         case "up":
-            session.up(box, maker, tied=False)
+            session.up(sandbox, maker, tied=False)
             print("up; run something in it with: make e2e-in CMD='kubectl get nodes'")
         case "down":
-            box.down()
+            sandbox.down()
         case "in":
-            return session.inside(box, _words(chosen.command), chosen.timeout)
+            return session.inside(sandbox, _words(chosen.command), chosen.timeout)
         case "run":
-            return session.run(box, maker, _words(chosen.command), chosen.timeout)
+            return session.run(sandbox, maker, _words(chosen.command), chosen.timeout)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Run inside a fresh box: from nothing to a Ready node with images, volumes and DNS.
+"""Run inside a fresh sandbox: from nothing to a Ready node with images, volumes and DNS.
 
 Order matters for time only: containerd starts and imports while the API server does, images before the kubelet, so
 that no pod ever looks for one that is still being imported.
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from e2e.node import build, daemon, kubelet, network, volumes
 from e2e.node.client import Client, Refused
-from e2e.node.control_plane import IN_A_BOX, ControlPlane
+from e2e.node.control_plane import IN_A_SANDBOX, ControlPlane
 from e2e.node.errors import NodeError
 from e2e.node.inside import NODE_NAME
 
@@ -19,7 +19,7 @@ NODE_READY_TIMEOUT_S = 60.0
 
 
 def bring_up(state: Path, images: list[Path]) -> None:
-    """Raises `NodeError` when a part does not come up; the box's owner then removes everything."""
+    """Raises `NodeError` when a part does not come up; the sandbox's owner then removes everything."""
     began = time.monotonic()
     tools = build.build()
     logs = state / "logs"
@@ -29,7 +29,7 @@ def bring_up(state: Path, images: list[Path]) -> None:
 
     plane = ControlPlane(
         tools=tools, state=state, logs=logs, node=NODE_NAME,
-        address=network.NODE_ADDRESS, ports=IN_A_BOX, dies_with_starter=False,
+        address=network.NODE_ADDRESS, ports=IN_A_SANDBOX, dies_with_starter=False,
     )  # fmt: skip
     with ThreadPoolExecutor(max_workers=1) as other:
         control = other.submit(plane.start, controllers=True)

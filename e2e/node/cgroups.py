@@ -1,12 +1,12 @@
-"""Control groups of a box: one group of its own in every hierarchy, seen from inside as the root.
+"""Control groups of a sandbox: one group of its own in every hierarchy, seen from inside as the root.
 
 A kubelet owns the folder `kubepods` below its root. Two kubelets that share a root clear each other's pods, and groups
-outlive the processes in them, so a box gets the group `muster-<name>` first and its cgroup namespace second: whatever
-the kubelet and runc make lies below that group, and `remove` finds all of it.
+outlive the processes in them, so a sandbox gets the group `muster-<name>` first and its cgroup namespace second:
+whatever the kubelet and runc make lies below that group, and `remove` finds all of it.
 
 Version 1 (also hybrid) hosts: every mounted v1 hierarchy, below the group the caller is in, so that limits set on the
 caller hold. Version 2: below the root of the mount, because a v2 group that holds processes cannot hand controllers
-down; where the mount's root is a container's own group with processes in it, those move to a leaf beside the box.
+down; where the mount's root is a container's own group with processes in it, those move to a leaf beside the sandbox.
 Delegation without root is not attempted.
 """
 
@@ -121,7 +121,7 @@ def _hand_down(group: Path) -> None:
 def join(groups: Sequence[Path]) -> None:
     """Move the calling process into `groups`."""
     for group in groups:
-        inner = group / "init"  # version 2, once the box runs: the group itself must stay free of processes
+        inner = group / "init"  # version 2, once the sandbox runs: the group itself must stay free of processes
         target = inner if inner.is_dir() else group
         (target / "cgroup.procs").write_text("0")  # the writer, whatever its PID namespace
 

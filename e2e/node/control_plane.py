@@ -1,7 +1,7 @@
 """etcd and kube-apiserver, and if wanted kube-controller-manager and kube-scheduler, one process each.
 
-Two users: the box, on the node's address with everything, and the API-only rung on loopback, where several may run at
-once on free ports. The flags are those of a hardened default cluster (Node and RBAC authorisation, NodeRestriction,
+Two users: the sandbox, on the node's address with everything, and the API-only rung on loopback, where several may run
+at once on free ports. The flags are those of a hardened default cluster (Node and RBAC authorisation, NodeRestriction,
 Pod Security, service-account tokens, an aggregation CA; as on OpenShift owner references that block deletion need
 `finalizers` rights) except that etcd does not sync its disk.
 
@@ -44,7 +44,7 @@ class Ports:
     etcd_peer: int
 
 
-IN_A_BOX = Ports(api=6443, etcd_client=2379, etcd_peer=2380)
+IN_A_SANDBOX = Ports(api=6443, etcd_client=2379, etcd_peer=2380)
 
 
 def free_ports() -> Ports:

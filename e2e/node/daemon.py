@@ -1,6 +1,6 @@
 """Long-running programs of the test cluster: start with a log file, wait for something with a limit, stop completely.
 
-A daemon either outlives its starter (in a box, whose PID 1 adopts and at last ends it) or dies with it: then the
+A daemon either outlives its starter (in a sandbox, whose PID 1 adopts and at last ends it) or dies with it: then the
 kernel sends it KILL when the starting thread ends, so even a killed test run leaves nothing behind.
 """
 

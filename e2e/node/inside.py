@@ -1,12 +1,12 @@
-"""PID 1 of a box: arranges mounts and network for a Kubernetes node, then adopts and reaps every process in it.
+"""PID 1 of a sandbox: arranges mounts and network for a Kubernetes node, then adopts and reaps every process in it.
 
 The kernel ends all processes of a PID namespace with its PID 1, and mounts and network with the last process. So the
-box is cleaned up by ending this process, whoever does it: `Box.down`, or the box's owner dying, which this process
-notices when the pipe on its standard input closes.
+sandbox is cleaned up by ending this process, whoever does it: `Sandbox.down`, or the sandbox's owner dying, which this
+process notices when the pipe on its standard input closes.
 
 The machine must stay as it was. The kubelet insists on three machine-wide kernel settings; it finds small files with
-the wanted values bound over them. Below /var/lib and /var/log the box sees an overlay whose changes are its own, and
-the folders that Kubernetes parts have compiled in lead to the box's state.
+the wanted values bound over them. Below /var/lib and /var/log the sandbox sees an overlay whose changes are its own,
+and the folders that Kubernetes parts have compiled in lead to the sandbox's state.
 """
 
 import ctypes
@@ -84,7 +84,7 @@ def arrange_mounts(state: Path, hierarchies: tuple[cgroups.Hierarchy, ...]) -> N
 
 
 def arrange_cgroups(hierarchies: tuple[cgroups.Hierarchy, ...]) -> None:
-    """Mount what the machine has, at the usual places; this box's group shows as the root of each."""
+    """Mount what the machine has, at the usual places; this sandbox's group shows as the root of each."""
     if hierarchies[0].version == 2:
         mount("cgroup2", "/sys/fs/cgroup")
         inner = Path("/sys/fs/cgroup/init")

@@ -1,4 +1,4 @@
-"""The node's own programs inside a box: containerd with CNI, kubelet, kube-proxy and CoreDNS.
+"""The node's own programs inside a sandbox: containerd with CNI, kubelet, kube-proxy and CoreDNS.
 
 Versions: Debian 12's containerd 1.6 lacks the CRI call RuntimeConfig, so the cgroup driver is set by hand, and a host
 with cgroup v1 has to be allowed (`failCgroupV1`). Both end with Kubernetes 1.38.
@@ -62,7 +62,7 @@ class NodePrograms:
 
 
 def start_dns(tools: Tools, corefile: str, folder: Path, logs: Path) -> Daemon:
-    """CoreDNS on the box's address."""
+    """CoreDNS on the sandbox's address."""
     path = folder / "Corefile"
     path.write_text(corefile)
     argv: list[str | Path] = [tools.path("coredns"), "-conf", path]

@@ -1,4 +1,4 @@
-"""Addresses of a box, and its two networks: the node, and a machine outside the cluster.
+"""Addresses of a sandbox, and its two networks: the node, and a machine outside the cluster.
 
         outside (10.77.0.254) --- node0 bridge, the node (10.77.0.1) --- cni0 bridge, pods (10.88.0.0/24)
 
@@ -34,11 +34,11 @@ route add default via {OUTSIDE_ADDRESS}
 
 
 def arrange() -> None:
-    """Make both networks; run in the box's own network namespace."""
+    """Make both networks; run in the sandbox's own network namespace."""
     for command in _COMMANDS.strip().splitlines():
         subprocess.run(["ip", *command.split()], check=True, timeout=30)
 
 
 def outside(argv: Sequence[str]) -> list[str]:
-    """A command line that runs `argv` on the machine outside the cluster; for processes inside the box."""
+    """A command line that runs `argv` on the machine outside the cluster; for processes inside the sandbox."""
     return ["nsenter", f"--net=/run/netns/{OUTSIDE}", "--", *argv]

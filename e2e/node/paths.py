@@ -1,7 +1,7 @@
 """Where the end-to-end machinery keeps its files.
 
-Below `.cache/` of the checkout, so that `make clean` removes them: `images/` OCI archives, `box/<name>/` the state of a
-running box (logs of the last run stay there until the next one), `go/` Go's own caches.
+Below `.cache/` of the checkout, so that `make clean` removes them: `images/` OCI archives, `sandbox/<name>/` the state
+of a running sandbox (logs of the last run stay there until the next one), `go/` Go's own caches.
 
 Below the user's cache folder (`$XDG_CACHE_HOME`, else `~/.cache`, as the XDG specification says) `muster/k8s/<key>/`:
 Kubernetes as it was built. That takes 11 processor minutes and depends on nothing but what its key is a hash of, so it
@@ -15,5 +15,5 @@ ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache"
 K8S = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "muster" / "k8s"
 IMAGES = CACHE / "images"
-BOXES = CACHE / "box"
+SANDBOXES = CACHE / "box"
 CLUSTER_SOURCE = ROOT / "e2e" / "cluster"

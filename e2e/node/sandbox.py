@@ -1,11 +1,11 @@
-"""A machine in a box: own mount, network, PID, UTS, IPC and cgroup namespaces, and nothing left when it is gone.
+"""A machine in a sandbox: own mount, network, PID, UTS, IPC and cgroup namespaces, and nothing left when it is gone.
 
 `up` starts PID 1 (`e2e.node.inside`), `command` makes a command line that runs inside, `down` ends PID 1 and with it
 every process, mount and interface; then it removes what outlives processes: control groups and the state folder.
-A record on disk names PID 1 with its start time, so that a box whose owner was killed is found and removed by the next
-`up`, and a reused PID is never taken for it.
+A record on disk names PID 1 with its start time, so that a sandbox whose owner was killed is found and removed by the
+next `up`, and a reused PID is never taken for it.
 
-The box has the machine's disk, its own network without a way out, and its own /run. It is no security boundary.
+The sandbox has the machine's disk, its own network without a way out, and its own /run. It is no security boundary.
 """
 
 import contextlib
@@ -40,12 +40,12 @@ class Record:
     groups: tuple[str, ...]
 
 
-class Box:
-    """The box `name`; at most one of a name runs at a time."""
+class Sandbox:
+    """The sandbox `name`; at most one of a name runs at a time."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.state = paths.BOXES / name
+        self.state = paths.SANDBOXES / name
         self.logs = self.state / KEPT
         self._lifeline: int | None = None
         self._outer: subprocess.Popen[bytes] | None = None

@@ -1,7 +1,7 @@
 """What a person or CI does with a node: bring one up, run commands against it, take it down.
 
-The description that tests read is `cluster.json` in the box's state folder; STATE_VARIABLE in the environment of a
-command inside the box leads to it.
+The description that tests read is `cluster.json` in the sandbox's state folder; STATE_VARIABLE in the environment of a
+command inside the sandbox leads to it.
 """
 
 import json
@@ -19,7 +19,7 @@ from e2e.node.control_plane import ControlPlane
 from e2e.node.errors import Broken
 from e2e.node.images import Images
 from e2e.node.inside import NODE_NAME
-from e2e.node.sandbox import Box
+from e2e.node.sandbox import Sandbox
 
 STATE_VARIABLE = "MUSTER_E2E_STATE"
 BRING_UP_TIMEOUT_S = 240.0
@@ -65,7 +65,7 @@ class Description:
         return Client(tools=self.tools, kubeconfig=self.kubeconfig, namespace=namespace)
 
     def variables(self) -> dict[str, str]:
-        """What a command inside the box gets on top of its environment."""
+        """What a command inside the sandbox gets on top of its environment."""
         path = f"{self.tools.folder}:{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
         return {"KUBECONFIG": str(self.kubeconfig), "PATH": path, STATE_VARIABLE: str(self.state)}
 
@@ -78,32 +78,32 @@ class Made:
     nodes: Mapping[str, str]
 
 
-Maker = Callable[[Tools, Images], Callable[[Box], Made]]
-"""How a cluster is made, in two steps: what can be built before there is a box, and what runs in it."""
+Maker = Callable[[Tools, Images], Callable[[Sandbox], Made]]
+"""How a cluster is made, in two steps: what can be built before there is a sandbox, and what runs in it."""
 
 
-def one_node(_tools: Tools, built: Images) -> Callable[[Box], Made]:
-    """A `Maker`: a node in the box itself."""
+def one_node(_tools: Tools, built: Images) -> Callable[[Sandbox], Made]:
+    """A `Maker`: a node in the sandbox itself."""
 
-    def bring_up(box: Box) -> Made:
-        argv = [sys.executable, "-m", "e2e.node.bring_up", str(box.state), *map(str, built.archives())]
-        if box.run(argv, timeout_s=BRING_UP_TIMEOUT_S) != 0:
-            raise Broken(f"no node; the logs are in {box.logs.relative_to(paths.ROOT)}")
-        return Made(kubeconfig=box.state / "pki" / "admin.kubeconfig", nodes={NODE_NAME: network.NODE_ADDRESS})
+    def bring_up(sandbox: Sandbox) -> Made:
+        argv = [sys.executable, "-m", "e2e.node.bring_up", str(sandbox.state), *map(str, built.archives())]
+        if sandbox.run(argv, timeout_s=BRING_UP_TIMEOUT_S) != 0:
+            raise Broken(f"no node; the logs are in {sandbox.logs.relative_to(paths.ROOT)}")
+        return Made(kubeconfig=sandbox.state / "pki" / "admin.kubeconfig", nodes={NODE_NAME: network.NODE_ADDRESS})
 
     return bring_up
 
 
-def up(box: Box, maker: Maker, *, tied: bool) -> Description:
-    """A box with a Ready cluster and our images. Nothing is left of it when this raises."""
+def up(sandbox: Sandbox, maker: Maker, *, tied: bool) -> Description:
+    """A sandbox with a Ready cluster and our images. Nothing is left of it when this raises."""
     tools = build.build()
     built = images.build(tools)
     bring_up = maker(tools, built)
-    box.up(tied=tied)
+    sandbox.up(tied=tied)
     try:
-        made = bring_up(box)
+        made = bring_up(sandbox)
         description = Description(
-            state=box.state,
+            state=sandbox.state,
             kubeconfig=made.kubeconfig,
             nodes=made.nodes,
             muster_image=built.muster.name,
@@ -112,29 +112,29 @@ def up(box: Box, maker: Maker, *, tied: bool) -> Description:
         )
         description.write()
     except BaseException:
-        box.down()
+        sandbox.down()
         raise
     return description
 
 
-def inside(box: Box, argv: Sequence[str], timeout_s: float) -> int:
-    """Run `argv` in a box that is up; its exit status."""
-    if not (box.state / "cluster.json").exists():
-        raise Broken(f"box {box.name} is not up; start it with `make e2e-up`, or `make kind-up` for three nodes")
-    return box.run(argv, timeout_s=timeout_s, env=Description.read(box.state).variables())
+def inside(sandbox: Sandbox, argv: Sequence[str], timeout_s: float) -> int:
+    """Run `argv` in a sandbox that is up; its exit status."""
+    if not (sandbox.state / "cluster.json").exists():
+        raise Broken(f"box {sandbox.name} is not up; start it with `make e2e-up`, or `make kind-up` for three nodes")
+    return sandbox.run(argv, timeout_s=timeout_s, env=Description.read(sandbox.state).variables())
 
 
-def run(box: Box, maker: Maker, argv: Sequence[str], timeout_s: float) -> int:
+def run(sandbox: Sandbox, maker: Maker, argv: Sequence[str], timeout_s: float) -> int:
     """Up, `argv` inside, down; down also when this process is interrupted, and by the kernel when it is killed."""
     try:
-        description = up(box, maker, tied=True)
-        return box.run(argv, timeout_s=timeout_s, env=description.variables())
+        description = up(sandbox, maker, tied=True)
+        return sandbox.run(argv, timeout_s=timeout_s, env=description.variables())
     finally:
-        box.down()
+        sandbox.down()
 
 
 def api_only(state: Path, *, controllers: bool = False) -> ControlPlane:
-    """A started control plane on free loopback ports; needs neither root nor a box. The caller stops it."""
+    """A started control plane on free loopback ports; needs neither root nor a sandbox. The caller stops it."""
     plane = ControlPlane(tools=build.build(), state=state, logs=state / "logs", node=NODE_NAME)
     plane.start(controllers=controllers)
     return plane
