@@ -157,7 +157,7 @@ operator-bench: setup
 	$(BIN)/python -m e2e.bench_operator
 	$(BIN)/python -m e2e.bench_clusters
 
-# Real Kubernetes (e2e/README.md). `k8s` and `images` are what the others build first. Boxes of different names do not meet.
+# Real Kubernetes (e2e/README.md). `k8s` and `images` are what the others build first. Each BOX is isolated from all others.
 E2E := $(BIN)/python -m e2e.node
 E2E_TESTS ?= e2e
 # BOX, the name before, is an alias.

@@ -24,7 +24,7 @@ class State(Enum):
     COMPLETING = "CompletingRebalance"
     STABLE = "Stable"
     DEAD = "Dead"
-    """Only ever an answer: a dead group is not kept."""
+    """Reported to clients, never stored: a dead group is removed."""
 
 
 class ClassicGroup:

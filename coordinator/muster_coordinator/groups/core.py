@@ -1,4 +1,4 @@
-"""The leader's desk: what every request handler needs, and nothing that knows any rule of the protocol.
+"""State and effects of a shard that leads: what every request handler needs. Rules of the protocol are in the handlers.
 
 Handlers are functions `(core, now, ticket, request)` in one file a request kind; they read `core.state` (durable,
 changed only by apply), keep their volatile part in `core.lives`, and act through `answer` and `append`. Effects

@@ -57,7 +57,7 @@ class OffsetsStore:
         return found
 
     def peek(self, group: str) -> OffsetTable | None:
-        """For a look by nobody who will come back: what is packed stays packed."""
+        """A one-off read: a packed table is unpacked for the caller and not cached."""
         found = self._groups.get(group)
         return unpack(found, self._epoch) if isinstance(found, bytes) else found
 

@@ -29,7 +29,7 @@ The surface (`core.RaftCore`), all calls synchronous, none raising for anything 
     wants_heartbeats                       leading, and single `heartbeat_ok` calls are of use now
     quorum_heard(since_ms, contact) -> bool    leading, and a quorum showed life since then
     peer_unreachable(peer) / peer_lost(now_ms, peer)   link broke / did not come back: a follower whose leader is lost
-                                           campaigns after a small random while (decision 17)
+                                           campaigns after a short random delay (decision 17)
     campaign(now_ms)                       start pre-vote now
     step_down(now_ms)                      a leader gives up (stuck disk, tests)
     checkpointed(index, term)              a checkpoint is durable: followers far behind are offered it

@@ -135,7 +135,8 @@ def on_timeout_now(state: RaftState, now_ms: int, message: Message) -> None:
 
 
 def leader_lost(state: RaftState, now_ms: int, peer: int) -> None:
-    """The link to `peer` is gone for good: if it led us, nobody does, and we campaign after a small random while."""
+    """The link to `peer` is gone for good: if it led us, nobody does, and we campaign after a random
+    delay of at most `link_stagger_ms` (jitter, so that two followers rarely campaign at once)."""
     if state.role is not FOLLOWER or state.leader != peer:
         return
     state.leader = NOBODY

@@ -431,7 +431,7 @@ class GroupManager:
     # -- snapshot install --------------------------------------------------------------------------------------------
 
     def swap_job(self, offer: Offer) -> Callable[[], tuple[Staged, PartitionLog | None]]:
-        """Close the group's segments; the job swaps the files and opens the log that lies there then."""
+        """Close the group's segments; the job swaps the files and reopens the swapped log."""
         number = GroupNo(offer.group)
         state = self.states.get(number)
         folder, disk = "", self._disk

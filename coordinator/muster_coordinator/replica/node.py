@@ -170,7 +170,8 @@ class Node:
         self.host.gossip_table()
 
     def _register(self) -> None:
-        """Until it worked once in this life (architecture "Drain": this also clears an old draining mark)."""
+        """Register this broker, and retry until it is registered once since the start. Registering also clears a
+        draining mark (architecture "Drain")."""
         if self._registered:
             return
         command = RegisterBroker(

@@ -378,7 +378,7 @@ def _cut_tail(file: File, data: bytes, end: int, scan: _Scan, header: FileHeader
 
 
 def _make_durable(disk: Disk, folder: str, file: File, batch: bytes, position: int) -> None:
-    """Only one batch was ever in flight, in the last file; that file's name may be as young."""
+    """Only one batch was ever in flight, in the last file; that file's directory entry may be unsynced too."""
     if batch:
         file.pwrite(position, (batch,))
     file.sync()

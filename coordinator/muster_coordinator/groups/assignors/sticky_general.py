@@ -21,7 +21,7 @@ from muster_coordinator.groups.assignors.java_order import bucket, hash_table_si
 from muster_coordinator.groups.assignors.sticky_input import NO_GENERATION, Key, StickyInput
 
 TRADES_PER_PARTITION_MAX = 64
-"""Step 4 ends by its own measure; this bound makes that independent of our reading of it."""
+"""A safety bound: step 4 ends because every trade improves the balance, and ends here if that should be wrong."""
 
 
 class GeneralAssignment:

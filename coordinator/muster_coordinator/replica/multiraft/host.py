@@ -422,7 +422,8 @@ class Host:
 
 
 def check_trusted(trusted: bool, peer: BrokerId) -> None:
-    """Raft and everything after it is spoken only with the sitters that the formed record names (decision 14)."""
+    """Reject peers that are no voters of the formed record: they may send nothing but their bootstrap state (decision
+    14)."""
     if not trusted:
         raise WireError(f"broker {peer} speaks before it belongs to this cluster")
 

@@ -279,7 +279,7 @@ class RaftGroup:
         self._host.touch(self)
 
     def stand_back(self, until_ms: int) -> None:
-        """Of a group made just now: let somebody else begin."""
+        """Do not campaign before `until_ms`: another voter is the preferred leader of this new group."""
         self.core.stand_back(until_ms)
         self._host.touch(self)
 

@@ -4,8 +4,8 @@ Flush: after `segment_flush_ms` or `segment_flush_bytes` unflushed, one job; the
 Checkpoint: after `checkpoint_bytes` applied, when the WAL needs room (`pins`), or when a peer needs one; and after
 `segment_flush_ms`, when so much was applied that writing it costs less than replaying it would. Few are written at
 once, and none starts within `CHECKPOINT_PACE_MS` of another; the next one starts as soon as one ends. A group that is
-still written to will be old again soon: of such, one is written at a time, with a pause after it that is the longer the
-busier the machine, and whoever had its turn is looked at last. So a start replays a few minutes, or less than half of a
+still written to needs another checkpoint soon: such groups are checkpointed one at a time, round-robin, and the pause
+after each grows with the time that it took. So a start replays a few minutes, or less than half of a
 state, and not all that the WAL holds. The replicas of a group apply alike, and shall not write the same checkpoint at
 the same moment: each begins at another point of the way to its first one, and waits differently long. The snapshot and
 the recovery point are taken in one turn, then: segments flushed -> recovery point durable -> file written and published
@@ -127,7 +127,8 @@ class Checkpoints:
         self._settings = settings
         self._tracked: dict[GroupNo, _Tracked] = {}
         self._active: dict[GroupNo, _Tracked] = {}
-        """Groups in which something was applied since their last flush or checkpoint; checkpointed last, last."""
+        """Groups in which something was applied since their last flush or checkpoint, the least recently checkpointed
+        first."""
         self._running = 0
         self._start_from_ms = 0
         """No checkpoint before."""
@@ -364,7 +365,7 @@ class Checkpoints:
 
     @staticmethod
     def _much(tracked: _Tracked) -> bool:
-        """Was at least half as much applied as writing the state costs? Then it is at most tripled by that."""
+        """Was at least half as much applied as writing the state costs? This bounds write amplification at 3x."""
         applied_bytes = tracked.group.applied_bytes - tracked.captured_bytes
         return applied_bytes >= max(limits.CHECKPOINT_BYTES_MIN, tracked.file_bytes // 2)
 
