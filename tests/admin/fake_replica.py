@@ -11,10 +11,10 @@ from muster_coordinator.groups.stats import ShardStats
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo
 from muster_coordinator.ports import Loop
 from muster_coordinator.replica.maintenance.disk_space import DiskStatus
+from muster_coordinator.replica.multiraft.leaders import Leadership
 from muster_coordinator.replica.multiraft.status import DamagedFile, GroupStatus, InstallStatus, ScrubStatus, WorkDone
 from muster_coordinator.replica.multiraft.stopped_entry import StoppedEntry
 from muster_coordinator.replica.multiraft.wal_writer import WalStatus
-from muster_coordinator.replica.partitions.surface import Leadership
 
 VOTERS = (BrokerId(0), BrokerId(1), BrokerId(2))
 OFFSETS_PARTITIONS = 4

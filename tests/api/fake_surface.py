@@ -22,15 +22,9 @@ from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartbeat, refusal
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo
 from muster_coordinator.ports import Loop, Rand
+from muster_coordinator.replica.multiraft.leaders import Leadership
 from muster_coordinator.replica.multiraft.status import GroupStatus
-from muster_coordinator.replica.partitions.surface import (
-    EpochEnd,
-    Leadership,
-    LocalLog,
-    OffsetResult,
-    ReadResult,
-    Surface,
-)
+from muster_coordinator.replica.partitions.surface import EpochEnd, LocalLog, OffsetResult, ReadResult, Surface
 from muster_coordinator.topics.machine import ProduceResult
 from typing_extensions import override
 

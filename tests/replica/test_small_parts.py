@@ -9,8 +9,7 @@ from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.replica.bootstrap import identity
 from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Phase, StartRefused, Voter, open_identity
 from muster_coordinator.replica.multiraft.deadlines import Deadlines, Due
-from muster_coordinator.replica.multiraft.leaders import Leaders
-from muster_coordinator.replica.partitions.surface import Leadership
+from muster_coordinator.replica.multiraft.leaders import Leaders, Leadership
 
 from tests.replica.cluster import SimCluster
 from tests.sim.disk import PowerLoss, SimDisk

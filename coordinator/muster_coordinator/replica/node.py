@@ -19,6 +19,7 @@ from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartb
 from muster_coordinator.groups.stats import GroupMetrics, ShardStats, summed
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Rand, unnoticed
+from muster_coordinator.replica.bootstrap import bootstrap_payload
 from muster_coordinator.replica.bootstrap.bootstrap import Bootstrap
 from muster_coordinator.replica.bootstrap.formation import Expectation, Formation, Fresh
 from muster_coordinator.replica.bootstrap.identity import ClusterRecord, load_cluster, open_identity
@@ -33,12 +34,13 @@ from muster_coordinator.replica.maintenance.retention import Retention
 from muster_coordinator.replica.maintenance.scrub import Scrub
 from muster_coordinator.replica.multiraft import payloads
 from muster_coordinator.replica.multiraft.host import Host, check_trusted
+from muster_coordinator.replica.multiraft.leaders import Leadership
 from muster_coordinator.replica.multiraft.payloads import Kind
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 from muster_coordinator.replica.multiraft.status import GroupStatus, InstallStatus, ScrubStatus, WorkDone, group_status
 from muster_coordinator.replica.multiraft.stopped_entry import StoppedEntry, stopped_entry
 from muster_coordinator.replica.multiraft.wal_writer import WalStatus
-from muster_coordinator.replica.partitions.surface import Leadership, LocalLog, partition_of
+from muster_coordinator.replica.partitions.surface import LocalLog, partition_of
 from muster_coordinator.replica.settings import NodeSettings
 from muster_coordinator.replica.snapshots.install import SnapshotInstalls
 
@@ -217,7 +219,7 @@ class Node:
         assert self.bootstrap is not None
         kind = payloads.kind_of(payload)
         if kind is Kind.BOOTSTRAP_STATE:
-            self.bootstrap.heard(peer, payloads.decode_bootstrap_state(payload))
+            self.bootstrap.heard(peer, bootstrap_payload.decode_bootstrap_state(payload))
             return
         if self.group_manager is None:
             return  # a peer that formed first; it repeats what matters

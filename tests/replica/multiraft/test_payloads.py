@@ -8,6 +8,7 @@ from muster_coordinator import limits
 from muster_coordinator.errors import WireError
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.raft.messages import Entry, Message, MsgType
+from muster_coordinator.replica.bootstrap import bootstrap_payload
 from muster_coordinator.replica.bootstrap.formation import BootstrapState, Expectation
 from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Phase, Voter
 from muster_coordinator.replica.multiraft import payloads
@@ -110,7 +111,7 @@ expectations = st.builds(Expectation, names, st.lists(brokers, max_size=5).map(t
     st.builds(BootstrapState, brokers, uuids, st.sampled_from([Phase.PREPARED, Phase.FORMED]), expectations, records),
 ))  # fmt: skip
 def test_bootstrap_state(state: BootstrapState) -> None:
-    assert payloads.decode_bootstrap_state(payloads.encode_bootstrap_state(state)) == state
+    assert bootstrap_payload.decode_bootstrap_state(bootstrap_payload.encode_bootstrap_state(state)) == state
 
 
 @settings(deadline=None)
@@ -162,7 +163,7 @@ DECODERS = {
     Kind.LEADERS: payloads.decode_leaders,
     Kind.COMMAND: payloads.decode_command,
     Kind.COMMAND_RESULT: payloads.decode_result,
-    Kind.BOOTSTRAP_STATE: payloads.decode_bootstrap_state,
+    Kind.BOOTSTRAP_STATE: bootstrap_payload.decode_bootstrap_state,
     Kind.INSTALL_ASK: install.decode_ask,
     Kind.INSTALL_OFFER: install.decode_offer,
     Kind.INSTALL_REFUSAL: install.decode_refusal,

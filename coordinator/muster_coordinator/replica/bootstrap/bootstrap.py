@@ -12,6 +12,7 @@ from muster_coordinator.errors import StorageFailed, WireError
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.links import channels
 from muster_coordinator.ports import Disk, Loop, PeerNet
+from muster_coordinator.replica.bootstrap.bootstrap_payload import encode_bootstrap_state
 from muster_coordinator.replica.bootstrap.formation import (
     AllFormed,
     BootstrapState,
@@ -22,7 +23,7 @@ from muster_coordinator.replica.bootstrap.formation import (
     Tell,
 )
 from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Identity, Phase, store_cluster
-from muster_coordinator.replica.multiraft.payloads import Hello, decode_hello, encode_bootstrap_state, encode_hello
+from muster_coordinator.replica.multiraft.payloads import Hello, decode_hello, encode_hello
 
 TELL_MS = 500
 """How often a replica repeats its bootstrap state while it is not in a cluster."""

@@ -6,11 +6,19 @@ unknown until somebody names one again: an address that does not answer helps no
 """
 
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.ports import Loop, Timer
 from muster_coordinator.replica.multiraft.payloads import LeaderNews
-from muster_coordinator.replica.partitions.surface import Leadership
+
+
+class Leadership(NamedTuple):
+    """Highest term seen for a group, by own core or gossip (decision 18)."""
+
+    leader: BrokerId | None
+    term: int
+
 
 NONE_KNOWN = Leadership(None, 0)
 

@@ -1,8 +1,9 @@
 """What replicas say to each other: every payload is `version u8 | kind u8 | body`, big-endian (docs/format.md).
 
-Here: the head of a payload and the small bodies (heartbeats, leaders, forwarded commands, forming, hello). Raft
-messages have `raft_payload`, snapshot install `install_payload`. Anything malformed, of another version or of an
-unknown kind is a `WireError`: the link that brought it is closed. Decoding checks shapes, never meaning.
+Here: the head of a payload and the small bodies (heartbeats, leaders, forwarded commands, hello). Raft
+messages have `raft_payload`, snapshot install `install_payload`, the bootstrap state `bootstrap_payload`. Anything
+malformed, of another version or of an unknown kind is a `WireError`: the link that brought it is closed. Decoding
+checks shapes, never meaning.
 """
 
 import struct
@@ -11,10 +12,8 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from muster_coordinator import limits
-from muster_coordinator.errors import UnsupportedFormat, WireError
+from muster_coordinator.errors import WireError
 from muster_coordinator.ids import BrokerId, GroupNo
-from muster_coordinator.replica.bootstrap.formation import BootstrapState, Expectation
-from muster_coordinator.replica.bootstrap.identity import UUID_BYTES, ClusterRecord, Phase, pack_record, unpack_record
 
 VERSION = 1
 
@@ -53,8 +52,6 @@ _LEADER = struct.Struct(">IQi")
 _COUNT = struct.Struct(">I")
 _COMMAND = struct.Struct(">QI")
 _RESULT = struct.Struct(">Q")
-_BOOTSTRAP_STATE = struct.Struct(">i16sBHIHB")
-_I32 = struct.Struct(">i")
 
 assert (
     HEAD_BYTES + _HEARTBEAT.size + limits.HEARTBEAT_ROWS_MAX * (_GROUP.size + _NAMED.size)
@@ -224,43 +221,6 @@ def decode_result(payload: bytes) -> tuple[int, bytes]:
     return _RESULT.unpack_from(payload, HEAD_BYTES)[0], payload[HEAD_BYTES + _RESULT.size :]
 
 
-def encode_bootstrap_state(state: BootstrapState) -> bytes:
-    expects = state.expects
-    name = expects.cluster_id.encode()
-    fixed = _BOOTSTRAP_STATE.pack(
-        state.broker,
-        state.replica_uuid,
-        state.phase,
-        len(name),
-        expects.offsets_partitions,
-        len(expects.voters),
-        state.record is not None,
-    )
-    voters = b"".join(_I32.pack(voter) for voter in expects.voters)
-    record = b"" if state.record is None else pack_record(state.record)
-    return HEADS[Kind.BOOTSTRAP_STATE] + fixed + name + voters + record
-
-
-def decode_bootstrap_state(payload: bytes) -> BootstrapState:
-    try:
-        broker, uuid, phase, name_bytes, partitions, voters, has_record = _BOOTSTRAP_STATE.unpack_from(
-            payload, HEAD_BYTES
-        )
-        position = HEAD_BYTES + _BOOTSTRAP_STATE.size
-        name = payload[position : position + name_bytes].decode()
-        rows, position = table(_I32, payload, position + name_bytes, voters, "bootstrap state")
-        record: ClusterRecord | None = None
-        if has_record:
-            record, position = unpack_record(payload, position)
-        told = Phase(phase)
-    except (struct.error, UnicodeDecodeError, ValueError, UnsupportedFormat) as error:
-        raise WireError(f"malformed bootstrap state: {error}") from error
-    if (record is None) != (told is Phase.EMPTY):
-        raise WireError("a bootstrap state with a phase that does not fit its record")
-    expects = Expectation(name, tuple(BrokerId(row[0]) for row in rows), partitions)
-    return BootstrapState(BrokerId(broker), uuid, told, expects, record)
-
-
 class Hello(NamedTuple):
     """The replica's part of a link's handshake (decision 14)."""
 
@@ -289,5 +249,4 @@ def decode_hello(data: bytes) -> Hello:
         name = data[_HELLO.size : _HELLO.size + name_bytes].decode()
     except UnicodeDecodeError as error:
         raise WireError("a replica's hello with a bad cluster id") from error
-    assert len(uuid) == UUID_BYTES
     return Hello(BrokerId(broker), uuid, incarnation, name)

@@ -14,15 +14,9 @@ from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartbeat
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.ports import Loop, Rand
+from muster_coordinator.replica.multiraft.leaders import Leadership
 from muster_coordinator.replica.multiraft.status import GroupStatus
 from muster_coordinator.topics.machine import ProduceResult
-
-
-class Leadership(NamedTuple):
-    """Highest term seen for a group, by own core or gossip (decision 18)."""
-
-    leader: BrokerId | None
-    term: int
 
 
 class ReadResult(NamedTuple):
