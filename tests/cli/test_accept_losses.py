@@ -7,7 +7,7 @@ from muster_coordinator.cli.accept_losses import accept_losses
 from muster_coordinator.cli.exits import CliError, Exit
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Phase, Voter, store_cluster
-from muster_coordinator.replica.group_manager import OFFSETS_LANE, TOPICS_LANE
+from muster_coordinator.replica.group_manager import OFFSETS_WAL, TOPICS_WAL
 from muster_coordinator.runtime.disk import OsDisk
 from muster_coordinator.runtime.folder import FolderLock
 from muster_coordinator.storage.wal_losses import LOSSES_NAME, Losses, load, store
@@ -20,16 +20,16 @@ def replica(folder: Path, voters: int = 1) -> Path:
     disk = OsDisk(str(data))
     seats = tuple(Voter(BrokerId(number), bytes([number + 1]) * 16) for number in range(voters))
     store_cluster(disk, Phase.FORMED, ClusterRecord("c", seats, 3, bytes(16)))
-    for lane in (OFFSETS_LANE, TOPICS_LANE):
-        disk.mkdir(lane)
-    store(disk, OFFSETS_LANE, Losses({GroupNo(0), GroupNo(7)}, unknown=True, whole={GroupNo(1)}).encoded())
+    for wal in (OFFSETS_WAL, TOPICS_WAL):
+        disk.mkdir(wal)
+    store(disk, OFFSETS_WAL, Losses({GroupNo(0), GroupNo(7)}, unknown=True, whole={GroupNo(1)}).encoded())
     config = folder / "muster.properties"
     config.write_text(f"node.id=0\nlog.dirs={data}\n")
     return config
 
 
-def lost(config: Path, lane: str = OFFSETS_LANE) -> Losses:
-    found = load(OsDisk(str(config.parent / "data")), lane)
+def lost(config: Path, wal: str = OFFSETS_WAL) -> Losses:
+    found = load(OsDisk(str(config.parent / "data")), wal)
     assert found is not None
     return found
 
@@ -53,10 +53,10 @@ def test_a_list_that_cannot_be_read_says_that_all_may_be_lost(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = replica(tmp_path)
-    (tmp_path / "data" / TOPICS_LANE / LOSSES_NAME).write_bytes(b"MSUS?")
+    (tmp_path / "data" / TOPICS_WAL / LOSSES_NAME).write_bytes(b"MSUS?")
     accept_losses(config, execute=True)
     assert "wal-topics: Raft groups none that is known, and any that it does not know" in capsys.readouterr().out
-    assert lost(config, TOPICS_LANE).groups == set()
+    assert lost(config, TOPICS_WAL).groups == set()
 
 
 def test_a_replica_with_other_voters_is_refused(tmp_path: Path) -> None:

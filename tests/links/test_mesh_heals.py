@@ -37,25 +37,25 @@ class Sink:
 
 
 class Meshes:
-    """Three replicas, linked. `beats_ms`: how often each speaks to the others; 0: never."""
+    """Three replicas, linked. `every_ms_of_each`: how often each speaks to the others; 0: never."""
 
-    def __init__(self, seed: str, beats_ms: tuple[int, ...]) -> None:
+    def __init__(self, seed: str, every_ms_of_each: tuple[int, ...]) -> None:
         self.world = World(seed)
         self.net = MeshNet(self.world, BROKERS, delay_us=(50, 2_000))
         self.sinks = {broker: Sink() for broker in BROKERS}
-        for broker, beat_ms in zip(BROKERS, beats_ms, strict=True):
+        for broker, own_ms in zip(BROKERS, every_ms_of_each, strict=True):
             port = self.net.port(broker, SimLoop(self.world))
             self.sinks[broker].port = port
             port.start(self.sinks[broker])
-            if beat_ms:
-                self._beat(port, beat_ms)
+            if own_ms:
+                self._speak(port, own_ms)
         self.world.run_until("linked", self.linked, 5_000)
 
-    def _beat(self, port: MeshPort, every_ms: int) -> None:
+    def _speak(self, port: MeshPort, every_ms: int) -> None:
         for peer in BROKERS:
             if peer != port.broker:
-                port.send(peer, CONTROL, b"\0\0beat")
-        port.loop.call_at(port.loop.monotonic_ms() + every_ms, lambda: self._beat(port, every_ms))
+                port.send(peer, CONTROL, b"\0\0here")
+        port.loop.call_at(port.loop.monotonic_ms() + every_ms, lambda: self._speak(port, every_ms))
 
     def linked(self) -> bool:
         return all(self.net.link_up(a, b) for a in BROKERS for b in BROKERS if a < b)
@@ -69,9 +69,9 @@ class Meshes:
         return [(a, b) for a, b in permutations(BROKERS, 2) if self.sinks[b].heard_us.get(a, 0) > since_us]
 
 
-def healed_ms(seed: str, cut_ms: int, both_ways: bool, beats_ms: tuple[int, ...]) -> float:
+def healed_ms(seed: str, cut_ms: int, both_ways: bool, every_ms_of_each: tuple[int, ...]) -> float:
     """Until everybody heard everybody after a random cut healed."""
-    meshes = Meshes(seed, beats_ms)
+    meshes = Meshes(seed, every_ms_of_each)
     world, rand = meshes.world, random.Random(seed)
     world.run_for(rand.uniform(0, 4_000))
     pairs = list(permutations(BROKERS, 2))
@@ -93,8 +93,8 @@ def healed_ms(seed: str, cut_ms: int, both_ways: bool, beats_ms: tuple[int, ...]
 @pytest.mark.parametrize("both_ways", [True, False])
 def test_after_a_partition_every_pair_hears_one_another_soon(cut_ms: int, both_ways: bool) -> None:
     for seed in SEEDS:
-        beats_ms = random.Random(f"beats/{seed}").choice(((50, 50, 50), (50, 0, 0), (0, 0, 50), (400, 0, 0)))
-        took_ms = healed_ms(f"{seed}/{cut_ms}/{both_ways}", cut_ms, both_ways, beats_ms)
+        every_ms_of_each = random.Random(f"every/{seed}").choice(((50, 50, 50), (50, 0, 0), (0, 0, 50), (400, 0, 0)))
+        took_ms = healed_ms(f"{seed}/{cut_ms}/{both_ways}", cut_ms, both_ways, every_ms_of_each)
         assert took_ms <= HEALED_MS_MAX, f"seed {seed} took {took_ms} ms"
 
 
@@ -103,5 +103,5 @@ def test_a_connection_that_a_kernel_would_keep_through_the_partition_stays_silen
 ) -> None:
     """What TCP_USER_TIMEOUT is for, and that the test above would notice if it was missing."""
     monkeypatch.setattr(streams, "UNACKNOWLEDGED_US", 60_000_000)
-    took_ms = [healed_ms(f"{seed}/kept", 7_000, both_ways=True, beats_ms=(50, 50, 50)) for seed in SEEDS[:3]]
+    took_ms = [healed_ms(f"{seed}/kept", 7_000, both_ways=True, every_ms_of_each=(50, 50, 50)) for seed in SEEDS[:3]]
     assert max(took_ms) > 2 * HEALED_MS_MAX

@@ -212,7 +212,13 @@ MUTANTS = (
     ),
     Mutant(
         "a damaged last batch is taken for a torn one",
-        (Patch("storage.wal_proof", "            self.batch = max(found)\n", "            self.batch = 0\n"),),
+        (
+            Patch(
+                "storage.wal_proof",
+                "            self.batch = max(batches)\n            self.chain = found[batches.index(self.batch)][1]\n",
+                "            self.batch, self.chain = 0, None\n",
+            ),
+        ),
         kinds=("bit-rot", "power-all", "kill"),
     ),
     Mutant(

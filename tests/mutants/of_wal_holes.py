@@ -51,9 +51,8 @@ HOLE_MUTANTS = (
     one(
         "r31 a log is whole although it ends before what it says is committed",
         "storage.wal_hole",
-        "    return log.first <= written.checkpoint[0] + 1 and max(written.hard_state.commit, writt"
-        "en.mark.applied) <= log.last\n",
-        "    return log.first <= written.checkpoint[0] + 1\n",
+        "        and max(written.hard_state.commit, written.recovery_point.applied) <= log.last\n",
+        "",
         "storage.test_wal_hole_histories.test_a_commit_index_beyond_the_log_is_a_loss",
     ),
     one(
@@ -79,10 +78,10 @@ HOLE_MUTANTS = (
         "storage.test_wal_hole_histories.test_what_was_committed_behind_the_hole_is_not_what_was_there_before_it",
     ),
     one(
-        "r31 a mark of entries behind the hole counts",
+        "r31 a recovery point of entries behind the hole counts",
         "storage.wal_hole",
-        "    return next((mark for mark in marks if index <= mark.applied <= proven), NO_RECOVERY_POINT)\n",
-        "    return next((mark for mark in marks if index <= mark.applied), NO_RECOVERY_POINT)\n",
+        " if index <= recovery_point.applied <= proven),\n",
+        " if index <= recovery_point.applied),\n",
         "storage.test_wal_hole_histories.test_no_recovery_point_counts_that_is_of_entries_behind_the_hole",
     ),
     one(
@@ -194,17 +193,16 @@ HOLE_MUTANTS = (
         "replica.test_wal_holes.test_a_loss_of_which_no_group_is_suspended_is_over_once_all_groups_are_known",
     ),
     one(
-        "r31 segments are cut at a mark from before their checkpoint",
+        "r31 segments are cut at a recovery point from before their checkpoint",
         "replica.group_manager",
-        "            if recovery.mark.applied < recovery.meta.index:  # the WAL lost the newest: wh"
-        "at lies behind is not cut\n",
+        "            if recovery.recovery_point.applied < recovery.meta.index:\n",
         "            if False:\n",
         "replica.test_wal_holes.test_a_checkpoint_whose_recovery_point_is_lost_is_no_reason_to_cut_the_segments",
     ),
     one(
         "r31 the only replica's files are cut before anybody accepts it",
         "replica.snapshots.group_making",
-        '            trouble = ALONE if lane.wal.is_suspended(number) and len(voters) == 1 else ""\n',
+        '            trouble = ALONE if wal_writer.wal.is_suspended(number) and len(voters) == 1 else ""\n',
         '            trouble = ""\n',
         "replica.test_wal_holes.test_what_the_only_replica_has_lost_is_neither_served_nor_cut_until_it_is_accepted",
     ),

@@ -146,7 +146,7 @@ def test_an_emptied_replica_stays_out_and_the_others_serve() -> None:
     cluster.world.run_until("it says so", lambda: not check_emptied(cluster), 5_000)
     cluster.world.run_until("settled", cluster.settled, 10_000)
     assert replica.node.group_manager is None
-    assert [sitter.broker for sitter in cluster.voters()] == [0, 2]
+    assert [voter.broker for voter in cluster.voters()] == [0, 2]
     replica.kill()
     replica.start()
     cluster.world.run_until("it says so again", lambda: not check_emptied(cluster), 5_000)
@@ -161,8 +161,8 @@ def test_an_emptied_replica_that_says_nothing_of_it_or_speaks_as_a_voter_is_noti
     cluster.world.run_until("it says so", lambda: not check_emptied(cluster), 5_000)
     replica.node.bootstrap.formation.status = ""
     assert [violation.invariant for violation in check_emptied(cluster)] == ["R7"]
-    sitter = cluster.replicas[0]
-    sitter.emptied = True
+    voter = cluster.replicas[0]
+    voter.emptied = True
     cluster.world.run_for(5_000)
     assert "R7" in {violation.invariant for violation in cluster.violations}
 

@@ -166,7 +166,7 @@ class Voter:
         self._captured = None
         more = {"checkpoint": at}
         if self.bears_log:
-            more["recovery point"] = self._marked(index)
+            more["recovery_point"] = self._marked(index)
         found += self._written(hard, **more)
         return found + (self._written(hard._replace(commit=index)) if rand.random() < 0.7 else [])
 
