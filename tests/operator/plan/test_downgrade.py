@@ -20,7 +20,7 @@ from tests.operator.runtime.test_crashes import settled
 
 LEVELS = ((Release(0, 1, 0), 1), (Release(0, 3, 0), 2), (Release(1, 0, 0), 4))
 KEY = "muster.peer.listener"
-FIRST_RELEASE_KEYS = frozenset((ROOT / "tests" / "controller" / "plan" / "keys_of_0_1_0.txt").read_text().split())
+FIRST_RELEASE_KEYS = frozenset((ROOT / "tests" / "operator" / "plan" / "keys_of_0_1_0.txt").read_text().split())
 
 
 @pytest.mark.parametrize(
