@@ -10,7 +10,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from muster_coordinator.cli.demo.clients import FinalOffsets, Loader, Reader, create_topic, final_offsets
+from muster_coordinator.cli.demo.clients import (
+    LAST_COMMIT_TIMEOUT_S,
+    FinalOffsets,
+    Loader,
+    Reader,
+    create_topic,
+    final_offsets,
+)
 from muster_coordinator.cli.demo.cluster import REPLICAS, DemoCluster, GroupSight
 from muster_coordinator.cli.demo.flights import FLIGHTS, read_flights
 from muster_coordinator.cli.demo.view import MemberSight, Sight, View
@@ -77,6 +84,8 @@ class Demo:
                 break
             time.sleep(LOOK_S)
         self._look()
+        if not self._failed() and self._finished():
+            self._settle()
         self._loader.stop()
         for reader in self._readers:
             reader.stop()
@@ -86,6 +95,17 @@ class Demo:
         findings = self._findings(offsets)
         self._view.finish([f"{'ok     ' if one.holds else 'FAILED '}{one.sentence}" for one in findings])
         return all(one.holds for one in findings)
+
+    def _settle(self) -> None:
+        """Let the group commit all that it read. What was on its way while its partition moved to another reader is
+        committed by that one, once it has read it again."""
+        until_s = self._view.elapsed_s + LAST_COMMIT_TIMEOUT_S
+        while self._view.elapsed_s < until_s:
+            self._check()
+            offsets = final_offsets(self._cluster.bootstrap, TOPIC, GROUP, PARTITIONS, CALL_TIMEOUT_S)
+            if offsets.committed == offsets.ends:
+                return
+            time.sleep(LOOK_S)
 
     def _seen(self) -> int:
         either = 0
