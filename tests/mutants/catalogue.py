@@ -257,7 +257,7 @@ CANARY = Mutant(
     (
         Patch(
             "groups.commit",
-            "    return core.append(now, flight, tuple(records))\n",
+            "    return core.append(now, inflight, tuple(records))\n",
             "    core.answer(ticket, answer)\n",
         ),
     ),
