@@ -49,11 +49,13 @@ def _is_marked(life: Life) -> bool:
 
 
 def marked(cluster: Cluster) -> list[str]:
-    """Replicas that nobody drains any more, and that somebody takes for draining."""
+    """Replicas that nobody drains any more, and that somebody takes for draining. The mark of one whose disk was lost
+    stays: it does not come back to take it away."""
+    emptied = {replica.broker for replica in cluster.replicas if replica.emptied}
     found = []
     for replica in cluster.up():
         image = replica.node.image()
         for broker in () if image is None else image.brokers.values():
-            if broker.draining:
+            if broker.draining and broker.broker not in emptied:
                 found.append(f"{replica.broker} takes {broker.broker} for draining")
     return found
