@@ -52,8 +52,13 @@ class ChurnCheck:
         return {topic_id for topic_id in during if topic_id is not None}
 
     def _may_find_none(self, op: Op) -> bool:
+        """Where the image has no such topic, or still has one that was deleted: its offsets' tombstones are in another
+        log than its deletion, so after a power loss they may be there before the image is."""
         assert op.answered_us is not None
-        return None in self._incarnations.during(op.broker, op.sent_us, op.answered_us)
+        if None in self._incarnations.during(op.broker, op.sent_us, op.answered_us):
+            return True
+        gone_us = self._incarnations.gone_us
+        return any(gone_us.get(topic_id, NEVER_US) <= op.answered_us for topic_id in self._ids(op))
 
     # -- the history ---------------------------------------------------------------------------------------------------
 

@@ -174,6 +174,18 @@ def test_a_fetch_while_the_topic_goes_may_find_no_offset() -> None:
     assert names(told) == set()
 
 
+def test_a_late_image_may_find_no_offset_of_a_topic_that_others_saw_deleted_but_not_before_that() -> None:
+    """Seed 753: after a power loss tombstones of the offsets are there before the image knows of the deletion again."""
+    told = Told()
+    told.commit(1)
+    op = told.fetch(-1)
+    assert op.answered_us is not None
+    told.incarnations.gone_us[FIRST] = op.answered_us + 1
+    assert names(told) == {"O4"}
+    told.incarnations.gone_us[FIRST] = op.answered_us
+    assert names(told) == set()
+
+
 def test_what_is_left_of_a_deleted_topic_is_noticed() -> None:
     files = ["segments/1/__consumer_offsets-0/0.log", "segments/12/t-0/0.log", "wal/0.wal"]
     assert left_over({GroupNo(0), GroupNo(1), GroupNo(12)}, [GroupNo(0), GroupNo(1), GroupNo(12)], files) == []
