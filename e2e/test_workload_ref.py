@@ -68,8 +68,11 @@ def test_a_deployment_is_scaled_and_restarted_and_stays_its_owners(theirs: Calla
 
     throughout(ends, kept)
     mine.client.kubectl("delete", f"cg/{mine.name}")
-    time.sleep(5)
-    assert mine.live()["spec"]["replicas"] == 3, "the ConsumerGroup is gone, and its workload is not"
+
+    def stays() -> None:
+        assert mine.live()["spec"]["replicas"] == 3, "the ConsumerGroup is gone, and its workload is not"
+
+    throughout(time.monotonic() + QUIET_S, stays)
 
 
 def test_members_of_a_statefulset_leave_with_it_and_namesakes_stay(
