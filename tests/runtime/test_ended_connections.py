@@ -30,8 +30,9 @@ def _answer(_: RequestContext, request: object, exchange: Exchange) -> None:
     exchange({"error_code": 0, "api_keys": []})
 
 
-def _left() -> list[object]:
-    return [one for one in gc.get_objects() if isinstance(one, _Client | Connection)]
+def _there() -> dict[int, object]:
+    """Every connection of this process by its id; those of other tests too, whose tracebacks may outlive them."""
+    return {id(one): one for one in gc.get_objects() if isinstance(one, _Client | Connection)}
 
 
 async def _talk(loop: asyncio.AbstractEventLoop, port: int, *, answered: bool) -> None:
@@ -65,10 +66,12 @@ def test_ended_connections_are_freed_without_the_collector(
         assert listener.stats.connections == 0
         turns = iter(range(TURNS_AFTER_THE_END))
         await until(clock, lambda: next(turns, None) is None, every_ms=1, within_ms=ENDED_WITHIN_MS)
-        assert _left() == []
+        assert [one for key, one in _there().items() if key not in before] == []
 
     gc.collect()
     gc.disable()
+    # Kept alive until the end, so none of these ids can be another's later.
+    before = _there()
     try:
         loop.run_until_complete(body())
     finally:

@@ -411,13 +411,14 @@ def test_an_answer_that_cannot_be_written_ends_its_connection_and_is_told() -> N
     desk.requests[1][2](HeartbeatAnswer(0))
 
 
-@pytest.mark.parametrize("error", [StorageFailed("fsync"), OSError(5, "input/output error"), MemoryError()])
-def test_what_the_disk_or_the_memory_refused_is_no_matter_of_one_connection(error: Exception) -> None:
+@pytest.mark.parametrize("refusal", [StorageFailed, OSError, MemoryError])
+def test_what_the_disk_or_the_memory_refused_is_no_matter_of_one_connection(refusal: type[Exception]) -> None:
     desk = Desk()
 
     def broken(_: Exchange) -> None:
-        raise error
+        # Made here: an error that is a parameter lives as long as the session, and its traceback with all it names.
+        raise refusal("input/output error")
 
     desk.auto = broken
-    with pytest.raises(type(error)):
+    with pytest.raises(refusal):
         desk.connection.receive(heartbeat(1))
