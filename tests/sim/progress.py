@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.sim.batch import JOBS, Tally, run_all
 from tests.sim.run import Result
 
-PIECE_SEEDS = 20
+PIECE_SEEDS = 100
 
 
 def run_pieces(
