@@ -90,6 +90,8 @@ class RaftCore(RaftState):
     def step(self, now_ms: int, message: Message, contact: Mapping[int, int] = NO_CONTACT) -> None:
         """A peer message. `contact` (as for `advance`) matters for PRE_VOTE and VOTE only: is there a live leader?"""
         kind = message.type
+        # The sender is not authenticated here (the mesh does that), but nobody outside the configuration may move the
+        # term.
         if message.to != self.node or message.sender not in self.peers or not 0 <= kind < len(_HANDLERS):
             return
         if message.term != self.term and not self._settle_term(now_ms, message, contact):
@@ -109,16 +111,24 @@ class RaftCore(RaftState):
             elif kind == MsgType.PRE_VOTE:
                 self.send(MsgType.PRE_VOTE_REPLY, message.sender, reject=True)
             return False
+        # No voter comes to such a term by elections, one in each second of 68 years: it is damage, and to enter it
+        # would end the group, since no later term could be begun.
         if message.term > TERM_MAX:
             return False
+        # Loyalty comes before the term: a voter that was cut off, and so is in a later term, must not depose a leader
+        # that the others hear (thesis 4.2.3).
         if kind in VOTE_REQUESTS:
             forced = kind == MsgType.VOTE and message.context == election.FORCED
             if not forced and election.loyal(self, now_ms, contact.get(self.leader, 0)):
                 return False
+            # Answered in the present term: a pre-vote asks about a term and begins none (rule 13).
             if kind == MsgType.PRE_VOTE:
                 return True
+        # A grant names the term that was asked about, one above ours, in which nobody is yet. A refusal names the term
+        # of the peer, which is news like any other.
         elif kind == MsgType.PRE_VOTE_REPLY and not message.reject:
             return True
+        # Only a leader sends these, so its sender leads that term; of a candidate nobody knows yet whether it wins.
         become_follower(self, now_ms, message.term, message.sender if kind in FROM_LEADER else NOBODY)
         return True
 
@@ -207,6 +217,7 @@ class RaftCore(RaftState):
             size += len(data)
         waiting = self.log.last_index - self.handed
         flow = self.flow
+        # A proposal larger than a bound passes when nothing waits, or it could never be made (rule 33).
         if waiting and (
             self.uncommitted_bytes + size > flow.uncommitted_bytes_max
             or waiting + len(items) > flow.uncommitted_entries_max
@@ -228,6 +239,8 @@ class RaftCore(RaftState):
             self.heartbeat_due = bool(self.peers)
         else:
             assert round_no > NO_ROUND, "the host numbers its rounds from 0"
+        # Before the first commit of the term `commit` may lag behind what the leader before had committed. The no-op
+        # lies above all of that: with it a read sees whatever was acknowledged (rule 17; paper, section 8).
         self.reads.add(context, round_no, max(self.commit, self.term_start_index))
         if not self.peers:
             replication.grant_reads(self)
@@ -259,6 +272,8 @@ class RaftCore(RaftState):
         elif self.election_deadline_ms == 0:
             arm_election(self, now_ms)
         elif now_ms >= self.election_deadline_ms:
+            # The host counts heartbeats of many groups at once and does not step them into each core: the deadline that
+            # a core knows may be out of date, so the host's word is asked before a campaign.
             if self.leader != NOBODY:
                 heard_ms = contact.get(self.leader, 0)
                 if heard_ms + self.election_timeout_ms > now_ms:
@@ -287,6 +302,8 @@ class RaftCore(RaftState):
             self.heartbeat_deadline_ms = now_ms + self.timing.heartbeat_ms
             self.heartbeat_due = bool(self.peers)
         if now_ms >= self.quorum_deadline_ms:
+            # Check-quorum: who is cut off from a majority must stop serving, or its clients would wait for it for ever,
+            # and must not keep its followers loyal (thesis 6.2).
             if replication.quorum_contact_ms(self, contact) < self.quorum_since_ms:
                 self.step_down(now_ms)
                 return
@@ -312,6 +329,7 @@ class RaftCore(RaftState):
 
     def persisted(self, term: int, index: int) -> None:
         """The batch of the `Ready` with this `persist_term` and `persist_index`, and all before it, are durable."""
+        # Followers may have acknowledged before this disk did: the own acknowledgement can be the one that commits.
         if self.log.written(term, index) and self.role is LEADER:
             replication.advance_commit(self)
 

@@ -33,10 +33,12 @@ def campaign(state: RaftState, now_ms: int) -> None:
     """Start with a pre-vote; a leader ignores it."""
     if state.role is LEADER:
         return
+    # Try again later: the reason may go away without any message of Raft.
     if not state.may_lead or state.suspended:
         arm_election(state, now_ms)
         return
     become_pre_candidate(state, now_ms)
+    # The only voter of its group has nobody to ask.
     if _tally(state) is VoteResult.WON:
         _stand(state, now_ms, forced=False)
         return
@@ -73,6 +75,7 @@ def _tally(state: RaftState) -> VoteResult:
 
 def loyal(state: RaftState, now_ms: int, contact_ms: int) -> bool:
     """Does this voter have a leader that it heard within the shortest election timeout? A leader is its own."""
+    # A leader that lost its quorum finds that out by itself, within an election timeout.
     if state.role is LEADER:
         return True
     if state.leader == NOBODY:
@@ -84,19 +87,24 @@ def on_vote_request(state: RaftState, now_ms: int, message: Message) -> None:
     """VOTE in the own term, or PRE_VOTE in the own or a later one (which changes nothing here, rule 13)."""
     pre_vote = message.type == MsgType.PRE_VOTE
     sender = message.sender
+    # Invariant: one vote a term (section 5.2). Who has a leader in this term has seen its election: another cannot win.
+    # A pre-vote for a later term takes no vote, so neither stands in its way.
     free = (
         state.vote == sender
         or (state.vote == NOBODY and state.leader == NOBODY)
         or (pre_vote and message.term > state.term)
     )
     reply = MsgType.PRE_VOTE_REPLY if pre_vote else MsgType.VOTE_REPLY
+    # The election restriction (section 5.4.1): a log that lacks a committed entry finds no majority that votes for it.
     if state.suspended or not (free and state.log.up_to_date(message.index, message.log_term)):
         state.send(reply, sender, reject=True)
         return
+    # The term that was asked about, not ours, so that the grant counts for that pre-vote only (rule 15).
     grant = Message(reply, state.node, sender, message.term)
     if pre_vote:
         state.messages.append(grant)
         return
+    # A vote is a promise: it leaves only when it is durable (rule 3).
     state.vote = sender
     state.election_deadline_ms = now_ms + state.election_timeout_ms
     state.after_persist.append(grant)
@@ -106,6 +114,7 @@ def on_pre_vote_reply(state: RaftState, now_ms: int, message: Message) -> None:
     """An answer to the pre-vote of this state and term, or an old one, which counts for nothing."""
     if state.role is not PRE_CANDIDATE:
         return
+    # A grant of an earlier pre-vote, which was about another term.
     if not message.reject and message.term != state.term + 1:
         return
     state.ballot.setdefault(message.sender, not message.reject)
@@ -120,6 +129,7 @@ def on_vote_reply(state: RaftState, now_ms: int, message: Message) -> None:
     """An answer in the own term."""
     if state.role is not CANDIDATE:
         return
+    # A voter counts once, by what it said first: an answer may arrive twice.
     state.ballot.setdefault(message.sender, not message.reject)
     result = _tally(state)
     if result is VoteResult.WON:
@@ -130,6 +140,7 @@ def on_vote_reply(state: RaftState, now_ms: int, message: Message) -> None:
 
 def on_timeout_now(state: RaftState, now_ms: int, message: Message) -> None:
     """The leader wants this follower to take over: no pre-vote, and voters are told not to be loyal (rule 27)."""
+    # A leader that was deposed in the meantime asked in an earlier term, and `step` dropped that.
     if state.may_lead and not state.suspended and state.role is FOLLOWER and state.leader in (message.sender, NOBODY):
         _stand(state, now_ms, forced=True)
 

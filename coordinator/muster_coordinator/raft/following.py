@@ -16,6 +16,7 @@ from muster_coordinator.raft.state import FOLLOWER, LEADER, RaftState
 
 def follow(state: RaftState, now_ms: int, leader: int) -> bool:
     """Traffic of the leader of the own term: its election timer starts anew (rule 28). False if that cannot be."""
+    # There is one leader a term (section 5.2), and it is this one: the sender is not a correct voter.
     if state.role is LEADER:
         return False
     if state.role is not FOLLOWER or state.leader != leader:
@@ -34,15 +35,19 @@ def on_append(state: RaftState, now_ms: int, message: Message) -> None:
     log = state.log
     previous = message.index
     entries: tuple[Entry, ...] | None = message.entries
+    # What is committed agrees with every later leader (section 5.4), so a late append has nothing to say about it, and
+    # the entries before `commit` may be compacted: there would be no term to compare.
     if previous < state.commit:
         _acknowledge(state, message.sender, state.commit)
         return
+    # Log matching (section 5.3): two logs that agree in one entry agree in all before it.
     if log.term_at(previous) != message.log_term:
         _refuse(state, message)
         return
     if entries:
         if not _well_formed(state, message):
             return
+        # The usual append joins on at the end; only another can repeat or contradict what is here.
         if previous != log.last_index:
             entries = _new_part(state, entries)
             if entries is None:
@@ -50,6 +55,7 @@ def on_append(state: RaftState, now_ms: int, message: Message) -> None:
         if entries:
             log.append(entries, entries_bytes(entries))
     last = previous + len(message.entries)
+    # Not `message.commit`: behind `last` this log may hold a tail that the leader does not have (rule 9).
     commit_to(state, min(message.commit, last))
     _acknowledge(state, message.sender, last)
 
@@ -76,6 +82,8 @@ def _new_part(state: RaftState, entries: tuple[Entry, ...]) -> tuple[Entry, ...]
     for position, entry in enumerate(entries):
         if log.term_at(entry.index) == entry.term:
             continue
+        # Cut only where a term differs. To cut at each append would drop entries that this voter has acknowledged, when
+        # an old and shorter append arrives late (rule 7).
         if entry.index <= log.last_index:
             assert entry.index > state.commit, "a committed entry is never overwritten"
             if state.term <= log.era:
@@ -93,6 +101,7 @@ def _acknowledge(state: RaftState, leader: int, index: int) -> None:
     waiting = state.after_persist
     if waiting:
         last = waiting[-1]
+        # Both wait for the same batch, and the larger promise contains the smaller.
         if last.type == MsgType.APPEND_REPLY and last.term == state.term and last.to == leader and last.index <= index:
             waiting[-1] = reply
             return
@@ -101,6 +110,7 @@ def _acknowledge(state: RaftState, leader: int, index: int) -> None:
 
 def _refuse(state: RaftState, message: Message) -> None:
     index, term = state.log.find_conflict_by_term(message.index, message.log_term)
+    # A refusal promises nothing, so it does not wait for the disk.
     state.messages.append(
         Message(
             MsgType.APPEND_REPLY,
@@ -137,6 +147,7 @@ def heartbeat(state: RaftState, now_ms: int, leader: int, commit: int) -> bool:
     """
     if not follow(state, now_ms, leader):
         return False
+    # A heartbeat names no more than this voter has acknowledged to this leader (rule 10).
     if commit > state.log.last_index:
         suspension.suspend(state)
     else:
@@ -152,6 +163,7 @@ def on_snapshot(state: RaftState, now_ms: int, message: Message) -> None:
     if index <= state.commit:
         _acknowledge(state, message.sender, state.commit)
     elif state.log.term_at(index) == term:
+        # The log holds the last entry that the checkpoint covers, so it holds all of them: nothing need be fetched.
         commit_to(state, index)
         _acknowledge(state, message.sender, index)
     else:

@@ -113,6 +113,7 @@ class RaftLog:
         while index <= self.last_index:
             term = self._stored_term(index)
             low, high = index, self.last_index
+            # Terms never fall along a log, so the entries of one term lie together.
             while low < high:
                 middle = (low + high + 1) // 2
                 if self._stored_term(middle) == term:
@@ -218,6 +219,8 @@ class RaftLog:
 
     def written(self, era: int, index: int) -> bool:
         """The write (era, index) and all before it are durable. Did `stable` move?"""
+        # Writes complete in the order in which they were handed out: after a completion of a later era an earlier one
+        # is no news.
         if era < self._noticed_era:
             return False
         self._noticed_era = era
@@ -225,6 +228,7 @@ class RaftLog:
         if cuts:
             while cuts and cuts[0][0] <= era:
                 del cuts[0]
+            # Of the write only what no later cut removed is still in the log (rule 24).
             for _, keep in cuts:
                 index = min(index, keep)
         if index <= self.stable:

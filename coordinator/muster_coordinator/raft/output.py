@@ -42,6 +42,7 @@ def take(state: RaftState) -> Ready:
     given = state.given_hard
     must_sync = bool(entries) or given.term != state.term or given.vote != state.vote
     hard_state = None
+    # A moved commit index alone is not worth a sync: a restart learns it from the next leader.
     if must_sync and (given.commit != state.commit or given.term != state.term or given.vote != state.vote):
         hard_state = state.given_hard = HardState(state.term, state.vote, state.commit)
     soft_state = None
@@ -73,6 +74,8 @@ def _may_apply(state: RaftState) -> bool:
 
 def _committed(state: RaftState) -> tuple[Entry, ...]:
     log = state.log
+    # A majority may hold an entry before this disk does. If it were applied here first, a power loss would leave a
+    # state ahead of the log that it came from.
     end = min(state.commit, log.stable)
     if state.handed >= end or not _may_apply(state):
         return ()

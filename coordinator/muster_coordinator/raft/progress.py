@@ -104,6 +104,7 @@ class Progress:
         if index <= self.match:
             return False
         self.match = index
+        # Invariant: match < next, and match never falls while its voter is not suspended.
         if self.next <= index:
             self.next = index + 1
         inflight = self._inflight
@@ -115,13 +116,17 @@ class Progress:
         """The follower does not have our entry at `index`, and proposes `hint`. False when that is old news, or when
         it denies what it has acknowledged: that is no place to go on from, so it is asked again only when it shows
         life, not at the speed of the link."""
+        # It was sent before the follower acknowledged `match`.
         if index <= self.match:
             return False
         if self.state is REPLICATE:
             self.probe()
             return True
+        # In PROBE one append is out at a time: a refusal of another place is an answer to an append before.
         if self.state is SNAPSHOT or index != self.next - 1:
             return False
+        # `index` itself is refused, so the next place is at least one below it, and never at or below `match`: the
+        # search ends.
         self.next = max(min(index, hint + 1), self.match + 1)
         self.paused = False
         return True

@@ -43,6 +43,7 @@ def highest_common(values: list[int]) -> int:
     if not values:
         return UNBOUNDED
     values.sort()
+    # Ascending, so this one and all behind it are reached: of 3 values the second, of 4 the second, of 5 the third.
     return values[(len(values) - 1) // 2]
 
 

@@ -40,6 +40,7 @@ class ReadQueue:
     def add(self, context: int, round_no: int, index: int) -> None:
         """A read that any round from `round_no` on confirms, to be answered at `index` or later."""
         if self._waiting:
+            # Invariant: rounds do not fall along the queue, so its head is always confirmed first.
             round_no = max(round_no, self._waiting[-1][1])
         self._waiting.append((context, round_no, index))
 

@@ -33,6 +33,8 @@ def flush(state: RaftState) -> None:
                     state.node,
                     peer,
                     state.term,
+                    # Behind `match` the follower's log may differ from ours, and it would commit what it holds there
+                    # (rule 10).
                     commit=min(progress.match, state.commit),
                     context=state.round,
                 )
@@ -43,6 +45,7 @@ def _send_appends(state: RaftState, peer: int, progress: Progress) -> None:
     last = state.log.last_index
     if progress.state is REPLICATE:
         while progress.next <= last and not progress.full(state.flow):
+            # One read of the disk a turn: the loop serves other groups as well.
             cold = progress.next < state.log.cache_first
             _send_append(state, peer, progress, with_entries=True)
             progress.look = False
@@ -59,6 +62,7 @@ def _send_append(state: RaftState, peer: int, progress: Progress, *, with_entrie
     log = state.log
     previous = progress.next - 1
     previous_term = log.term_at(previous)
+    # Compacted: without the term before it no append can be checked by the follower.
     if previous_term is None:
         _offer_checkpoint(state, peer, progress)
         return
@@ -114,6 +118,7 @@ def on_append_reply(state: RaftState, now_ms: int, message: Message) -> None:
         return
     log = state.log
     index = message.index
+    # Nobody can hold what the leader of its term has not appended: the sender is not a correct voter.
     if index > log.last_index:
         return
     moved = progress.acknowledged(index)
@@ -134,6 +139,7 @@ def on_append_reply(state: RaftState, now_ms: int, message: Message) -> None:
 
 def _on_refusal(state: RaftState, progress: Progress, message: Message) -> None:
     hint = message.hint
+    # From both sides: the follower skipped its entries of terms too late, the leader skips its own (rule 26).
     if message.log_term > 0:
         hint, _ = state.log.find_conflict_by_term(hint, message.log_term)
     if progress.refused(message.index, hint):
@@ -180,6 +186,7 @@ def heard(state: RaftState, at_ms: int, peer: int, round_no: int) -> None:
     if progress.suspended:
         _look_again(state, at_ms, peer, progress)
         return
+    # `at_ms` is when the question left. A late answer must not make a contact later than it was (rule 18).
     progress.contact_ms = max(progress.contact_ms, at_ms)
     progress.paused = False
     if progress.state is not REPLICATE or progress.match < state.log.last_index:
@@ -201,6 +208,8 @@ def advance_commit(state: RaftState) -> None:
         matches = [0 if progress.suspended else progress.match for progress in progresses.values()]
         matches.append(log.stable)
         index = highest_common(matches)
+    # An entry of an earlier term is never committed by counting: it may be on a majority and still be overwritten by a
+    # leader that a later term elects (section 5.4.2, figure 8). It is committed with the first entry of this term.
     if index <= state.commit or index < state.term_start_index:
         return
     assert index <= log.last_index, "nothing beyond the log's end is committed"
@@ -219,6 +228,7 @@ def grant_reads(state: RaftState) -> None:
 def unreachable(state: RaftState, peer: int) -> None:
     """The link to `peer` broke: what was on its way may be lost."""
     progress = state.progresses.get(peer)
+    # In PROBE one append at most is lost, and the follower's next sign of life asks again.
     if progress is not None and progress.state is not PROBE:
         progress.probe()
         state.send_due = True

@@ -61,12 +61,14 @@ def become_leader(state: RaftState, now_ms: int) -> None:
     state.leader = state.node
     state.hurried_until_ms = 0
     last = state.log.last_index
+    # `match` begins at 0: what a follower acknowledged to a leader before may have been cut since.
     state.progresses = {peer: Progress(last + 1) for peer in state.peers}
     state.reads.start(state.config, state.node)
     state.quorum_since_ms = now_ms
     state.quorum_deadline_ms = now_ms + state.timing.election_min_ms
     state.heartbeat_deadline_ms = now_ms + state.timing.heartbeat_ms
     state.uncommitted_bytes = 0
+    # Until the no-op is committed nothing before it can be (rule 1), and no read can be answered (rule 17).
     state.term_start_index = last + 1
     state.append_own(((EntryKind.NOOP, b""),), OVERHEAD)
 

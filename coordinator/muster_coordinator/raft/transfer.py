@@ -30,6 +30,8 @@ def hand_over_when_matched(state: RaftState) -> None:
     target = state.transfer_target
     if target == NOBODY or state.progresses[target].suspended:
         return
+    # Proposals are refused meanwhile, so the end of the log stands still, and a target that reaches it wins every
+    # comparison of logs.
     if state.progresses[target].match == state.log.last_index:
         state.send(MsgType.TIMEOUT_NOW, target)
 
