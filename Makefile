@@ -27,7 +27,7 @@ help:
 	@echo "make fuzz MINUTES=45  as many hostile requests to a replica as the time gives"
 	@echo "make faults FAULTS=60 processes killed and frozen under real clients, what those saw judged; AGAINST=kafka prints Kafka's"
 	@echo "make test-damage DAMAGES=all  every written byte of a replica flipped or cut; PROGRESS=file to go on where it was ended"
-	@echo "make soak       200,000 connections, and what is left of them in memory"
+	@echo "make soak       200,000 connections and 120,000 hostile requests, and what is left of them in memory"
 	@echo "make e2e        a real Kubernetes node in a sandbox, tests, gone again (root; builds Kubernetes once, 6 to 10 minutes)"
 	@echo "make e2e-first  of it what every change must pass: from nothing to a healthy group as the README says it"
 	@echo "make e2e-up, make e2e-in CMD='…', make e2e-down   keep such a node while you work (e2e/README.md)"
@@ -84,7 +84,7 @@ faults: setup
 	$(BIN)/python -m tests.faults --faults $(FAULTS) --against $(AGAINST) $(if $(SEED),--seed $(SEED))
 
 soak: setup
-	MUSTER_SOAK_CONNECTIONS=200000 $(PYTEST) tests/faults/test_connection_soak.py -s
+	MUSTER_SOAK_CONNECTIONS=200000 MUSTER_SOAK_REQUESTS=120000 $(PYTEST) tests/faults/test_connection_soak.py tests/faults/test_request_soak.py -s
 
 # By file: the seeds are one fixture, with two processes of its own.
 test-sim: setup

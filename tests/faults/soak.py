@@ -19,9 +19,9 @@ RESET = struct.pack("ii", 1, 0)
 
 
 class Point(NamedTuple):
-    """Resident memory after so many connections."""
+    """Resident memory after so many connections, or requests."""
 
-    connections: int
+    done: int
     rss_bytes: int
 
 
@@ -33,9 +33,9 @@ def resident_bytes(pid: int) -> int:
 
 
 def growth_bytes(points: list[Point], warm: int) -> int:
-    """The most that was held after `warm` connections, above what was held at `warm` of them."""
-    base = next(point.rss_bytes for point in points if point.connections >= warm)
-    return max(point.rss_bytes for point in points if point.connections >= warm) - base
+    """The most that was held after `warm` of them, above what was held at `warm` of them."""
+    base = next(point.rss_bytes for point in points if point.done >= warm)
+    return max(point.rss_bytes for point in points if point.done >= warm) - base
 
 
 def frame(api_key: int, version: int, body: bytes, client_id: bytes) -> bytes:

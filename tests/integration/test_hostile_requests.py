@@ -4,21 +4,16 @@ Each frame goes to every replica, as a client that looks for its coordinator sen
 would meet the next one. The processes, their metrics and an honest member tell.
 """
 
-import contextlib
-import socket
-import struct
-import threading
-from collections import Counter, deque
+from collections import Counter
 from random import Random
 
 import pytest
-from muster_coordinator.wire.schema import schema
 from muster_coordinator.wire.versions import VERSIONS, Api
 
 from tests.cluster import MusterCluster, wait_until
-from tests.fuzz import extremes
-from tests.fuzz.campaign import BENT, CORPUS, SPOILT
-from tests.fuzz.sane import MAKERS, TOPICS, Known, plain
+from tests.fuzz.campaign import CORPUS
+from tests.fuzz.sane import TOPICS, Known
+from tests.fuzz.wires import Wires, frame
 from tests.integration.test_many_raft_groups import create_topic
 from tests.raw_group import NONE, RawMember
 
@@ -29,61 +24,7 @@ SEATS = 8
 DECODED_LEAST, LOGGED_LEAST = 0.5, 0.1
 ENOUGH = 150
 """Frames of each API at least, of which its share is judged: as many turns go to an API of few versions."""
-OPEN_MAX = 200
-"""Connections that stay open for their answers."""
 TAKES_LONG = frozenset((Api.CREATE_TOPICS, Api.DELETE_TOPICS, Api.CREATE_PARTITIONS))
-
-
-class Wires:
-    """To one replica: one connection for what is sane, and one each for what it may close."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._steady = self._connect()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-        self._once: deque[socket.socket] = deque()
-
-    def _connect(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self._port), timeout=30)
-
-    def _read(self) -> None:
-        with contextlib.suppress(OSError):
-            while self._steady.recv(1 << 16):
-                pass
-
-    def send(self, frame: bytes, *, sane: bool) -> None:
-        if sane:
-            self._steady.sendall(frame)
-            return
-        sock = self._connect()
-        self._once.append(sock)
-        with contextlib.suppress(OSError):  # closed at its first bytes
-            sock.sendall(frame)
-        if len(self._once) > OPEN_MAX:
-            self._once.popleft().close()
-
-    def close(self) -> None:
-        self._steady.shutdown(socket.SHUT_RDWR)
-        self._reader.join(10)
-        for sock in (self._steady, *self._once):
-            sock.close()
-
-
-def frame(rand: Random, known: Known, api: int, version: int) -> tuple[bytes, bool] | None:
-    """(bytes, whether nothing is wrong with them)"""
-    values = plain(schema(api, version, "request"))
-    values.update(MAKERS[api](rand, known))
-    kind = rand.random()
-    if kind < BENT:
-        extremes.bend(rand, api, version, values)
-    try:
-        whole = extremes.frame(api, version, values, rand.randrange(2**31), "c")
-    except (struct.error, AssertionError, OverflowError):
-        return None
-    if kind >= 1 - SPOILT:
-        return extremes.spoil(rand, whole), False
-    return whole, kind >= BENT
 
 
 def served(cluster: MusterCluster) -> Counter[str]:
