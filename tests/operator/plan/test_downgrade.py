@@ -69,6 +69,7 @@ def test_the_table_is_this_releases() -> None:
     assert FEATURE_LEVELS[-1][1] == FEATURE_LEVEL
     assert all(since <= this for since in (*dict(FEATURE_LEVELS), *KEYS_SINCE.values()))
     assert level_of(this) == FEATURE_LEVEL
+    assert level_of(Release(0, 1, 0)) == 1, "what 0.1.0 cannot read, it is not given"
 
 
 def test_every_key_that_the_operator_writes_is_known_to_each_release_that_it_is_written_for() -> None:
