@@ -9,11 +9,10 @@ from collections import deque
 
 from muster_coordinator.errors import Code
 from muster_coordinator.events import ASSIGNED, PREPARING, Event
-from muster_coordinator.groups.classic_group import ClassicGroup, State
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.effects import Answer, Append, AppliedBatch, Effect, Now
 from muster_coordinator.groups.faults import Unprovable
-from muster_coordinator.groups.proof import proven_batch
+from muster_coordinator.groups.log.proof import proven_batch
 from muster_coordinator.groups.requests import (
     DeleteGroup,
     DescribeGroup,
@@ -34,6 +33,7 @@ from muster_coordinator.groups.requests import (
     TopicCommit,
 )
 from muster_coordinator.groups.shard import GroupShard
+from muster_coordinator.groups.state.classic_group import ClassicGroup, State
 from muster_coordinator.records.batch import encode_batch
 from muster_coordinator.records.control import EndMarker, encode_end_marker
 from muster_coordinator.records.keys import encode_group_key

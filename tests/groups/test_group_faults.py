@@ -12,7 +12,7 @@ from muster_coordinator.errors import Code
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.effects import Append
 from muster_coordinator.groups.faults import Unprovable
-from muster_coordinator.groups.proof import proven_batch
+from muster_coordinator.groups.log.proof import proven_batch
 from muster_coordinator.groups.requests import DeleteGroup, DescribeGroup, ListGroups, Protocol
 from muster_coordinator.records.keys import encode_group_key, encode_offset_key
 from muster_coordinator.records.offsets_log import (

@@ -126,7 +126,7 @@ MUTANTS = (
         "generation checked before an await",
         (
             Patch(
-                "groups.commit",
+                "groups.offsets.commit",
                 "    refused = _judge(core, live, request)\n",
                 "    refused = Code.NONE if request.generation >= 0 else _judge(core, live, request)\n",
             ),
@@ -135,7 +135,8 @@ MUTANTS = (
                 "        else:\n            self._handle(request, done)\n\n    def _read(",
                 "        else:\n            self._checked_early(request, done)\n\n"
                 "    def _checked_early(self, request, done):\n"
-                "        from muster_coordinator.groups import commit, waking\n"
+                "        from muster_coordinator.groups.membership import waking\n"
+                "        from muster_coordinator.groups.offsets import commit\n"
                 "        if type(request).__name__ != 'OffsetCommit' or request.generation < 0:\n"
                 "            return self._handle(request, done)\n"
                 "        core = self.shard._core\n"
@@ -170,8 +171,10 @@ MUTANTS = (
     Mutant(
         "an offset is its topic's name's",
         (
-            Patch("groups.fetch", "            if ids.names.get(topic_id) != topic:\n", "            if False:\n"),
-            Patch("groups.topic_deletion", "        return True\n", "        return False\n"),
+            Patch(
+                "groups.offsets.fetch", "            if ids.names.get(topic_id) != topic:\n", "            if False:\n"
+            ),
+            Patch("groups.offsets.topic_deletion", "        return True\n", "        return False\n"),
         ),
         kinds=("kill", "transfer"),
         by=("O14",),
@@ -256,7 +259,7 @@ CANARY = Mutant(
     "canary: acknowledges and forgets",
     (
         Patch(
-            "groups.commit",
+            "groups.offsets.commit",
             "    return core.append(now, inflight, tuple(records))\n",
             "    core.answer(ticket, answer)\n",
         ),

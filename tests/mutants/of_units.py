@@ -22,11 +22,13 @@ UNIT_MUTANTS = (
             "assignments are hidden while the group rebalances",
             (
                 Patch(
-                    "groups.describe", "            m.assignment,\n", '            m.assignment if stable else b"",\n'
+                    "groups.views.describe",
+                    "            m.assignment,\n",
+                    '            m.assignment if stable else b"",\n',
                 ),
             ),
         ),
-        "tests/groups/test_group_views.py",
+        "tests/groups/views/test_group_views.py",
     ),
     UnitMutant(
         Mutant(

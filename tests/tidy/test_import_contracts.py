@@ -48,7 +48,7 @@ def test_the_contracts_hold(copy: Path) -> None:
     ("file", "planted", "broken"),
     [
         ("muster_coordinator/raft/core.py", "import time", "Pure cores take time"),
-        ("muster_coordinator/groups/join.py", "import muster_coordinator.raft.core", "Raft and groups"),
+        ("muster_coordinator/groups/membership/join.py", "import muster_coordinator.raft.core", "Raft and groups"),
         ("muster_coordinator/records/batch.py", "import muster_coordinator.replica.node", "Rooms of the coordinator"),
         ("muster_operator/__init__.py", "import muster_coordinator", "The operator imports neither"),
     ],

@@ -16,13 +16,13 @@ from muster_coordinator.errors import Code
 from muster_coordinator.events import Event, EventKind
 from muster_coordinator.groups.append_errors import client_code
 from muster_coordinator.groups.config import ShardConfig
-from muster_coordinator.groups.deadlines import Deadlines, Timer, TimerKind
 from muster_coordinator.groups.effects import Answer, Append, Effect, Now
 from muster_coordinator.groups.faults import Fault
-from muster_coordinator.groups.inflights import Gate, GroupQueue, InFlightAppend, Waiting, gate_of
-from muster_coordinator.groups.live_group import LiveGroup
+from muster_coordinator.groups.live.deadlines import Deadlines, Timer, TimerKind
+from muster_coordinator.groups.live.inflights import Gate, GroupQueue, InFlightAppend, Waiting, gate_of
+from muster_coordinator.groups.live.live_group import LiveGroup
 from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, refusal
-from muster_coordinator.groups.state import ShardState
+from muster_coordinator.groups.state.shard_state import ShardState
 from muster_coordinator.groups.stats import ShardStats
 from muster_coordinator.ports import Rand
 

@@ -13,26 +13,25 @@ from typing import TYPE_CHECKING
 from muster_coordinator import limits
 from muster_coordinator.errors import Code
 from muster_coordinator.events import Event
-from muster_coordinator.groups import expulsion, rebalance, sync, waking
-from muster_coordinator.groups.checkpoint import ShardImage, body_hash, restore_state
-from muster_coordinator.groups.classic_group import State
-from muster_coordinator.groups.commit import commit
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.core import Core, Step
-from muster_coordinator.groups.deadlines import Timer, TimerKind
-from muster_coordinator.groups.describe import describe
 from muster_coordinator.groups.effects import AppliedBatch, CheckpointBody, CheckpointImage, Effect, Now, Shard
-from muster_coordinator.groups.expiry import expiry_sweep
 from muster_coordinator.groups.faults import Fault
-from muster_coordinator.groups.fetch import fetch, fetched
-from muster_coordinator.groups.group_delete import delete_group
-from muster_coordinator.groups.heartbeat import heartbeat, heartbeat_at_once
-from muster_coordinator.groups.join import join
-from muster_coordinator.groups.leave import leave
-from muster_coordinator.groups.listing import Listing, list_groups
-from muster_coordinator.groups.live_group import LiveGroup
-from muster_coordinator.groups.offset_delete import delete_offsets
-from muster_coordinator.groups.replay import replay_batch
+from muster_coordinator.groups.live.deadlines import Timer, TimerKind
+from muster_coordinator.groups.live.live_group import LiveGroup
+from muster_coordinator.groups.log.checkpoint import ShardImage, body_hash, restore_state
+from muster_coordinator.groups.log.replay import replay_batch
+from muster_coordinator.groups.membership import expulsion, rebalance, sync, waking
+from muster_coordinator.groups.membership.heartbeat import heartbeat, heartbeat_at_once
+from muster_coordinator.groups.membership.join import join
+from muster_coordinator.groups.membership.leave import leave
+from muster_coordinator.groups.membership.warmup import WarmUp
+from muster_coordinator.groups.offsets.commit import commit
+from muster_coordinator.groups.offsets.expiry import expiry_sweep
+from muster_coordinator.groups.offsets.fetch import fetch, fetched
+from muster_coordinator.groups.offsets.group_delete import delete_group
+from muster_coordinator.groups.offsets.offset_delete import delete_offsets
+from muster_coordinator.groups.offsets.topic_deletion import topic_deletion
 from muster_coordinator.groups.requests import (
     DeleteGroup,
     DescribeGroup,
@@ -48,10 +47,11 @@ from muster_coordinator.groups.requests import (
     SyncGroup,
     refusal,
 )
+from muster_coordinator.groups.state.classic_group import State
 from muster_coordinator.groups.stats import GroupMetrics, ShardStats
-from muster_coordinator.groups.topic_deletion import topic_deletion
-from muster_coordinator.groups.views import committed_offsets, group_views
-from muster_coordinator.groups.warmup import WarmUp
+from muster_coordinator.groups.views.describe import describe
+from muster_coordinator.groups.views.group_views import committed_offsets, group_views
+from muster_coordinator.groups.views.listing import Listing, list_groups
 from muster_coordinator.ports import Rand
 
 

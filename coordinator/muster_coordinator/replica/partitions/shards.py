@@ -22,7 +22,7 @@ from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code, ends_process
 from muster_coordinator.groups.effects import Answer, Append, CheckpointBody, CheckpointImage, Effect, Now
 from muster_coordinator.groups.faults import Unprovable
-from muster_coordinator.groups.proof import proven_batch
+from muster_coordinator.groups.log.proof import proven_batch
 from muster_coordinator.groups.requests import (
     DENIALS,
     READS,

@@ -1,0 +1,83 @@
+"""The proof before a proposal: what goes into the offsets log can be read back from it, by everybody, for ever.
+
+A committed entry that cannot be applied stops its partition on every replica, and a restart meets it again. So the
+leader reads each batch as the replicas will before it proposes it: header, every key, every value, with the decoders
+of `replay`. Plain commits go through the one pass that applying takes, a microsecond or two a record. Records of a
+group are decoded with all members up to `limits.PROOF_DECODED_BYTES_MAX`, which is some 300 members; of a larger one
+only what `replay` reads, as a thousand members take 9 ms: their encoders refuse every string that is too long and
+every number outside its type, and each member was in a small record or was measured when it joined.
+
+Deliberately absent: whether the change is right (the handlers'), and whether Raft takes it (the host's).
+"""
+
+import struct
+
+from muster_coordinator import limits
+from muster_coordinator.groups.effects import Append
+from muster_coordinator.groups.faults import Unprovable
+from muster_coordinator.groups.log.plain_commits import plain_commits
+from muster_coordinator.groups.state.classic_group import State
+from muster_coordinator.groups.state.stored_group import StoredGroup, after_metadata, after_own
+from muster_coordinator.records.batch import Record, encode_batch, iter_records, parse_header
+from muster_coordinator.records.control import decode_control
+from muster_coordinator.records.errors import MalformedError, UnsupportedError
+from muster_coordinator.records.keys import (
+    CandidateGenerationKey,
+    GroupMetadataKey,
+    GroupRebalanceKey,
+    OffsetCommitKey,
+    decode_key,
+)
+from muster_coordinator.records.offsets_log import decode_offset_value
+
+_UNREADABLE = (MalformedError, UnsupportedError, struct.error, ValueError, IndexError, OverflowError, AssertionError)
+"""What encoding and reading back raise; ValueError includes text that is no UTF-8."""
+
+
+def proven_batch(append: Append) -> bytes:
+    """The batch of `append`, base offset 0, that every replica can apply, checkpoint and tell. Raises Unprovable."""
+    try:
+        batch = encode_batch(
+            append.records,
+            timestamp_ms=append.timestamp_ms,
+            producer_id=append.producer_id,
+            producer_epoch=append.producer_epoch,
+            transactional=append.transactional,
+            control=append.control,
+        )
+        if len(batch) > limits.OFFSETS_BATCH_BYTES_MAX:
+            raise Unprovable(f"a batch of {len(batch)} bytes")
+        header = parse_header(batch)
+        if plain_commits(batch, header, 0) is None:
+            for record in iter_records(batch, None):
+                _read(record, control=header.is_control)
+    except _UNREADABLE as error:
+        raise Unprovable(f"{type(error).__name__}: {error}") from error
+    return batch
+
+
+def _read(record: Record, *, control: bool) -> None:
+    if control:
+        decode_control(record)
+        return
+    if record.key is None:
+        raise Unprovable("a record without a key")
+    key, value = decode_key(record.key), record.value
+    if value is None:
+        return
+    match key:
+        case OffsetCommitKey():
+            decode_offset_value(value)
+        case GroupMetadataKey():
+            _members(after_metadata(None, value), value)
+        case CandidateGenerationKey():
+            _members(after_own(State.COMPLETING, value), value)
+        case GroupRebalanceKey():
+            _members(after_own(State.PREPARING, value), value)
+        case _:
+            raise Unprovable(f"a record that is not ours: {key!r}")
+
+
+def _members(stored: StoredGroup, value: bytes) -> None:
+    if len(value) <= limits.PROOF_DECODED_BYTES_MAX:
+        stored.decode()

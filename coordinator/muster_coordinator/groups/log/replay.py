@@ -1,0 +1,154 @@
+"""Applying the offsets log: the only way in which durable state changes (architecture "State changes only by apply").
+
+Runs on leaders and followers alike, on Muster's log and on one written by a Kafka broker (protocol notes 4.4, 5.6). It
+depends on the entries alone: no clock, no random numbers, no setting. Kafka's record types that are not implemented
+are kept raw; a record that a newer release wrote, or that is no record, raises and the replica refuses to go on.
+
+A group's tombstone ends the group and none of its committed offsets: those have tombstones of their own, which the
+deletion of a group writes with it. (Kafka keeps them too: its migration of a group to the newer protocol writes such a
+tombstone.) Offsets in an open transaction are the producer's to commit or abort.
+"""
+
+from itertools import groupby
+from operator import itemgetter
+
+from muster_coordinator import limits
+from muster_coordinator.groups.effects import AppliedBatch
+from muster_coordinator.groups.log.plain_commits import Commit, plain_commits
+from muster_coordinator.groups.state.classic_group import State
+from muster_coordinator.groups.state.offset_row import CommittedOffset, encode_row, record_offset_of
+from muster_coordinator.groups.state.offset_table import Row
+from muster_coordinator.groups.state.pending_offsets import Partition
+from muster_coordinator.groups.state.shard_state import ShardState
+from muster_coordinator.groups.state.stored_group import after_metadata, after_own
+from muster_coordinator.records.batch import NO_PRODUCER_ID, BatchHeader, Record, iter_records, parse_header
+from muster_coordinator.records.control import decode_control
+from muster_coordinator.records.errors import MalformedError
+from muster_coordinator.records.inflate import record_block
+from muster_coordinator.records.keys import (
+    CandidateGenerationKey,
+    GroupMetadataKey,
+    GroupRebalanceKey,
+    OffsetCommitKey,
+    RawKey,
+    decode_key,
+)
+from muster_coordinator.records.offsets_log import decode_offset_value
+
+_GROUP_OF = itemgetter(0)
+
+
+def replay_batch(state: ShardState, entry: AppliedBatch) -> int:
+    """Apply one batch; the number of offset commits in it."""
+    header = parse_header(entry.batch)
+    if header.producer_id != NO_PRODUCER_ID:
+        _note_producer(state, header, entry.base_offset)
+    plain = plain_commits(entry.batch, header, entry.base_offset)
+    if plain is not None:
+        return _put_all(state, plain)
+    commits = 0
+    block = record_block(entry.batch) if header.compression else None
+    for record in iter_records(entry.batch, block):
+        if header.is_control:
+            _end_transaction(state, header.producer_id, record)
+        else:
+            commits += _replay_record(state, header, entry.base_offset - header.base_offset, record)
+    return commits
+
+
+def _put_all(state: ShardState, plain: list[Commit]) -> int:
+    commits = 0
+    for group, of_group in groupby(plain, _GROUP_OF):
+        rows: list[Row] = []
+        for _, topic, partition, row in of_group:
+            if row is None:
+                state.offsets.put_all(group, rows)
+                rows = []
+                _remove(state, group, topic, partition)
+            else:
+                rows.append((topic, partition, row))
+                commits += 1
+        state.offsets.put_all(group, rows)
+    return commits
+
+
+def _remove(state: ShardState, group: str, topic: str, partition: int) -> None:
+    """A tombstone: what an open transaction holds of the partition goes, too."""
+    state.offsets.remove(group, topic, partition)
+    state.pending.remove(Partition(group, topic, partition))
+
+
+def _note_producer(state: ShardState, header: BatchHeader, base_offset: int) -> None:
+    """The table is bounded: past the bound the quarter that was silent longest is forgotten, equally everywhere."""
+    producers = state.producers
+    producers.apply(header, base_offset)
+    if len(producers) <= limits.OFFSETS_PRODUCERS_MAX:
+        return
+    closed = sorted(
+        (found.last_timestamp_ms, producer)
+        for producer, found in producers.items()
+        if found.transaction_first_offset < 0 and producer != header.producer_id
+    )
+    producers.expire(producer for _, producer in closed[: limits.OFFSETS_PRODUCERS_MAX // 4])
+
+
+def _end_transaction(state: ShardState, producer: int, record: Record) -> None:
+    marker = decode_control(record)
+    if marker is None:
+        return
+    for key, row in state.pending.take(producer).items():
+        if not marker.commit:
+            continue
+        committed = state.offsets.get(key.group, key.topic, key.partition)
+        if committed is None or record_offset_of(row) > record_offset_of(committed):
+            state.offsets.put(key.group, key.topic, key.partition, row)
+
+
+def _replay_record(state: ShardState, header: BatchHeader, shift: int, record: Record) -> int:
+    """1 for an offset commit, else 0."""
+    if record.key is None:
+        raise MalformedError("a record of the offsets log without a key")
+    key, value = decode_key(record.key), record.value
+    match key:
+        case OffsetCommitKey(group, topic, partition):
+            if value is None:
+                _remove(state, group, topic, partition)
+                return 0
+            row = _row(value, record.offset + shift)
+            if header.producer_id == NO_PRODUCER_ID:
+                state.offsets.put(group, topic, partition, row)
+            else:
+                state.pending.put(header.producer_id, Partition(group, topic, partition), row)
+            return 1
+        case GroupMetadataKey(group):
+            if value is None:
+                state.set_group(group, None)
+            else:
+                state.set_group(group, after_metadata(state.groups.get(group), value))
+        case CandidateGenerationKey(group):
+            if value is not None:
+                state.set_group(group, after_own(State.COMPLETING, value))
+        case GroupRebalanceKey(group):
+            if value is not None:
+                state.set_group(group, after_own(State.PREPARING, value))
+        case RawKey():
+            if value is None:
+                state.raw.pop(record.key, None)
+            else:
+                state.raw[record.key] = value
+    return 0
+
+
+def _row(value: bytes, record_offset: int) -> bytes:
+    commit = decode_offset_value(value)
+    return encode_row(
+        CommittedOffset(
+            record_offset,
+            commit.offset,
+            commit.leader_epoch,
+            commit.commit_timestamp_ms,
+            commit.metadata,
+            commit.expire_timestamp_ms,
+            commit.topic_id,
+        )
+    )

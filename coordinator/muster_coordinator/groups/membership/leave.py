@@ -1,0 +1,74 @@
+"""LeaveGroup (protocol notes 3.3, 3.9): a batch of leavers, one record for all of them, then the answer.
+
+An entry without a member id but with an instance id removes whoever holds the instance: the administrator's way.
+Ids that were only handed out are dropped at once; that they were promised nothing makes it safe, and no generation
+is disturbed.
+"""
+
+from muster_coordinator.errors import Code
+from muster_coordinator.events import LEFT
+from muster_coordinator.groups.core import Core
+from muster_coordinator.groups.effects import Now
+from muster_coordinator.groups.live.live_group import LiveGroup
+from muster_coordinator.groups.membership import removal, sessions, waking
+from muster_coordinator.groups.requests import LeaveGroup, LeaveGroupAnswer, Leaver
+from muster_coordinator.groups.state.classic_group import validate_member
+
+
+def leave(core: Core, now: Now, ticket: int, request: LeaveGroup) -> None:
+    """Answers per entry, with the ids that the request named."""
+    if not request.group:
+        return core.answer(ticket, LeaveGroupAnswer(Code.INVALID_GROUP_ID, ()))
+    live = waking.find(core, now, request.group)
+    if live is None:
+        return core.answer(ticket, _answer(request, [Code.UNKNOWN_MEMBER_ID] * len(request.leavers)))
+    gone: dict[str, Code] = {}
+    codes = [_leave_one(core, live, leaver, gone) for leaver in request.leavers]
+
+    def done(_: Now) -> None:
+        core.answer(ticket, _answer(request, codes))
+
+    def failed(_: Now, code: Code) -> None:
+        core.answer(ticket, LeaveGroupAnswer(code, ()))
+
+    if not gone:
+        done(now)
+        return removal.after_removal(core, now, live, completes_initial=False)
+    return removal.remove_members(
+        core,
+        now,
+        live,
+        gone,
+        kind=LEFT,
+        reason=next((leaver.reason for leaver in request.leavers if leaver.reason), "left"),
+        completes_initial=False,
+        asked=((ticket, request),),
+        done=done,
+        failed=failed,
+    )
+
+
+def _leave_one(core: Core, live: LiveGroup, leaver: Leaver, gone: dict[str, Code]) -> Code:
+    """One entry's code; a member that is to go is added to `gone`."""
+    roster = live.roster
+    member = leaver.member
+    if not member:
+        member = roster.instances.get(leaver.instance or "", "")
+        if not member:
+            return Code.UNKNOWN_MEMBER_ID
+    elif member in live.pending:
+        sessions.drop_pending(core, live, member)
+        return Code.NONE
+    else:
+        refused = validate_member(roster.members, roster.instances, member, leaver.instance)
+        if refused is not Code.NONE:
+            return refused
+    if member in gone:
+        return Code.UNKNOWN_MEMBER_ID
+    gone[member] = Code.UNKNOWN_MEMBER_ID
+    return Code.NONE
+
+
+def _answer(request: LeaveGroup, codes: list[Code]) -> LeaveGroupAnswer:
+    leavers = tuple((who.member, who.instance, int(code)) for who, code in zip(request.leavers, codes, strict=True))
+    return LeaveGroupAnswer(Code.NONE, leavers)

@@ -1,0 +1,392 @@
+"""The join phase: how it starts, how long it lasts, how it ends (protocol notes 3.7).
+
+Everything that a client may rely on is in the log first. A group with a generation enters PreparingRebalance by a
+`GroupRebalance` record (own type 1001) that names who remains; a phase ends with the whole candidate generation
+(own type 1000), and only then are the parked JoinGroups answered (decisions 6 and 7). A phase that starts from
+Empty is volatile: nobody has been promised anything yet. Every completed phase counts the generation up by one, in
+the log before in any answer, so no number is ever given to two member sets (invariant G2).
+"""
+
+from collections.abc import Callable, Iterable
+
+from muster_coordinator import limits
+from muster_coordinator.errors import Code
+from muster_coordinator.events import EMPTIED, EXPELLED, PREPARING, STABILIZED, EventKind
+from muster_coordinator.groups.core import Core
+from muster_coordinator.groups.effects import Now
+from muster_coordinator.groups.live.inflights import InFlightAppend
+from muster_coordinator.groups.live.live_group import JoinPhase, LiveGroup, ParkedJoin
+from muster_coordinator.groups.live.roster import choose_protocol
+from muster_coordinator.groups.membership import sessions
+from muster_coordinator.groups.requests import (
+    GroupRequest,
+    JoinedMember,
+    JoinGroup,
+    JoinGroupAnswer,
+    SyncGroupAnswer,
+)
+from muster_coordinator.groups.state.classic_group import ClassicGroup, State
+from muster_coordinator.groups.state.group_records import (
+    REASON_CHARS_MAX,
+    candidate_record,
+    metadata_record,
+    rebalance_record,
+)
+from muster_coordinator.groups.state.member import Member
+
+_ASSIGNMENT_FIXED_BYTES = 8
+_GENERATION_MAX = 2**31 - 1
+_NOT_JOINED = "join phase timed out"
+
+Asked = tuple[tuple[int, GroupRequest], ...]
+Then = Callable[[Now], None]
+
+
+def store_rebalance(
+    core: Core,
+    now: Now,
+    live: LiveGroup,
+    *,
+    remaining: Iterable[Member],
+    gone: dict[str, Code],
+    reason: str,
+    heir: str | None = None,
+    asked: Asked = (),
+    done: Then,
+    failed: Callable[[Now, Code], None],
+) -> None:
+    """Put into the log that the group rebalances with `remaining`; then `done`, and the phase runs.
+
+    `gone`: who is removed, and the code that answers their parked requests. `heir` leads if one of them did; without
+    one it is the first who remains (quirk Q12).
+    """
+    group = live.group
+    leader = group.leader if live.phase is None else live.phase.leader
+    members = _with_last_assignments(core, live, list(remaining))
+    if leader in gone:
+        leader = heir or (members[0].id if members else None)
+    stored = ClassicGroup(
+        state=State.PREPARING,
+        generation=group.generation,
+        protocol_type=group.protocol_type,
+        protocol=group.protocol,
+        leader=leader,
+        state_timestamp_ms=now.wall_ms,
+        members=members,
+    )
+
+    def applied(then: Now) -> None:
+        if live.phase is None:
+            live.rebalance_reason = reason[:REASON_CHARS_MAX]
+            core.tell(PREPARING, live.id, stored.generation, members=len(members), reason=reason)
+        turn_away(core, live, gone)
+        interrupt(core, then, live, stored)
+        done(then)
+        maybe_complete(core, then, live)
+        core.retire(live)
+
+    record = rebalance_record(live.id, stored, reason)
+    core.append(now, InFlightAppend(live.id, True, asked, applied, failed), (record,))
+
+
+def interrupt(core: Core, now: Now, live: LiveGroup, stored: ClassicGroup) -> None:
+    """The group acts as PreparingRebalance from now on: parked syncs get 27, the join timer runs."""
+    live.pending_rebalance = None
+    core.deadlines.cancel(live.pending_rebalance_timer)
+    core.deadlines.cancel(live.sync_timer)
+    live.sync_waits.clear()
+    new_phase = live.phase is None
+    if live.phase is None:
+        live.phase = JoinPhase(started_ms=now.monotonic_ms, leader=stored.leader)
+        live.rebalance_started_ms = now.monotonic_ms
+        core.stats.rebalances_started += 1
+    live.phase.leader = stored.leader
+    live.adopt(stored)
+    for member in live.roster.members:
+        if member not in live.sessions:
+            sessions.restart(core, now, live, member)
+    syncs, live.syncs = live.syncs, {}
+    for member, (ticket, _) in syncs.items():
+        core.answer(ticket, SyncGroupAnswer(error=Code.REBALANCE_IN_PROGRESS))
+        sessions.restart(core, now, live, member)
+    if new_phase:
+        core.deadlines.arm(live.join_timer, now.monotonic_ms + live.roster.max_rebalance_timeout_ms())
+
+
+def turn_away(core: Core, live: LiveGroup, gone: dict[str, Code]) -> None:
+    """Forget removed members; answer what they had parked (protocol notes 3.9, quirk Q5: the parked sync too)."""
+    for member, code in gone.items():
+        sessions.forget(core, live, member)
+        sessions.drop_pending(core, live, member)
+        live.sync_waits.discard(member)
+        parked = None if live.phase is None else live.phase.parked.pop(member, None)
+        if parked is not None:
+            named = member if code is Code.FENCED_INSTANCE_ID else ""
+            core.answer(parked.ticket, JoinGroupAnswer(error=code, member=named))
+        sync = live.syncs.pop(member, None)
+        if sync is not None:
+            core.answer(sync[0], SyncGroupAnswer(error=code))
+
+
+def start_initial(core: Core, now: Now, live: LiveGroup) -> None:
+    """The first member of an Empty group is parked: wait a while for others who start at the same time."""
+    phase = live.phase
+    assert phase is not None
+    assert phase.initial
+    phase.delay_ms = core.config.initial_rebalance_delay_ms
+    phase.remaining_ms = max(live.roster.max_rebalance_timeout_ms() - phase.delay_ms, 0)
+    live.rebalance_started_ms = now.monotonic_ms
+    live.rebalance_reason = "a member joined the empty group"
+    core.stats.rebalances_started += 1
+    generation, members = live.group.generation, len(live.roster.members)
+    core.tell(PREPARING, live.id, generation, members=members, reason=live.rebalance_reason)
+    core.deadlines.arm(live.join_timer, now.monotonic_ms + phase.delay_ms)
+
+
+def on_join_timer(core: Core, now: Now, live: LiveGroup) -> None:
+    """The phase, or one window of an initial one, is over."""
+    phase = live.phase
+    if phase is None:
+        return
+    if phase.initial and phase.member_added and phase.remaining_ms:
+        phase.member_added = False
+        delay_ms = min(core.config.initial_rebalance_delay_ms, phase.remaining_ms)
+        phase.remaining_ms = max(phase.remaining_ms - phase.delay_ms, 0)
+        phase.delay_ms = delay_ms
+        core.deadlines.arm(live.join_timer, now.monotonic_ms + delay_ms)
+        return
+    complete(core, now, live)
+
+
+def maybe_complete(core: Core, now: Now, live: LiveGroup) -> None:
+    """End the phase if everybody joined and no record is in flight; an initial phase ends by time only."""
+    queue = core.queues.get(live.id)
+    if live.phase is not None and not live.phase.initial and live.all_joined() and not (queue and queue.exclusive):
+        complete(core, now, live)
+
+
+def complete(core: Core, now: Now, live: LiveGroup) -> None:
+    """End the join phase: propose the next generation of everybody who is parked, and absent static members."""
+    phase = live.phase
+    assert phase is not None
+    core.deadlines.cancel(live.join_timer)
+    staying = [m for m in live.roster.members.values() if m.id in phase.parked or m.instance is not None]
+    if not staying:
+        _store_empty(core, now, live)
+    elif phase.parked:
+        _store_candidate(core, now, live, phase, staying)
+    else:
+        _wait_for_static(core, now, live, staying)
+
+
+def _wait_for_static(core: Core, now: Now, live: LiveGroup, staying: list[Member]) -> None:
+    """Only absent static members are left: stay until they come or their sessions end."""
+    kept = {m.id for m in staying}
+    absent = [m for m in live.group.members.values() if m.id not in kept]
+    gone = {m.id: Code.UNKNOWN_MEMBER_ID for m in absent}
+
+    def rearm(then: Now) -> None:
+        tell_members(core, live, EXPELLED, absent, _NOT_JOINED)
+        wait_ms = max(live.roster.max_rebalance_timeout_ms(), limits.STATIC_MEMBERS_LOOK_MS)
+        core.deadlines.arm(live.join_timer, then.monotonic_ms + wait_ms)
+
+    def failed(then: Now, _: Code) -> None:
+        core.deadlines.arm(live.join_timer, then.monotonic_ms + limits.APPEND_RETRY_MS)
+
+    if gone:
+        store_rebalance(core, now, live, remaining=staying, gone=gone, reason=_NOT_JOINED, done=rearm, failed=failed)
+    else:
+        rearm(now)
+
+
+def _with_last_assignments(core: Core, live: LiveGroup, members: list[Member]) -> list[Member]:
+    """What everybody held last stays to be seen until there is a new plan, if the record has room for it."""
+    size = live.roster.stored_bytes + sum(len(m.assignment) + _ASSIGNMENT_FIXED_BYTES for m in members)
+    if size <= core.config.group_stored_bytes_max:
+        return members
+    return [m._replace(assignment=b"") if m.assignment else m for m in members]
+
+
+def _next_generation(group: ClassicGroup) -> int:
+    """One more. After the last int32 the first again: nobody can tell a member of 2^31 generations ago."""
+    return group.generation + 1 if 0 <= group.generation < _GENERATION_MAX else 1
+
+
+def _store_empty(core: Core, now: Now, live: LiveGroup) -> None:
+    def failed(then: Now, _: Code) -> None:
+        core.deadlines.arm(live.join_timer, then.monotonic_ms + limits.APPEND_RETRY_MS)
+
+    absent = list(live.roster.members.values())
+
+    def done(_: Now) -> None:
+        tell_members(core, live, EXPELLED, absent, _NOT_JOINED)
+
+    gone = dict.fromkeys(live.roster.members, Code.UNKNOWN_MEMBER_ID)
+    store_empty(core, now, live, gone=gone, reason=_NOT_JOINED, done=done, failed=failed)
+
+
+def store_empty(
+    core: Core,
+    now: Now,
+    live: LiveGroup,
+    *,
+    gone: dict[str, Code],
+    reason: str,
+    asked: Asked = (),
+    done: Then,
+    failed: Callable[[Now, Code], None],
+) -> None:
+    """A phase that ends without members: Kafka's Empty GroupMetadata with the next generation; the type is kept."""
+    stored = ClassicGroup(
+        state=State.EMPTY,
+        generation=_next_generation(live.group),
+        protocol_type=live.group.protocol_type or live.roster.protocol_type,
+        state_timestamp_ms=now.wall_ms,
+    )
+
+    def applied(then: Now) -> None:
+        turn_away(core, live, gone)
+        for ticket, _ in live.syncs.values():
+            core.answer(ticket, SyncGroupAnswer(error=Code.REBALANCE_IN_PROGRESS))
+        live.syncs.clear()
+        live.phase = None
+        live.pending_rebalance = None
+        live.sync_waits.clear()
+        for timer in (live.join_timer, live.sync_timer, live.pending_rebalance_timer):
+            core.deadlines.cancel(timer)
+        live.adopt(stored)
+        sessions.restart_all(core, then, live)
+        done(then)
+        core.tell(EMPTIED, live.id, stored.generation, reason=reason)
+        core.retire(live)
+
+    core.append(now, InFlightAppend(live.id, True, asked, applied, failed), (metadata_record(live.id, stored),))
+
+
+def _store_candidate(core: Core, now: Now, live: LiveGroup, phase: JoinPhase, staying: list[Member]) -> None:
+    leader = phase.leader if phase.leader in phase.parked else next(m.id for m in staying if m.id in phase.parked)
+    kept = {m.id for m in staying}
+    absent = [m for m in live.roster.members.values() if m.id not in kept]
+    stored = ClassicGroup(
+        state=State.COMPLETING,
+        generation=_next_generation(live.group),
+        protocol_type=live.roster.protocol_type,
+        protocol=choose_protocol(staying, live.roster.members[leader]),
+        leader=leader,
+        state_timestamp_ms=now.wall_ms,
+        members=_with_last_assignments(core, live, staying),
+    )
+
+    def applied(then: Now) -> None:
+        tell_members(core, live, EXPELLED, absent, _NOT_JOINED)
+        _answer_joins(core, then, live, phase, stored)
+
+    def failed(then: Now, code: Code) -> None:
+        _candidate_lost(core, then, live, phase, code)
+
+    core.append(now, InFlightAppend(live.id, True, (), applied, failed), (candidate_record(live.id, stored),))
+
+
+def _answer_joins(core: Core, now: Now, live: LiveGroup, phase: JoinPhase, stored: ClassicGroup) -> None:
+    """The candidate is applied: everybody may know it."""
+    live.phase = None
+    live.adopt(stored)
+    count, leader, protocol = len(stored.members), stored.leader, stored.protocol
+    core.tell(STABILIZED, live.id, stored.generation, members=count, leader=leader, protocol=protocol)
+    for member, parked in phase.parked.items():
+        core.answer(parked.ticket, current_generation(stored, member))
+    start_sync_phase(core, now, live)
+
+
+def start_sync_phase(core: Core, now: Now, live: LiveGroup) -> None:
+    """CompletingRebalance begins here, by a join phase or by leading a group that was in it."""
+    sessions.restart_all(core, now, live)
+    live.sync_waits = set(live.group.members)
+    core.deadlines.arm(live.sync_timer, now.monotonic_ms + live.roster.max_rebalance_timeout_ms())
+
+
+def current_generation(group: ClassicGroup, member: str) -> JoinGroupAnswer:
+    """The answer to a JoinGroup that the stored generation includes: only its leader sees the members."""
+    members: tuple[JoinedMember, ...] = ()
+    if member == group.leader:
+        members = tuple(JoinedMember(m.id, m.instance, m.metadata(group.protocol)) for m in group.members.values())
+    return JoinGroupAnswer(
+        error=Code.NONE,
+        member=member,
+        generation=group.generation,
+        protocol_type=group.protocol_type,
+        protocol=group.protocol,
+        leader=group.leader or "",
+        members=members,
+    )
+
+
+def _candidate_lost(core: Core, now: Now, live: LiveGroup, phase: JoinPhase, code: Code) -> None:
+    """The candidate did not get in: its number was never given. Everybody is told to try again."""
+    for parked in phase.parked.values():
+        core.answer(parked.ticket, JoinGroupAnswer(error=code, member=parked.request.member))
+        _hand_back(core, now, live, parked)
+    phase.parked.clear()
+    if live.group.state is State.EMPTY:
+        live.phase = None
+        core.deadlines.cancel(live.join_timer)
+    live.adopt(live.group)
+    for member in [m for m in live.sessions if m not in live.roster.members]:
+        sessions.forget(core, live, member)
+    if live.phase is not None:
+        core.deadlines.arm(live.join_timer, now.monotonic_ms + live.roster.max_rebalance_timeout_ms())
+    core.retire(live)
+
+
+def _hand_back(core: Core, now: Now, live: LiveGroup, parked: ParkedJoin) -> None:
+    """A parked member keeps its session; an id that is in no generation yet may be used once more."""
+    member = parked.member.id
+    if member in live.group.members:
+        sessions.restart(core, now, live, member)
+    elif parked.request.member and parked.member.instance is None:
+        sessions.forget(core, live, member)
+        sessions.hand_out(core, now, live, member, parked.request.session_timeout_ms)
+
+
+def park(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup, member: Member) -> None:
+    """Let this JoinGroup wait for the end of the phase. An older one of the same member is told 27 (quirk Q4)."""
+    phase = live.phase
+    assert phase is not None
+    older = phase.parked.get(member.id)
+    if older is not None:
+        core.answer(older.ticket, JoinGroupAnswer(error=Code.REBALANCE_IN_PROGRESS, member=member.id))
+    phase.parked[member.id] = ParkedJoin(ticket, request, member)
+    if not live.roster.members:
+        live.roster.protocol_type = request.protocol_type
+    live.roster.put(member)
+    if phase.leader is None:
+        phase.leader = member.id
+    _extend(core, now, live, phase, member.rebalance_timeout_ms)
+
+
+def tell_members(core: Core, live: LiveGroup, kind: EventKind, members: Iterable[Member], reason: str) -> None:
+    """They are out of the group, one event each."""
+    for member in members:
+        core.tell(
+            kind,
+            live.id,
+            live.group.generation,
+            member=member.id,
+            instance=member.instance,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            reason=reason,
+        )
+
+
+def _extend(core: Core, now: Now, live: LiveGroup, phase: JoinPhase, timeout_ms: int) -> None:
+    """The phase lasts as long as the longest rebalance timeout of all who are in it, also of those who came late. An
+    initial one lasts as long as was known at its start, as Kafka's."""
+    until_ms = phase.started_ms + timeout_ms
+    due_ms = live.join_timer.at_ms
+    if not phase.initial and due_ms is not None and due_ms < until_ms and now.monotonic_ms < until_ms:
+        core.deadlines.arm(live.join_timer, until_ms)
+
+
+def _nothing(_: Now) -> None:
+    """Nobody asked for it."""

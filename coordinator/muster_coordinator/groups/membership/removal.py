@@ -1,0 +1,71 @@
+"""Taking members out of a group, whatever the reason (decision 7).
+
+Members of a stored generation go by a record, before anybody is told; a removed member never comes back after a crash.
+Members that only wait in a join phase were never stored: they just go.
+"""
+
+from collections.abc import Callable
+
+from muster_coordinator.errors import Code
+from muster_coordinator.events import EventKind
+from muster_coordinator.groups.core import Core
+from muster_coordinator.groups.effects import Now
+from muster_coordinator.groups.live.live_group import LiveGroup
+from muster_coordinator.groups.membership import rebalance
+
+
+def remove_members(
+    core: Core,
+    now: Now,
+    live: LiveGroup,
+    gone: dict[str, Code],
+    *,
+    kind: EventKind,
+    reason: str,
+    completes_initial: bool,
+    asked: rebalance.Asked = (),
+    done: rebalance.Then,
+    failed: Callable[[Now, Code], None],
+) -> None:
+    """Remove `gone` (member -> code for its parked requests); `done` once that is applied, or `failed`.
+
+    `kind` is what each of them is told as. `completes_initial`: a phase that everybody has joined now ends, even an
+    initial one (quirk Q2).
+    """
+    assert gone
+    members = live.roster.members
+    told = [members[m] for m in gone if m in members and m in live.group.members]
+    stored = {m: code for m, code in gone.items() if m in live.group.members}
+    waiting = {m: code for m, code in gone.items() if m not in live.group.members}
+    rebalance.tell_members(core, live, kind, [members[m] for m in waiting if m in members], reason)
+    rebalance.turn_away(core, live, waiting)
+    for member in waiting:
+        live.roster.remove(member)
+    if live.phase is not None and live.phase.leader in waiting:
+        live.phase.leader = next(iter(live.roster.members), None)
+
+    def removed(then: Now) -> None:
+        rebalance.tell_members(core, live, kind, told, reason)
+        done(then)
+
+    if not stored:
+        done(now)
+        after_removal(core, now, live, completes_initial=completes_initial)
+    elif len(stored) == len(live.roster.members):
+        rebalance.store_empty(core, now, live, gone=stored, reason=reason, asked=asked, done=removed, failed=failed)
+    else:
+        remaining = [m for m in live.group.members.values() if m.id not in stored]
+        rebalance.store_rebalance(
+            core, now, live, remaining=remaining, gone=stored, reason=reason, asked=asked, done=removed, failed=failed
+        )
+
+
+def after_removal(core: Core, now: Now, live: LiveGroup, *, completes_initial: bool) -> None:
+    """Somebody who was waited for is gone: perhaps the phase is complete now."""
+    phase = live.phase
+    queue = core.queues.get(live.id)
+    if phase is not None and live.all_joined() and (completes_initial or not phase.initial):
+        if queue is None or not queue.exclusive:
+            rebalance.complete(core, now, live)
+    else:
+        core.retire(live)

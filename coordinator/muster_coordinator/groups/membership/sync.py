@@ -1,0 +1,154 @@
+"""SyncGroup (protocol notes 3.3, 3.10): followers park, the leader's plan goes into the log, then all are answered.
+
+Stable is reached by applying Kafka's GroupMetadata record, not by sending it. The assignments are bytes that pass
+through; ids that are no members of the generation are ignored, members the leader left out get empty bytes.
+"""
+
+from collections.abc import Sequence
+
+from muster_coordinator import limits
+from muster_coordinator.errors import Code
+from muster_coordinator.events import ASSIGNED, EXPELLED
+from muster_coordinator.groups.core import Core
+from muster_coordinator.groups.effects import Now
+from muster_coordinator.groups.live.inflights import InFlightAppend
+from muster_coordinator.groups.live.live_group import LiveGroup
+from muster_coordinator.groups.membership import removal, sessions, waking
+from muster_coordinator.groups.requests import SyncGroup, SyncGroupAnswer
+from muster_coordinator.groups.state.classic_group import ClassicGroup, State, validate_member
+from muster_coordinator.groups.state.group_records import metadata_record
+
+
+def sync(core: Core, now: Now, ticket: int, request: SyncGroup) -> None:
+    """Parks in CompletingRebalance; answers at once otherwise."""
+    refused, live = _judge(core, now, request)
+    if refused is not Code.NONE or live is None:
+        return core.answer(ticket, SyncGroupAnswer(error=refused))
+    if live.state is State.STABLE:
+        _sent(core, live, request.member)
+        return core.answer(ticket, _assigned(live.group, request.member))
+    older = live.syncs.get(request.member)
+    if older is not None:
+        core.answer(older[0], SyncGroupAnswer(error=Code.REBALANCE_IN_PROGRESS))
+    live.syncs[request.member] = (ticket, request)
+    _sent(core, live, request.member)
+    if request.member == live.group.leader:
+        _store_plan(core, now, live, request.assignments)
+    return None
+
+
+def _judge(core: Core, now: Now, request: SyncGroup) -> tuple[Code, LiveGroup | None]:
+    if not request.group:
+        return Code.INVALID_GROUP_ID, None
+    live = waking.find(core, now, request.group)
+    if live is None:
+        return Code.UNKNOWN_MEMBER_ID, None
+    group = live.group
+    code = validate_member(live.roster.members, live.roster.instances, request.member, request.instance)
+    if code is not Code.NONE:
+        return code, live
+    if request.generation != group.generation:
+        return Code.ILLEGAL_GENERATION, live
+    wrong_type = request.protocol_type is not None and request.protocol_type != group.protocol_type
+    if wrong_type or (request.protocol is not None and request.protocol != group.protocol):
+        return Code.INCONSISTENT_GROUP_PROTOCOL, live
+    if live.state is State.PREPARING:
+        return Code.REBALANCE_IN_PROGRESS, live
+    return Code.NONE, live
+
+
+def _sent(core: Core, live: LiveGroup, member: str) -> None:
+    live.sync_waits.discard(member)
+    if not live.sync_waits:
+        core.deadlines.cancel(live.sync_timer)
+
+
+def _assigned(group: ClassicGroup, member: str) -> SyncGroupAnswer:
+    return SyncGroupAnswer(
+        error=Code.NONE,
+        protocol_type=group.protocol_type,
+        protocol=group.protocol,
+        assignment=group.members[member].assignment,
+    )
+
+
+def _store_plan(core: Core, now: Now, live: LiveGroup, assignments: Sequence[tuple[str, bytes]]) -> None:
+    group = live.group
+    plan = dict(assignments)
+    stored = ClassicGroup(
+        state=State.STABLE,
+        generation=group.generation,
+        protocol_type=group.protocol_type,
+        protocol=group.protocol,
+        leader=group.leader,
+        state_timestamp_ms=now.wall_ms,
+        members=[m._replace(assignment=plan.get(m.id, b"")) for m in group.members.values()],
+    )
+    key, value = metadata_record(live.id, stored)
+    if len(key or b"") + len(value or b"") > core.config.group_stored_bytes_max:
+        return _plan_lost(core, now, live, Code.UNKNOWN_SERVER_ERROR, now.monotonic_ms)
+
+    def applied(then: Now) -> None:
+        _stabilise(core, then, live, stored)
+
+    def failed(then: Now, code: Code) -> None:
+        _plan_lost(core, then, live, code, then.monotonic_ms + limits.APPEND_RETRY_MS)
+
+    return core.append(now, InFlightAppend(live.id, True, (), applied, failed), ((key, value),))
+
+
+def _stabilise(core: Core, now: Now, live: LiveGroup, stored: ClassicGroup) -> None:
+    """The plan is applied: everybody who asked may know it."""
+    live.adopt(stored)
+    live.pending_rebalance = None
+    core.deadlines.cancel(live.pending_rebalance_timer)
+    syncs, live.syncs = live.syncs, {}
+    for member, (ticket, _) in syncs.items():
+        core.answer(ticket, _assigned(stored, member))
+        sessions.restart(core, now, live, member)
+    core.stats.rebalances_completed += 1
+    took_ms = None
+    if live.rebalance_started_ms is not None:
+        took_ms = now.monotonic_ms - live.rebalance_started_ms
+        core.stats.rebalances_timed += 1
+        core.stats.rebalances_ms += took_ms
+        live.rebalance_started_ms = None
+    count = len(stored.members)
+    core.tell(ASSIGNED, live.id, stored.generation, members=count, leader=stored.leader, took_ms=took_ms)
+
+
+def _plan_lost(core: Core, now: Now, live: LiveGroup, code: Code, retry_at_ms: int) -> None:
+    """The plan did not get in: nobody saw it. Everybody who asked gets the code, and the group rebalances again."""
+    syncs, live.syncs = live.syncs, {}
+    for member, (ticket, _) in syncs.items():
+        core.answer(ticket, SyncGroupAnswer(error=code))
+        sessions.restart(core, now, live, member)
+        live.sync_waits.add(member)
+    core.deadlines.arm(live.sync_timer, now.monotonic_ms + live.roster.max_rebalance_timeout_ms())
+    waking.set_pending_rebalance(core, live, "the assignment could not be stored", retry_at_ms)
+
+
+def on_sync_timer(core: Core, now: Now, live: LiveGroup) -> None:
+    """Whoever never sent SyncGroup in this generation is removed (protocol notes 3.7)."""
+    if live.state not in (State.COMPLETING, State.STABLE) or not live.sync_waits:
+        return
+
+    def failed(then: Now, _: Code) -> None:
+        core.deadlines.arm(live.sync_timer, then.monotonic_ms + limits.APPEND_RETRY_MS)
+
+    gone = {m: Code.UNKNOWN_MEMBER_ID for m in live.group.members if m in live.sync_waits}
+    removal.remove_members(
+        core,
+        now,
+        live,
+        gone,
+        kind=EXPELLED,
+        reason="no SyncGroup in time",
+        completes_initial=False,
+        done=_nothing,
+        failed=failed,
+    )
+
+
+def _nothing(_: Now) -> None:
+    """Nobody asked for it."""

@@ -1,0 +1,112 @@
+"""OffsetCommit (protocol notes 4.1, 4.2): judged against the applied group, proposed in the same turn, answered when
+applied.
+
+A commit waits behind a membership record of its own group, so what it is judged by includes every record before it
+in the log (decision 8); commits of one group do not wait for each other, and other groups' never. All partitions
+that are accepted travel in one batch: after a crash there are all or none of them (invariant O9).
+"""
+
+from muster_coordinator import limits
+from muster_coordinator.errors import Code
+from muster_coordinator.groups.core import Core, Record
+from muster_coordinator.groups.effects import Now
+from muster_coordinator.groups.live.inflights import InFlightAppend
+from muster_coordinator.groups.live.live_group import LiveGroup
+from muster_coordinator.groups.membership import sessions, waking
+from muster_coordinator.groups.names import storable
+from muster_coordinator.groups.requests import (
+    OffsetCommit,
+    OffsetCommitAnswer,
+    PartitionCommit,
+    TopicCommit,
+    refusal,
+)
+from muster_coordinator.groups.state.classic_group import State
+from muster_coordinator.records.fields import I32
+from muster_coordinator.records.keys import encode_offset_key
+from muster_coordinator.records.offsets_log import encode_offset_value
+
+_I64_MAX = 2**63 - 1
+_RECORD_OVERHEAD_BYTES = 32
+"""Upper bound of what a batch adds to a key and a value: varints and attributes."""
+
+
+def commit(core: Core, now: Now, ticket: int, request: OffsetCommit) -> None:
+    """Group errors go on every partition; a metadata text that is too long on its partition only."""
+    live = waking.find(core, now, request.group)
+    refused = _judge(core, live, request)
+    if refused is not Code.NONE:
+        return core.answer(ticket, refusal(request, refused))
+    records: list[Record] = []
+    answers = []
+    size = 0
+    for topic in request.topics:
+        codes = []
+        key_head = encode_offset_key(request.group, topic.topic, 0)[:-4]
+        for partition in topic.partitions:
+            code = _metadata_code(partition.metadata, core.config.offset_metadata_chars_max)
+            codes.append((partition.partition, int(code)))
+            if code is Code.NONE:
+                value = _value(now, request, topic, partition)
+                records.append((key_head + I32.pack(partition.partition), value))
+                size += len(key_head) + len(value) + _RECORD_OVERHEAD_BYTES
+        answers.append((topic.topic, tuple(codes)))
+        if size > limits.OFFSETS_BATCH_BYTES_MAX - limits.MIB:
+            return core.answer(ticket, refusal(request, Code.INVALID_COMMIT_OFFSET_SIZE))
+    if live is not None and request.member in live.group.members:
+        sessions.restart(core, now, live, request.member)
+    answer = OffsetCommitAnswer(tuple(answers))
+    if not records:
+        return core.answer(ticket, answer)
+
+    def applied(_: Now) -> None:
+        core.stats.offsets_committed += len(records)
+        core.answer(ticket, answer)
+
+    def failed(_: Now, code: Code) -> None:
+        core.answer(ticket, refusal(request, code))
+
+    inflight = InFlightAppend(request.group, False, ((ticket, request),), applied, failed)
+    return core.append(now, inflight, tuple(records))
+
+
+def _judge(core: Core, live: LiveGroup | None, request: OffsetCommit) -> Code:
+    """The group's own validator; a group that does not exist is one that a commit without generation makes."""
+    if not storable(request.group) or not all(storable(topic.topic) for topic in request.topics):
+        return Code.INVALID_GROUP_ID if not storable(request.group) else Code.UNKNOWN_TOPIC_OR_PARTITION
+    if live is not None:
+        return live.group.validate_commit(request, live.state)
+    group = core.state.group(request.group)
+    if group is not None:
+        return group.validate_commit(request, State.EMPTY)
+    if request.generation < 0:
+        return Code.NONE
+    return Code.GROUP_ID_NOT_FOUND if request.unknown_group_is_69 else Code.ILLEGAL_GENERATION
+
+
+def _metadata_code(metadata: str, chars_max: int) -> Code:
+    """Kafka counts Java chars, that is UTF-16 units. Whatever is allowed, the log's strings hold 32,767 bytes."""
+    if not storable(metadata):
+        return Code.OFFSET_METADATA_TOO_LARGE
+    if 2 * len(metadata) <= chars_max:
+        return Code.NONE
+    units = len(metadata) + sum(1 for char in metadata if ord(char) > 0xFFFF)
+    return Code.NONE if units <= chars_max else Code.OFFSET_METADATA_TOO_LARGE
+
+
+def _value(now: Now, request: OffsetCommit, topic: TopicCommit, partition: PartitionCommit) -> bytes:
+    timestamp_ms = now.wall_ms if request.commit_timestamp_ms == -1 else request.commit_timestamp_ms
+    return encode_offset_value(
+        partition.offset,
+        partition.leader_epoch,
+        partition.metadata,
+        timestamp_ms,
+        _expire_timestamp_ms(now, request.retention_ms),
+        topic.topic_id,
+    )
+
+
+def _expire_timestamp_ms(now: Now, retention_ms: int) -> int:
+    """-1: by the broker's retention. The sum stays within an int64, where Kafka's overflows into the past; a negative
+    retention is over at once, and must not hit the -1 that means something else."""
+    return -1 if retention_ms == -1 else max(0, min(now.wall_ms + retention_ms, _I64_MAX))

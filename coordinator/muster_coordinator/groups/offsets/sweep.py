@@ -1,0 +1,98 @@
+"""The frame of background jobs that write tombstones: a slice of groups at a time, a bounded number of batches in
+in-flight append.
+
+A group's tombstones are decided while none of its records is in flight and none of its requests can overtake
+(`when_quiet`), so a tombstone never meets a commit that it was not decided against (KAFKA-4399).
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from functools import partial
+from typing import Protocol as Interface
+
+from muster_coordinator import limits
+from muster_coordinator.errors import Code
+from muster_coordinator.groups.core import Core, Record, Step
+from muster_coordinator.groups.effects import Now
+from muster_coordinator.groups.live.inflights import InFlightAppend
+
+
+class Rule(Interface):
+    """Which groups to look into, and what to write for one."""
+
+    def begins(self, core: Core, now: Now) -> bool:
+        """Asked once, before anything else; False ends the sweep."""
+        ...
+
+    def inspect(self, core: Core, now: Now, group: str) -> tuple[int, bool]:
+        """(work done, whether there may be something to write). Must be cheap; may err towards True."""
+        ...
+
+    def tombstones(self, core: Core, now: Now, group: str) -> tuple[list[Record], bool]:
+        """(at most a batch of records, whether the group has to be looked at again)."""
+        ...
+
+    def written(self, core: Core, records: int) -> None:
+        """A batch was applied."""
+        ...
+
+
+class Sweep:
+    """One pass of a rule over some groups."""
+
+    def __init__(self, rule: Rule, groups: Iterable[str]) -> None:
+        self._rule = rule
+        self._groups = deque(groups)
+        self._begun = False
+        self._in_flight = 0
+        self._waits = False
+        self._not_before_ms = 0
+        """A refused batch is tried again no sooner."""
+
+    def step(self, core: Core, now: Now) -> Step:
+        """One slice."""
+        if not self._begun:
+            self._begun = True
+            if not self._rule.begins(core, now):
+                return Step.DONE
+        if now.monotonic_ms < self._not_before_ms:
+            core.rest(self, self._not_before_ms)
+            return Step.WAITS
+        budget = limits.GROUP_SLICE_WORK
+        while self._groups and budget > 0 and self._in_flight < limits.GROUP_SWEEP_IN_FLIGHT_MAX:
+            group = self._groups.popleft()
+            work, found = self._rule.inspect(core, now, group)
+            budget -= work
+            if found:
+                self._in_flight += 1
+                core.when_quiet(now, group, partial(self._act, core, group))
+        if self._groups and self._in_flight < limits.GROUP_SWEEP_IN_FLIGHT_MAX:
+            return Step.MORE
+        self._waits = self._in_flight > 0
+        return Step.WAITS if self._waits else Step.DONE
+
+    def _act(self, core: Core, group: str, now: Now) -> None:
+        records, again = self._rule.tombstones(core, now, group)
+        if not records:
+            return self._landed(core)
+
+        def applied(_: Now) -> None:
+            self._rule.written(core, len(records))
+            if again:
+                self._groups.append(group)
+            self._landed(core)
+
+        def failed(then: Now, __: Code) -> None:
+            # Too much was in flight. Had leadership ended, the whole sweep would be forgotten, and the next leader's
+            # begins anew.
+            self._groups.append(group)
+            self._not_before_ms = then.monotonic_ms + limits.APPEND_RETRY_MS
+            self._landed(core)
+
+        return core.append(now, InFlightAppend(group, True, (), applied, failed), tuple(records))
+
+    def _landed(self, core: Core) -> None:
+        self._in_flight -= 1
+        if self._waits:
+            self._waits = False
+            core.jobs.append(self)

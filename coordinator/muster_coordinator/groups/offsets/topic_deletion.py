@@ -1,0 +1,54 @@
+"""Offsets of deleted topics, on positive evidence only: the topic id is recorded as deleted (decision 27).
+
+By id, never by name: a re-created topic of that name has another id, and its offsets are live.
+"""
+
+from collections.abc import Iterable
+
+from muster_coordinator import limits
+from muster_coordinator.groups.core import Core, Record
+from muster_coordinator.groups.effects import Now
+from muster_coordinator.groups.offsets.sweep import Sweep
+from muster_coordinator.groups.offsets.tombstones import offset_tombstone
+from muster_coordinator.groups.state.offset_row import NO_TOPIC_ID, topic_id_of
+
+_ROWS_PER_WORK = 16
+"""Rows searched for an id in the time of one look at an offset."""
+
+
+def topic_deletion(core: Core, topic_ids: Iterable[bytes]) -> Sweep:
+    """One pass over all groups for some deleted topics."""
+    groups = dict.fromkeys([*core.state.offsets.groups(), *core.state.pending.groups()])
+    return Sweep(TopicDeletionRule(topic_ids), groups)
+
+
+class TopicDeletionRule:
+    """What was committed under one of these ids."""
+
+    def __init__(self, topic_ids: Iterable[bytes]) -> None:
+        self._ids = frozenset(topic_ids)
+        assert NO_TOPIC_ID not in self._ids
+
+    def begins(self, core: Core, now: Now) -> bool:
+        """Always."""
+        del core, now
+        return True
+
+    def inspect(self, core: Core, now: Now, group: str) -> tuple[int, bool]:
+        del now
+        work = 1 + core.state.offsets.size(group) * len(self._ids) // _ROWS_PER_WORK
+        if group in core.state.pending:
+            return work, True
+        return work, any(core.state.offsets.mentions(group, topic_id) for topic_id in self._ids)
+
+    def tombstones(self, core: Core, now: Now, group: str) -> tuple[list[Record], bool]:
+        del now
+        table = core.state.offsets.table(group)
+        found = [] if table is None else [(t, p) for t, p, row in table.rows() if topic_id_of(row) in self._ids]
+        found += [(t, p) for t, p, row in core.state.pending.rows_of(group) if topic_id_of(row) in self._ids]
+        keys = list(dict.fromkeys(found))
+        records = [offset_tombstone(group, *key) for key in keys[: limits.GROUP_TOMBSTONES_PER_BATCH]]
+        return records, len(keys) > limits.GROUP_TOMBSTONES_PER_BATCH
+
+    def written(self, core: Core, records: int) -> None:
+        core.stats.offsets_deleted += records

@@ -1,0 +1,53 @@
+"""The durable state of a shard: what the applied log says, and nothing else.
+
+Equal on every replica at the same applied index. Only `replay` changes it.
+"""
+
+from muster_coordinator.groups.state.classic_group import State
+from muster_coordinator.groups.state.offsets_store import OffsetsStore
+from muster_coordinator.groups.state.pending_offsets import PendingOffsets
+from muster_coordinator.groups.state.simple_group import SIMPLE_GROUP, Group
+from muster_coordinator.groups.state.stored_group import StoredGroup
+from muster_coordinator.records.producers import ProducerTable
+
+
+class ShardState:
+    """Groups, offsets, open transactions, producers, and records of kinds that this release only keeps."""
+
+    __slots__ = ("groups", "members", "offsets", "pending", "producers", "raw", "state_counts")
+
+    def __init__(self) -> None:
+        self.groups: dict[str, StoredGroup] = {}
+        self.offsets = OffsetsStore()
+        self.pending = PendingOffsets()
+        self.producers = ProducerTable()
+        self.raw: dict[bytes, bytes] = {}
+        """Kafka's record types that are not implemented: last value per key (decision 9)."""
+        self.state_counts = dict.fromkeys(State, 0)
+        """Classic groups by stored state."""
+        self.members = 0
+        """Of all stored generations."""
+
+    def has_group(self, group: str) -> bool:
+        """A classic group, or a simple one: it exists because its offsets do."""
+        return group in self.groups or group in self.offsets or group in self.pending
+
+    def group(self, group: str) -> Group | None:
+        """Decoded; costs O(members)."""
+        stored = self.groups.get(group)
+        if stored is not None:
+            return stored.decode()
+        return SIMPLE_GROUP if group in self.offsets or group in self.pending else None
+
+    def set_group(self, group: str, stored: StoredGroup | None) -> None:
+        """None: the group is gone."""
+        old = self.groups.get(group)
+        if old is not None:
+            self.state_counts[old.state] -= 1
+            self.members -= old.member_count
+        if stored is None:
+            self.groups.pop(group, None)
+            return
+        self.groups[group] = stored
+        self.state_counts[stored.state] += 1
+        self.members += stored.member_count
