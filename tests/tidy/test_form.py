@@ -9,6 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "coordinator" / "muster_coordinator"
+ASSIGNORS = PACKAGE / "groups" / "assignors"
+"""Not of the coordinator: the CLI's and the pipeline's."""
 PATTERNS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"][
     "custom"
 ]["modules"]
@@ -21,3 +23,11 @@ def test_all_tests_see_the_form_that_was_asked_for(pattern: str) -> None:
     names = [".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in files]
     kinds = {Path(importlib.import_module(name).__file__ or "").suffix for name in names}
     assert kinds == ({".so"} if os.environ.get("MUSTER_FORM") == "compiled" else {".py"})
+
+
+def test_no_part_of_a_compiled_room_is_left_out() -> None:
+    compiled = {path for pattern in PATTERNS for path in PACKAGE.glob(pattern)}
+    rooms = {PACKAGE / pattern.split("/")[0] for pattern in PATTERNS if pattern.endswith("/*.py")} - {PACKAGE / "wire"}
+    there = {path for room in rooms for path in room.rglob("*.py") if ASSIGNORS not in path.parents}
+    assert there > {PACKAGE / "raft" / "core.py", PACKAGE / "groups" / "core.py"}
+    assert not there - compiled, "name them in pyproject.toml"

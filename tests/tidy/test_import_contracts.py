@@ -49,6 +49,7 @@ def test_the_contracts_hold(copy: Path) -> None:
     [
         ("muster_coordinator/raft/core.py", "import time", "Pure cores take time"),
         ("muster_coordinator/groups/membership/join.py", "import muster_coordinator.raft.core", "Raft and groups"),
+        ("muster_coordinator/groups/state/member.py", "import muster_coordinator.groups.core", "Rooms of the groups"),
         ("muster_coordinator/records/batch.py", "import muster_coordinator.replica.node", "Rooms of the coordinator"),
         ("muster_operator/__init__.py", "import muster_coordinator", "The operator imports neither"),
     ],
