@@ -54,7 +54,7 @@ class Loop(Clock, Protocol):
         """Run the blocking `job` off the loop, jobs of one queue in order, one at a time; then `done(result)` on it.
 
         An exception of the job is passed to `done`, not raised. A job may touch only what it was given: immutable
-        values and the `Disk`. Queues used: see `limits.IO_QUEUES`.
+        values and the `Disk`. Queues used: see `runtime.limits.IO_QUEUES`.
         """
 
     def submit_paced(

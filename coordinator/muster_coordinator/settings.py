@@ -18,10 +18,25 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from muster_coordinator import limits
 from muster_coordinator.errors import CallerError
+from muster_coordinator.groups import limits as groups_limits
 from muster_coordinator.ids import BrokerId
+from muster_coordinator.limits import (
+    BATCH_BYTES_MAX,
+    BATCH_BYTES_MAX_DEFAULT,
+    HEARTBEAT_MS,
+    MIB,
+    PROPOSAL_TIMEOUT_MS,
+    RAFT_GROUPS_MAX,
+    SEGMENT_BYTES,
+    WAL_BYTES_MAX,
+    WAL_FILE_BYTES,
+)
 from muster_coordinator.properties import PropertiesError, parse_properties, with_environment
+from muster_coordinator.raft import limits as raft_limits
+from muster_coordinator.replica import limits as replica_limits
+from muster_coordinator.runtime import limits as runtime_limits
+from muster_coordinator.storage import limits as storage_limits
 
 
 class ConfigError(CallerError):
@@ -227,64 +242,68 @@ class Settings:
     log_level: str = _key(
         "muster.log.level", _one_of("debug", "info", "warning", "error"), "info", "Structured logs on standard error."
     )
-    shutdown_grace_ms: int = _key(
-        "shutdown.grace.ms", _MS, str(limits.SHUTDOWN_GRACE_MS), "Time for draining after SIGTERM."
-    )
+    shutdown_grace_ms: int = _key("shutdown.grace.ms", _MS, "60000", "Time for draining after SIGTERM.")
 
     # Groups and offsets.
     offsets_partitions: int = _key(
         "offsets.topic.num.partitions",
         _integer(1, 1_000),
-        str(limits.OFFSETS_PARTITIONS),
+        str(replica_limits.OFFSETS_PARTITIONS),
         "Fixed when the cluster forms; another number later is refused.",
     )
     offsets_replication_factor: int | None = _key(
         "offsets.topic.replication.factor", _optional(_integer(1, 5)), "", "If set, it must be the number of voters."
     )
     offsets_segment_bytes: int = _key(
-        "offsets.topic.segment.bytes", _integer(4_096, 2**31 - 1), str(limits.SEGMENT_BYTES), "Segment files."
+        "offsets.topic.segment.bytes", _integer(4_096, 2**31 - 1), str(SEGMENT_BYTES), "Segment files."
     )
     offsets_history_ms: int = _key(
-        "muster.offsets.history.ms", _MS, str(limits.OFFSETS_HISTORY_MS), "Age up to which old segments are kept."
+        "muster.offsets.history.ms",
+        _MS,
+        str(replica_limits.OFFSETS_HISTORY_MS),
+        "Age up to which old segments are kept.",
     )
     offsets_history_bytes: int = _key(
         "muster.offsets.history.bytes",
         _integer(0),
-        str(limits.OFFSETS_HISTORY_BYTES),
+        str(replica_limits.OFFSETS_HISTORY_BYTES),
         "Size a partition up to which old segments are kept.",
     )
     offset_metadata_chars_max: int = _key(
-        "offset.metadata.max.bytes", _integer(0, limits.MIB), str(limits.OFFSET_METADATA_CHARS_MAX), "Characters."
+        "offset.metadata.max.bytes", _integer(0, MIB), str(groups_limits.OFFSET_METADATA_CHARS_MAX), "Characters."
     )
     offsets_retention_minutes: int = _key(
         "offsets.retention.minutes",
         _integer(1, 2**31 - 1),
-        str(limits.OFFSETS_RETENTION_MS // 60_000),
+        str(groups_limits.OFFSETS_RETENTION_MS // 60_000),
         "Offsets of an empty group are kept this long.",
     )
     offsets_retention_check_ms: int = _key(
-        "offsets.retention.check.interval.ms", _MS, str(limits.OFFSETS_RETENTION_CHECK_MS), "How often expiry looks."
+        "offsets.retention.check.interval.ms",
+        _MS,
+        str(groups_limits.OFFSETS_RETENTION_CHECK_MS),
+        "How often expiry looks.",
     )
     offsets_commit_timeout_ms: int = _key(
         "offsets.commit.timeout.ms",
         _MS,
-        str(limits.PROPOSAL_TIMEOUT_MS),
+        str(PROPOSAL_TIMEOUT_MS),
         "A group's change fails to commit after this.",
     )
     group_session_timeout_min_ms: int = _key(
-        "group.min.session.timeout.ms", _MS, str(limits.SESSION_TIMEOUT_MIN_MS), "Inclusive."
+        "group.min.session.timeout.ms", _MS, str(groups_limits.SESSION_TIMEOUT_MIN_MS), "Inclusive."
     )
     group_session_timeout_max_ms: int = _key(
-        "group.max.session.timeout.ms", _MS, str(limits.SESSION_TIMEOUT_MAX_MS), "Inclusive."
+        "group.max.session.timeout.ms", _MS, str(groups_limits.SESSION_TIMEOUT_MAX_MS), "Inclusive."
     )
     group_initial_rebalance_delay_ms: int = _key(
         "group.initial.rebalance.delay.ms",
         _integer(0),
-        str(limits.INITIAL_REBALANCE_DELAY_MS),
+        str(groups_limits.INITIAL_REBALANCE_DELAY_MS),
         "An empty group waits this long for more members.",
     )
     group_size_max: int = _key(
-        "group.max.size", _integer(1, 2**31 - 1), str(limits.GROUP_SIZE_MAX), "Kafka: 2147483647."
+        "group.max.size", _integer(1, 2**31 - 1), str(groups_limits.GROUP_SIZE_MAX), "Kafka: 2147483647."
     )
 
     # Topics.
@@ -293,7 +312,7 @@ class Settings:
     )
     num_partitions: int = _key(
         "num.partitions",
-        _integer(1, limits.RAFT_GROUPS_MAX - 2),
+        _integer(1, RAFT_GROUPS_MAX - 2),
         "1",
         "Of a topic created without a number. A cluster has room for 2,000 Raft groups: one for the controller, one a "
         "partition of the offsets topic, one a partition of topics.",
@@ -306,7 +325,7 @@ class Settings:
     )
     delete_topics: bool = _key("delete.topic.enable", _boolean, "true", "")
     message_bytes_max: int = _key(
-        "message.max.bytes", _integer(0, limits.BATCH_BYTES_MAX), str(limits.BATCH_BYTES_MAX_DEFAULT), "Of one batch."
+        "message.max.bytes", _integer(0, BATCH_BYTES_MAX), str(BATCH_BYTES_MAX_DEFAULT), "Of one batch."
     )
     retention_hours: int = _key("log.retention.hours", _integer(-1, 2**31 - 1), "168", "Topic data. -1: for ever.")
     retention_minutes: int | None = _key(
@@ -315,7 +334,10 @@ class Settings:
     retention_ms: int | None = _key("log.retention.ms", _optional(_integer(-1)), "", "Overrides log.retention.minutes.")
     retention_bytes: int = _key("log.retention.bytes", _integer(-1), "-1", "A partition; -1: without bound.")
     retention_check_ms: int = _key(
-        "log.retention.check.interval.ms", _MS, str(limits.TOPIC_RETENTION_CHECK_MS), "How often retention looks."
+        "log.retention.check.interval.ms",
+        _MS,
+        str(replica_limits.TOPIC_RETENTION_CHECK_MS),
+        "How often retention looks.",
     )
     segment_bytes: int = _key("log.segment.bytes", _integer(4_096, 2**31 - 1), "1073741824", "Topic segment files.")
     segment_ms: int | None = _key("log.roll.ms", _optional(_MS), "", "Overrides log.roll.hours.")
@@ -331,40 +353,42 @@ class Settings:
 
     # Connections.
     connections_idle_ms: int = _key(
-        "connections.max.idle.ms", _MS, str(limits.CONNECTION_IDLE_MS), "Idle connections are closed."
+        "connections.max.idle.ms", _MS, str(runtime_limits.CONNECTION_IDLE_MS), "Idle connections are closed."
     )
-    connections_max: int = _key("max.connections", _integer(1), str(limits.CONNECTIONS_MAX), "Kafka: 2147483647.")
+    connections_max: int = _key(
+        "max.connections", _integer(1), str(runtime_limits.CONNECTIONS_MAX), "Kafka: 2147483647."
+    )
     connections_per_ip_max: int = _key(
         "max.connections.per.ip", _integer(1), "2147483647", "Off by default: thousands of clients share a NAT."
     )
     accepts_per_second_max: int = _key(
-        "max.connection.creation.rate", _integer(1), str(limits.ACCEPTS_PER_SECOND_MAX), "Kafka: 2147483647."
+        "max.connection.creation.rate", _integer(1), str(runtime_limits.ACCEPTS_PER_SECOND_MAX), "Kafka: 2147483647."
     )
 
     # Raft and storage.
-    heartbeat_ms: int = _key("muster.raft.heartbeat.ms", _integer(10, 10_000), str(limits.HEARTBEAT_MS), "")
+    heartbeat_ms: int = _key("muster.raft.heartbeat.ms", _integer(10, 10_000), str(HEARTBEAT_MS), "")
     election_timeout_min_ms: int = _key(
-        "muster.raft.election.timeout.min.ms", _integer(50, 60_000), str(limits.ELECTION_TIMEOUT_MIN_MS), ""
+        "muster.raft.election.timeout.min.ms", _integer(50, 60_000), str(raft_limits.ELECTION_TIMEOUT_MIN_MS), ""
     )
     election_timeout_max_ms: int = _key(
-        "muster.raft.election.timeout.max.ms", _integer(100, 120_000), str(limits.ELECTION_TIMEOUT_MAX_MS), ""
+        "muster.raft.election.timeout.max.ms", _integer(100, 120_000), str(raft_limits.ELECTION_TIMEOUT_MAX_MS), ""
     )
     wal_file_bytes: int = _key(
         "muster.wal.file.bytes",
         _integer(65_536),
-        str(limits.WAL_FILE_BYTES),
+        str(WAL_FILE_BYTES),
         "Larger where a file would begin with more than an eighth of it: some 130 bytes a partition.",
     )
     wal_bytes_max: int = _key(
         "muster.wal.max.bytes",
         _integer(262_144),
-        str(limits.WAL_BYTES_MAX),
+        str(WAL_BYTES_MAX),
         "Both WALs have this bound each; at least four files.",
     )
     disk_low_bytes: int = _key(
         "muster.disk.low.bytes",
         _integer(0),
-        str(limits.DISK_LOW_BYTES),
+        str(replica_limits.DISK_LOW_BYTES),
         "With less free a replica takes no new data and hands its leaderships to others; with a quarter of it free, no "
         "data of other leaders either. Three times `muster.wal.file.bytes`, if that is more.",
     )
@@ -375,36 +399,41 @@ class Settings:
         "It takes new data again when so much is free. Empty: half more than what is low.",
     )
     checkpoint_bytes: int = _key(
-        "muster.checkpoint.bytes", _integer(4_096), str(limits.CHECKPOINT_BYTES), "Applied bytes between checkpoints."
+        "muster.checkpoint.bytes",
+        _integer(4_096),
+        str(replica_limits.CHECKPOINT_BYTES),
+        "Applied bytes between checkpoints.",
     )
-    segment_flush_ms: int = _key("muster.segment.flush.ms", _MS, str(limits.SEGMENT_FLUSH_MS), "")
-    segment_flush_bytes: int = _key("muster.segment.flush.bytes", _integer(1), str(limits.SEGMENT_FLUSH_BYTES), "")
+    segment_flush_ms: int = _key("muster.segment.flush.ms", _MS, str(replica_limits.SEGMENT_FLUSH_MS), "")
+    segment_flush_bytes: int = _key(
+        "muster.segment.flush.bytes", _integer(1), str(replica_limits.SEGMENT_FLUSH_BYTES), ""
+    )
     takeback_ms: int = _key(
         "muster.leadership.takeback.ms",
         _MS,
-        str(limits.LEADERSHIP_TAKEBACK_MS),
+        str(replica_limits.LEADERSHIP_TAKEBACK_MS),
         "A preferred leader takes a partition back after being caught up for so long.",
     )
     feature_finalize_ms: int = _key(
         "muster.feature.finalize.ms",
         _integer(-1),
-        str(limits.FEATURE_FINALIZE_MS),
+        str(replica_limits.FEATURE_FINALIZE_MS),
         "All replicas run a new release for so long before it writes what the one before cannot read; -1: never.",
     )
     install_rate: int = _key(
         "muster.transfer.bytes.per.second",
-        _integer(limits.INSTALL_BYTES_PER_SECOND_MIN),
-        str(limits.INSTALL_BYTES_PER_SECOND),
+        _integer(replica_limits.INSTALL_BYTES_PER_SECOND_MIN),
+        str(replica_limits.INSTALL_BYTES_PER_SECOND),
         "Sent at most to followers that need a whole state, all together.",
     )
     scrub_rate: int = _key(
         "muster.scrub.bytes.per.second",
         _integer(0),
-        str(limits.SCRUB_BYTES_PER_SECOND),
+        str(replica_limits.SCRUB_BYTES_PER_SECOND),
         "Sealed segments read and checked in the background, at most; 0: not at all.",
     )
     trailing_entries: int = _key(
-        "muster.raft.trailing.entries", _integer(0), str(limits.TRAILING_ENTRIES), "Kept behind a checkpoint."
+        "muster.raft.trailing.entries", _integer(0), str(replica_limits.TRAILING_ENTRIES), "Kept behind a checkpoint."
     )
 
     texts: Mapping[str, str] = field(default_factory=dict)
@@ -438,7 +467,7 @@ class Settings:
     @property
     def disk_low(self) -> int:
         """Bytes; the next file of each WAL fits in any case."""
-        return max(self.disk_low_bytes, limits.DISK_LOW_WAL_FILES * self.wal_file_bytes)
+        return max(self.disk_low_bytes, replica_limits.DISK_LOW_WAL_FILES * self.wal_file_bytes)
 
     @property
     def disk_good(self) -> int:
@@ -493,12 +522,12 @@ def _check_relations(settings: Settings) -> None:
         raise ConfigError("muster.raft.heartbeat.ms is above a third of muster.raft.election.timeout.min.ms")
     if settings.disk_good_bytes is not None and settings.disk_good_bytes < settings.disk_low_bytes:
         raise ConfigError("muster.disk.good.bytes is below muster.disk.low.bytes")
-    if 1 + settings.offsets_partitions + settings.num_partitions > limits.RAFT_GROUPS_MAX:
+    if 1 + settings.offsets_partitions + settings.num_partitions > RAFT_GROUPS_MAX:
         raise ConfigError(
             f"num.partitions={settings.num_partitions} and offsets.topic.num.partitions={settings.offsets_partitions}: "
-            f"with the controller's more than the {limits.RAFT_GROUPS_MAX} Raft groups that a cluster may have"
+            f"with the controller's more than the {RAFT_GROUPS_MAX} Raft groups that a cluster may have"
         )
-    if settings.wal_file_bytes * limits.WAL_FILES_MIN > settings.wal_bytes_max:
+    if settings.wal_file_bytes * storage_limits.WAL_FILES_MIN > settings.wal_bytes_max:
         raise ConfigError("muster.wal.max.bytes is below four times muster.wal.file.bytes")
 
 

@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.admin.drain import MARK_MS, Drain, DrainPhase
 from muster_coordinator.controller.commands import CommandResult, SetDraining
 from muster_coordinator.events import DRAIN_STARTED, DRAIN_UNDONE, DRAINED, Event
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo
+from muster_coordinator.limits import DRAIN_TRANSFERS_AT_ONCE, PROPOSAL_TIMEOUT_MS
 
 from tests.admin.fake_replica import FakeReplica, image
 from tests.sim.loop import SimLoop, World
@@ -42,7 +42,7 @@ def test_only_so_many_at_once() -> None:
     replica.transfer_ms = 1_000
     drain.start()
     world.run_for(500)
-    assert len(replica.transfers) == limits.DRAIN_TRANSFERS_AT_ONCE
+    assert len(replica.transfers) == DRAIN_TRANSFERS_AT_ONCE
     world.run_for(20_000)
     assert drain.phase == DrainPhase.DRAINED
 
@@ -202,7 +202,7 @@ def test_undo_stops_moving_and_clears_the_mark() -> None:
     drain.undo(lambda result: results.append(result.error))
     world.run_for(10_000)
     assert results == [0]
-    assert len(replica.transfers) == limits.DRAIN_TRANSFERS_AT_ONCE
+    assert len(replica.transfers) == DRAIN_TRANSFERS_AT_ONCE
     assert replica.commands[-1] == SetDraining(broker=BrokerId(0), draining=False)
     assert (drain.phase, told) == (DrainPhase.IDLE, [])
 
@@ -254,7 +254,7 @@ def test_a_mark_that_comes_after_the_undrain_is_cleared_as_well() -> None:
     replica.submit(late, deadline_ms=0, done=lambda result: None)
     world.run_for(100)
     assert replica.known_image.brokers[BrokerId(0)].draining
-    world.run_for(limits.PROPOSAL_TIMEOUT_MS + 1_000)
+    world.run_for(PROPOSAL_TIMEOUT_MS + 1_000)
     assert not replica.known_image.brokers[BrokerId(0)].draining
     assert drain.phase == DrainPhase.IDLE
 

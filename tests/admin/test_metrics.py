@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
-from muster_coordinator import limits
+from muster_coordinator.admin import limits
 from muster_coordinator.admin.group_meter import (
     OTHER_GROUPS,
     PAUSE_RATIO,

@@ -3,11 +3,12 @@
 from typing import Any
 
 import pytest
-from muster_coordinator import limits
+from muster_coordinator.api import limits
 from muster_coordinator.api.authorize import Authorize, Operation, Resource, allow_all
 from muster_coordinator.api.services import ApiSettings, TopicsMode
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import CommandResult, CreateTopic
+from muster_coordinator.limits import RAFT_GROUPS_MAX
 from muster_coordinator.wire.versions import Api
 
 from tests.api.fake_surface import FakeSurface, topic
@@ -100,7 +101,7 @@ def test_what_the_controller_would_refuse_is_refused_before_it_fills_the_log() -
     surface = FakeSurface()
     surface.add_topic(topic("a.b", 1, first_group=300))
     assert ask(client_of(surface), "a_b") == [("a_b", 17)]
-    surface.add_topic(topic("wide", limits.RAFT_GROUPS_MAX - 10, first_group=1_000))
+    surface.add_topic(topic("wide", RAFT_GROUPS_MAX - 10, first_group=1_000))
     assert ask(client_of(surface), "new") == [("new", 44)]
     assert surface.commands == []
 

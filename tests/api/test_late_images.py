@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 import pytest
-from muster_coordinator import limits
+from muster_coordinator.api import limits
 from muster_coordinator.api.authorize import Operation, Resource
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code

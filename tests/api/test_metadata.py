@@ -4,7 +4,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from muster_coordinator import limits
+from muster_coordinator.api import limits
 from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.leader_wait import LOOK_AGAIN_MS
 from muster_coordinator.wire.versions import Api

@@ -3,11 +3,12 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from muster_coordinator import limits
+from muster_coordinator.api import limits
 from muster_coordinator.api.dispatch import Dispatcher
 from muster_coordinator.api.refused_batches import SENT_AGAIN, Numbered, Place, RefusedBatches
 from muster_coordinator.api.services import ApiSettings
 from muster_coordinator.errors import Code
+from muster_coordinator.limits import PRODUCER_BATCHES_KEPT
 from muster_coordinator.topics.machine import ProduceResult
 
 from tests.api.fake_surface import FakeSurface
@@ -85,7 +86,7 @@ def test_a_client_that_gives_the_batch_up_is_judged_again_soon() -> None:
     """Java's producer, whose delivery time-out is over, needs to be told of the gap before it begins a new epoch."""
     line = Line()
     line.send(idempotent(1), Code.NOT_LEADER_OR_FOLLOWER)
-    for _ in range(limits.PRODUCER_BATCHES_KEPT - 1):
+    for _ in range(PRODUCER_BATCHES_KEPT - 1):
         assert line.send(idempotent(2), Code.OUT_OF_ORDER_SEQUENCE_NUMBER) == Code.NOT_LEADER_OR_FOLLOWER
     assert line.send(idempotent(2), Code.OUT_OF_ORDER_SEQUENCE_NUMBER) == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
 

@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from muster_coordinator import limits
+from muster_coordinator.api import limits
 from muster_coordinator.api.authorize import Operation, ResourceType
 from muster_coordinator.controller.image import OFFSETS_TOPIC
 from muster_coordinator.errors import Code

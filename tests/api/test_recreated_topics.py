@@ -5,8 +5,8 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from muster_coordinator.api.limits import OFFSET_FETCH_IMAGES_MAX
 from muster_coordinator.errors import Code
-from muster_coordinator.limits import OFFSET_FETCH_IMAGES_MAX
 from muster_coordinator.wire.versions import Api
 
 from tests.api.fake_surface import FakeSurface, topic

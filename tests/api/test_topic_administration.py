@@ -5,12 +5,13 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from muster_coordinator import limits
+from muster_coordinator.api import limits
 from muster_coordinator.api.services import ApiSettings, TopicsMode
 from muster_coordinator.controller.commands import AddPartitions, Command, CommandResult, CreateTopic, DeleteTopic
 from muster_coordinator.controller.image import OFFSETS_TOPIC
 from muster_coordinator.controller.transitions import raft_groups
 from muster_coordinator.errors import Code
+from muster_coordinator.limits import RAFT_GROUPS_MAX
 from muster_coordinator.wire.versions import Api
 
 from tests.api.fake_surface import FakeSurface, topic
@@ -151,7 +152,7 @@ def room(surface: FakeSurface) -> int:
     """Partitions that a replica still takes."""
     image = surface.image()
     assert image is not None
-    return limits.RAFT_GROUPS_MAX - raft_groups(image)
+    return RAFT_GROUPS_MAX - raft_groups(image)
 
 
 @pytest.mark.parametrize(("partitions", "expected"), [(0, 37), (-2, 37), (10_000, 44), (10_001, 44)])

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from muster_coordinator import limits
+from muster_coordinator.controller import limits
 from muster_coordinator.controller.checkpoint import CHECKPOINT_VERSION
 from muster_coordinator.controller.commands import (
     AddPartitions,

@@ -1,9 +1,9 @@
 """The 33 topic configs: defaults as Kafka 4.3 shows them, bounds, and honest refusals."""
 
 import pytest
-from muster_coordinator import limits
-from muster_coordinator.controller import topic_configs
+from muster_coordinator.controller import limits, topic_configs
 from muster_coordinator.controller.topic_configs import CONFIGS, ConfigType, validate, validate_all
+from muster_coordinator.limits import BATCH_BYTES_MAX
 
 OBSERVED = {
     "cleanup.policy": "delete", "compression.type": "producer", "delete.retention.ms": "86400000",
@@ -38,7 +38,7 @@ def test_a_number_is_a_number(name: str, value: str) -> None:
     [
         ("segment.bytes", "1048576", "1048575"),
         ("segment.bytes", str(2**31 - 1), str(2**31)),
-        ("max.message.bytes", str(limits.BATCH_BYTES_MAX), str(limits.BATCH_BYTES_MAX + 1)),
+        ("max.message.bytes", str(BATCH_BYTES_MAX), str(BATCH_BYTES_MAX + 1)),
         ("max.message.bytes", "0", "-1"),
         ("retention.ms", "-1", "-2"),
         ("retention.ms", str(2**63 - 1), str(2**63)),

@@ -3,7 +3,6 @@
 import dataclasses
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.controller.commands import (
     AddPartitions,
     AllocateProducerIds,
@@ -17,6 +16,7 @@ from muster_coordinator.controller.commands import (
 from muster_coordinator.controller.image import EMPTY_ID, OFFSETS_TOPIC
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import BrokerId
+from muster_coordinator.limits import PRODUCER_ID_BLOCK, RAFT_GROUPS_MAX
 
 from tests.controller.cluster_commands import (
     CLUSTER_ID,
@@ -80,7 +80,7 @@ def test_a_cluster_forms_once() -> None:
         (form(voters=(BrokerId(1), BrokerId(1))), Code.INVALID_REQUEST),
         (form(voters=(BrokerId(-1),)), Code.INVALID_REQUEST),
         (form(partitions=0), Code.INVALID_PARTITIONS),
-        (form(partitions=limits.RAFT_GROUPS_MAX), Code.INVALID_PARTITIONS),
+        (form(partitions=RAFT_GROUPS_MAX), Code.INVALID_PARTITIONS),
         (dataclasses.replace(form(), offsets_topic_id=EMPTY_ID), Code.INVALID_REQUEST),
         (form(feature_level=0), Code.INVALID_REQUEST),
     ],
@@ -162,7 +162,7 @@ def test_draining_is_set_and_cleared_and_needs_a_registered_broker() -> None:
 def test_producer_ids_are_given_in_blocks_that_never_overlap() -> None:
     log = formed()
     firsts = [log.apply(AllocateProducerIds(broker=BrokerId(b))).value for b in (0, 1, 0)]
-    assert firsts == [0, limits.PRODUCER_ID_BLOCK, 2 * limits.PRODUCER_ID_BLOCK]
+    assert firsts == [0, PRODUCER_ID_BLOCK, 2 * PRODUCER_ID_BLOCK]
 
 
 def test_producer_ids_need_a_registered_broker() -> None:
@@ -253,7 +253,7 @@ def test_a_config_given_twice_is_40() -> None:
 
 def test_raft_groups_are_bounded_and_deleting_makes_room() -> None:
     log = formed()  # 1 controller group and 4 offsets partitions
-    room = limits.RAFT_GROUPS_MAX - 5
+    room = RAFT_GROUPS_MAX - 5
     refused(log, create("a", n=1, partitions=room + 1), Code.POLICY_VIOLATION)
     assert log.apply(create("a", n=1, partitions=room)).error == 0
     refused(log, create("b", n=2), Code.POLICY_VIOLATION)

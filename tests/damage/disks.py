@@ -14,8 +14,8 @@ import random
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from muster_coordinator import limits
 from muster_coordinator.ids import GroupNo
+from muster_coordinator.limits import KIB
 
 from tests.replica.cluster import SimCluster
 from tests.replica.partitions.test_replicated_rolls import Writer
@@ -29,8 +29,8 @@ DAMAGED, WHOLE, BEHIND = range(REPLICAS)
 """The replica whose byte is changed; one that has everything; one that was cut off before the last acknowledgements."""
 SETTINGS: dict[str, Any] = {
     "partitions": 2,
-    "wal_file_bytes": 24 * limits.KIB,
-    "wal_bytes_max": 96 * limits.KIB,
+    "wal_file_bytes": 24 * KIB,
+    "wal_bytes_max": 96 * KIB,
     "checkpoint_bytes": 8_000,
     "offsets_segment_bytes": 8_000,
     "trailing_entries": 10,
@@ -43,7 +43,7 @@ OTHER_COMMITS = 30
 BATCHES = 16
 """Of two records each, in topic `t`."""
 PREALLOCATED = (".wal", "spare.tmp")
-BYTES_MAX = 256 * limits.KIB
+BYTES_MAX = 256 * KIB
 
 
 class Damage(NamedTuple):

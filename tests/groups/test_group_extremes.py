@@ -8,10 +8,11 @@ checkpoint (`Host.check_replicas`), and nothing may raise.
 from dataclasses import replace
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.errors import Code
+from muster_coordinator.groups import limits
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.requests import DescribeGroup, ListGroups, OffsetFetch, Protocol
+from muster_coordinator.limits import KIB, MIB
 
 from tests.groups.host import Host, Member, beat, commit, fetch, join, leave, settle, stable, sync
 
@@ -118,7 +119,7 @@ def test_the_member_id_made_of_a_client_id_fits_every_answer(size: int, code: in
     told(host)
 
 
-@pytest.mark.parametrize("size", [LONGEST, LONGEST + 1, 8 * limits.MIB])
+@pytest.mark.parametrize("size", [LONGEST, LONGEST + 1, 8 * MIB])
 def test_a_protocol_name_fits_the_log_or_is_refused(size: int) -> None:
     """Compact strings carry longer ones than GroupMetadata, and JoinGroup before version 6, can hold."""
     host = Host()
@@ -149,7 +150,7 @@ def test_longer_names_in_questions_about_members_are_answered(field: str) -> Non
     """They name nobody."""
     host = Host()
     (first,) = stable(host, 1)
-    long = "x" * (4 * limits.MIB)
+    long = "x" * (4 * MIB)
     how = {"member": first.id, "instance": None, "protocol": "range", "protocol_type": "consumer", field: long}
     member = str(how.pop("member"))
     assert host.ask(sync(member, 1, **how)).error in (Code.UNKNOWN_MEMBER_ID, Code.INCONSISTENT_GROUP_PROTOCOL)
@@ -171,10 +172,10 @@ def test_any_rebalance_timeout_is_stored(rebalance: int, instance: str | None) -
 
 
 def test_a_plan_at_the_largest_size_is_stored_and_one_above_is_refused() -> None:
-    config = ShardConfig(initial_rebalance_delay_ms=0, group_stored_bytes_max=64 * limits.KIB)
+    config = ShardConfig(initial_rebalance_delay_ms=0, group_stored_bytes_max=64 * KIB)
     host = Host(config)
     member = joined(host).took()
-    for size, code in ((64 * limits.KIB, Code.UNKNOWN_SERVER_ERROR), (63 * limits.KIB, 0)):
+    for size, code in ((64 * KIB, Code.UNKNOWN_SERVER_ERROR), (63 * KIB, 0)):
         assert host.ask(sync(member.id, member.generation, plan=((member.id, b"a" * size),))).error == code
         told(host)
         if code:

@@ -7,13 +7,14 @@ group that is allowed to grow beyond what one batch holds.
 from dataclasses import replace
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.errors import Code
+from muster_coordinator.groups import limits
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.effects import Append
 from muster_coordinator.groups.faults import Unprovable
 from muster_coordinator.groups.log.proof import proven_batch
 from muster_coordinator.groups.requests import DeleteGroup, DescribeGroup, ListGroups, Protocol
+from muster_coordinator.limits import OFFSETS_BATCH_BYTES_MAX
 from muster_coordinator.records.keys import encode_group_key, encode_offset_key
 from muster_coordinator.records.offsets_log import (
     GroupMetadataValue,
@@ -25,10 +26,10 @@ from muster_coordinator.records.offsets_log import (
 from tests.groups.host import Host, Member, beat, code_of, commit, fetch, join, listed, settle, stable, sync
 
 ONE = MetadataMember("m", None, "c", "/h", 60_000, 10_000, b"meta", b"plan")
-LARGE = ShardConfig(initial_rebalance_delay_ms=0, group_stored_bytes_max=limits.OFFSETS_BATCH_BYTES_MAX - 1)
+LARGE = ShardConfig(initial_rebalance_delay_ms=0, group_stored_bytes_max=OFFSETS_BATCH_BYTES_MAX - 1)
 """With the largest that a configuration may say, members fit and their record, with the group's names, does not."""
 G = "g" * 30_000
-HALF = b"x" * (limits.OFFSETS_BATCH_BYTES_MAX // 2 - 200)
+HALF = b"x" * (OFFSETS_BATCH_BYTES_MAX // 2 - 200)
 
 
 def unreadable() -> bytes:
@@ -176,7 +177,7 @@ def test_a_time_that_fits_no_batch_is_not_proposed(timestamp_ms: int) -> None:
 
 
 def test_a_batch_above_the_largest_is_not_proposed() -> None:
-    plan = b"a" * limits.OFFSETS_BATCH_BYTES_MAX
+    plan = b"a" * OFFSETS_BATCH_BYTES_MAX
     value = encode_group_value(GroupMetadataValue("t", 1, "p", "m", 1, (ONE._replace(assignment=plan),)))
     with pytest.raises(Unprovable, match="a batch of"):
         proven_batch(Append(1, ((encode_group_key("g"), value),), 5))

@@ -5,8 +5,8 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from muster_coordinator import limits
 from muster_coordinator.errors import WireError
+from muster_coordinator.limits import LINK_HELLO_BYTES_MAX, OFFSETS_BATCH_BYTES_MAX, PEER_FRAME_BYTES_MAX
 from muster_coordinator.links.channels import APPEND, BULK, CONTROL, FORWARD, HANDSHAKE
 from muster_coordinator.links.frames import HEADER_BYTES, FrameSplitter, frame_header
 
@@ -68,23 +68,23 @@ def test_every_flipped_bit_behind_the_length_is_noticed(position: int) -> None:
 
 def test_a_longer_claim_is_refused_before_its_body_arrives() -> None:
     splitter = opened()
-    header = struct.pack(">IIB", limits.PEER_FRAME_BYTES_MAX + 6, 0, CONTROL)
+    header = struct.pack(">IIB", PEER_FRAME_BYTES_MAX + 6, 0, CONTROL)
     with pytest.raises(WireError, match="262145 bytes on channel 0"):
         list(splitter.feed(header))
 
 
 def test_the_longest_frame_of_a_channel_passes() -> None:
-    body = bytes(limits.PEER_FRAME_BYTES_MAX)
+    body = bytes(PEER_FRAME_BYTES_MAX)
     assert list(opened().feed(framed(CONTROL, body))) == [(CONTROL, body)]
 
 
 def test_an_entry_larger_than_a_frame_travels_on_the_append_channel() -> None:
-    body = bytes(limits.OFFSETS_BATCH_BYTES_MAX)
+    body = bytes(OFFSETS_BATCH_BYTES_MAX)
     assert list(opened().feed(framed(APPEND, body))) == [(APPEND, body)]
 
 
 def test_a_stranger_cannot_announce_more_than_a_hello() -> None:
-    header = struct.pack(">IIB", limits.LINK_HELLO_BYTES_MAX + 6, 0, APPEND)
+    header = struct.pack(">IIB", LINK_HELLO_BYTES_MAX + 6, 0, APPEND)
     with pytest.raises(WireError):
         list(FrameSplitter().feed(header))
 
@@ -102,9 +102,9 @@ def test_an_unknown_channel_is_refused() -> None:
 
 def test_a_message_over_its_channels_limit_is_our_own_bug() -> None:
     with pytest.raises(AssertionError):
-        frame_header(CONTROL, bytes(limits.PEER_FRAME_BYTES_MAX + 1))
+        frame_header(CONTROL, bytes(PEER_FRAME_BYTES_MAX + 1))
 
 
 def test_the_handshake_channel_takes_a_whole_hello() -> None:
-    body = bytes(limits.LINK_HELLO_BYTES_MAX)
+    body = bytes(LINK_HELLO_BYTES_MAX)
     assert list(FrameSplitter().feed(framed(HANDSHAKE, body))) == [(HANDSHAKE, body)]

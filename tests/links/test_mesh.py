@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.ids import BrokerId
+from muster_coordinator.limits import LINK_REDIAL_GRACE_MS
+from muster_coordinator.links import limits
 from muster_coordinator.links.channels import APPEND, CONTROL
 from muster_coordinator.links.link import Link
 from muster_coordinator.links.mesh import Mesh
@@ -204,12 +205,12 @@ def test_a_dead_process_is_told_150_ms_after_its_link_closed() -> None:
     net.world.run_for(100)
     killed_ms = one.loop.monotonic_ms()
     net.kill(B)
-    net.world.run_for(limits.LINK_REDIAL_GRACE_MS - 5)
+    net.world.run_for(LINK_REDIAL_GRACE_MS - 5)
     assert not one.mesh.is_up(B)
     assert ("down", B) not in one.events
     net.world.run_for(10)
     assert one.events[-1] == ("down", B)
-    assert one.down_ms[-1] - killed_ms <= limits.LINK_REDIAL_GRACE_MS + 2
+    assert one.down_ms[-1] - killed_ms <= LINK_REDIAL_GRACE_MS + 2
 
 
 def test_a_link_that_breaks_but_comes_back_is_no_death() -> None:

@@ -8,8 +8,8 @@ import random
 from itertools import permutations
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.ids import BrokerId
+from muster_coordinator.links import limits
 from muster_coordinator.links.channels import APPEND, CONTROL
 
 from tests.sim import streams

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
-from muster_coordinator.limits import INFLATE_RATIO_MAX
 from muster_coordinator.records.batch import (
     HEADER_BYTES,
     check,
@@ -20,6 +19,7 @@ from muster_coordinator.records.batch import (
 from muster_coordinator.records.crc import crc32c
 from muster_coordinator.records.errors import MalformedError
 from muster_coordinator.records.inflate import GZIP, LZ4, SNAPPY, ZSTD, inflate, record_block
+from muster_coordinator.records.limits import INFLATE_RATIO_MAX
 from muster_coordinator.records.varint import (
     decode_unsigned,
     decode_varint,

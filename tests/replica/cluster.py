@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from muster_coordinator import limits
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import Command, CommandResult
 from muster_coordinator.controller.image import Endpoint
@@ -29,7 +28,9 @@ from muster_coordinator.groups.requests import (
     TopicCommit,
 )
 from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.limits import KIB, MIB
 from muster_coordinator.ports import Notice
+from muster_coordinator.replica import limits
 from muster_coordinator.replica.node import Node
 from muster_coordinator.replica.partitions.surface import LocalLog
 from muster_coordinator.replica.settings import NodeSettings
@@ -40,7 +41,7 @@ from tests.sim.loop import SimLoop, World, unexpected
 from tests.sim.net import SimNet
 
 NO_TOPIC_ID = bytes(16)
-SMALL = {"wal_file_bytes": 256 * limits.KIB, "wal_bytes_max": 4 * limits.MIB}
+SMALL = {"wal_file_bytes": 256 * KIB, "wal_bytes_max": 4 * MIB}
 """Files are zero-written ahead; in memory that is all their size costs."""
 
 

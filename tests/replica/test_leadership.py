@@ -1,11 +1,13 @@
 """Where leaders are: hand-over, drain marks, take-back, stuck disks, stalls, one-sided losses."""
 
-from muster_coordinator import limits
 from muster_coordinator.controller.commands import CreateTopic, SetDraining
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import Heartbeat, JoinGroup, JoinGroupAnswer, Protocol, SyncGroup
 from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.limits import COORDINATOR_LOOKUP_WAIT_MS
+from muster_coordinator.raft import limits as raft_limits
 from muster_coordinator.raft.messages import Role
+from muster_coordinator.replica import limits as replica_limits
 
 from tests.replica.cluster import SimCluster, commit_request
 from tests.sim.loop import Latency, World
@@ -128,7 +130,7 @@ def test_a_leader_that_never_gets_to_serve_answers_15_after_a_second() -> None:
         parked = cluster.ask_later(new, 0, commit_request("g", 5))
         began = cluster.world.now_us
         cluster.world.run_until("an answer", lambda: parked, 5_000)
-        assert (cluster.world.now_us - began) / 1000 <= limits.PARK_MS_MAX + limits.COORDINATOR_LOOKUP_WAIT_MS + 200
+        assert (cluster.world.now_us - began) / 1000 <= replica_limits.PARK_MS_MAX + COORDINATOR_LOOKUP_WAIT_MS + 200
         assert parked[0].topics[0][1][0][1] in (Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR)
 
 
@@ -267,7 +269,7 @@ def test_sessions_expire_only_at_a_leader_that_hears_a_quorum() -> None:
     leader = cluster.wait_leader(1)
     heartbeat = stable_member(cluster, leader)
     shard = cluster.nodes[leader].group_manager.shards[0]
-    group, others, period_ms = shard.group, others_of(cluster, leader), limits.ELECTION_TIMEOUT_MIN_MS
+    group, others, period_ms = shard.group, others_of(cluster, leader), raft_limits.ELECTION_TIMEOUT_MIN_MS
 
     def until(when_ms: int) -> None:
         cluster.world.run_for(when_ms - cluster.loops[leader].monotonic_ms())

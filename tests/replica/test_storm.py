@@ -4,18 +4,16 @@ acknowledged is there in the end, once, and all replicas hold the same bytes."""
 import random
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import GroupAnswer
 from muster_coordinator.ids import GroupNo
+from muster_coordinator.limits import KIB
 from muster_coordinator.records.batch import encode_batch, parse_header, split_batches
 from muster_coordinator.topics.machine import ProduceResult
 
 from tests.replica.cluster import SimCluster, commit_request
 from tests.sim.loop import World
-
-KIB = limits.KIB
 
 
 class Storm:

@@ -6,14 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code
 from muster_coordinator.events import CONNECTION_FAILED, Event
 from muster_coordinator.groups.requests import Heartbeat, HeartbeatAnswer
+from muster_coordinator.limits import CONNECTION_UNSENT_BYTES_MAX, MIB
 from muster_coordinator.runtime import clients
+from muster_coordinator.runtime import limits as runtime_limits
 from muster_coordinator.runtime.clients import ClientLimits, ClientListener, _Client
 from muster_coordinator.runtime.loop import AsyncLoop, new_event_loop
+from muster_coordinator.wire import limits as wire_limits
 from muster_coordinator.wire.connection import NO_ANSWER, Exchange
 from muster_coordinator.wire.versions import Api
 
@@ -235,12 +237,12 @@ def test_requests_of_one_turn_are_bounded_and_the_rest_is_served_in_slices() -> 
     wires = [world.connect() for _ in range(100)]
     for wire in wires:
         world.ask(wire, "storm")
-    assert len(world.served) == limits.CLIENTS_TURN_MS_MAX
+    assert len(world.served) == runtime_limits.CLIENTS_TURN_MS_MAX
     turns = 0
     while len(world.served) < 100:
         before = len(world.served)
         world.loop.turn()
-        assert len(world.served) - before <= limits.CLIENTS_TURN_MS_MAX
+        assert len(world.served) - before <= runtime_limits.CLIENTS_TURN_MS_MAX
         turns += 1
         assert turns < 200
     world.loop.run()
@@ -256,7 +258,7 @@ def test_a_storm_of_one_group_does_not_hold_up_another() -> None:
     neighbour = world.connect()
     world.ask(neighbour, "neighbour")
     world.loop.turn()
-    assert "neighbour" in world.served[: 2 * limits.CLIENTS_TURN_MS_MAX + 1]
+    assert "neighbour" in world.served[: 2 * runtime_limits.CLIENTS_TURN_MS_MAX + 1]
     world.loop.run(60)
     assert world.served.count("storm") == 1_000
 
@@ -264,14 +266,14 @@ def test_a_storm_of_one_group_does_not_hold_up_another() -> None:
 def test_one_connection_keeps_its_order_through_the_slices_and_is_not_read_meanwhile() -> None:
     world = SlowWorld()
     busy = world.connect()
-    for _ in range(limits.CLIENTS_TURN_MS_MAX):
+    for _ in range(runtime_limits.CLIENTS_TURN_MS_MAX):
         world.ask(busy, "busy")
     wire = world.connect()
     for number in range(20):
         world.ask(wire, f"group-{number}")
     assert not wire.reading
     world.loop.run(10)
-    assert world.served[limits.CLIENTS_TURN_MS_MAX :] == [f"group-{number}" for number in range(20)]
+    assert world.served[runtime_limits.CLIENTS_TURN_MS_MAX :] == [f"group-{number}" for number in range(20)]
     assert wire.reading
 
 
@@ -303,7 +305,7 @@ def test_answers_are_written_in_slices_too(monkeypatch: pytest.MonkeyPatch) -> N
     while not all(wire.writes for wire in wires):
         before = sum(len(wire.writes) for wire in wires)
         world.loop.turn()
-        assert sum(len(wire.writes) for wire in wires) - before <= limits.CLIENTS_TURN_MS_MAX
+        assert sum(len(wire.writes) for wire in wires) - before <= runtime_limits.CLIENTS_TURN_MS_MAX
         turns += 1
         assert turns < 100
     assert [len(wire.writes) for wire in wires] == [1] * 50
@@ -319,14 +321,14 @@ def test_connections_have_ids_of_their_own() -> None:
 def test_too_many_unanswered_requests_stop_the_reading_and_answers_start_it_again() -> None:
     world = World()
     wire = world.connect()
-    wire.protocol.data_received(b"".join(heartbeat(i) for i in range(limits.PIPELINED_REQUESTS_MAX + 7)))
+    wire.protocol.data_received(b"".join(heartbeat(i) for i in range(wire_limits.PIPELINED_REQUESTS_MAX + 7)))
     assert not wire.reading
     world.answer_all()
     world.loop.run()
     assert wire.reading
     world.answer_all()
     world.loop.run()
-    assert len(world.requests) == limits.PIPELINED_REQUESTS_MAX + 7
+    assert len(world.requests) == wire_limits.PIPELINED_REQUESTS_MAX + 7
 
 
 def big_answer(world: World, wire: Wire, size: int) -> None:
@@ -343,9 +345,9 @@ def test_a_reader_that_takes_nothing_is_first_not_read_then_closed() -> None:
     wire = world.connect()
     wire.takes = False
     while wire.reading:
-        big_answer(world, wire, 4 * limits.MIB)
-    assert world.listener.stats.unsent > limits.CONNECTION_UNSENT_BYTES_MAX
-    world.loop.run(limits.CONNECTION_UNSENT_MS_MAX / 1000 - 1)
+        big_answer(world, wire, 4 * MIB)
+    assert world.listener.stats.unsent > CONNECTION_UNSENT_BYTES_MAX
+    world.loop.run(runtime_limits.CONNECTION_UNSENT_MS_MAX / 1000 - 1)
     assert not wire.aborted
     world.loop.run(2)
     assert wire.aborted
@@ -359,10 +361,10 @@ def test_a_slow_reader_that_takes_something_lives() -> None:
     wire = world.connect()
     wire.takes = False
     while wire.reading:
-        big_answer(world, wire, 4 * limits.MIB)
+        big_answer(world, wire, 4 * MIB)
     for _ in range(10):
         wire.held -= 1
-        world.loop.run(limits.CONNECTION_UNSENT_MS_MAX / 1000)
+        world.loop.run(runtime_limits.CONNECTION_UNSENT_MS_MAX / 1000)
     assert not wire.aborted
 
 
@@ -371,7 +373,7 @@ def test_a_reader_that_catches_up_is_read_again() -> None:
     wire = world.connect()
     wire.takes = False
     while wire.reading:
-        big_answer(world, wire, 4 * limits.MIB)
+        big_answer(world, wire, 4 * MIB)
     wire.drain()
     world.loop.run()
     assert wire.reading
@@ -383,8 +385,8 @@ def test_small_answers_in_the_transport_do_not_count_against_the_sum() -> None:
     world = World()
     wire = world.connect()
     wire.takes = False
-    wire.high = 2 * limits.MIB
-    big_answer(world, wire, limits.MIB)
+    wire.high = 2 * MIB
+    big_answer(world, wire, MIB)
     assert world.listener.stats.unsent == 0
 
 
@@ -467,7 +469,7 @@ def test_an_idle_connection_is_closed_and_a_busy_one_is_not() -> None:
 
 
 def test_unfinished_frames_of_all_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "CLIENTS_BUFFERED_BYTES_MAX", 100_000)
+    monkeypatch.setattr(runtime_limits, "CLIENTS_BUFFERED_BYTES_MAX", 100_000)
     world = World()
     wires = [world.connect() for _ in range(4)]
     half = encode_request(
@@ -569,4 +571,4 @@ def test_an_address_that_cannot_be_bound_is_an_environment_fault() -> None:
 
 
 def test_write_limits_leave_room_for_the_connections_own_bound() -> None:
-    assert clients.WRITE_LOW_BYTES < clients.WRITE_HIGH_BYTES < limits.CONNECTION_UNSENT_BYTES_MAX
+    assert clients.WRITE_LOW_BYTES < clients.WRITE_HIGH_BYTES < CONNECTION_UNSENT_BYTES_MAX

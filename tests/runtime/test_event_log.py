@@ -4,8 +4,8 @@ import json
 import logging
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.events import EXPELLED, KINDS, PREPARING, Event, Level
+from muster_coordinator.runtime import limits
 from muster_coordinator.runtime.event_log import EventLog
 from muster_coordinator.runtime.logs import JsonFormatter
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from aiohttp import web
-from muster_coordinator import limits
+from muster_coordinator.runtime import limits
 from muster_coordinator.runtime.http_listener import FAILED, HttpListener
 
 SHORT_MS = 60

@@ -3,7 +3,7 @@
 import logging
 
 import pytest
-from muster_coordinator import limits
+from muster_coordinator.runtime import limits
 from muster_coordinator.runtime.notices import NoticeLog
 
 from tests.sim.loop import SimLoop, World

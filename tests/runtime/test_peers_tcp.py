@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 import pytest
 from muster_coordinator.errors import EnvironmentFault
 from muster_coordinator.ids import BrokerId
-from muster_coordinator.limits import INSTALL_CHUNK_BYTES, OFFSETS_BATCH_BYTES_MAX
+from muster_coordinator.limits import OFFSETS_BATCH_BYTES_MAX
 from muster_coordinator.links.channels import APPEND, BULK, CONTROL
 from muster_coordinator.links.mesh import Mesh
+from muster_coordinator.replica.limits import INSTALL_CHUNK_BYTES
 from muster_coordinator.runtime.loop import AsyncLoop, new_event_loop
 from muster_coordinator.runtime.peers import TcpPeers
 

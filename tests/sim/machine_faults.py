@@ -4,12 +4,12 @@ at another speed.
 A full disk stays full over restarts, so that a replica may end and start again and again until there is space.
 """
 
-from muster_coordinator import limits
+from muster_coordinator.runtime.limits import IO_QUEUES
 
 from tests.sim.cluster import Replica
 from tests.sim.loop import Latency
 
-QUEUES = limits.IO_QUEUES
+QUEUES = IO_QUEUES
 """One of these stands."""
 STALLED_US = (200_000, 600_000)
 """A job of a queue that stands."""

@@ -9,9 +9,9 @@ both directions of a replica. A `WireError` from the sink closes the link, as `l
 
 from collections.abc import Callable, Iterable
 
-from muster_coordinator import limits
 from muster_coordinator.errors import WireError
 from muster_coordinator.ids import BrokerId
+from muster_coordinator.limits import LINK_REDIAL_GRACE_MS
 from muster_coordinator.links.channels import CONTROL, RULES
 from muster_coordinator.ports import PeerSink
 from muster_coordinator.replica.multiraft.payloads import Kind, kind_of
@@ -167,7 +167,7 @@ class SimNet:
                 sink = port.sink
                 port.loop.call_soon(lambda: sink.peer_down(BrokerId(other)))
 
-        self.world.at(self.world.now_us + limits.LINK_REDIAL_GRACE_MS * 1000, tell)
+        self.world.at(self.world.now_us + LINK_REDIAL_GRACE_MS * 1000, tell)
 
     def carry(self, sender: "SimPort", receiver: int, channel: int, payload: bytes) -> bool:
         """Queue one message; see `ports.PeerNet.send`."""

@@ -9,8 +9,8 @@ import time
 import traceback
 from dataclasses import dataclass, field
 
-from muster_coordinator import limits
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, GroupNo
+from muster_coordinator.replica import limits
 
 from tests.sim import drains, frames
 from tests.sim.audit import Audit

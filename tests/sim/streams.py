@@ -2,20 +2,21 @@
 
 Bytes of one direction keep their order and are never lost while a connection lasts; a write may arrive in two pieces.
 What the network loses is sent again after 200, 400, 800, ... ms, and nothing behind it arrives meanwhile; bytes that
-were not acknowledged for `limits.LINK_UNACKNOWLEDGED_MS` end the connection at the sender's side, as the product asks
-of a kernel. A silent cut of one direction loses the bytes of one end and the acknowledgements of the other. The other
-end learns of an end by a FIN behind all bytes, by the RST that its own bytes meet, or by keep-alive. A process that is
-killed leaves its kernel behind, which sends what it has; a machine without power leaves nothing.
+were not acknowledged for `runtime.limits.LINK_UNACKNOWLEDGED_MS` end the connection at the sender's side, as the
+product asks of a kernel. A silent cut of one direction loses the bytes of one end and the acknowledgements of the
+other. The other end learns of an end by a FIN behind all bytes, by the RST that its own bytes meet, or by keep-alive.
+A process that is killed leaves its kernel behind, which sends what it has; a machine without power leaves nothing.
 
 Simplified: a new connection costs a round trip, windows are endless, a segment that is lost stops its direction.
 """
 
 from collections.abc import Callable
 
-from muster_coordinator import limits
 from muster_coordinator.ids import BrokerId
+from muster_coordinator.limits import LINK_WRITE_BYTES
 from muster_coordinator.links.link import Link
 from muster_coordinator.links.mesh import Mesh
+from muster_coordinator.runtime import limits
 
 from tests.sim.loop import SimLoop, World
 
@@ -122,7 +123,7 @@ class Socket:
                 self._send(None)
 
     def writable(self) -> bool:
-        if self._unsent() <= limits.LINK_WRITE_BYTES:
+        if self._unsent() <= LINK_WRITE_BYTES:
             return True
         if not self._blocked:
             self._blocked = True
@@ -206,7 +207,7 @@ class Socket:
     def _drain_later(self) -> None:
         world = self._paths.world
         rate = self._paths.bytes_per_ms
-        left = self._unsent() - limits.LINK_WRITE_BYTES // 4
+        left = self._unsent() - LINK_WRITE_BYTES // 4
         world.at(world.now_us + (0 if rate is None or left <= 0 else left * 1_000 // rate), self._drained)
 
     def _drained(self) -> None:

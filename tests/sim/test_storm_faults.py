@@ -3,8 +3,8 @@
 import errno
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.ids import BrokerId
+from muster_coordinator.links import limits
 from muster_coordinator.links.channels import APPEND, BULK, CONTROL
 
 from tests.sim import drains, link_faults, machine_faults

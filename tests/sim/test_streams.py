@@ -1,9 +1,11 @@
 """Simulated TCP does to the product's mesh what TCP does, and nothing more: order, no loss, late ends."""
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.ids import BrokerId
+from muster_coordinator.limits import LINK_REDIAL_GRACE_MS, LINK_WRITE_BYTES
+from muster_coordinator.links import limits as links_limits
 from muster_coordinator.links.channels import APPEND, CONTROL
+from muster_coordinator.runtime import limits as runtime_limits
 
 from tests.sim import link_faults
 from tests.sim.loop import SimLoop, World
@@ -88,7 +90,7 @@ def test_bytes_that_nobody_acknowledges_end_the_connection_at_their_sender(cut: 
     pair = Pair()
     pair.net.cut(*cut)
     pair.send(b"there")
-    pair.world.run_for(limits.LINK_UNACKNOWLEDGED_MS - 10)
+    pair.world.run_for(runtime_limits.LINK_UNACKNOWLEDGED_MS - 10)
     assert pair.ports[A].is_up(B)
     assert pair.sink.heard == ([] if cut == (A, B) else [b"\0\0there"])
     pair.world.run_for(20)
@@ -129,7 +131,7 @@ def test_a_reset_ends_both_ends_at_once_and_a_new_link_is_made() -> None:
     pair.world.run_for(0)
     assert not pair.ports[A].is_up(B)
     assert not pair.ports[B].is_up(A)
-    pair.until_linked(limits.LINK_REDIAL_GRACE_MS)
+    pair.until_linked(LINK_REDIAL_GRACE_MS)
 
 
 def test_a_frozen_process_keeps_its_connection_and_reads_all_of_it_later() -> None:
@@ -177,8 +179,8 @@ def test_a_slow_link_refuses_a_wal_writer_with_too_much_unsent_and_takes_more_wh
     while pair.send(bytes(100_000)):
         taken += 100_000
         pair.world.run_for(0)
-    most = limits.PEER_UNSENT_BYTES_MAX + limits.LINK_WRITE_BYTES
-    assert limits.PEER_UNSENT_BYTES_MAX < taken <= most + 400_000
+    most = links_limits.PEER_UNSENT_BYTES_MAX + LINK_WRITE_BYTES
+    assert links_limits.PEER_UNSENT_BYTES_MAX < taken <= most + 400_000
     assert pair.send(b"", CONTROL)
     pair.world.run_for(20_000)
     assert pair.send(b"again")

@@ -6,10 +6,10 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from muster_coordinator import limits
 from muster_coordinator.errors import Corruption, StorageFailed, UnsupportedFormat
 from muster_coordinator.groups.effects import CheckpointBody, CheckpointParts
 from muster_coordinator.records.crc import crc32c
+from muster_coordinator.storage import limits
 from muster_coordinator.storage.checkpoint import (
     CheckpointMeta,
     checkpoint_files,

@@ -6,9 +6,9 @@ import pytest
 from muster_coordinator.errors import DiskFull, StorageFailed
 from muster_coordinator.groups.effects import CheckpointParts
 from muster_coordinator.ids import GroupNo
-from muster_coordinator.limits import SEGMENT_WRITE_BYTES, SIDECARS_LEFT_OUT_MAX
 from muster_coordinator.records.batch import stamp
 from muster_coordinator.storage.checkpoint import CheckpointMeta, checkpoint_files, open_checkpoint, write_checkpoint
+from muster_coordinator.storage.limits import SEGMENT_WRITE_BYTES, SIDECARS_LEFT_OUT_MAX
 
 from tests.sim.disk import SimDisk
 from tests.storage.log_kit import FOLDER, batch, fill, flush, open_log, read_all

@@ -1,9 +1,9 @@
 """Whatever byte of a sealed segment changes, the check from end to end says so."""
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.errors import SegmentDamaged
 from muster_coordinator.records.batch import encode_batch
+from muster_coordinator.storage import limits
 from muster_coordinator.storage.segment import SegmentSummary
 from muster_coordinator.storage.segment_check import CheckedSegment, check_segment
 from muster_coordinator.storage.segment_index import SegmentIndex, segment_name, sidecar_name

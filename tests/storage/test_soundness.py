@@ -4,8 +4,9 @@ import errno
 from random import Random
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.errors import Corruption
+from muster_coordinator.limits import MIB
+from muster_coordinator.storage import limits
 from muster_coordinator.storage.segment_index import segment_name, sidecar_name
 from muster_coordinator.storage.soundness import Soundness
 
@@ -113,19 +114,19 @@ def test_a_changed_record_is_not_found_by_its_time():
 
 def test_what_this_life_wrote_is_read_in_large_portions_and_the_rest_in_small_ones_once():
     disk = SimDisk()
-    log = open_log(disk, segment_bytes=8 * limits.MIB)
+    log = open_log(disk, segment_bytes=8 * MIB)
     fill(log, 40, records=1, size=50_000)
-    assert len(log.read(0, limits.MIB, True)) > limits.UNCHECKED_READ_BYTES
+    assert len(log.read(0, MIB, True)) > limits.UNCHECKED_READ_BYTES
     recovery_point = flush(log, 40)
-    again = reopened(disk, recovery_point, segment_bytes=8 * limits.MIB)
+    again = reopened(disk, recovery_point, segment_bytes=8 * MIB)
     offset, read = 0, 0
     while offset < again.next_offset:
-        data = again.read(offset, limits.MIB, True)
+        data = again.read(offset, MIB, True)
         assert len(data) <= limits.UNCHECKED_READ_BYTES
         offset += len(data) // 50_000
         read += len(data)
     assert read == log.size_bytes()
-    assert len(again.read(0, limits.MIB, True)) > limits.UNCHECKED_READ_BYTES
+    assert len(again.read(0, MIB, True)) > limits.UNCHECKED_READ_BYTES
 
 
 def test_ranges_known_to_be_sound_only_hold_what_was_checked():

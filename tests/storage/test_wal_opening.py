@@ -2,9 +2,9 @@
 
 import pytest
 from muster_coordinator.errors import Corruption
-from muster_coordinator.limits import WAL_STATES_PER_BATCH
 from muster_coordinator.raft.messages import HardState
 from muster_coordinator.storage.contract import RecoveryPoint
+from muster_coordinator.storage.limits import WAL_STATES_PER_BATCH
 from muster_coordinator.storage.wal_index import GroupLog, place_of
 from muster_coordinator.storage.wal_leaving import Leaving
 

@@ -1,9 +1,9 @@
 """Small WALs on a simulated disk, and the writes that fill them."""
 
 from muster_coordinator.ids import GroupNo
-from muster_coordinator.limits import WAL_STATES_PER_BATCH
 from muster_coordinator.raft.messages import Entry, EntryKind, HardState
 from muster_coordinator.storage.contract import GroupWrites, RecoveryPoint
+from muster_coordinator.storage.limits import WAL_STATES_PER_BATCH
 from muster_coordinator.storage.wal import Wal
 
 NODE = bytes(range(16))

@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from muster_coordinator import limits
 from muster_coordinator.errors import Code
+from muster_coordinator.topics import limits
 from muster_coordinator.topics.machine import Accepted, Duplicate, Refused
 
 from tests.topics.batch_bytes import T0, batch, idempotent

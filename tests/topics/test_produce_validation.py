@@ -3,8 +3,9 @@
 import struct
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.errors import Code
+from muster_coordinator.limits import BATCH_BYTES_MAX, MIB
+from muster_coordinator.topics import limits
 from muster_coordinator.topics.machine import RecordError, refusal
 
 from tests.topics.batch_bytes import (
@@ -130,7 +131,7 @@ def test_row_12_the_compressed_size_counts() -> None:
 
 
 def test_row_12_nothing_passes_the_hard_limit() -> None:
-    data = batch(1, attributes=ZSTD, body=bytes(limits.BATCH_BYTES_MAX - 60))
+    data = batch(1, attributes=ZSTD, body=bytes(BATCH_BYTES_MAX - 60))
     assert code(data, **{"max.message.bytes": str(2**31 - 1)}) == Code.MESSAGE_TOO_LARGE
 
 
@@ -353,11 +354,11 @@ def test_a_timestamp_beyond_64_bits_is_87() -> None:
 
 
 def test_row_22_larger_than_a_segment() -> None:
-    configs = {"max.message.bytes": str(4 * limits.MIB), "segment.bytes": str(limits.MIB)}
-    data = batch(1, attributes=ZSTD, body=bytes(limits.MIB))
+    configs = {"max.message.bytes": str(4 * MIB), "segment.bytes": str(MIB)}
+    data = batch(1, attributes=ZSTD, body=bytes(MIB))
     assert code(data, **configs) == Code.RECORD_LIST_TOO_LARGE
     assert not shown(data, **configs)
-    assert Leader(configs).accept(batch(1, attributes=ZSTD, body=bytes(limits.MIB - 61)))
+    assert Leader(configs).accept(batch(1, attributes=ZSTD, body=bytes(MIB - 61)))
 
 
 # Row 24, until transactions exist.

@@ -1,8 +1,8 @@
 """Forgetting producers: by a command of the leader, and never one that may still retry."""
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.groups.effects import Now
+from muster_coordinator.topics import limits
 from muster_coordinator.topics.log_commands import ExpireProducers, decode_log_command
 from muster_coordinator.topics.machine import Accepted, Duplicate
 

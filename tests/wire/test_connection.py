@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from muster_coordinator import limits
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import StorageFailed
 from muster_coordinator.groups.requests import HeartbeatAnswer
+from muster_coordinator.limits import CONNECTION_UNSENT_BYTES_MAX, MIB, PROPOSAL_TIMEOUT_MS
+from muster_coordinator.wire import limits
 from muster_coordinator.wire.connection import CLOSE, NO_ANSWER, Connection, Exchange, State
 from muster_coordinator.wire.versions import VERSIONS, Api
 
@@ -73,7 +74,7 @@ def test_the_context_says_who_asks() -> None:
     assert (context.listener, context.connection_id, context.client_id) == ("INSIDE", 77, "cli")
     assert (context.client_host, context.api_key, context.api_version) == ("/10.0.0.1", 12, 3)
     assert context.principal == "User:ANONYMOUS"
-    assert context.deadline_ms == 5_000 + limits.PROPOSAL_TIMEOUT_MS
+    assert context.deadline_ms == 5_000 + PROPOSAL_TIMEOUT_MS
     assert (request.group, request.generation) == ("g", 5)
 
 
@@ -190,9 +191,9 @@ def test_one_below_the_limit_of_unanswered_requests_still_reads() -> None:
 def test_reading_stops_while_answers_are_not_taken() -> None:
     desk = Desk()
     desk.connection.receive(heartbeat(1))
-    desk.connection.note_unsent(limits.CONNECTION_UNSENT_BYTES_MAX)
+    desk.connection.note_unsent(CONNECTION_UNSENT_BYTES_MAX)
     assert desk.connection.wants_bytes
-    desk.connection.note_unsent(limits.CONNECTION_UNSENT_BYTES_MAX + 1)
+    desk.connection.note_unsent(CONNECTION_UNSENT_BYTES_MAX + 1)
     assert not desk.connection.wants_bytes
     desk.connection.receive(heartbeat(2))
     assert len(desk.requests) == 1
@@ -353,12 +354,12 @@ def test_a_failed_connection_reads_no_more() -> None:
 def test_a_large_frame_is_joined_once_not_at_every_piece() -> None:
     """Quadratic joining would copy gigabytes here."""
     desk = Desk()
-    values = {"group_id": "g", "member_id": "m", "protocols": [{"name": "p", "metadata": bytes(4 * limits.MIB)}]}
+    values = {"group_id": "g", "member_id": "m", "protocols": [{"name": "p", "metadata": bytes(4 * MIB)}]}
     frame = encode_request(Api.JOIN_GROUP, 5, values, 1, "c")
     piece = 4_096
     for pos in range(0, len(frame), piece):
         desk.connection.receive(frame[pos : pos + piece])
-    assert len(desk.requests[0][1].protocols[0].metadata) == 4 * limits.MIB
+    assert len(desk.requests[0][1].protocols[0].metadata) == 4 * MIB
 
 
 @given(st.binary(max_size=300), st.integers(0, 200))

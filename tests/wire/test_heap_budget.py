@@ -4,9 +4,10 @@ import struct
 import tracemalloc
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import WireError
+from muster_coordinator.limits import MIB
+from muster_coordinator.wire import limits
 from muster_coordinator.wire.codecs import decoder
 from muster_coordinator.wire.heap_budget import Frame
 from muster_coordinator.wire.reader import reader
@@ -44,7 +45,7 @@ def test_a_count_within_the_budget_but_beyond_the_frame_is_refused_by_itself() -
 
 
 def test_an_honest_frame_of_tiny_elements_stops_at_the_heap_budget() -> None:
-    count = 3 * limits.MIB
+    count = 3 * MIB
     data = struct.pack(">i", count) + bytes(2) * count + b"\x01"
     assert len(data) < limits.FRAME_BYTES_MAX
     read = reader(Api.METADATA, 4)
@@ -53,7 +54,7 @@ def test_an_honest_frame_of_tiny_elements_stops_at_the_heap_budget() -> None:
         read(Frame(data, len(data)), 0)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < limits.MIB
+    assert peak < MIB
 
 
 @pytest.mark.parametrize("elements", [1_000, 20_000])

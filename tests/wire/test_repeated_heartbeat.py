@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from muster_coordinator import limits
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import Heartbeat, HeartbeatAnswer
+from muster_coordinator.limits import CONNECTION_UNSENT_BYTES_MAX
+from muster_coordinator.wire import limits
 from muster_coordinator.wire.connection import Connection, Exchange
 from muster_coordinator.wire.versions import VERSIONS, Api
 
@@ -152,7 +153,7 @@ def test_one_read_gets_no_more_than_its_turn() -> None:
 def test_answers_that_nobody_takes_stop_the_reading() -> None:
     desk = Desk()
     desk.connection.receive(beat(0))
-    desk.connection.note_unsent(limits.CONNECTION_UNSENT_BYTES_MAX + 1)
+    desk.connection.note_unsent(CONNECTION_UNSENT_BYTES_MAX + 1)
     desk.connection.receive(beat(1))
     assert desk.connection.requests == 1
     desk.connection.note_unsent(0)

@@ -4,7 +4,6 @@ import struct
 from typing import Any
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import (
     FetchedOffset,
@@ -13,6 +12,7 @@ from muster_coordinator.groups.requests import (
     OffsetFetchAnswer,
     SyncGroupAnswer,
 )
+from muster_coordinator.wire import limits
 from muster_coordinator.wire.answer_errors import errors_in
 from muster_coordinator.wire.connection import CLOSE, NO_ANSWER, Connection, Exchange
 from muster_coordinator.wire.request_meter import BOUNDS, RequestMeter

@@ -13,12 +13,12 @@ The state of a drain is asked for, never pushed: `phase`, `left()`, and `finishe
 from collections.abc import Callable
 from enum import StrEnum
 
-from muster_coordinator import limits
 from muster_coordinator.admin.view import AdminReplica
 from muster_coordinator.controller.commands import CommandResult, SetDraining
 from muster_coordinator.errors import Code
 from muster_coordinator.events import DRAIN_STARTED, DRAIN_UNDONE, DRAINED, Event, Tell, untold
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo
+from muster_coordinator.limits import DRAIN_TRANSFERS_AT_ONCE, PROPOSAL_TIMEOUT_MS
 from muster_coordinator.ports import Timer
 from muster_coordinator.replica.multiraft.status import GroupStatus
 
@@ -89,7 +89,7 @@ class Drain:
         self._waiting.clear()
         self._moving.clear()
         self._stop_timer()
-        deadline_ms = self._loop.monotonic_ms() + limits.PROPOSAL_TIMEOUT_MS
+        deadline_ms = self._loop.monotonic_ms() + PROPOSAL_TIMEOUT_MS
 
         def cleared(result: CommandResult) -> None:
             if result.error != Code.NONE or not self._is_marked() or self._loop.monotonic_ms() >= deadline_ms:
@@ -174,7 +174,7 @@ class Drain:
         wanted = [group for group in led if group.group not in self._moving and takers(self._replica, group)]
         others = [group for group in wanted if group.group != CONTROLLER_GROUP]
         for group in others if others or self._moving else wanted:
-            if len(self._moving) >= limits.DRAIN_TRANSFERS_AT_ONCE:
+            if len(self._moving) >= DRAIN_TRANSFERS_AT_ONCE:
                 break
             self._transfer(group, now_ms)
         if not self._moving and not wanted:

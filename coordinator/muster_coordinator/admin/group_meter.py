@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
-from muster_coordinator import limits
+from muster_coordinator.admin import limits
 from muster_coordinator.ports import Loop, Timer
 
 SWEEP_MS = 5_000

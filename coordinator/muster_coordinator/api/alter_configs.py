@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from muster_coordinator import limits
+from muster_coordinator.api import limits
 from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.configs import BROKER, TOPIC, existing_topic
 from muster_coordinator.api.doubt import UNPROVEN, Doubt

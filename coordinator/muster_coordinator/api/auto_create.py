@@ -9,7 +9,7 @@ Never made: what the controller's log would refuse, for a client that polls woul
 
 from collections.abc import Iterable
 
-from muster_coordinator import limits
+from muster_coordinator.api import limits
 from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.create_topics import fresh_topic_id
 from muster_coordinator.api.services import Services, TopicsMode
@@ -19,6 +19,7 @@ from muster_coordinator.controller.image import ClusterImage
 from muster_coordinator.controller.topic_names import INTERNAL_NAMES, colliding_name, name_error
 from muster_coordinator.controller.transitions import raft_groups
 from muster_coordinator.errors import Code
+from muster_coordinator.limits import RAFT_GROUPS_MAX
 
 
 class AutoCreate:
@@ -58,7 +59,7 @@ class AutoCreate:
         partitions = services.settings.num_partitions
         if colliding_name(name, image.topics) is not None:
             return Code.INVALID_TOPIC_EXCEPTION
-        if raft_groups(image) + partitions > limits.RAFT_GROUPS_MAX:
+        if raft_groups(image) + partitions > RAFT_GROUPS_MAX:
             return Code.POLICY_VIOLATION
         self._making.add(name)
 

@@ -9,7 +9,6 @@ our words with it; the name of that code sounds like a missing right, so the wor
 from collections.abc import Callable
 from typing import NamedTuple
 
-from muster_coordinator import limits
 from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.cluster_view import ClusterView, offsets_group, offsets_partition
 from muster_coordinator.api.gather import Gather
@@ -17,6 +16,7 @@ from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
+from muster_coordinator.limits import COORDINATOR_LOOKUP_WAIT_MS
 from muster_coordinator.wire.connection import Exchange
 from muster_coordinator.wire.schema import Value
 
@@ -74,11 +74,11 @@ class FindCoordinator:
         surface = self._services.surface
         image = surface.image()
         if image is None:
-            wait = surface.loop.monotonic_ms() + limits.COORDINATOR_LOOKUP_WAIT_MS
+            wait = surface.loop.monotonic_ms() + COORDINATOR_LOOKUP_WAIT_MS
             surface.loop.call_at(wait, lambda: done(self._now(context, key)))
             return
         group = offsets_group(offsets_partition(image, key))
-        self._wait(context, key, group, surface.loop.monotonic_ms() + limits.COORDINATOR_LOOKUP_WAIT_MS, done)
+        self._wait(context, key, group, surface.loop.monotonic_ms() + COORDINATOR_LOOKUP_WAIT_MS, done)
 
     def _wait(
         self, context: RequestContext, key: str, group: GroupNo, until_ms: int, done: Callable[[Found], None]

@@ -3,7 +3,7 @@
 
 from collections.abc import Callable
 
-from muster_coordinator import limits
+from muster_coordinator.api import limits
 from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.doubt import Doubt
 from muster_coordinator.api.gather import Gather

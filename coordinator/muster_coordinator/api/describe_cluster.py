@@ -1,7 +1,7 @@
 """DescribeCluster, DescribeTopicPartitions, ListPartitionReassignments: the cluster for administrators (protocol notes
 15)."""
 
-from muster_coordinator import limits
+from muster_coordinator.api import limits
 from muster_coordinator.api.authorize import CLUSTER, Operation, Resource, ResourceType
 from muster_coordinator.api.cluster_view import ClusterView
 from muster_coordinator.api.doubt import ABSENT, Doubt

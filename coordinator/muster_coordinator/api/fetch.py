@@ -14,7 +14,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from muster_coordinator import limits
+from muster_coordinator.api import limits
 from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.cluster_view import ClusterView
 from muster_coordinator.api.doubt import ABSENT, Doubt

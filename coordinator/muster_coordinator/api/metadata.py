@@ -11,7 +11,7 @@ unproven is 5, and a list of all goes out after `limits.METADATA_ALL_TOPICS_WAIT
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from muster_coordinator import limits
+from muster_coordinator.api import limits
 from muster_coordinator.api.authorize import CLUSTER, Operation, Resource, ResourceType
 from muster_coordinator.api.auto_create import AutoCreate
 from muster_coordinator.api.cluster_view import ClusterView

@@ -16,12 +16,12 @@ from functools import partial
 from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.cluster_view import offsets_partition
 from muster_coordinator.api.gather import Gather
+from muster_coordinator.api.limits import OFFSET_FETCH_IMAGES_MAX
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.image import ClusterImage
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import FetchedOffset, GroupAnswer, OffsetFetch, OffsetFetchAnswer, TopicIds
-from muster_coordinator.limits import OFFSET_FETCH_IMAGES_MAX
 from muster_coordinator.wire.connection import Exchange
 from muster_coordinator.wire.hot.offset_fetch import Asked, GroupOffsets, Topic
 

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable
 from typing import NamedTuple
 
-from muster_coordinator import limits
+from muster_coordinator.api import limits
 from muster_coordinator.api.authorize import Operation, Resource, ResourceType
 from muster_coordinator.api.cluster_view import ClusterView, Leader
 from muster_coordinator.api.doubt import ABSENT, Doubt

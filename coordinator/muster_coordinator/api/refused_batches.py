@@ -15,8 +15,9 @@ import struct
 from collections import OrderedDict
 from typing import NamedTuple
 
-from muster_coordinator import limits
+from muster_coordinator.api import limits
 from muster_coordinator.errors import Code
+from muster_coordinator.limits import PRODUCER_BATCHES_KEPT
 
 SENT_AGAIN = frozenset((
     Code.CORRUPT_MESSAGE, Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID, Code.NOT_LEADER_OR_FOLLOWER,
@@ -88,7 +89,7 @@ class RefusedBatches:
             if code is Code.NONE:
                 del self._refused[batch.place]  # it was stored behind the other one: that is stored as well
         elif code in SENT_AGAIN:
-            self._refused[batch.place] = _Refused(batch.epoch, batch.sequence, code, limits.PRODUCER_BATCHES_KEPT - 1)
+            self._refused[batch.place] = _Refused(batch.epoch, batch.sequence, code, PRODUCER_BATCHES_KEPT - 1)
             if len(self._refused) > limits.REFUSED_BATCHES_KEPT:
                 self._refused.popitem(last=False)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from muster_coordinator import limits
+from muster_coordinator.api import limits
 from muster_coordinator.api.assignments import judge_replicas
 from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.doubt import Doubt

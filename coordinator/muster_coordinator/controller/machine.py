@@ -10,7 +10,7 @@ the checkpoint is both. What it does not do: propose, forward or wait (`replica`
 import hashlib
 from dataclasses import replace
 
-from muster_coordinator import limits
+from muster_coordinator.controller import limits
 from muster_coordinator.controller.checkpoint import ControllerCheckpoint, decode_checkpoint
 from muster_coordinator.controller.codec import decode_command
 from muster_coordinator.controller.commands import CommandResult

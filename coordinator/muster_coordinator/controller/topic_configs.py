@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
-from muster_coordinator import limits
+from muster_coordinator.controller import limits
+from muster_coordinator.limits import BATCH_BYTES_MAX, BATCH_BYTES_MAX_DEFAULT, MIB
 
 LONG_MAX = 2**63 - 1
 INT_MAX = 2**31 - 1
@@ -151,7 +152,7 @@ _DEFS = (
     ConfigDef("local.retention.ms", _LONG, "-2", _long(-2), _UNTIERED, _KEPT),
     ConfigDef("max.compaction.lag.ms", _LONG, _LONGEST, _long(1), _UNCOMPACTED, _KEPT),
     ConfigDef(
-        "max.message.bytes", _INT, str(limits.BATCH_BYTES_MAX_DEFAULT), _int(0, limits.BATCH_BYTES_MAX),
+        "max.message.bytes", _INT, str(BATCH_BYTES_MAX_DEFAULT), _int(0, BATCH_BYTES_MAX),
         "Largest record batch as sent, compressed or not, in bytes.", _ACTS,
     ),
     ConfigDef(
@@ -185,7 +186,7 @@ _DEFS = (
         "Segments go when their newest record is older than this; -1 keeps them for ever.", _ACTS,
     ),
     ConfigDef(
-        "segment.bytes", _INT, "1073741824", _int(limits.MIB), "Size at which a segment file is closed.", _ACTS
+        "segment.bytes", _INT, "1073741824", _int(MIB), "Size at which a segment file is closed.", _ACTS
     ),
     ConfigDef(
         "segment.index.bytes", _INT, "10485760", _int(4), "Kept for tools; the index is as large as needed.", _KEPT

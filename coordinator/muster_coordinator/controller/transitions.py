@@ -13,7 +13,6 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TypeVar, assert_never
 
-from muster_coordinator import limits
 from muster_coordinator.controller.commands import (
     AddPartitions,
     AllocateProducerIds,
@@ -39,6 +38,7 @@ from muster_coordinator.controller.image import (
 from muster_coordinator.controller.topic_names import colliding_name, name_error
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo
+from muster_coordinator.limits import PRODUCER_ID_BLOCK, RAFT_GROUPS_MAX, SEGMENT_BYTES
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -54,7 +54,7 @@ PRODUCER_ID_MAX = 2**63 - 1
 CLUSTER_ID_CHARS = 22
 UUID_BYTES = 16
 
-OFFSETS_TOPIC_CONFIGS = (("cleanup.policy", "compact"), ("segment.bytes", str(limits.SEGMENT_BYTES)))
+OFFSETS_TOPIC_CONFIGS = (("cleanup.policy", "compact"), ("segment.bytes", str(SEGMENT_BYTES)))
 """What DescribeConfigs says of the offsets topic; Kafka's clean-up policy for it, applied by decision 3."""
 
 
@@ -86,9 +86,9 @@ def raft_groups(cluster: ClusterImage) -> int:
 def too_many_groups(cluster: ClusterImage, more: int) -> str | None:
     """Why so many more partitions cannot be; None if they can."""
     groups = raft_groups(cluster)
-    if groups + more <= limits.RAFT_GROUPS_MAX:
+    if groups + more <= RAFT_GROUPS_MAX:
         return None
-    return f"{more} more partitions exceed {limits.RAFT_GROUPS_MAX} Raft groups a replica, {groups} are in use"
+    return f"{more} more partitions exceed {RAFT_GROUPS_MAX} Raft groups a replica, {groups} are in use"
 
 
 def rotated(voters: tuple[BrokerId, ...], index: int) -> tuple[BrokerId, ...]:
@@ -152,9 +152,7 @@ def _form(cluster: ClusterImage | None, command: FormCluster) -> tuple[ClusterIm
     _require(len(command.cluster_id) == CLUSTER_ID_CHARS, Code.INVALID_REQUEST, "a cluster id has 22 characters")
     _require(0 < len(voters) == len(set(voters)), Code.INVALID_REQUEST, "voters must be distinct, at least one")
     _require(min(voters) >= 0, Code.INVALID_REQUEST, "a broker id is not negative")
-    _require(
-        0 < partitions < limits.RAFT_GROUPS_MAX, Code.INVALID_PARTITIONS, f"{partitions} offsets partitions cannot be"
-    )
+    _require(0 < partitions < RAFT_GROUPS_MAX, Code.INVALID_PARTITIONS, f"{partitions} offsets partitions cannot be")
     _require_fresh_id(command.offsets_topic_id)
     _require(command.feature_level >= 1, Code.INVALID_REQUEST, "feature levels begin at 1")
     offsets_topic = Topic(
@@ -247,10 +245,8 @@ def _set_draining(cluster: ClusterImage, command: SetDraining) -> tuple[ClusterI
 def _allocate_producer_ids(cluster: ClusterImage, command: AllocateProducerIds) -> tuple[ClusterImage, CommandResult]:
     _registered(cluster, command.broker)
     first = cluster.next_producer_id
-    _require(
-        first <= PRODUCER_ID_MAX - limits.PRODUCER_ID_BLOCK, Code.POLICY_VIOLATION, "all producer ids are given away"
-    )
-    return replace(cluster, next_producer_id=first + limits.PRODUCER_ID_BLOCK), CommandResult(Code.NONE, "", first)
+    _require(first <= PRODUCER_ID_MAX - PRODUCER_ID_BLOCK, Code.POLICY_VIOLATION, "all producer ids are given away")
+    return replace(cluster, next_producer_id=first + PRODUCER_ID_BLOCK), CommandResult(Code.NONE, "", first)
 
 
 def _registered(cluster: ClusterImage, broker: BrokerId) -> Broker:

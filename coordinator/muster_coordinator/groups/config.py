@@ -6,7 +6,8 @@ business; here only relations that the state machine relies on are asserted.
 
 from dataclasses import dataclass
 
-from muster_coordinator import limits
+from muster_coordinator.groups import limits
+from muster_coordinator.limits import GROUP_STORED_BYTES_MAX, OFFSETS_BATCH_BYTES_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +22,7 @@ class ShardConfig:
     """`group.initial.rebalance.delay.ms`."""
     group_max_size: int = limits.GROUP_SIZE_MAX
     """`group.max.size`."""
-    group_stored_bytes_max: int = limits.GROUP_STORED_BYTES_MAX
+    group_stored_bytes_max: int = GROUP_STORED_BYTES_MAX
     """Metadata plus assignments of one generation; not a setting of Kafka's."""
     pending_members_max: int = limits.PENDING_MEMBERS_MAX
     """Member ids handed out and not yet joined (KIP-394), a group; not a setting of Kafka's."""
@@ -38,6 +39,6 @@ class ShardConfig:
         assert 0 < self.session_timeout_min_ms <= self.session_timeout_max_ms
         assert self.initial_rebalance_delay_ms >= 0
         assert self.group_max_size >= 1
-        assert 0 < self.group_stored_bytes_max < limits.OFFSETS_BATCH_BYTES_MAX
+        assert 0 < self.group_stored_bytes_max < OFFSETS_BATCH_BYTES_MAX
         assert self.offsets_retention_ms > 0
         assert self.offsets_retention_check_ms > 0

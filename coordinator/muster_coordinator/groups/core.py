@@ -11,9 +11,9 @@ from contextlib import suppress
 from enum import Enum
 from typing import Protocol as Interface
 
-from muster_coordinator import limits
 from muster_coordinator.errors import Code
 from muster_coordinator.events import Event, EventKind
+from muster_coordinator.groups import limits
 from muster_coordinator.groups.append_errors import client_code
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.effects import Answer, Append, Effect, Now

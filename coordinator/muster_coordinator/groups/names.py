@@ -1,6 +1,6 @@
 """Member ids, and which names the offsets log can store."""
 
-from muster_coordinator import limits
+from muster_coordinator.groups import limits
 from muster_coordinator.ports import Rand
 
 

@@ -10,9 +10,9 @@ and whether a principal may ask at all (the API's).
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from muster_coordinator import limits
 from muster_coordinator.errors import Code
 from muster_coordinator.events import Event
+from muster_coordinator.groups import limits
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.core import Core, Step
 from muster_coordinator.groups.effects import AppliedBatch, CheckpointBody, CheckpointImage, Effect, Now, Shard

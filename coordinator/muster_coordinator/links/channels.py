@@ -12,14 +12,15 @@ What it does not do: order between channels. A message of one channel may overta
 from collections import deque
 from typing import NamedTuple
 
-from muster_coordinator import limits
+from muster_coordinator.limits import PEER_FRAME_BYTES_MAX
+from muster_coordinator.links import limits
 
 CONTROL = 0
 """Votes, coalesced heartbeats, leadership transfer, gossip of leaders."""
 APPEND = 1
 """Append messages and their replies."""
 BULK = 2
-"""Checkpoints and segments of snapshot installs, in chunks of `limits.INSTALL_CHUNK_BYTES`."""
+"""Checkpoints and segments of snapshot installs, in chunks of `replica.limits.INSTALL_CHUNK_BYTES`."""
 FORWARD = 3
 """Controller commands and other requests forwarded to a leader, and their answers."""
 HANDSHAKE = 255
@@ -36,9 +37,9 @@ class ChannelRule(NamedTuple):
 
 
 RULES: tuple[ChannelRule, ...] = (
-    ChannelRule(limits.PEER_FRAME_BYTES_MAX, limits.LINK_CONTROL_UNSENT_BYTES_MAX),
+    ChannelRule(PEER_FRAME_BYTES_MAX, limits.LINK_CONTROL_UNSENT_BYTES_MAX),
     ChannelRule(limits.PEER_FRAME_BYTES_HARD_MAX, limits.PEER_UNSENT_BYTES_MAX),
-    ChannelRule(limits.PEER_FRAME_BYTES_MAX, limits.LINK_BULK_UNSENT_BYTES_MAX),
+    ChannelRule(PEER_FRAME_BYTES_MAX, limits.LINK_BULK_UNSENT_BYTES_MAX),
     ChannelRule(limits.PEER_FRAME_BYTES_HARD_MAX, limits.PEER_UNSENT_BYTES_MAX),
 )
 """By channel number."""

@@ -8,8 +8,8 @@ at most `limits.LINK_HELLO_BYTES_MAX` is accepted; authentication methods will a
 from enum import IntEnum
 from typing import Protocol
 
-from muster_coordinator import limits
 from muster_coordinator.errors import WireError
+from muster_coordinator.limits import LINK_WRITE_BYTES
 from muster_coordinator.links.channels import HANDSHAKE, ChannelQueues
 from muster_coordinator.links.frames import FrameSplitter, frame_header
 from muster_coordinator.links.handshake import Handshake, decode_handshake, encode_handshake
@@ -98,7 +98,7 @@ class Link:
     def pump(self) -> None:
         """Give the wire what it takes, most urgent first."""
         while self.state == LinkState.UP and self._wire.writable():
-            parts = self._queues.take(limits.LINK_WRITE_BYTES)
+            parts = self._queues.take(LINK_WRITE_BYTES)
             if not parts:
                 return
             self._wire.write(parts)

@@ -17,9 +17,10 @@ What it does not do: judge the replica's hello, retry messages, or know sockets 
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from muster_coordinator import limits
 from muster_coordinator.errors import WireError
 from muster_coordinator.ids import BrokerId
+from muster_coordinator.limits import LINK_HELLO_BYTES_MAX, LINK_REDIAL_GRACE_MS
+from muster_coordinator.links import limits
 from muster_coordinator.links.handshake import Handshake
 from muster_coordinator.links.link import Link, LinkState, Wire
 from muster_coordinator.ports import Loop, PeerSink, Rand, Timer
@@ -105,7 +106,7 @@ class Mesh:
     # -- ports.PeerNet ---------------------------------------------------------------------------------------------
 
     def set_hello(self, hello: bytes) -> None:
-        assert len(hello) < limits.LINK_HELLO_BYTES_MAX - 1_024
+        assert len(hello) < LINK_HELLO_BYTES_MAX - 1_024
         self._hello = hello
 
     def start(self, sink: PeerSink) -> None:
@@ -264,7 +265,7 @@ class Mesh:
             return
         now_ms = self._loop.monotonic_ms()
         _cancel(record.down_timer)
-        record.down_timer = self._loop.call_at(now_ms + limits.LINK_REDIAL_GRACE_MS, lambda: self._gone(record))
+        record.down_timer = self._loop.call_at(now_ms + LINK_REDIAL_GRACE_MS, lambda: self._gone(record))
         self._dial_in(record, 0)
 
     def _gone(self, record: _Peer) -> None:

@@ -18,10 +18,11 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Protocol
 
-from muster_coordinator import limits
+from muster_coordinator.limits import RAFT_ENTRY_OVERHEAD_BYTES
+from muster_coordinator.raft import limits
 from muster_coordinator.raft.messages import Entry
 
-OVERHEAD = limits.RAFT_ENTRY_OVERHEAD_BYTES
+OVERHEAD = RAFT_ENTRY_OVERHEAD_BYTES
 
 
 class LogReader(Protocol):

@@ -7,14 +7,15 @@ Mechanism: two immutable tuples, defaults from `limits`. It holds no clock and a
 
 from typing import NamedTuple
 
-from muster_coordinator import limits
+from muster_coordinator.limits import APPLY_BYTES_PER_TURN_MAX, GROUP_UNCOMMITTED_BYTES_MAX, HEARTBEAT_MS
 from muster_coordinator.ports import Rand
+from muster_coordinator.raft import limits
 
 
 class Timing(NamedTuple):
     """All in milliseconds of the host's monotonic clock."""
 
-    heartbeat_ms: int = limits.HEARTBEAT_MS
+    heartbeat_ms: int = HEARTBEAT_MS
     election_min_ms: int = limits.ELECTION_TIMEOUT_MIN_MS
     """Also the period of check-quorum, the time a voter stays loyal to a leader, and the time a transfer may take."""
     election_max_ms: int = limits.ELECTION_TIMEOUT_MAX_MS
@@ -42,12 +43,12 @@ class Flow(NamedTuple):
     window.
     """
 
-    uncommitted_bytes_max: int = limits.GROUP_UNCOMMITTED_BYTES_MAX
+    uncommitted_bytes_max: int = GROUP_UNCOMMITTED_BYTES_MAX
     uncommitted_entries_max: int = limits.GROUP_UNCOMMITTED_ENTRIES_MAX
     append_bytes_max: int = limits.APPEND_BYTES_MAX
     inflight_appends_max: int = limits.INFLIGHT_APPENDS_MAX
     inflight_bytes_max: int = limits.INFLIGHT_APPEND_BYTES_MAX
-    apply_bytes_max: int = limits.APPLY_BYTES_PER_TURN_MAX
+    apply_bytes_max: int = APPLY_BYTES_PER_TURN_MAX
     unapplied_bytes_max: int = limits.UNAPPLIED_BYTES_MAX
     reads_max: int = limits.READS_PENDING_MAX
 

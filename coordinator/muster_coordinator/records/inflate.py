@@ -12,9 +12,9 @@ import zlib
 
 import cramjam
 
-from muster_coordinator.limits import INFLATE_RATIO_MAX, INFLATED_BYTES_MAX
 from muster_coordinator.records.batch import HEADER_BYTES, parse_header
 from muster_coordinator.records.errors import MalformedError
+from muster_coordinator.records.limits import INFLATE_RATIO_MAX, INFLATED_BYTES_MAX
 
 GZIP = 1
 SNAPPY = 2

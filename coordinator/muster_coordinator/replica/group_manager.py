@@ -11,7 +11,6 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
-from muster_coordinator import limits
 from muster_coordinator.controller.commands import FormCluster
 from muster_coordinator.controller.image import OFFSETS_TOPIC, ClusterImage, Topic
 from muster_coordinator.controller.machine import ControllerMachine
@@ -19,6 +18,7 @@ from muster_coordinator.errors import Corruption, DiskFull
 from muster_coordinator.events import VOTER_RELEASED, VOTER_SUSPENDED
 from muster_coordinator.groups.shard import GroupShard
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, GroupNo
+from muster_coordinator.limits import ERROR_MESSAGE_CHARS_MAX, SEGMENT_BYTES, SEGMENT_MS
 from muster_coordinator.ports import Disk, Loop, Notice, Rand, unnoticed
 from muster_coordinator.raft.messages import Entry, kind_name
 from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Identity
@@ -213,7 +213,7 @@ class GroupManager:
         folder = f"{segments_folder(number)}/{OFFSETS_TOPIC}-{partition}"
 
         def restore(recovery: Recovery) -> ShardGroup:
-            roll = (self._settings.offsets_segment_bytes, limits.SEGMENT_MS)
+            roll = (self._settings.offsets_segment_bytes, SEGMENT_MS)
             state = self._state(number, folder, recovery, roll)
             machine = ShardGroup(
                 self._loop,
@@ -357,13 +357,13 @@ class GroupManager:
         """What a leader has its log say; None while a replica of the release before may be among the voters."""
         if self.image is None or self.image.feature_level < REPLICATED_ROLLS_LEVEL:
             return None
-        return self._rolls.get(number) or (self._settings.offsets_segment_bytes, limits.SEGMENT_MS)
+        return self._rolls.get(number) or (self._settings.offsets_segment_bytes, SEGMENT_MS)
 
     def _roll(self, topic: Topic) -> tuple[int, int]:
         configs = dict(self._settings.topic_configs) | dict(topic.configs)
         return (
-            int(configs.get("segment.bytes", limits.SEGMENT_BYTES)),
-            int(configs.get("segment.ms", limits.SEGMENT_MS)),
+            int(configs.get("segment.bytes", SEGMENT_BYTES)),
+            int(configs.get("segment.ms", SEGMENT_MS)),
         )
 
     def _configs(self, number: GroupNo) -> Mapping[str, str]:
@@ -519,7 +519,7 @@ class GroupManager:
         state = self.states.get(group.number)
         if state is not None:
             state.closed = True
-        why = f"{type(error).__name__}: {error}"[: limits.ERROR_MESSAGE_CHARS_MAX]
+        why = f"{type(error).__name__}: {error}"[:ERROR_MESSAGE_CHARS_MAX]
         self._notice(
             CANNOT_APPLY,
             {

@@ -9,7 +9,6 @@ replica registers itself; topics' groups follow the controller's image. Everythi
 
 from collections.abc import Callable, Iterator
 
-from muster_coordinator import limits
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import Command, CommandResult, RegisterBroker
 from muster_coordinator.controller.image import ClusterImage
@@ -19,6 +18,7 @@ from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartb
 from muster_coordinator.groups.stats import GroupMetrics, ShardStats, summed
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Rand, unnoticed
+from muster_coordinator.replica import limits
 from muster_coordinator.replica.bootstrap import bootstrap_payload
 from muster_coordinator.replica.bootstrap.bootstrap import Bootstrap
 from muster_coordinator.replica.bootstrap.formation import Expectation, Formation, Fresh

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, field
 
-from muster_coordinator import limits
 from muster_coordinator.controller.image import Endpoint
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.ids import BrokerId
+from muster_coordinator.limits import PROPOSAL_TIMEOUT_MS, SEGMENT_BYTES, WAL_BYTES_MAX, WAL_FILE_BYTES
 from muster_coordinator.raft.timing import TIMING, Timing
+from muster_coordinator.replica import limits
 
 REPLICATED_ROLLS_LEVEL = 2
 """From here on a partition's log says by what its segments end (`SetRoll`), and checkpoints may say it."""
@@ -39,11 +40,11 @@ class NodeSettings:
     """With less free a replica takes no new data and hands its leaderships away ..."""
     disk_good_bytes: int = limits.DISK_LOW_BYTES * 3 // 2
     """... until so much is free."""
-    offsets_segment_bytes: int = limits.SEGMENT_BYTES
+    offsets_segment_bytes: int = SEGMENT_BYTES
     offsets_history_ms: int = limits.OFFSETS_HISTORY_MS
     offsets_history_bytes: int = limits.OFFSETS_HISTORY_BYTES
-    wal_file_bytes: int = limits.WAL_FILE_BYTES
-    wal_bytes_max: int = limits.WAL_BYTES_MAX
+    wal_file_bytes: int = WAL_FILE_BYTES
+    wal_bytes_max: int = WAL_BYTES_MAX
     checkpoint_bytes: int = limits.CHECKPOINT_BYTES
     trailing_entries: int = limits.TRAILING_ENTRIES
     install_rate: int = limits.INSTALL_BYTES_PER_SECOND
@@ -56,7 +57,7 @@ class NodeSettings:
     feature_finalize_ms: int = limits.FEATURE_FINALIZE_MS
     """All replicas can do a higher feature level for so long before the cluster is raised to it; -1: never."""
     retention_check_ms: int = limits.TOPIC_RETENTION_CHECK_MS
-    proposal_timeout_ms: int = limits.PROPOSAL_TIMEOUT_MS
+    proposal_timeout_ms: int = PROPOSAL_TIMEOUT_MS
 
     def __post_init__(self) -> None:
         assert len(self.initial_voters) in (1, 3, 5), "1, 3 or 5 replicas, until membership change exists"

@@ -23,20 +23,21 @@ from typing import cast
 
 from typing_extensions import override
 
-from muster_coordinator import limits
 from muster_coordinator.errors import EnvironmentFault
 from muster_coordinator.events import CONNECTION_FAILED, Event, Tell, untold
+from muster_coordinator.limits import CONNECTION_UNSENT_BYTES_MAX, KIB, MIB
 from muster_coordinator.ports import Clock, Notice, unnoticed
+from muster_coordinator.runtime import limits
 from muster_coordinator.runtime.turns import Turns
 from muster_coordinator.wire.codecs import preload
 from muster_coordinator.wire.connection import Connection, Handle, State
 from muster_coordinator.wire.repeated_heartbeat import HeartbeatAtOnce, never_at_once
 from muster_coordinator.wire.request_meter import RequestMeter
 
-WRITE_HIGH_BYTES = limits.MIB
+WRITE_HIGH_BYTES = MIB
 """Above this the transport's buffer takes no more; the rest stays in the connection, where it stops reading."""
-WRITE_LOW_BYTES = limits.MIB // 4
-JOIN_BYTES_MAX = 64 * limits.KIB
+WRITE_LOW_BYTES = MIB // 4
+JOIN_BYTES_MAX = 64 * KIB
 """Answers of one turn are joined into one buffer up to this size; larger ones are written without another copy."""
 LINGER_SECONDS = 5.0
 """A connection that is being closed may take this long to read its last answers."""
@@ -460,7 +461,7 @@ class _Client(asyncio.Protocol):
         if not self._write_paused or connection is None or transport is None:
             return
         left = transport.get_write_buffer_size() + connection.ready_bytes
-        if left > limits.CONNECTION_UNSENT_BYTES_MAX and self._taken() == self._taken_at_stall:
+        if left > CONNECTION_UNSENT_BYTES_MAX and self._taken() == self._taken_at_stall:
             self._listener.stats.slow += 1
             self.abort()
         else:

@@ -7,9 +7,9 @@ counted, for /metrics. Writing is the log pipeline's, off the loop (`logs`).
 
 from collections import Counter
 
-from muster_coordinator import limits
 from muster_coordinator.events import KINDS, Event, EventKind, Room
 from muster_coordinator.ports import Loop
+from muster_coordinator.runtime import limits
 from muster_coordinator.runtime.log_levels import event_logger
 
 _LOGGERS = {room: event_logger(room) for room in Room}

@@ -17,9 +17,10 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from typing_extensions import override
 
-from muster_coordinator import limits
 from muster_coordinator.errors import EnvironmentFault
+from muster_coordinator.limits import ERROR_MESSAGE_CHARS_MAX
 from muster_coordinator.ports import Notice
+from muster_coordinator.runtime import limits
 
 FAILED = "an HTTP request failed"
 _Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -204,5 +205,5 @@ class _Told(logging.Logger):
         error = record.exc_info[1] if record.exc_info else None
         theirs = error is None or isinstance(error, HttpProcessingError | ConnectionError)
         text = record.getMessage() if error is None else f"{type(error).__name__}: {error}"
-        details = {"port": self._port, "why": text[: limits.ERROR_MESSAGE_CHARS_MAX]}
+        details = {"port": self._port, "why": text[:ERROR_MESSAGE_CHARS_MAX]}
         self._notice(FAILED, details, None if theirs else error)

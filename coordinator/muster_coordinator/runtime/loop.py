@@ -23,8 +23,8 @@ from collections.abc import Callable, Generator
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from muster_coordinator import limits
 from muster_coordinator.histogram import Histogram
+from muster_coordinator.runtime import limits
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)

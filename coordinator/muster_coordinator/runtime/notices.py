@@ -8,8 +8,8 @@ import logging
 from collections import Counter
 from collections.abc import Mapping
 
-from muster_coordinator import limits
 from muster_coordinator.ports import Loop
+from muster_coordinator.runtime import limits
 
 _log = logging.getLogger(__name__)
 

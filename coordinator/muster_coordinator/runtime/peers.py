@@ -16,9 +16,10 @@ from typing_extensions import override
 
 from muster_coordinator.errors import EnvironmentFault
 from muster_coordinator.ids import BrokerId
-from muster_coordinator.limits import LINK_UNACKNOWLEDGED_MS, LINK_WRITE_BYTES, LISTEN_BACKLOG
+from muster_coordinator.limits import LINK_WRITE_BYTES
 from muster_coordinator.links.link import Link
 from muster_coordinator.links.mesh import Mesh
+from muster_coordinator.runtime.limits import LINK_UNACKNOWLEDGED_MS, LISTEN_BACKLOG
 
 _KEEPALIVE = (
     ("TCP_KEEPIDLE", 5),

@@ -11,8 +11,8 @@ Deliberately not here: how much one connection may do at a stretch (`wire.connec
 
 from collections.abc import Callable
 
-from muster_coordinator import limits
 from muster_coordinator.ports import Clock
+from muster_coordinator.runtime import limits
 from muster_coordinator.wire.fairness import FairQueue
 
 Work = Callable[[], None]

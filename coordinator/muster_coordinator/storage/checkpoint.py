@@ -18,9 +18,9 @@ from typing import NamedTuple
 from muster_coordinator.errors import Corruption, DiskFull, StorageFailed, UnsupportedFormat, no_space
 from muster_coordinator.groups.effects import CheckpointBody, CheckpointImage, CheckpointParts
 from muster_coordinator.ids import GroupNo
-from muster_coordinator.limits import CHECKPOINT_STEP_BYTES, CHECKPOINT_WRITE_BYTES, CHECKPOINTS_KEPT
 from muster_coordinator.ports import Disk, File
 from muster_coordinator.records.crc import crc32c
+from muster_coordinator.storage.limits import CHECKPOINT_STEP_BYTES, CHECKPOINT_WRITE_BYTES, CHECKPOINTS_KEPT
 
 MAGIC = b"MCKP"
 VERSION = 2

@@ -16,11 +16,12 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from muster_coordinator.errors import Corruption, DiskFull, SegmentDamaged, StorageFailed, no_space
-from muster_coordinator.limits import SEGMENT_BYTES, SEGMENT_MS, SEGMENTS_LOADED_MAX, SIDECARS_LEFT_OUT_MAX
+from muster_coordinator.limits import SEGMENT_BYTES, SEGMENT_MS
 from muster_coordinator.ports import Disk
 from muster_coordinator.storage.contract import NO_RECOVERY_POINT, RecoveryPoint
 from muster_coordinator.storage.epochs import EpochTable
 from muster_coordinator.storage.flush import FlushJob
+from muster_coordinator.storage.limits import SEGMENTS_LOADED_MAX, SIDECARS_LEFT_OUT_MAX
 from muster_coordinator.storage.log_opening import open_segments
 from muster_coordinator.storage.lookup import SegmentSource, TimedOffset, max_timestamp_job, offset_by_time_job
 from muster_coordinator.storage.segment import Segment, SegmentSummary

@@ -12,9 +12,9 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from muster_coordinator.errors import Corruption, DiskFull, no_space
-from muster_coordinator.limits import SEGMENT_INDEX_INTERVAL_BYTES, SEGMENT_WRITE_BYTES
 from muster_coordinator.ports import Disk, File
 from muster_coordinator.records.batch import HEADER_BYTES, LOG_OVERHEAD
+from muster_coordinator.storage.limits import SEGMENT_INDEX_INTERVAL_BYTES, SEGMENT_WRITE_BYTES
 from muster_coordinator.storage.segment_index import Position, SegmentIndex, read_sidecar, scan, segment_name
 from muster_coordinator.storage.soundness import Soundness
 

@@ -14,10 +14,10 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from muster_coordinator.errors import SegmentDamaged
-from muster_coordinator.limits import SEGMENT_CHECK_STEP_BYTES
 from muster_coordinator.ports import Disk, File
 from muster_coordinator.records.batch import CRC_FROM, HEADER_BYTES, LOG_OVERHEAD, MAGIC
 from muster_coordinator.records.crc import crc32c
+from muster_coordinator.storage.limits import SEGMENT_CHECK_STEP_BYTES
 from muster_coordinator.storage.segment import SegmentSummary
 from muster_coordinator.storage.segment_index import SegmentIndex, read_sidecar
 

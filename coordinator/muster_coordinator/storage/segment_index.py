@@ -16,10 +16,11 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from muster_coordinator.errors import Corruption
-from muster_coordinator.limits import MIB, SEGMENT_INDEX_INTERVAL_BYTES
+from muster_coordinator.limits import MIB
 from muster_coordinator.ports import Disk, File
 from muster_coordinator.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC
 from muster_coordinator.records.crc import crc32c
+from muster_coordinator.storage.limits import SEGMENT_INDEX_INTERVAL_BYTES
 
 NO_TIMESTAMP = -1
 _SIDECAR_MAGIC = b"MSIX"

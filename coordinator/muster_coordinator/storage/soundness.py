@@ -12,9 +12,9 @@ and walked from the same bytes, if it still fits between its neighbours.
 import struct
 
 from muster_coordinator.errors import Corruption
-from muster_coordinator.limits import UNCHECKED_READ_BYTES
 from muster_coordinator.records.batch import CRC_FROM, HEADER_BYTES, LOG_OVERHEAD, MAGIC
 from muster_coordinator.records.crc import crc32c
+from muster_coordinator.storage.limits import UNCHECKED_READ_BYTES
 from muster_coordinator.storage.segment_index import SegmentIndex
 
 _HEAD = struct.Struct(">qiibIhi")

@@ -15,21 +15,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from muster_coordinator.errors import Corruption, StorageFailed
 from muster_coordinator.ids import GroupNo
-from muster_coordinator.limits import (
+from muster_coordinator.limits import MIB, WAL_BYTES_MAX, WAL_FILE_BYTES
+from muster_coordinator.ports import Disk
+from muster_coordinator.raft.messages import Entry
+from muster_coordinator.storage.contract import GroupWrites, RecoveredGroup
+from muster_coordinator.storage.limits import (
     LOG_CACHE_BYTES_MAX,
-    MIB,
-    WAL_BYTES_MAX,
     WAL_CARRY_GAIN_SHARE,
-    WAL_FILE_BYTES,
     WAL_FILES_MIN,
     WAL_OPENING_SHARE,
     WAL_READ_AHEAD_BYTES,
     WAL_STATES_PER_BATCH,
     WAL_TRAILING_FILES,
 )
-from muster_coordinator.ports import Disk
-from muster_coordinator.raft.messages import Entry
-from muster_coordinator.storage.contract import GroupWrites, RecoveredGroup
 from muster_coordinator.storage.wal_carry import Carrier, Tail
 from muster_coordinator.storage.wal_file import Rotation, Spare, WriteJob, create_first
 from muster_coordinator.storage.wal_format import (

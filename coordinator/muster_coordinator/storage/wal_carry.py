@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from muster_coordinator.ids import GroupNo
-from muster_coordinator.limits import (
+from muster_coordinator.storage.limits import (
     WAL_CARRY_BATCH_BYTES,
     WAL_CARRY_BYTES_MAX,
     WAL_CARRY_ENTRIES_MAX,

@@ -11,8 +11,8 @@ does.
 import struct
 from typing import NamedTuple
 
-from muster_coordinator import limits
 from muster_coordinator.errors import Corruption, UnsupportedFormat
+from muster_coordinator.topics import limits
 
 VERSION = 1
 

@@ -1,20 +1,20 @@
 """One embedded topic partition's state machine: judges produced batches, remembers producers, moves the log start.
 
 Problem: batches of many producers become one log that all replicas hold alike, in which an idempotent producer's batch
-is found once, while up to `limits.GROUP_UNCOMMITTED_ENTRIES_MAX` batches are in flight. Mechanism: `offer` (leader)
-validates against applied *and* in-flight state and hands back bytes to propose; `apply_batch` and `apply_command`
-(every replica) are the only calls that change durable state; `dropped` and `resign` roll the in-flight part back. What
-it does not do: hold records, wait, answer, or know offsets before apply gave them (decision 1).
+is found once, while up to `raft.limits.GROUP_UNCOMMITTED_ENTRIES_MAX` batches are in flight. Mechanism: `offer`
+(leader) validates against applied *and* in-flight state and hands back bytes to propose; `apply_batch` and
+`apply_command` (every replica) are the only calls that change durable state; `dropped` and `resign` roll the in-flight
+part back. What it does not do: hold records, wait, answer, or know offsets before apply gave them (decision 1).
 """
 
 import hashlib
 from collections.abc import Iterable, Mapping
 
-from muster_coordinator import limits
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.effects import AppliedBatch, CheckpointBody, CheckpointImage, Now
 from muster_coordinator.records.batch import BatchHeader, parse_header
 from muster_coordinator.records.producers import NO_OFFSET, ProducerState, ProducerTable, Standing
+from muster_coordinator.topics import limits
 from muster_coordinator.topics.checkpoint import PartitionCheckpoint, decode_checkpoint
 from muster_coordinator.topics.in_flight import InFlight
 from muster_coordinator.topics.log_commands import (

@@ -8,13 +8,13 @@ force. Mechanism: a missing name has the default written here; `tests/topics` pr
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from muster_coordinator import limits
+from muster_coordinator.limits import BATCH_BYTES_MAX, BATCH_BYTES_MAX_DEFAULT
 
 
 class TopicSettings(NamedTuple):
     """Units as in the names; the defaults are Kafka's."""
 
-    max_message_bytes: int = limits.BATCH_BYTES_MAX_DEFAULT
+    max_message_bytes: int = BATCH_BYTES_MAX_DEFAULT
     log_append_time: bool = False
     """message.timestamp.type is LogAppendTime."""
     timestamp_before_max_ms: int = 2**63 - 1
@@ -39,7 +39,7 @@ def topic_settings(configs: Mapping[str, str]) -> TopicSettings:
     get = configs.get
     policy = get("cleanup.policy", "delete")
     return TopicSettings(
-        min(int(get("max.message.bytes", limits.BATCH_BYTES_MAX_DEFAULT)), limits.BATCH_BYTES_MAX),
+        min(int(get("max.message.bytes", BATCH_BYTES_MAX_DEFAULT)), BATCH_BYTES_MAX),
         get("message.timestamp.type") == "LogAppendTime",
         int(get("message.timestamp.before.max.ms", DEFAULTS.timestamp_before_max_ms)),
         int(get("message.timestamp.after.max.ms", DEFAULTS.timestamp_after_max_ms)),

@@ -12,7 +12,6 @@ import struct
 from itertools import islice
 from typing import NamedTuple
 
-from muster_coordinator import limits
 from muster_coordinator.errors import Code
 from muster_coordinator.records.batch import (
     BATCH_LENGTH_MIN,
@@ -28,6 +27,7 @@ from muster_coordinator.records.batch import (
     parse_header,
 )
 from muster_coordinator.records.crc import crc32c
+from muster_coordinator.topics import limits
 from muster_coordinator.topics.machine import RecordError, Refused
 from muster_coordinator.topics.record_walk import BadRecordError, Scan, keyless, scan, timestamp_deltas
 from muster_coordinator.topics.settings import TopicSettings

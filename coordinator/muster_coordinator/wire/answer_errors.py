@@ -8,7 +8,7 @@ that a Metadata of ten thousand partitions is not walked twice.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from muster_coordinator import limits
+from muster_coordinator.wire import limits
 from muster_coordinator.wire.versions import Api
 
 Errors = Iterable[int]

@@ -19,11 +19,12 @@ from collections import deque
 from collections.abc import Callable
 from enum import Enum
 
-from muster_coordinator import limits
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code, WireError, ends_process
 from muster_coordinator.groups.requests import Heartbeat
+from muster_coordinator.limits import CONNECTION_UNSENT_BYTES_MAX, PROPOSAL_TIMEOUT_MS
 from muster_coordinator.ports import Clock, Notice, unnoticed
+from muster_coordinator.wire import limits
 from muster_coordinator.wire.codecs import BAD_BYTES
 from muster_coordinator.wire.fairness import subject_of
 from muster_coordinator.wire.header import FIRST_BYTES, ClientId, read_first
@@ -264,7 +265,7 @@ class Connection:
         return self.state in (State.READY, State.UNAUTHENTICATED) and not self._is_full()
 
     def _is_full(self) -> bool:
-        return len(self._line) >= limits.PIPELINED_REQUESTS_MAX or self._unsent > limits.CONNECTION_UNSENT_BYTES_MAX
+        return len(self._line) >= limits.PIPELINED_REQUESTS_MAX or self._unsent > CONNECTION_UNSENT_BYTES_MAX
 
     def _read(self) -> None:
         if self._buffered < self._needed or self._is_full():
@@ -369,7 +370,7 @@ class Connection:
                 client_host=self._client_host,
                 api_key=api,
                 api_version=version,
-                deadline_ms=self.last_request_ms + limits.PROPOSAL_TIMEOUT_MS,
+                deadline_ms=self.last_request_ms + PROPOSAL_TIMEOUT_MS,
             )
             request, end = route.decode(frame, body, context)
         except BAD_BYTES as error:

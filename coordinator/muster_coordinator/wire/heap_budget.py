@@ -10,8 +10,8 @@ a character. What it does not do: sum budgets over connections; `runtime.clients
 decoded: one.
 """
 
-from muster_coordinator import limits
 from muster_coordinator.errors import WireError
+from muster_coordinator.wire import limits
 
 INT_COST = 32
 TEXT_COST = 64

@@ -14,9 +14,9 @@ Deliberately not here: any other request (their answers depend on more than one 
 import struct
 from collections.abc import Callable
 
-from muster_coordinator import limits
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import Heartbeat, HeartbeatAnswer
+from muster_coordinator.wire import limits
 from muster_coordinator.wire.route import Route
 
 HeartbeatAtOnce = Callable[[Heartbeat, int], Code | None]

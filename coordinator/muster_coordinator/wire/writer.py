@@ -11,7 +11,7 @@ from functools import cache
 from operator import itemgetter
 from typing import Any
 
-from muster_coordinator import limits
+from muster_coordinator.limits import ERROR_MESSAGE_CHARS_MAX
 from muster_coordinator.wire.reader import FIXED
 from muster_coordinator.wire.schema import REQUIRED, Direction, Entity, Field, Value, schema
 
@@ -73,7 +73,7 @@ _SIZED: Mapping[tuple[str, bool], Write] = {
 
 def _brief(write: Write) -> Write:
     def cut(out: bytearray, value: Value) -> None:
-        write(out, value if value is None else value[: limits.ERROR_MESSAGE_CHARS_MAX])
+        write(out, value if value is None else value[:ERROR_MESSAGE_CHARS_MAX])
 
     return cut
 

@@ -1,7 +1,7 @@
 """Records in flight, and what waits behind them: decision 8, limits."""
 
-from muster_coordinator import limits
 from muster_coordinator.errors import Code
+from muster_coordinator.groups import limits
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.requests import DescribeGroup, OffsetFetch
 

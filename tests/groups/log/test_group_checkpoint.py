@@ -6,8 +6,8 @@ import pytest
 from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from muster_coordinator import limits
 from muster_coordinator.errors import Corruption
+from muster_coordinator.groups import limits
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.effects import AppliedBatch, CheckpointBody, Now
 from muster_coordinator.groups.requests import Protocol

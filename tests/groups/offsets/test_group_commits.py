@@ -1,10 +1,10 @@
 """OffsetCommit and OffsetFetch: protocol notes 3.3 (commit rows), 4.1-4.3; invariants G7-G9, O9, O12."""
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.requests import OffsetCommit, OffsetFetch, PartitionCommit, TopicCommit
+from muster_coordinator.limits import OFFSETS_BATCH_BYTES_MAX
 
 from tests.groups.host import Host, Member, code_of, commit, fetch, join, leave, listed, stable, state
 
@@ -252,7 +252,7 @@ def test_request_that_would_not_fit_the_log_is_refused_whole():
     answer = host.ask(request)
     assert {found for _, found in answer.topics[0][1]} == {Code.INVALID_COMMIT_OFFSET_SIZE}
     assert not host.log
-    assert limits.OFFSETS_BATCH_BYTES_MAX < 2_500 * 4_000
+    assert OFFSETS_BATCH_BYTES_MAX < 2_500 * 4_000
 
 
 # Fetch.

@@ -1,7 +1,7 @@
 """OffsetDelete, DeleteGroups and deleted topics: protocol notes 4.5, decision 27, invariant G19."""
 
-from muster_coordinator import limits
 from muster_coordinator.errors import Code
+from muster_coordinator.groups import limits
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.requests import DeleteGroup, OffsetCommit, OffsetDelete, PartitionCommit, TopicCommit
 

@@ -1,8 +1,8 @@
 """Expiry of offsets and groups: protocol notes 4.6, invariants O11, B1, B2, B5."""
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.errors import Code
+from muster_coordinator.groups import limits
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.requests import OffsetCommit, PartitionCommit, TopicCommit
 from muster_coordinator.records.keys import encode_group_key, encode_offset_key

@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from muster_coordinator import limits
+from muster_coordinator.groups import limits
 from muster_coordinator.groups.state.offset_row import (
     NO_TOPIC_ID,
     CommittedOffset,

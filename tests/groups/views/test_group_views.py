@@ -2,7 +2,7 @@
 
 from dataclasses import fields
 
-from muster_coordinator import limits
+from muster_coordinator.groups import limits
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.requests import DescribeGroup, ListGroups
 from muster_coordinator.groups.stats import ShardStats, summed

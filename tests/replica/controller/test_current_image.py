@@ -1,12 +1,11 @@
 """What a client was told through one replica is not unknown at another (`replica.controller.current_image`)."""
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.controller.codec import READ_INDEX, decode_command
 from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code, UnsupportedFormat
 from muster_coordinator.ids import CONTROLLER_GROUP, GroupNo
-from muster_coordinator.replica import node
+from muster_coordinator.replica import limits, node
 from muster_coordinator.replica.controller.current_image import Kind
 from muster_coordinator.replica.multiraft import payloads
 

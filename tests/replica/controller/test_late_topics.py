@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import CONTROLLER_GROUP
+from muster_coordinator.replica import limits
 from muster_coordinator.wire.versions import VERSIONS
 
 from tests.api.kafka_client import KafkaClient

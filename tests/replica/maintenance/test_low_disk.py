@@ -4,18 +4,20 @@ import errno
 from typing import Any
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.controller.commands import CreateTopic, DeleteTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.events import DISK_FULL, DISK_HAS_ROOM, DISK_LOW, TRANSFER_STARTED
 from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.limits import MIB
+from muster_coordinator.raft import limits as raft_limits
+from muster_coordinator.replica import limits as replica_limits
 from muster_coordinator.replica.node import Node
 
 from tests.replica.cluster import SimCluster
 from tests.sim.disk import SimDisk
 from tests.sim.loop import World
 
-LOW, GOOD, FULL = 4 * limits.MIB, 6 * limits.MIB, limits.MIB
+LOW, GOOD, FULL = 4 * MIB, 6 * MIB, MIB
 TOPIC = bytes(15) + b"\1"
 GROUPS = range(4)
 """The controller's and three offsets partitions'."""
@@ -122,7 +124,7 @@ def test_low_replicas_elect_a_leader_all_the_same_only_later() -> None:
     among = [broker for broker in range(3) if broker != first]
     began_ms = it.cluster.loops[among[0]].monotonic_ms()
     second = it.cluster.wait_leader(1, 15_000, among)
-    assert it.cluster.loops[among[0]].monotonic_ms() - began_ms >= limits.ELECTION_TIMEOUT_MAX_MS
+    assert it.cluster.loops[among[0]].monotonic_ms() - began_ms >= raft_limits.ELECTION_TIMEOUT_MAX_MS
     assert it.cluster.fetch(second, 0, "g")[0] == Code.NONE
 
 
@@ -192,7 +194,7 @@ def test_disks_that_are_full_from_one_moment_to_the_next_end_no_process_and_lose
     it.cluster.world.run_for(10_000)
     for broker in range(3):
         it.leave(broker, None)
-    it.cluster.world.run_for(limits.NO_SPACE_RETRY_MS + 2_000)
+    it.cluster.world.run_for(replica_limits.NO_SPACE_RETRY_MS + 2_000)
     for partition, offset in acknowledged.items():
         leader = it.cluster.wait_leader(1 + partition)
         code, found = it.cluster.fetch(leader, partition, "g")
@@ -233,7 +235,7 @@ def test_a_file_that_can_wait_ends_no_process_is_counted_and_written_later(path:
 
 def test_the_next_file_of_each_wal_is_made_while_there_is_room_for_it() -> None:
     """Then whatever else fills the disk, a new file needs no space."""
-    file_bytes = 4 * limits.MIB
+    file_bytes = 4 * MIB
     sizes = {"wal_file_bytes": file_bytes, "wal_bytes_max": 8 * file_bytes}
     lows = {"disk_low_bytes": 3 * file_bytes, "disk_good_bytes": 4 * file_bytes}
     it = Disks(22, replicas=1, **sizes, **lows)
@@ -275,7 +277,7 @@ def test_what_was_refused_is_tried_again_where_nobody_can_tell_how_much_is_free(
     it.node(0).host.no_space("checkpoint")
     assert it.node(0).disk_status().full
     assert it.cluster.commit(0, 0, "g", 1) == Code.COORDINATOR_NOT_AVAILABLE
-    it.wait("it is tried again", lambda: not it.node(0).disk_status().low, limits.NO_SPACE_RETRY_MS + 1_500)
+    it.wait("it is tried again", lambda: not it.node(0).disk_status().low, replica_limits.NO_SPACE_RETRY_MS + 1_500)
     assert it.cluster.commit(0, 0, "g", 2) == Code.NONE
 
 

@@ -1,9 +1,9 @@
 """What is forgotten is forgotten by the log: the same on every replica, and never more than the rule says."""
 
-from muster_coordinator import limits
 from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
+from muster_coordinator.limits import KIB
 from muster_coordinator.records.batch import encode_batch
 
 from tests.replica.cluster import SimCluster
@@ -114,9 +114,9 @@ def test_offsets_history_below_the_checkpoint_goes_when_it_is_too_large() -> Non
         World(5),
         retention_check_ms=500,
         segment_flush_ms=500,
-        checkpoint_bytes=30 * limits.KIB,
-        offsets_segment_bytes=20 * limits.KIB,
-        offsets_history_bytes=50 * limits.KIB,
+        checkpoint_bytes=30 * KIB,
+        offsets_segment_bytes=20 * KIB,
+        offsets_history_bytes=50 * KIB,
     )
     cluster.start()
     commit_many(cluster, 0, 0, 600)
@@ -125,7 +125,7 @@ def test_offsets_history_below_the_checkpoint_goes_when_it_is_too_large() -> Non
     assert len(starts) == 1
     assert starts.pop() > 0
     state = cluster.nodes[0].group_manager.states[GroupNo(1)]
-    assert 50 * limits.KIB <= state.log.size_bytes() <= 90 * limits.KIB
+    assert 50 * KIB <= state.log.size_bytes() <= 90 * KIB
     for broker in list(cluster.nodes):
         cluster.kill(broker)
     for broker in cluster.brokers:
@@ -137,7 +137,7 @@ def test_offsets_history_below_the_checkpoint_goes_when_it_is_too_large() -> Non
 
 def test_offsets_history_without_a_checkpoint_stays() -> None:
     cluster = SimCluster(
-        World(6), retention_check_ms=500, offsets_segment_bytes=20 * limits.KIB, offsets_history_bytes=30 * limits.KIB
+        World(6), retention_check_ms=500, offsets_segment_bytes=20 * KIB, offsets_history_bytes=30 * KIB
     )
     cluster.start()
     commit_many(cluster, 0, 0, 400)

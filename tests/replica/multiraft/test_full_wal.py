@@ -7,19 +7,21 @@ longest time without any acknowledgement.
 from collections.abc import Callable
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
+from muster_coordinator.limits import KIB, MIB
 from muster_coordinator.records.batch import encode_batch
+from muster_coordinator.replica import limits as replica_limits
 from muster_coordinator.replica.group_manager import OFFSETS_WAL, TOPICS_WAL, WAL_UNREADABLE
+from muster_coordinator.storage import limits as storage_limits
 from muster_coordinator.storage.wal import Wal
 
 from tests.replica.cluster import SimCluster, produce_when_room
 from tests.sim.loop import World
 
 PARTITIONS = 100
-WAL = {"wal_file_bytes": 64 * limits.KIB, "wal_bytes_max": limits.MIB}
+WAL = {"wal_file_bytes": 64 * KIB, "wal_bytes_max": MIB}
 SILENCE_MS_MAX = 500
 
 
@@ -99,8 +101,8 @@ def test_live_tails_that_fill_the_wal_are_not_carried_round_and_round() -> None:
     writers = Writers(cluster, groups, batch_bytes=1_000, per_second=200)
     writers.run(10)
     wal_writer = next(wal_writer for wal_writer in cluster.nodes[0].host.wal_writers if wal_writer._name == TOPICS_WAL)
-    batches = 10_000 // limits.WAL_CARRY_PACE_MS
-    assert 0 < wal_writer.wal.carried_bytes <= batches * limits.WAL_CARRY_BATCH_BYTES
+    batches = 10_000 // replica_limits.WAL_CARRY_PACE_MS
+    assert 0 < wal_writer.wal.carried_bytes <= batches * storage_limits.WAL_CARRY_BATCH_BYTES
     assert writers.longest_silence_ms() <= 2 * SILENCE_MS_MAX, (writers.longest_silence_ms(), writers.refused)
 
 
@@ -113,15 +115,15 @@ def test_who_was_slowed_by_a_nearly_full_wal_is_counted_for_the_metrics() -> Non
     assert (offsets.name, topics.name) == (OFFSETS_WAL, TOPICS_WAL)
     assert topics.slowed == writers.refused > 0
     assert topics.carried_bytes > 0
-    assert topics.used_bytes + topics.room_bytes == limits.MIB
-    assert topics.used_bytes >= limits.MIB // 2
+    assert topics.used_bytes + topics.room_bytes == MIB
+    assert topics.used_bytes >= MIB // 2
     assert (offsets.slowed, offsets.carried_bytes) == (0, 0), "the other WAL is told apart"
 
 
 def test_at_the_benchmark_row_s_own_ratio_nobody_waits_long_and_what_is_carried_stays_below_the_bound() -> None:
     """300 partitions, 64 MiB of WAL in files of 4 MiB, 5 MB/s: all sizes an eighth, the time as it is."""
-    wal_bytes = 8 * limits.MIB
-    cluster, groups = one_replica(300, wal_file_bytes=512 * limits.KIB, wal_bytes_max=wal_bytes)
+    wal_bytes = 8 * MIB
+    cluster, groups = one_replica(300, wal_file_bytes=512 * KIB, wal_bytes_max=wal_bytes)
     writers = Writers(cluster, groups, batch_bytes=6_250, per_second=100)
     wal_writer = next(wal_writer for wal_writer in cluster.nodes[0].host.wal_writers if wal_writer._name == TOPICS_WAL)
     loop, used = cluster.loops[0], []
@@ -142,14 +144,14 @@ def test_at_the_benchmark_row_s_own_ratio_nobody_waits_long_and_what_is_carried_
 def test_a_wal_of_the_least_legal_size_goes_on_acknowledging(partitions: int) -> None:
     """64 KiB files, 256 KiB in all; what a file begins with, the state of all groups, may be 65 KB. It goes beyond its
     bound then, and no further."""
-    cluster, groups = one_replica(partitions, wal_file_bytes=64 * limits.KIB, wal_bytes_max=256 * limits.KIB)
+    cluster, groups = one_replica(partitions, wal_file_bytes=64 * KIB, wal_bytes_max=256 * KIB)
     writers = Writers(cluster, groups, batch_bytes=1_000, per_second=100)
     writers.run(12)
     wal_writer = next(wal_writer for wal_writer in cluster.nodes[0].host.wal_writers if wal_writer._name == TOPICS_WAL)
     assert writers.longest_silence_ms() <= SILENCE_MS_MAX, (writers.longest_silence_ms(), writers.refused)
     opening_bytes = partitions * 130
     assert wal_writer.wal.used_bytes() <= max(
-        256 * limits.KIB, opening_bytes * limits.WAL_OPENING_SHARE * limits.WAL_FILES_MIN
+        256 * KIB, opening_bytes * storage_limits.WAL_OPENING_SHARE * storage_limits.WAL_FILES_MIN
     )
 
 

@@ -1,12 +1,14 @@
 """One Raft group between two turns: what must not be applied, and what must be answered."""
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
+from muster_coordinator.limits import KIB
 from muster_coordinator.records.batch import encode_batch
+from muster_coordinator.replica import limits
 from muster_coordinator.replica.group_manager import TOPICS_WAL
+from muster_coordinator.replica.multiraft import host as host_module
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 
 from tests.replica.cluster import SimCluster, commit_request, fetch_request, fetched
@@ -18,7 +20,7 @@ SECOND_US = 1_000_000
 
 def test_nothing_is_applied_while_a_checkpoint_is_installed_not_even_what_the_last_turn_left(monkeypatch) -> None:
     """A turn's budget ends before the queue does; then the files are closed to be swapped; then the next turn comes."""
-    monkeypatch.setattr(limits, "APPLY_BYTES_PER_TURN_MAX", 4 * limits.KIB)
+    monkeypatch.setattr(host_module, "APPLY_BYTES_PER_TURN_MAX", 4 * KIB)
     cluster = SimCluster(World(1), partitions=1)
     cluster.start()
     leader = cluster.wait_leader(GROUP)

@@ -7,13 +7,15 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from muster_coordinator import limits
 from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.limits import OFFSETS_BATCH_BYTES_MAX, RAFT_GROUPS_MAX
 from muster_coordinator.links import channels
 from muster_coordinator.links.frames import HEADER_BYTES, frame_header
+from muster_coordinator.raft import limits as raft_limits
 from muster_coordinator.raft.messages import Entry, Message, MsgType
+from muster_coordinator.replica import limits as replica_limits
 from muster_coordinator.replica.multiraft.heartbeats import Heartbeats
 from muster_coordinator.replica.multiraft.payloads import (
     HostHeartbeat,
@@ -41,6 +43,7 @@ from muster_coordinator.replica.snapshots.install_payload import (
 from muster_coordinator.storage.checkpoint import checkpoint_name
 from muster_coordinator.storage.contract import RecoveryPoint
 from muster_coordinator.storage.segment_index import segment_name
+from muster_coordinator.wire import limits as wire_limits
 
 from tests.replica.cluster import SimCluster
 from tests.replica.multiraft.test_heartbeats import FOLLOWER, Group, Pair, disturb
@@ -49,7 +52,7 @@ from tests.sim.loop import World
 
 GROUPS = 10_000
 """Five times `limits.RAFT_GROUPS_MAX`."""
-ROWS = limits.HEARTBEAT_ROWS_MAX
+ROWS = replica_limits.HEARTBEAT_ROWS_MAX
 
 
 class FramedPair(Pair):
@@ -260,8 +263,8 @@ def votes() -> list[bytes]:
 
 def appends() -> list[bytes]:
     """As many of the smallest entries as one append takes, and the largest one."""
-    small = tuple(Entry(1, index, 1, b"x") for index in range(1, limits.APPEND_BYTES_MAX + 1))
-    large = (Entry(1, 1, 0, bytes(limits.OFFSETS_BATCH_BYTES_MAX)),)
+    small = tuple(Entry(1, index, 1, b"x") for index in range(1, raft_limits.APPEND_BYTES_MAX + 1))
+    large = (Entry(1, 1, 0, bytes(OFFSETS_BATCH_BYTES_MAX)),)
     items = [(1, Message(MsgType.APPEND, 0, 1, 1, 0, 0, 0, entries)) for entries in (small, large)]
     return list(RaftPacker().pack(items))
 
@@ -269,7 +272,8 @@ def appends() -> list[bytes]:
 def offers() -> list[bytes]:
     """Of a partition with as many segments as one install takes."""
     segments = [
-        OfferedFile(FileKind.SEGMENT, segment_name(2**62 + n), 2**62) for n in range(limits.INSTALL_OFFER_FILES_MAX - 1)
+        OfferedFile(FileKind.SEGMENT, segment_name(2**62 + n), 2**62)
+        for n in range(replica_limits.INSTALL_OFFER_FILES_MAX - 1)
     ]
     files = (OfferedFile(FileKind.CHECKPOINT, checkpoint_name(2**62, 2**32 - 1), 2**62), *segments)
     return [encode_offer(Offer(2**63, 2**31, 2**62, 2**62, RecoveryPoint(1, 2, 3, 4), files, True))]
@@ -277,14 +281,17 @@ def offers() -> list[bytes]:
 
 def chunks() -> list[bytes]:
     return [
-        encode_chunk(Chunk(1, 2, 3, 4, bytes(limits.INSTALL_CHUNK_BYTES))),
+        encode_chunk(Chunk(1, 2, 3, 4, bytes(replica_limits.INSTALL_CHUNK_BYTES))),
         encode_refusal(1, "\U0001f600" * 1_000),
     ]
 
 
 def commands() -> list[bytes]:
     """No longer than the request that it was made of."""
-    return [encode_command(1, 2, bytes(limits.FRAME_BYTES_MAX)), encode_result(1, bytes(limits.FRAME_BYTES_MAX))]
+    return [
+        encode_command(1, 2, bytes(wire_limits.FRAME_BYTES_MAX)),
+        encode_result(1, bytes(wire_limits.FRAME_BYTES_MAX)),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -306,7 +313,7 @@ def test_the_largest_messages_of_each_channel_fit_its_frames(channel: int, paylo
 def test_more_groups_than_a_replica_takes_are_refused_in_words_by_the_cluster() -> None:
     cluster = SimCluster(World(7))
     cluster.start()
-    wide = CreateTopic(name="wide", topic_id=bytes([9]) * 16, partitions=limits.RAFT_GROUPS_MAX - 3, configs=())
+    wide = CreateTopic(name="wide", topic_id=bytes([9]) * 16, partitions=RAFT_GROUPS_MAX - 3, configs=())
     result = cluster.submit(0, wide)
     assert result.error == Code.POLICY_VIOLATION
     assert result.message == "1997 more partitions exceed 2000 Raft groups a replica, 4 are in use"
@@ -337,6 +344,6 @@ def test_what_was_gossiped_of_a_group_that_turns_out_to_be_deleted_is_forgotten(
     deleted(cluster, 1, group)
     one = cluster.nodes[1].host
     one.leaders.note(group, 9, BrokerId(2))  # heard before
-    cluster.world.run_for(limits.GOSSIP_FULL_MS + 1_000)
+    cluster.world.run_for(replica_limits.GOSSIP_FULL_MS + 1_000)
     assert all(node.host.leaders.of(group).leader is None for node in cluster.nodes.values())
     assert group not in one.leaders._known

@@ -4,9 +4,10 @@ import contextlib
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from muster_coordinator import limits
 from muster_coordinator.errors import WireError
 from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.limits import OFFSETS_BATCH_BYTES_MAX, PEER_FRAME_BYTES_MAX
+from muster_coordinator.links import limits
 from muster_coordinator.raft.messages import Entry, Message, MsgType
 from muster_coordinator.replica.bootstrap import bootstrap_payload
 from muster_coordinator.replica.bootstrap.formation import BootstrapState, Expectation
@@ -54,10 +55,10 @@ def test_raft_messages_of_many_groups(sent: list[tuple[int, Message]]) -> None:
 
 def test_a_turns_messages_are_cut_into_frames_and_one_large_entry_travels_alone() -> None:
     small = Message(MsgType.APPEND, 1, 2, 1, 0, 0, 0, (Entry(1, 1, 0, bytes(100_000)),))
-    large = Message(MsgType.APPEND, 1, 2, 1, 0, 0, 0, (Entry(1, 1, 0, bytes(limits.OFFSETS_BATCH_BYTES_MAX)),))
+    large = Message(MsgType.APPEND, 1, 2, 1, 0, 0, 0, (Entry(1, 1, 0, bytes(OFFSETS_BATCH_BYTES_MAX)),))
     packed = list(RaftPacker().pack([(1, small), (2, small), (3, small), (4, large), (5, small)]))
     assert [len(unpack_raft(payload, 1, 2)) for payload in packed] == [2, 1, 1, 1]
-    assert all(len(payload) <= limits.PEER_FRAME_BYTES_MAX for payload in packed if len(payload) < 2**20)
+    assert all(len(payload) <= PEER_FRAME_BYTES_MAX for payload in packed if len(payload) < 2**20)
     assert max(len(payload) for payload in packed) <= limits.PEER_FRAME_BYTES_HARD_MAX
 
 

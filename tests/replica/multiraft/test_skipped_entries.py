@@ -6,10 +6,10 @@ The entries are those of `test_unappliable_entries`: real, and proposed below th
 from typing import Any
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.errors import Code, Corruption
 from muster_coordinator.ids import CONTROLLER_GROUP, GroupNo
 from muster_coordinator.raft.messages import Entry, EntryKind
+from muster_coordinator.replica.multiraft import host
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 from muster_coordinator.replica.multiraft.skips import Skip, Skips, decode_skip, encode_skip, skip_of
 
@@ -205,7 +205,7 @@ def test_no_snapshot_is_taken_between_the_entry_and_its_skip(monkeypatch: pytest
     """A checkpoint there would make its replica take the entry for applied when it comes to the SKIP."""
     cluster = stopped_in_front_of_more(88)
     assert agree(cluster, 0)
-    monkeypatch.setattr(limits, "APPLY_BYTES_PER_TURN_MAX", 1)
+    monkeypatch.setattr(host, "APPLY_BYTES_PER_TURN_MAX", 1)
     for broker in cluster.brokers:
         cluster.kill(broker)
         cluster.restart(broker)

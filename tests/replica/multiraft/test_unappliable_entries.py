@@ -9,13 +9,13 @@ import hashlib
 from typing import Any
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import DescribeGroup
 from muster_coordinator.ids import CONTROLLER_GROUP, GroupNo
 from muster_coordinator.raft.messages import EntryKind
 from muster_coordinator.records.batch import encode_batch
+from muster_coordinator.replica import limits
 
 from tests.replica.cluster import SimCluster, commit_request
 from tests.replica.snapshots.test_damaged_groups import listening, others_serve, troubles

@@ -1,12 +1,13 @@
 """Who may write into a filling WAL: a share of the room, which lasts until a file goes, in the order of asking."""
 
-from muster_coordinator import limits
+from muster_coordinator.limits import MIB
+from muster_coordinator.replica import limits
 from muster_coordinator.replica.multiraft.wal_admission import PAUSE_MS_MAX, RETRY_MS, Admission
 
 from tests.sim.loop import SimLoop, World
 
-BOUND = 16 * limits.MIB
-RESERVE = limits.MIB // 2
+BOUND = 16 * MIB
+RESERVE = MIB // 2
 
 
 class FillingWal:

@@ -1,10 +1,10 @@
 """Groups of which nothing commits cannot be checkpointed: they keep no WAL file from the others, and lose nothing."""
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
+from muster_coordinator.limits import KIB, MIB
 from muster_coordinator.records.batch import encode_batch
 from muster_coordinator.replica.group_manager import TOPICS_WAL
 from muster_coordinator.replica.multiraft.wal_writer import WalWriter
@@ -12,7 +12,7 @@ from muster_coordinator.replica.multiraft.wal_writer import WalWriter
 from tests.replica.cluster import SimCluster, produce_when_room
 from tests.sim.loop import World
 
-WAL = {"wal_file_bytes": 64 * limits.KIB, "wal_bytes_max": limits.MIB}
+WAL = {"wal_file_bytes": 64 * KIB, "wal_bytes_max": MIB}
 PARTITIONS = 6
 
 
@@ -61,7 +61,7 @@ def test_a_group_without_a_quorum_keeps_no_file_and_its_entries_commit_when_it_h
         for group in others:
             produce(cluster, group, 1, 8_000)
         cluster.world.run_for(100)
-        assert wal_writer.wal.used_bytes() <= limits.MIB
+        assert wal_writer.wal.used_bytes() <= MIB
     assert wal_writer.wal.deleted_files > 2 * 16, "it went round more than twice"
     assert wal_writer.wal.carried_bytes >= count * size
     rounds = wal_writer.wal.deleted_files // 10 + 1

@@ -2,10 +2,10 @@
 
 from collections import Counter
 
-from muster_coordinator import limits
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, JoinGroupAnswer, OffsetFetchAnswer, SyncGroup
 from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.replica import limits
 
 from tests.replica.cluster import SimCluster, fetch_request
 from tests.replica.test_leadership import join_request, others_of

@@ -3,10 +3,10 @@
 from random import Random
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.controller.commands import AlterTopicConfigs, CreateTopic
 from muster_coordinator.errors import Code, Corruption
 from muster_coordinator.ids import GroupNo
+from muster_coordinator.limits import MIB
 from muster_coordinator.records.batch import encode_batch
 from muster_coordinator.replica.folders import segments_folder
 from muster_coordinator.topics.log_commands import SetRoll, decode_log_command, encode_log_command
@@ -97,7 +97,7 @@ def test_an_altered_segment_bytes_takes_effect_with_the_next_batch() -> None:
     writer = Writer(cluster)
     writer.write(8, size=200_000)
     assert len(writer.assert_equal()) == 1
-    writer.alter(("segment.bytes", str(limits.MIB)))
+    writer.alter(("segment.bytes", str(MIB)))
     writer.write(8, size=200_000)
     assert len(writer.assert_equal()) == 3
 

@@ -3,7 +3,8 @@
 from itertools import pairwise
 
 import pytest
-from muster_coordinator import limits
+from muster_coordinator.limits import KIB
+from muster_coordinator.replica import limits
 from muster_coordinator.replica.snapshots import checkpoints
 
 from tests.replica.cluster import SimCluster
@@ -50,7 +51,7 @@ def test_no_two_checkpoints_of_a_replica_begin_within_the_pace() -> None:
 
 def steady() -> dict[int, list[float]]:
     """Replica -> when it began checkpoints of one group that is written to every 20 ms."""
-    cluster = SimCluster(World(8), partitions=1, checkpoint_bytes=12 * limits.KIB)
+    cluster = SimCluster(World(8), partitions=1, checkpoint_bytes=12 * KIB)
     cluster.start()
     found = begun(cluster)
     for turn in range(300):

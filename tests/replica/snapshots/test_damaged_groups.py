@@ -3,9 +3,10 @@
 import errno
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
+from muster_coordinator.limits import MIB
+from muster_coordinator.replica import limits
 from muster_coordinator.replica.node import Node
 
 from tests.replica.cluster import SimCluster
@@ -153,7 +154,7 @@ def blob_flipped(disk: SimDisk, which: int = -1) -> str:
 
 def test_a_damaged_newest_checkpoint_is_passed_over_for_an_older_one_that_the_wal_goes_on_from() -> None:
     """And the entries after the older one stay in the WAL, until there is a newer one."""
-    roomy = {"wal_file_bytes": limits.MIB, "wal_bytes_max": 8 * limits.MIB}
+    roomy = {"wal_file_bytes": MIB, "wal_bytes_max": 8 * MIB}
     cluster = SimCluster(World(35), replicas=1, **{**TINY_WAL, **FREQUENT, **roomy})
     cluster.start()
     commit_many(cluster, 0, 0, 900)

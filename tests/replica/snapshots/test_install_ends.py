@@ -9,12 +9,13 @@ import random
 from collections.abc import Callable
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
+from muster_coordinator.limits import KIB, MIB
 from muster_coordinator.raft.progress import ProgressState
 from muster_coordinator.records.batch import encode_batch
+from muster_coordinator.replica import limits
 from muster_coordinator.replica.snapshots import install_payload
 from muster_coordinator.replica.snapshots.install_source import FOLLOW_MS
 
@@ -28,9 +29,9 @@ EVERY_MS = 20
 WRITE_RATE = BATCH_BYTES * 1_000 // EVERY_MS
 LINK_RATE = WRITE_RATE * 3 // 2
 SETTINGS = {
-    "wal_file_bytes": 512 * limits.KIB,
-    "wal_bytes_max": 4 * limits.MIB,
-    "checkpoint_bytes": 100 * limits.KIB,
+    "wal_file_bytes": 512 * KIB,
+    "wal_bytes_max": 4 * MIB,
+    "checkpoint_bytes": 100 * KIB,
     "trailing_entries": 20,
     "segment_flush_ms": 1_000,
     "install_rate": LINK_RATE,
@@ -137,7 +138,7 @@ def test_a_follower_comes_level_over_a_link_of_half_as_much_again_as_is_written(
 
 def test_what_is_written_while_a_large_state_is_checked_and_put_in_place_is_kept() -> None:
     """A gigabyte takes longer to check than a follower may be silent; before, everything began anew."""
-    cluster, writer, leader, late = far_behind(11, 300, wal_bytes_max=32 * limits.MIB)
+    cluster, writer, leader, late = far_behind(11, 300, wal_bytes_max=32 * MIB)
     installs = cluster.nodes[late]._installs
     cluster.world.run_until("all is fetched", lambda: writer.group in installs._installing, 60_000)
     slow_us = 1_000 * (limits.INSTALL_HOLD_MS + 4 * FOLLOW_MS)
@@ -150,7 +151,7 @@ def test_what_is_written_while_a_large_state_is_checked_and_put_in_place_is_kept
 
 
 def test_a_follower_that_never_puts_its_state_in_place_is_not_waited_for_for_ever() -> None:
-    cluster, writer, leader, late = far_behind(12, 300, wal_bytes_max=32 * limits.MIB)
+    cluster, writer, leader, late = far_behind(12, 300, wal_bytes_max=32 * MIB)
     installs = cluster.nodes[late]._installs
     cluster.world.run_until("all is fetched", lambda: writer.group in installs._installing, 60_000)
     never_us = 10_000 * limits.INSTALL_MS_MAX
@@ -213,12 +214,12 @@ def test_what_leaves_for_followers_in_install_keeps_to_its_rate() -> None:
 
 def test_one_install_is_enough_where_the_wal_has_room_for_what_is_written_meanwhile() -> None:
     """What came after the checkpoint is streamed: the leader's WAL keeps it for a follower that comes nearer."""
-    cluster, writer, leader, late = far_behind(0, 700, wal_bytes_max=16 * limits.MIB)
+    cluster, writer, leader, late = far_behind(0, 700, wal_bytes_max=16 * MIB)
     lacked = come_level(cluster, writer, leader, late)
     installs = cluster.nodes[late]._installs
     assert installs.installed[writer.group] == 1
     assert installs.bytes_received <= lacked
     wal = cluster.nodes[leader].host.groups[writer.group].wal_writer.wal
     cluster.world.run_for(limits.INSTALL_HOLD_MS + 3 * FOLLOW_MS)
-    assert wal.used_bytes() < 4 * limits.MIB, "nothing is kept for it any more"
+    assert wal.used_bytes() < 4 * MIB, "nothing is kept for it any more"
     same_segments(cluster, writer)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.ids import GroupNo
+from muster_coordinator.limits import GIB, MIB
 from muster_coordinator.raft.messages import Message, MsgType
 from muster_coordinator.replica.node import Node
 
@@ -17,7 +17,7 @@ from tests.sim.disk import SimDisk
 from tests.sim.loop import Latency, World
 
 GROUP = GroupNo(1)
-ROOMY_WAL = {"wal_file_bytes": limits.MIB, "wal_bytes_max": 8 * limits.MIB}
+ROOMY_WAL = {"wal_file_bytes": MIB, "wal_bytes_max": 8 * MIB}
 """The WAL still holds what its cores have compacted."""
 
 
@@ -40,7 +40,7 @@ def joined(cluster: SimCluster, leader: int, late: int, upto: int) -> Message:
     held = cluster.nodes[leader].host.groups[GROUP]
     wal = held.wal_writer.wal
     last = follower.last_index
-    entries = tuple(wal.read(GROUP, last + 1, upto + 1, limits.GIB))
+    entries = tuple(wal.read(GROUP, last + 1, upto + 1, GIB))
     assert entries[-1].index == upto
     assert wal.term_at(GROUP, last) == follower.log.term_at(last)
     return Message(

@@ -9,10 +9,11 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.errors import Code, WireError
 from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.limits import MIB, PEER_FRAME_BYTES_MAX
 from muster_coordinator.records.batch import encode_batch
+from muster_coordinator.replica import limits
 from muster_coordinator.replica.snapshots import install_payload
 from muster_coordinator.replica.snapshots.install import ALIVE_MS, SILENCE_MS
 from muster_coordinator.replica.snapshots.install_payload import FileKind, Offer, OfferedFile
@@ -32,7 +33,7 @@ from tests.replica.snapshots.test_install_ends import (
 from tests.sim.disk import SimDisk
 from tests.sim.loop import Latency, World
 
-FAST = 4 * limits.MIB
+FAST = 4 * MIB
 """Bytes a second of the link: here rounds are counted, not seconds."""
 
 
@@ -132,7 +133,7 @@ def test_what_cannot_be_proven_here_is_asked_for_and_fetched(at: int, monkeypatc
 
 def test_a_leader_waits_for_a_follower_that_is_busy_with_its_own_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     questions = Questions(monkeypatch)
-    cluster, writer, leader, late = far_behind(24, 600, install_rate=FAST, wal_bytes_max=32 * limits.MIB)
+    cluster, writer, leader, late = far_behind(24, 600, install_rate=FAST, wal_bytes_max=32 * MIB)
     installs = cluster.nodes[late]._installs
 
     def busy() -> bool:
@@ -152,7 +153,7 @@ def test_what_a_follower_needs_after_an_install_is_kept_for_as_long_as_it_comes_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """However long that takes: 500 MB are a minute and more of a link."""
-    cluster, writer, leader, late = far_behind(15, 300, install_rate=FAST, wal_bytes_max=32 * limits.MIB)
+    cluster, writer, leader, late = far_behind(15, 300, install_rate=FAST, wal_bytes_max=32 * MIB)
     monkeypatch.setattr(limits, "TRAILING_ENTRIES", -100 * FOLLOWED_SHARE)  # nobody is near enough
     come_level(cluster, writer, leader, late)
     group, clock = cluster.nodes[leader].host.groups[writer.group], cluster.loops[leader]
@@ -202,7 +203,7 @@ def offered(files: int) -> Offer:
 def test_an_offer_of_any_number_of_files_comes_in_frames_that_a_link_takes(files: int) -> None:
     offer = offered(files)
     frames = [install_payload.encode_offer(part) for part in install_payload.parts(offer)]
-    assert all(len(frame) <= limits.PEER_FRAME_BYTES_MAX for frame in frames)
+    assert all(len(frame) <= PEER_FRAME_BYTES_MAX for frame in frames)
     assert len(frames) == 1 + (files - 1) // (limits.INSTALL_OFFER_FILES_MAX - 1)
     first, *others = (install_payload.decode_offer(frame) for frame in frames)
     assert all(part.more and part.recovery_point is None for part in (first, *others)[:-1])

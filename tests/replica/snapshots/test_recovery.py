@@ -4,10 +4,11 @@ state."""
 import itertools
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code, Corruption
 from muster_coordinator.ids import GroupNo
+from muster_coordinator.limits import GIB, KIB, MIB
+from muster_coordinator.replica import limits
 from muster_coordinator.replica.node import Node
 from muster_coordinator.replica.partitions.surface import EpochEnd
 from muster_coordinator.replica.snapshots.checkpoints import PAUSE_RATIO, ROUND_PAUSES_RATIO
@@ -17,15 +18,15 @@ from tests.replica.cluster import SimCluster, commit_request
 from tests.sim.loop import Latency, World
 
 TINY_WAL = {
-    "wal_file_bytes": 64 * limits.KIB,
-    "wal_bytes_max": 512 * limits.KIB,
-    "checkpoint_bytes": 100 * limits.KIB,
+    "wal_file_bytes": 64 * KIB,
+    "wal_bytes_max": 512 * KIB,
+    "checkpoint_bytes": 100 * KIB,
     "trailing_entries": 10,
     "segment_flush_ms": 1_000,
 }
 
 
-FREQUENT = {"checkpoint_bytes": 60 * limits.KIB, "offsets_segment_bytes": 30 * limits.KIB}
+FREQUENT = {"checkpoint_bytes": 60 * KIB, "offsets_segment_bytes": 30 * KIB}
 """A checkpoint each few hundred commits."""
 
 
@@ -81,7 +82,7 @@ def test_a_replica_restarts_from_checkpoint_recovery_point_and_wal() -> None:
 def test_every_group_with_much_gets_its_checkpoint_however_few_are_written_at_once() -> None:
     """Two at once; the others were flushed meanwhile, which began their wait anew, and lost again and again."""
     partitions = 8
-    cluster = SimCluster(World(11), partitions=partitions, checkpoint_bytes=limits.GIB, segment_flush_ms=5_000)
+    cluster = SimCluster(World(11), partitions=partitions, checkpoint_bytes=GIB, segment_flush_ms=5_000)
     cluster.start()
     leaders = [cluster.wait_leader(1 + partition) for partition in range(partitions)]
     for loop in cluster.loops.values():
@@ -105,7 +106,7 @@ def test_every_group_with_much_gets_its_checkpoint_however_few_are_written_at_on
 def test_groups_that_are_still_written_to_get_checkpoints_by_age_one_at_a_time_with_pauses(takes_ms: int) -> None:
     """In one look all eight were due, and again half a minute later: a sixth of a busy replica's time."""
     partitions, flush_ms = 8, 5_000
-    far = {"checkpoint_bytes": limits.GIB, "wal_bytes_max": limits.GIB}
+    far = {"checkpoint_bytes": GIB, "wal_bytes_max": GIB}
     cluster = SimCluster(World(11), partitions=partitions, segment_flush_ms=flush_ms, **far)
     cluster.start()
     for loop in cluster.loops.values():
@@ -136,7 +137,7 @@ def test_groups_that_are_still_written_to_get_checkpoints_by_age_one_at_a_time_w
 
 def test_what_is_old_enough_to_be_flushed_is_checkpointed_too_when_it_is_much() -> None:
     """A start must not replay all that the WAL holds, only because no group reached `checkpoint_bytes`."""
-    cluster = SimCluster(World(7), checkpoint_bytes=limits.GIB, segment_flush_ms=5_000)
+    cluster = SimCluster(World(7), checkpoint_bytes=GIB, segment_flush_ms=5_000)
     cluster.start()
     leader = cluster.wait_leader(1)
     checkpoints, group = cluster.nodes[leader].group_manager.checkpoints, cluster.nodes[leader].host.groups[GroupNo(1)]
@@ -242,7 +243,7 @@ def test_a_crash_at_any_step_of_an_installation_is_harmless(after: int) -> None:
 
 
 def test_an_interrupted_install_goes_on_with_what_arrived() -> None:
-    cluster, late = behind(5, offsets_segment_bytes=10 * limits.MIB)
+    cluster, late = behind(5, offsets_segment_bytes=10 * MIB)
     node = cluster.restart(late)
     cluster.world.run_until("half of it", lambda: node._installs.bytes_received > 70_000, 10_000)
     leader = cluster.wait_leader(1)

@@ -3,9 +3,9 @@
 from random import Random
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.errors import Corruption
 from muster_coordinator.records.crc import crc32c
+from muster_coordinator.replica import limits
 from muster_coordinator.replica.snapshots import repair_files
 from muster_coordinator.storage.contract import RecoveryPoint
 from muster_coordinator.storage.log_opening import open_segments

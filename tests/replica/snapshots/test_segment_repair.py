@@ -5,11 +5,11 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from muster_coordinator import limits
 from muster_coordinator.controller.commands import DeleteTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.links import channels
+from muster_coordinator.replica import limits
 from muster_coordinator.replica.multiraft.payloads import Kind, kind_of
 from muster_coordinator.replica.snapshots import install_payload, repair_files
 from muster_coordinator.replica.snapshots.damage import WHAT

@@ -12,12 +12,13 @@ Deliberately absent: whether the change is right (the handlers'), and whether Ra
 
 import struct
 
-from muster_coordinator import limits
+from muster_coordinator.groups import limits
 from muster_coordinator.groups.effects import Append
 from muster_coordinator.groups.faults import Unprovable
 from muster_coordinator.groups.log.plain_commits import plain_commits
 from muster_coordinator.groups.state.classic_group import State
 from muster_coordinator.groups.state.stored_group import StoredGroup, after_metadata, after_own
+from muster_coordinator.limits import OFFSETS_BATCH_BYTES_MAX
 from muster_coordinator.records.batch import Record, encode_batch, iter_records, parse_header
 from muster_coordinator.records.control import decode_control
 from muster_coordinator.records.errors import MalformedError, UnsupportedError
@@ -45,7 +46,7 @@ def proven_batch(append: Append) -> bytes:
             transactional=append.transactional,
             control=append.control,
         )
-        if len(batch) > limits.OFFSETS_BATCH_BYTES_MAX:
+        if len(batch) > OFFSETS_BATCH_BYTES_MAX:
             raise Unprovable(f"a batch of {len(batch)} bytes")
         header = parse_header(batch)
         if plain_commits(batch, header, 0) is None:

@@ -12,7 +12,7 @@ tombstone.) Offsets in an open transaction are the producer's to commit or abort
 from itertools import groupby
 from operator import itemgetter
 
-from muster_coordinator import limits
+from muster_coordinator.groups import limits
 from muster_coordinator.groups.effects import AppliedBatch
 from muster_coordinator.groups.log.plain_commits import Commit, plain_commits
 from muster_coordinator.groups.state.classic_group import State

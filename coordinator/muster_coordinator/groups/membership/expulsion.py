@@ -4,9 +4,9 @@ Expiry is judged with care: a timer that comes up a second or more after it was 
 blocked loop, in which heartbeats could not be heard; its member gets a new session instead (invariant G14).
 """
 
-from muster_coordinator import limits
 from muster_coordinator.errors import Code
 from muster_coordinator.events import EXPELLED
+from muster_coordinator.groups import limits
 from muster_coordinator.groups.core import Core
 from muster_coordinator.groups.effects import Now
 from muster_coordinator.groups.live.deadlines import Timer

@@ -9,9 +9,9 @@ the log before in any answer, so no number is ever given to two member sets (inv
 
 from collections.abc import Callable, Iterable
 
-from muster_coordinator import limits
 from muster_coordinator.errors import Code
 from muster_coordinator.events import EMPTIED, EXPELLED, PREPARING, STABILIZED, EventKind
+from muster_coordinator.groups import limits
 from muster_coordinator.groups.core import Core
 from muster_coordinator.groups.effects import Now
 from muster_coordinator.groups.live.inflights import InFlightAppend

@@ -3,7 +3,7 @@
 A heartbeat only writes a field of its member's timer (`deadlines`). What happens when one fires is in `expulsion`.
 """
 
-from muster_coordinator import limits
+from muster_coordinator.groups import limits
 from muster_coordinator.groups.core import Core
 from muster_coordinator.groups.effects import Now
 from muster_coordinator.groups.live.deadlines import Timer, TimerKind

@@ -6,9 +6,9 @@ through; ids that are no members of the generation are ignored, members the lead
 
 from collections.abc import Sequence
 
-from muster_coordinator import limits
 from muster_coordinator.errors import Code
 from muster_coordinator.events import ASSIGNED, EXPELLED
+from muster_coordinator.groups import limits
 from muster_coordinator.groups.core import Core
 from muster_coordinator.groups.effects import Now
 from muster_coordinator.groups.live.inflights import InFlightAppend

@@ -7,7 +7,7 @@ answered by the last leader go on where they were (decision 6). A group above `g
 late re-joiners get 81 (protocol notes 3.12).
 """
 
-from muster_coordinator import limits
+from muster_coordinator.groups import limits
 from muster_coordinator.groups.core import Core
 from muster_coordinator.groups.effects import Now
 from muster_coordinator.groups.live.live_group import JoinPhase, LiveGroup

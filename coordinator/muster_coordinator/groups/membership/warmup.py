@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from muster_coordinator import limits
+from muster_coordinator.groups import limits
 from muster_coordinator.groups.core import Core, Step
 from muster_coordinator.groups.effects import Now
 from muster_coordinator.groups.membership import waking

@@ -6,7 +6,6 @@ in the log (decision 8); commits of one group do not wait for each other, and ot
 that are accepted travel in one batch: after a crash there are all or none of them (invariant O9).
 """
 
-from muster_coordinator import limits
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.core import Core, Record
 from muster_coordinator.groups.effects import Now
@@ -22,6 +21,7 @@ from muster_coordinator.groups.requests import (
     refusal,
 )
 from muster_coordinator.groups.state.classic_group import State
+from muster_coordinator.limits import MIB, OFFSETS_BATCH_BYTES_MAX
 from muster_coordinator.records.fields import I32
 from muster_coordinator.records.keys import encode_offset_key
 from muster_coordinator.records.offsets_log import encode_offset_value
@@ -51,7 +51,7 @@ def commit(core: Core, now: Now, ticket: int, request: OffsetCommit) -> None:
                 records.append((key_head + I32.pack(partition.partition), value))
                 size += len(key_head) + len(value) + _RECORD_OVERHEAD_BYTES
         answers.append((topic.topic, tuple(codes)))
-        if size > limits.OFFSETS_BATCH_BYTES_MAX - limits.MIB:
+        if size > OFFSETS_BATCH_BYTES_MAX - MIB:
             return core.answer(ticket, refusal(request, Code.INVALID_COMMIT_OFFSET_SIZE))
     if live is not None and request.member in live.group.members:
         sessions.restart(core, now, live, request.member)

@@ -5,7 +5,7 @@ clock: a sweep that finds a jump since the last one leaves everything for the ne
 whose subscriptions cannot be read, loses nothing; nor does a partition with an open transaction.
 """
 
-from muster_coordinator import limits
+from muster_coordinator.groups import limits
 from muster_coordinator.groups.core import Core, Record
 from muster_coordinator.groups.effects import Now
 from muster_coordinator.groups.membership.subscription import CONSUMER, subscribed_topics

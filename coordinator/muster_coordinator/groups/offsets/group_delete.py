@@ -1,7 +1,7 @@
 """DeleteGroups (protocol notes 3.13, 4.5): tombstones for every offset, then for the group, in one batch if it fits."""
 
-from muster_coordinator import limits
 from muster_coordinator.errors import Code
+from muster_coordinator.groups import limits
 from muster_coordinator.groups.core import Core
 from muster_coordinator.groups.effects import Now
 from muster_coordinator.groups.live.inflights import InFlightAppend

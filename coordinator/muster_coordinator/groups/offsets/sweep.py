@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Protocol as Interface
 
-from muster_coordinator import limits
 from muster_coordinator.errors import Code
+from muster_coordinator.groups import limits
 from muster_coordinator.groups.core import Core, Record, Step
 from muster_coordinator.groups.effects import Now
 from muster_coordinator.groups.live.inflights import InFlightAppend

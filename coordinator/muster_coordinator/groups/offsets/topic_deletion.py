@@ -5,7 +5,7 @@ By id, never by name: a re-created topic of that name has another id, and its of
 
 from collections.abc import Iterable
 
-from muster_coordinator import limits
+from muster_coordinator.groups import limits
 from muster_coordinator.groups.core import Core, Record
 from muster_coordinator.groups.effects import Now
 from muster_coordinator.groups.offsets.sweep import Sweep

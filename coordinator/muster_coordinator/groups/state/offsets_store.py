@@ -11,7 +11,7 @@ first change of each afterwards copies that one table.
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 
-from muster_coordinator import limits
+from muster_coordinator.groups import limits
 from muster_coordinator.groups.state.offset_table import OffsetTable, Row, packed_count, packed_oldest_ms, unpack
 
 PackedOrTable = bytes | OffsetTable

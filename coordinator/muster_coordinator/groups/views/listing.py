@@ -1,7 +1,7 @@
 """ListGroups (protocol notes 3.13): O(groups), so answered in slices (decision 21)."""
 
-from muster_coordinator import limits
 from muster_coordinator.errors import Code
+from muster_coordinator.groups import limits
 from muster_coordinator.groups.core import Core, Step
 from muster_coordinator.groups.effects import Now
 from muster_coordinator.groups.requests import ListedGroup, ListGroups, ListGroupsAnswer

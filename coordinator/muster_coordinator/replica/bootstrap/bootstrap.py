@@ -7,9 +7,9 @@ formed record names a peer's data folder, only its bootstrap state is heard (dec
 
 from collections.abc import Callable
 
-from muster_coordinator import limits
 from muster_coordinator.errors import StorageFailed, WireError
 from muster_coordinator.ids import BrokerId
+from muster_coordinator.limits import LINK_HELLO_BYTES_MAX
 from muster_coordinator.links import channels
 from muster_coordinator.ports import Disk, Loop, PeerNet
 from muster_coordinator.replica.bootstrap.bootstrap_payload import encode_bootstrap_state
@@ -122,7 +122,7 @@ class Bootstrap:
         hello = encode_hello(
             Hello(self._identity.broker, self._identity.replica_uuid, self._identity.incarnation, name)
         )
-        assert len(hello) < limits.LINK_HELLO_BYTES_MAX
+        assert len(hello) < LINK_HELLO_BYTES_MAX
         self._net.set_hello(hello)
 
     def _run(self, effects: list[Effect]) -> None:

@@ -9,7 +9,6 @@ answer. The leader's read index is asked for on the same way; nothing is propose
 from collections import deque
 from collections.abc import Callable
 
-from muster_coordinator import limits
 from muster_coordinator.controller.codec import (
     READ_INDEX,
     decode_command,
@@ -21,8 +20,10 @@ from muster_coordinator.controller.commands import AllocateProducerIds, Command,
 from muster_coordinator.controller.image import ClusterImage
 from muster_coordinator.errors import Code, Corruption, UnsupportedFormat, WireError
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId
+from muster_coordinator.limits import PRODUCER_ID_BLOCK
 from muster_coordinator.links import channels
 from muster_coordinator.ports import Loop, PeerNet, Timer
+from muster_coordinator.replica import limits
 from muster_coordinator.replica.controller.controller_group import ControllerGroup, Done
 from muster_coordinator.replica.multiraft import payloads
 from muster_coordinator.replica.multiraft.leaders import Leaders
@@ -234,7 +235,7 @@ class ControllerClient:
             for done in waiting:
                 done(-1)
             return
-        self._ids_next, self._ids_end = result.value, result.value + limits.PRODUCER_ID_BLOCK
+        self._ids_next, self._ids_end = result.value, result.value + PRODUCER_ID_BLOCK
         while self._ids_waiting and self._ids_next < self._ids_end:
             self._ids_next += 1
             self._ids_waiting.popleft()(self._ids_next - 1)

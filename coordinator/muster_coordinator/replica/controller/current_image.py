@@ -14,10 +14,10 @@ What it does not do: look for the leader or forward (see `controller_client`); d
 from collections.abc import Callable
 from typing import NamedTuple
 
-from muster_coordinator import limits
 from muster_coordinator.controller.commands import CommandResult
 from muster_coordinator.errors import Code
 from muster_coordinator.ports import Loop
+from muster_coordinator.replica import limits
 from muster_coordinator.replica.controller.controller_client import ControllerClient
 from muster_coordinator.replica.controller.controller_group import ControllerGroup
 

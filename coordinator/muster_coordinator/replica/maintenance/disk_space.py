@@ -14,9 +14,9 @@ it is tried again, whatever is said to be free: quotas and tables of files run o
 
 from typing import NamedTuple
 
-from muster_coordinator import limits
 from muster_coordinator.events import DISK_FULL, DISK_HAS_ROOM, DISK_LOW, Event
 from muster_coordinator.ports import Disk, Loop
+from muster_coordinator.replica import limits
 from muster_coordinator.replica.multiraft.host import Host
 from muster_coordinator.replica.settings import NodeSettings
 

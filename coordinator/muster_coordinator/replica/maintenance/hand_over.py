@@ -8,8 +8,8 @@ requests wait. Where all are low everybody keeps what it leads: nobody hands to 
 in circles, and reads, heartbeats and what makes room need a leader. It gives nothing back: `preferred` does that.
 """
 
-from muster_coordinator import limits
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo
+from muster_coordinator.limits import DRAIN_TRANSFERS_AT_ONCE
 from muster_coordinator.ports import Loop
 from muster_coordinator.replica.maintenance.preferred import Preferred
 from muster_coordinator.replica.multiraft.host import Host
@@ -47,7 +47,7 @@ class HandOver:
         led.sort(key=lambda group: group.number == CONTROLLER_GROUP)
         moving = sum(group.transferring for group in led)
         for group in led:
-            if moving >= limits.DRAIN_TRANSFERS_AT_ONCE:
+            if moving >= DRAIN_TRANSFERS_AT_ONCE:
                 break
             if group.transferring or now_ms < self._not_before_ms.get(group.number, 0):
                 continue

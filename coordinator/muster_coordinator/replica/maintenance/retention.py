@@ -10,10 +10,10 @@ state comes from its own checkpoint and WAL, or with an installed checkpoint. Pa
 
 from collections.abc import Mapping
 
-from muster_coordinator import limits
 from muster_coordinator.groups.effects import Now
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.ports import Loop
+from muster_coordinator.replica import limits
 from muster_coordinator.replica.group_manager import GroupManager
 from muster_coordinator.replica.multiraft.host import Host
 from muster_coordinator.replica.partitions.shards import ShardGroup

@@ -12,10 +12,10 @@ import errno
 from collections import deque
 from collections.abc import Generator
 
-from muster_coordinator import limits
 from muster_coordinator.errors import Corruption, SegmentDamaged
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.ports import Disk, Loop
+from muster_coordinator.replica import limits
 from muster_coordinator.replica.group_manager import GroupManager
 from muster_coordinator.storage.partition_log import PartitionLog
 from muster_coordinator.storage.segment import SegmentSummary

@@ -9,10 +9,10 @@ by more than `STALL_MS`, firing waits once for one more turn's input.
 import heapq
 from collections.abc import Callable
 
-from muster_coordinator import limits
+from muster_coordinator.limits import HEARTBEAT_MS
 from muster_coordinator.ports import Loop, Timer
 
-STALL_MS = limits.HEARTBEAT_MS
+STALL_MS = HEARTBEAT_MS
 FIRED_PER_TURN_MAX = 256
 """Deadlines fired in one turn; the rest run in the next."""
 LOOKED_AT_PER_TURN_MAX = 1_024

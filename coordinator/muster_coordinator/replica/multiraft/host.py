@@ -10,14 +10,15 @@ means, and nothing scans all groups.
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from muster_coordinator import limits
 from muster_coordinator.errors import Corruption, WireError
 from muster_coordinator.events import Tell, untold
 from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.limits import APPLY_BYTES_PER_TURN_MAX
 from muster_coordinator.links import channels
 from muster_coordinator.ports import Loop, PeerNet
 from muster_coordinator.raft.messages import Entry, Message, MsgType
 from muster_coordinator.raft.timing import TIMING, Timing
+from muster_coordinator.replica import limits
 from muster_coordinator.replica.multiraft.deadlines import Deadlines
 from muster_coordinator.replica.multiraft.heartbeats import Heartbeats
 from muster_coordinator.replica.multiraft.leaders import Leaders
@@ -341,7 +342,7 @@ class Host:
 
     def _apply(self) -> None:
         """Round-robin over the groups that have committed entries, within one turn's bytes and time."""
-        budget = limits.APPLY_BYTES_PER_TURN_MAX
+        budget = APPLY_BYTES_PER_TURN_MAX
         ends_ms = self.now_ms() + limits.APPLY_MS_PER_TURN_MAX
         while self._applying and budget > 0 and self.now_ms() < ends_ms:
             number, group = next(iter(self._applying.items()))

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from muster_coordinator import limits
 from muster_coordinator.errors import WireError
 from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.limits import PEER_FRAME_BYTES_MAX
+from muster_coordinator.replica import limits
 
 VERSION = 1
 
@@ -53,12 +54,9 @@ _COUNT = struct.Struct(">I")
 _COMMAND = struct.Struct(">QI")
 _RESULT = struct.Struct(">Q")
 
-assert (
-    HEAD_BYTES + _HEARTBEAT.size + limits.HEARTBEAT_ROWS_MAX * (_GROUP.size + _NAMED.size)
-    <= limits.PEER_FRAME_BYTES_MAX
-)
-assert HEAD_BYTES + _ACK.size + limits.HEARTBEAT_ROWS_MAX * _REJECTED.size + len(_LOW) <= limits.PEER_FRAME_BYTES_MAX
-assert HEAD_BYTES + _COUNT.size + limits.LEADERS_PER_FRAME_MAX * _LEADER.size <= limits.PEER_FRAME_BYTES_MAX
+assert HEAD_BYTES + _HEARTBEAT.size + limits.HEARTBEAT_ROWS_MAX * (_GROUP.size + _NAMED.size) <= PEER_FRAME_BYTES_MAX
+assert HEAD_BYTES + _ACK.size + limits.HEARTBEAT_ROWS_MAX * _REJECTED.size + len(_LOW) <= PEER_FRAME_BYTES_MAX
+assert HEAD_BYTES + _COUNT.size + limits.LEADERS_PER_FRAME_MAX * _LEADER.size <= PEER_FRAME_BYTES_MAX
 
 
 def kind_of(payload: bytes) -> Kind:

@@ -18,7 +18,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from muster_coordinator import limits
 from muster_coordinator.errors import DiskFull, StorageFailed
 from muster_coordinator.events import (
     BECAME_LEADER,
@@ -33,8 +32,10 @@ from muster_coordinator.events import (
     Tell,
 )
 from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.limits import RAFT_ENTRY_OVERHEAD_BYTES
 from muster_coordinator.raft.core import NO_CONTACT, VOTE_REQUESTS, RaftCore
 from muster_coordinator.raft.messages import NOBODY, Entry, EntryKind, Message, MsgType, ReadGrant, Ready, Refused, Role
+from muster_coordinator.replica import limits
 from muster_coordinator.replica.multiraft.deadlines import Due
 from muster_coordinator.replica.multiraft.heartbeats import Heartbeats
 from muster_coordinator.replica.multiraft.skips import Skips, encode_skip, skip_of
@@ -257,7 +258,7 @@ class RaftGroup:
         return not self.trouble or self._has_room_for(message)
 
     def _has_room_for(self, message: Message) -> bool:
-        self._backlog_bytes += sum(len(entry.data) + limits.RAFT_ENTRY_OVERHEAD_BYTES for entry in message.entries)
+        self._backlog_bytes += sum(len(entry.data) + RAFT_ENTRY_OVERHEAD_BYTES for entry in message.entries)
         return self._backlog_bytes <= limits.STOPPED_GROUP_BACKLOG_BYTES
 
     def _deadline(self, now_ms: int) -> None:
@@ -314,7 +315,7 @@ class RaftGroup:
 
     def propose(self, kind: EntryKind, data: bytes, token: object) -> Refused | None:
         """Append one entry in the present term. None: exactly one of `Machine.proposal_applied`/`_lost` follows."""
-        size = len(data) + limits.RAFT_ENTRY_OVERHEAD_BYTES
+        size = len(data) + RAFT_ENTRY_OVERHEAD_BYTES
         if not self.wal_writer.admission.admits(size) or not self._host.admits(
             self, size, makes_room=kind == EntryKind.COMMAND
         ):

@@ -9,8 +9,8 @@ packed once.
 import struct
 from collections.abc import Iterable, Iterator
 
-from muster_coordinator import limits
 from muster_coordinator.errors import WireError
+from muster_coordinator.limits import PEER_FRAME_BYTES_MAX
 from muster_coordinator.raft.messages import Entry, Message, MsgType
 from muster_coordinator.replica.multiraft.payloads import HEAD_BYTES, HEADS, Kind
 
@@ -53,7 +53,7 @@ class RaftPacker:
             )
             body = self._entries(message.entries) if message.entries else b""
             more = len(head) + len(body)
-            if size + more > limits.PEER_FRAME_BYTES_MAX and size > HEAD_BYTES:
+            if size + more > PEER_FRAME_BYTES_MAX and size > HEAD_BYTES:
                 yield b"".join(parts)
                 parts = [HEADS[Kind.RAFT]]
                 size = HEAD_BYTES

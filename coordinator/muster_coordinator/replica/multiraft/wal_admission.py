@@ -15,8 +15,9 @@ import heapq
 from collections.abc import Callable
 from typing import NamedTuple
 
-from muster_coordinator import limits
+from muster_coordinator.limits import RAFT_ENTRY_OVERHEAD_BYTES
 from muster_coordinator.ports import Loop
+from muster_coordinator.replica import limits
 from muster_coordinator.storage.contract import WalStore
 
 WINDOW_MS = 50
@@ -97,7 +98,7 @@ class Admission:
             until_ms = min(self._loop.monotonic_ms() + limits.WAL_PARKED_MS_MAX, deadline_ms)
             heapq.heappush(self._ends, (until_ms, self._comes))
             self._parked[self._comes] = _Parked(deadline_ms, size_bytes, go)
-            self._parked_bytes += size_bytes + limits.RAFT_ENTRY_OVERHEAD_BYTES
+            self._parked_bytes += size_bytes + RAFT_ENTRY_OVERHEAD_BYTES
             self._arm()
 
     def _open(self) -> bool:
@@ -141,6 +142,6 @@ class Admission:
     def _end(self, number: int, admitted: bool) -> None:
         """It waits no longer. After its deadline it was answered by nobody and may not be written."""
         parked = self._parked.pop(number)
-        self._parked_bytes -= parked.size_bytes + limits.RAFT_ENTRY_OVERHEAD_BYTES
+        self._parked_bytes -= parked.size_bytes + RAFT_ENTRY_OVERHEAD_BYTES
         self.slowed += not admitted
         parked.go(admitted)

@@ -11,11 +11,11 @@ Who may write into it, and when, is `wal_admission`'s business.
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from muster_coordinator import limits
 from muster_coordinator.errors import Corruption, StorageFailed
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.ports import Loop
 from muster_coordinator.raft.messages import Message, Ready
+from muster_coordinator.replica import limits
 from muster_coordinator.replica.multiraft.wal_admission import Admission
 from muster_coordinator.storage.contract import GroupWrites, WalStore
 

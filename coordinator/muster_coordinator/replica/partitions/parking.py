@@ -7,9 +7,9 @@ handed over wait here too: they are answered 16 when it is gone, served when the
 from collections import deque
 from collections.abc import Callable
 
-from muster_coordinator import limits
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, refusal
+from muster_coordinator.replica import limits
 from muster_coordinator.replica.multiraft.deadlines import Deadlines, Due
 
 AnswerCall = Callable[[GroupAnswer], None]

@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from muster_coordinator import limits
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code, ends_process
 from muster_coordinator.groups.effects import Answer, Append, CheckpointBody, CheckpointImage, Effect, Now
@@ -36,9 +35,11 @@ from muster_coordinator.groups.requests import (
     refusal,
 )
 from muster_coordinator.groups.shard import GroupShard
+from muster_coordinator.limits import COORDINATOR_LOOKUP_WAIT_MS
 from muster_coordinator.ports import Loop, Notice, unnoticed
 from muster_coordinator.raft.messages import Entry, EntryKind, Refused
 from muster_coordinator.raft.timing import Timing
+from muster_coordinator.replica import limits
 from muster_coordinator.replica.multiraft.deadlines import Deadlines, Due
 from muster_coordinator.replica.multiraft.leaders import Leaders
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
@@ -242,9 +243,7 @@ class ShardGroup:
 
     def _answer_when_leader_known(self, done: AnswerCall, answer: GroupAnswer) -> None:
         assert self.group is not None
-        self._leaders.when_known(
-            self.group.number, limits.COORDINATOR_LOOKUP_WAIT_MS, lambda: self._hand_over(done, answer)
-        )
+        self._leaders.when_known(self.group.number, COORDINATOR_LOOKUP_WAIT_MS, lambda: self._hand_over(done, answer))
 
     def _append(self, effect: Append) -> list[Effect]:
         assert self.group is not None

@@ -20,12 +20,12 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import Protocol
 
-from muster_coordinator import limits
 from muster_coordinator.errors import DiskFull, StorageFailed
 from muster_coordinator.events import CHECKPOINT_POSTPONED, CHECKPOINT_STARTED, CHECKPOINT_WRITTEN
 from muster_coordinator.groups.effects import CheckpointBody, CheckpointImage
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.ports import Disk, Loop
+from muster_coordinator.replica import limits
 from muster_coordinator.replica.folders import checkpoint_folder
 from muster_coordinator.replica.multiraft.host import CHECKPOINT, SEGMENT, SIDECAR, Host
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup

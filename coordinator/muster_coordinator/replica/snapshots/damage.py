@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from muster_coordinator.errors import Corruption, SegmentDamaged
 from muster_coordinator.events import SEGMENT_DAMAGED
 from muster_coordinator.ids import BrokerId, GroupNo
-from muster_coordinator.limits import DAMAGED_SEGMENTS_MAX
 from muster_coordinator.ports import Notice
 from muster_coordinator.raft.progress import ProgressState
+from muster_coordinator.replica.limits import DAMAGED_SEGMENTS_MAX
 from muster_coordinator.replica.multiraft.host import Host
 from muster_coordinator.replica.multiraft.status import DamagedFile
 from muster_coordinator.storage.segment_index import segment_name

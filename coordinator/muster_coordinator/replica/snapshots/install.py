@@ -17,13 +17,13 @@ from functools import partial
 
 from crc32c import crc32c
 
-from muster_coordinator import limits
 from muster_coordinator.errors import Corruption, SegmentDamaged, StorageFailed, WireError
 from muster_coordinator.events import INSTALL_FAILED, INSTALL_STARTED, INSTALLED
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.links import channels
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Timer, unnoticed
 from muster_coordinator.raft.core import TERM_MAX
+from muster_coordinator.replica import limits
 from muster_coordinator.replica.group_manager import GroupManager
 from muster_coordinator.replica.multiraft.host import Host
 from muster_coordinator.replica.multiraft.payloads import Kind

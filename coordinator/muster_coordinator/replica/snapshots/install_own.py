@@ -14,10 +14,10 @@ were lost, nor after what was staged turned out to be damaged; then the leader i
 from collections.abc import Generator, Mapping
 from typing import NamedTuple
 
-from muster_coordinator import limits
 from muster_coordinator.errors import Corruption, SegmentDamaged
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.ports import Clock, Disk
+from muster_coordinator.replica import limits
 from muster_coordinator.replica.group_manager import GroupManager
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 from muster_coordinator.replica.snapshots.install_payload import FileKind, Offer

@@ -9,8 +9,8 @@ import struct
 from enum import IntEnum
 from typing import NamedTuple
 
-from muster_coordinator import limits
 from muster_coordinator.errors import WireError
+from muster_coordinator.replica import limits
 from muster_coordinator.replica.multiraft.payloads import HEAD_BYTES, HEADS, Kind
 from muster_coordinator.storage.contract import RecoveryPoint
 

@@ -11,10 +11,10 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from muster_coordinator import limits
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.links import channels
 from muster_coordinator.ports import Disk, Loop, PeerNet
+from muster_coordinator.replica import limits
 from muster_coordinator.replica.snapshots import install_payload as wire
 from muster_coordinator.replica.snapshots.install_payload import Check
 from muster_coordinator.replica.snapshots.install_source import read_job

@@ -13,13 +13,13 @@ from collections.abc import Callable
 
 from crc32c import crc32c
 
-from muster_coordinator import limits
 from muster_coordinator.errors import Corruption, SegmentDamaged
 from muster_coordinator.events import SNAPSHOT_OFFERED
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.links import channels
 from muster_coordinator.ports import Disk, File, Loop, Notice, PeerNet, unnoticed
 from muster_coordinator.raft.progress import ProgressState
+from muster_coordinator.replica import limits
 from muster_coordinator.replica.folders import checkpoint_folder
 from muster_coordinator.replica.group_manager import GroupManager
 from muster_coordinator.replica.multiraft.host import Host

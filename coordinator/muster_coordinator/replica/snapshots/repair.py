@@ -19,12 +19,13 @@ from functools import partial
 
 from crc32c import crc32c
 
-from muster_coordinator import limits
 from muster_coordinator.errors import Corruption
 from muster_coordinator.events import SEGMENT_REPAIRED
 from muster_coordinator.ids import BrokerId
+from muster_coordinator.limits import ERROR_MESSAGE_CHARS_MAX
 from muster_coordinator.links import channels
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Timer
+from muster_coordinator.replica import limits
 from muster_coordinator.replica.group_manager import GroupManager
 from muster_coordinator.replica.multiraft.host import Host
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
@@ -351,7 +352,7 @@ class Repairs:
         finding = repair.finding
         self.failures += 1
         finding.not_before_ms = self._loop.monotonic_ms() + limits.REPAIR_RETRY_MS
-        finding.repair = why[: limits.ERROR_MESSAGE_CHARS_MAX]
+        finding.repair = why[:ERROR_MESSAGE_CHARS_MAX]
         details = {"group": finding.group, "file": repair.own, "damage": finding.damage, "why": finding.repair}
         self._notice(FAILED, details, None)
         self._end(repair)

@@ -17,13 +17,13 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from muster_coordinator import limits
 from muster_coordinator.errors import Corruption, SegmentDamaged, WireError
 from muster_coordinator.groups.effects import CheckpointBody
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.ports import Disk, FileIdentity
 from muster_coordinator.records.batch import check
 from muster_coordinator.records.errors import MalformedError
+from muster_coordinator.replica import limits
 from muster_coordinator.replica.bootstrap import identity
 from muster_coordinator.replica.folders import checkpoint_folder
 from muster_coordinator.replica.snapshots.install_payload import (

@@ -1,0 +1,60 @@
+"""Limits of sockets, of a turn of the loop, and of the log."""
+
+from muster_coordinator.limits import MIB
+from muster_coordinator.wire.limits import CONNECTION_TURN_MS_MAX
+
+CLIENTS_TURN_MS_MAX = 3
+"""Requests of all connections in one turn, and writing their answers; a group that storms waits for later turns."""
+CONNECTION_UNSENT_MS_MAX = 30_000
+CONNECTIONS_MAX = 10_000
+ACCEPTS_PER_SECOND_MAX = 2_000
+LISTEN_BACKLOG = 512
+CONNECTION_IDLE_MS = 600_000
+CLIENTS_BUFFERED_BYTES_MAX = 256 * MIB
+"""Unfinished frames of all connections; the one that exceeds it is closed, so that slow senders cannot add up."""
+CLIENTS_UNSENT_BYTES_MAX = 512 * MIB
+"""Answers not taken, over all connections; the connection that exceeds it is closed."""
+CLIENTS_CLOSE_MS = 2_000
+"""A stopping listener closes its connections over this time (architecture "Drain")."""
+HTTP_HEAD_MS = 5_000
+"""Probe and admin ports: from the first byte, or the accept, to the end of a request's head."""
+HTTP_REQUEST_MS = 30_000
+"""A request's body and its answer; /v1/transfer waits for some seconds, a page of metrics takes tenths of one."""
+HTTP_IDLE_MS = 75_000
+"""Between two requests of a connection; Prometheus asks every 15 to 60 s."""
+HTTP_LINGER_MS = 1_000
+"""After an answer, what is left of the request's body is read and thrown away for so long."""
+HTTP_CONNECTIONS_MAX = 64
+"""Of one port: kubelet, Prometheus, operator and some people; beyond it the one that has waited longest is closed."""
+EVENT_WINDOW_MS = 10_000
+EVENTS_PER_WINDOW_MAX = 50
+RARE_EVENTS_PER_WINDOW_MAX = 100 * EVENTS_PER_WINDOW_MAX
+"""Lines of one kind of event in the log, in a window; then repeats are counted in one line at its end."""
+EVENT_TEXT_CHARS_MAX = 256
+"""Of one field, which a client may have chosen."""
+NOTICE_WINDOW_MS = 60_000
+NOTICES_PER_WINDOW_MAX = 10
+"""Log lines of one kind of notice in one window; the rest are counted (`runtime.notices`)."""
+
+# Links.
+LINK_UNACKNOWLEDGED_MS = 2_000
+"""A connection whose bytes the peer's kernel has not taken for so long ends, and is dialled anew: TCP waits twice as
+long each time before it sends again, so after a partition of seconds the link would stand for as long once more."""
+
+# Paced jobs.
+PACED_PAUSE_MS = 0.5
+
+IO_QUEUES = (
+    "wal-offsets",
+    "wal-topics",
+    "flush",
+    "checkpoint",
+    "lookup",
+    "transfer",
+    "transfer-source",
+    "folders",
+    "scrub",
+)
+"""One worker thread each. The WALs' two queues carry one fdatasync per turn; nothing slow may share them."""
+
+assert CONNECTION_TURN_MS_MAX <= CLIENTS_TURN_MS_MAX

@@ -1,0 +1,23 @@
+"""Limits of client connections and their frames (decisions 23, 24, 34)."""
+
+from muster_coordinator.limits import BATCH_BYTES_MAX, BATCH_BYTES_MAX_DEFAULT, KIB, MIB
+
+FRAME_BYTES_MAX = 8 * MIB
+FRAME_BYTES_MAX_LARGE = 16 * MIB
+"""Produce, JoinGroup, SyncGroup."""
+REQUEST_HEAP_BYTES_MAX = 16 * MIB
+"""Estimated Python heap of one decoded request: one wire byte can become 83 heap bytes (decision 34)."""
+PIPELINED_REQUESTS_MAX = 100
+"""Unanswered requests of one connection; then reading stops (decision 23)."""
+CONNECTION_TURN_REQUESTS_MAX = PIPELINED_REQUESTS_MAX
+"""Requests of one connection handled in one turn of the loop, and how long they may take; the others wait a turn."""
+CONNECTION_TURN_MS_MAX = 2
+REPEATED_HEARTBEAT_BYTES_MAX = KIB
+"""A heartbeat frame up to this size is remembered by its connection, to know its repetition (docs/adr/0012)."""
+UNAUTHENTICATED_FRAME_BYTES_MAX = 64 * KIB
+"""Before a connection has authenticated (Kafka: 512 KiB since KAFKA-3169)."""
+ANSWER_PARTS_LOOKED_AT = 1_000
+"""Of one answer, for the counts of error codes."""
+
+assert FRAME_BYTES_MAX <= FRAME_BYTES_MAX_LARGE
+assert BATCH_BYTES_MAX_DEFAULT <= BATCH_BYTES_MAX < FRAME_BYTES_MAX_LARGE
