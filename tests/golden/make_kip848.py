@@ -16,10 +16,11 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from muster_coordinator.records.batch import iter_records, parse_header, split_batches
+from muster_coordinator.records.batch import iter_records, parse_header
 
 from tests import java_tools
 from tests.kafka_broker import KafkaBroker
+from tests.records.made import split_batches
 
 GOLDEN = Path(__file__).with_name("kip848_offsets_log.bin")
 OLDER = "4.0.0"

@@ -35,9 +35,11 @@ from muster_coordinator.groups.requests import (
 from muster_coordinator.groups.shard import GroupShard
 from muster_coordinator.groups.state.classic_group import ClassicGroup, State
 from muster_coordinator.records.batch import encode_batch
-from muster_coordinator.records.control import EndMarker, encode_end_marker
+from muster_coordinator.records.control import EndMarker
 from muster_coordinator.records.keys import encode_group_key
 from muster_coordinator.records.offsets_log import GroupMetadataValue, encode_group_value
+
+from tests.records.made import encode_end_marker
 
 WALL = 1_700_000_000_000
 NO_ID = bytes(16)
@@ -261,6 +263,10 @@ class Host:
         self.tick()
 
     # What always holds.
+
+    def offset_count(self) -> int:
+        """Of all groups, as the leader shows them."""
+        return sum(view.offsets for view in self.leader.views())
 
     def check(self) -> None:
         core = self.leader._core

@@ -13,7 +13,6 @@ from muster_coordinator.records.batch import (
     encode_batch,
     iter_records,
     parse_header,
-    split_batches,
     stamp,
 )
 from muster_coordinator.records.crc import crc32c
@@ -27,6 +26,8 @@ from muster_coordinator.records.varint import (
     encode_unsigned,
     encode_varint,
 )
+
+from tests.records.made import split_batches
 
 optional_bytes = st.none() | st.binary(max_size=200)
 headers = st.lists(st.tuples(st.text(max_size=5), optional_bytes), max_size=3)

@@ -10,7 +10,7 @@ from muster_coordinator.records.batch import (
     parse_header,
     stamp,
 )
-from muster_coordinator.records.control import EndMarker, decode_control, encode_end_marker
+from muster_coordinator.records.control import EndMarker, decode_control
 from muster_coordinator.records.crc import crc32c
 from muster_coordinator.records.keys import (
     GroupMetadataKey,
@@ -29,6 +29,8 @@ from muster_coordinator.records.offsets_log import (
     encode_offset_value,
 )
 from muster_coordinator.records.varint import decode_varint, encode_varint
+
+from tests.records.made import encode_end_marker
 
 NOW_MS = 1_700_000_000_000
 OFFSET_KEY = bytes.fromhex("000100016700017400000000")

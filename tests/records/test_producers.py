@@ -4,9 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from muster_coordinator.records.batch import BatchHeader, encode_batch, parse_header
-from muster_coordinator.records.control import EndMarker, encode_end_marker
+from muster_coordinator.records.control import EndMarker
 from muster_coordinator.records.errors import MalformedError, UnsupportedError
 from muster_coordinator.records.producers import ProducerTable, Standing, StoredBatch, judge
+
+from tests.records.made import encode_end_marker
 
 LAST = 2**31 - 1
 

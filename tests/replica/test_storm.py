@@ -9,9 +9,10 @@ from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import GroupAnswer
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.limits import KIB
-from muster_coordinator.records.batch import encode_batch, parse_header, split_batches
+from muster_coordinator.records.batch import encode_batch, parse_header
 from muster_coordinator.topics.machine import ProduceResult
 
+from tests.records.made import split_batches
 from tests.replica.cluster import SimCluster, commit_request
 from tests.sim.loop import World
 

@@ -8,8 +8,9 @@ name: its records (D3, D5, R4, T1), and the offsets that were committed for it, 
 
 from collections import defaultdict
 
-from muster_coordinator.records.batch import iter_records, parse_header, split_batches
+from muster_coordinator.records.batch import iter_records, parse_header
 
+from tests.records.made import split_batches
 from tests.sim import frames, topic_frames
 from tests.sim.check_offsets import DEFINITE
 from tests.sim.churn import CHURN, CHURN_GROUP, OUT_OF_RANGE, UNKNOWN, Get, Put, takes_away

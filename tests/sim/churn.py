@@ -7,8 +7,9 @@ in the history. The admin goes on making the topic after the storm, since a late
 
 from typing import NamedTuple
 
-from muster_coordinator.records.batch import encode_batch, parse_header, split_batches
+from muster_coordinator.records.batch import encode_batch, parse_header
 
+from tests.records.made import split_batches
 from tests.sim import admin_frames, frames, topic_frames
 from tests.sim.client import Line, Steps
 from tests.sim.cluster import Cluster

@@ -2,8 +2,8 @@
 
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
-from muster_coordinator.records.batch import split_batches
 
+from tests.records.made import split_batches
 from tests.sim.cluster import Cluster, Replica
 from tests.sim.history import Violation
 

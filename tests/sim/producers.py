@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from muster_coordinator.ids import GroupNo
-from muster_coordinator.records.batch import encode_batch, iter_records, parse_header, split_batches
+from muster_coordinator.records.batch import encode_batch, iter_records, parse_header
 
+from tests.records.made import split_batches
 from tests.sim import frames, topic_frames
 from tests.sim.client import Client, Line, Steps
 from tests.sim.cluster import Cluster

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, GroupNo
 from muster_coordinator.raft.messages import EntryKind
-from muster_coordinator.records.batch import iter_records, parse_header, split_batches
+from muster_coordinator.records.batch import iter_records, parse_header
 
+from tests.records.made import split_batches
 from tests.sim.cluster import Cluster
 from tests.sim.committers import Committer, Reader
 from tests.sim.logs import compare_logs

@@ -11,8 +11,9 @@ from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.effects import AppliedBatch, Now
 from muster_coordinator.groups.shard import GroupShard
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, GroupNo
-from muster_coordinator.records.batch import parse_header, split_batches
+from muster_coordinator.records.batch import parse_header
 
+from tests.records.made import split_batches
 from tests.sim import frames, topic_frames
 from tests.sim.audit import Audit
 from tests.sim.check_offsets import check_offsets

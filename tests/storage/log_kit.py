@@ -1,8 +1,10 @@
 """Partition logs on a simulated disk, and batches to put in."""
 
-from muster_coordinator.records.batch import encode_batch, parse_header, split_batches, stamp
+from muster_coordinator.records.batch import encode_batch, parse_header, stamp
 from muster_coordinator.storage.contract import NO_RECOVERY_POINT
 from muster_coordinator.storage.partition_log import PartitionLog
+
+from tests.records.made import split_batches
 
 FOLDER = "data/t-0"
 START_MS = 1_700_000_000_000

@@ -4,7 +4,7 @@ import re
 
 import pytest
 from muster_coordinator.records.batch import encode_batch
-from muster_coordinator.records.control import EndMarker, encode_end_marker
+from muster_coordinator.records.control import EndMarker
 from muster_coordinator.records.keys import encode_candidate_key, encode_group_key, encode_offset_key
 from muster_coordinator.records.offsets_log import GroupMetadataValue, encode_group_value, encode_offset_value
 from muster_coordinator.records.own import CandidateGeneration, encode_candidate
@@ -13,6 +13,7 @@ from muster_coordinator.storage.contract import NO_RECOVERY_POINT
 from muster_coordinator.storage.partition_log import PartitionLog
 
 from tests import kafka_tools
+from tests.records.made import encode_end_marker
 from tests.storage.log_kit import START_MS, feed
 
 OFFSETS = [

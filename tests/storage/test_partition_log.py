@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from muster_coordinator.errors import Corruption, StorageFailed
-from muster_coordinator.records.batch import check, parse_header, split_batches
+from muster_coordinator.records.batch import check, parse_header
 from muster_coordinator.storage.contract import NO_RECOVERY_POINT, RecoveryPoint
 
+from tests.records.made import split_batches
 from tests.sim.disk import SimDisk
 from tests.storage.log_kit import FOLDER, START_MS, batch, feed, fill, flush, open_log, read_all
 

@@ -5,7 +5,7 @@ fault:
 
 * a path that ends in `.py` or `.md`: some tracked file has it, or ends with it after a `/`;
 * a path that begins with one of the repository's folders (`docs/adr/0012`): some tracked file begins so;
-* a back-ticked dotted name whose first part is a class of the repository (`Node.partition_of_group`), or a module or
+* a back-ticked dotted name whose first part is a class of the repository (`Node.producer_id`), or a module or
   folder beside the file or above it (`limits.HEARTBEAT_MS`; in tests also of the product): the rest is defined there,
   in a base class, or by a module of that folder.
 

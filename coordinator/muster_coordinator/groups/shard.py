@@ -47,7 +47,6 @@ from muster_coordinator.groups.requests import (
     SyncGroup,
     refusal,
 )
-from muster_coordinator.groups.state.classic_group import State
 from muster_coordinator.groups.stats import GroupMetrics, ShardStats
 from muster_coordinator.groups.views.describe import describe
 from muster_coordinator.groups.views.group_views import committed_offsets, group_views
@@ -215,20 +214,6 @@ class GroupShard:
     def stats(self) -> ShardStats:
         """Counters of this process."""
         return self._core.stats
-
-    def group_counts(self) -> dict[str, int]:
-        """Classic groups by state name, as stored; O(1)."""
-        return {state.value: count for state, count in self._core.state.state_counts.items() if state is not State.DEAD}
-
-    def offset_count(self) -> int:
-        return self._core.state.offsets.count
-
-    def group_count(self) -> int:
-        return len(self._core.state.groups)
-
-    def member_count(self) -> int:
-        """Members of all stored generations."""
-        return self._core.state.members
 
     def views(self) -> Iterator[GroupMetrics]:
         """Every group, lazily: the caller takes as many in a turn as it may. Names are fixed at the first step."""

@@ -74,8 +74,3 @@ def _half_result(voters: tuple[int, ...], votes: Mapping[int, bool]) -> VoteResu
     if granted >= needed:
         return VoteResult.WON
     return VoteResult.LOST if len(voters) - refused < needed else VoteResult.PENDING
-
-
-def is_quorum(config: Config, members: frozenset[int] | set[int]) -> bool:
-    """Do `members` contain a quorum of `config`?"""
-    return vote_result(config, dict.fromkeys(members, True)) is VoteResult.WON

@@ -41,7 +41,6 @@ _COVERED = struct.Struct(">hiqqqhii")
 """The part of the header under the CRC: attributes to recordCount."""
 _UNCOVERED = struct.Struct(">qiibI")
 _STAMP = struct.Struct(">qii")
-_PLACE = struct.Struct(">qi")
 _EMPTY_LENGTHS = b"\x01"
 _NO_HEADERS = b"\x00"
 
@@ -175,27 +174,6 @@ def check(batch: bytes | memoryview, *, in_log: bool = True) -> BatchHeader:
 def stamp(batch: bytes, base_offset: int, leader_epoch: int) -> bytes:
     """`batch` at another place: only bytes outside the CRC change (decision 1)."""
     return _STAMP.pack(base_offset, len(batch) - LOG_OVERHEAD, leader_epoch) + batch[16:]
-
-
-def split_batches(data: bytes, *, allow_partial: bool = False) -> list[bytes]:
-    """The whole batches that lie back to back in `data`, unchecked but for their lengths.
-
-    `allow_partial` drops an incomplete last one, as a Fetch answer may hold; otherwise that is malformed.
-    """
-    found = []
-    position, end = 0, len(data)
-    while end - position >= LOG_OVERHEAD:
-        length: int = _PLACE.unpack_from(data, position)[1]
-        if length < BATCH_LENGTH_MIN:
-            raise MalformedError(f"batchLength {length}")
-        stop = position + LOG_OVERHEAD + length
-        if stop > end:
-            break
-        found.append(data[position:stop])
-        position = stop
-    if position != end and not allow_partial:
-        raise MalformedError(f"{end - position} bytes after the last whole batch")
-    return found
 
 
 def iter_records(batch: bytes, block: bytes | None = None) -> Iterator[Record]:

@@ -3,7 +3,7 @@
 import struct
 from typing import NamedTuple
 
-from muster_coordinator.records.batch import Record, encode_batch
+from muster_coordinator.records.batch import Record
 from muster_coordinator.records.errors import MalformedError, UnsupportedError
 
 ABORT = 0
@@ -17,22 +17,6 @@ class EndMarker(NamedTuple):
 
     commit: bool
     coordinator_epoch: int
-
-
-def encode_end_marker(
-    marker: EndMarker, *, producer_id: int, producer_epoch: int, timestamp_ms: int, base_offset: int = 0
-) -> bytes:
-    """The control batch of one marker."""
-    key = _KEY.pack(0, COMMIT if marker.commit else ABORT)
-    return encode_batch(
-        ((key, _VALUE.pack(0, marker.coordinator_epoch)),),
-        timestamp_ms=timestamp_ms,
-        base_offset=base_offset,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        transactional=True,
-        control=True,
-    )
 
 
 def decode_control(record: Record) -> EndMarker | None:

@@ -40,7 +40,7 @@ from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 from muster_coordinator.replica.multiraft.status import GroupStatus, InstallStatus, ScrubStatus, WorkDone, group_status
 from muster_coordinator.replica.multiraft.stopped_entry import StoppedEntry, stopped_entry
 from muster_coordinator.replica.multiraft.wal_writer import WalStatus
-from muster_coordinator.replica.partitions.surface import LocalLog, partition_of
+from muster_coordinator.replica.partitions.surface import LocalLog
 from muster_coordinator.replica.settings import NodeSettings
 from muster_coordinator.replica.snapshots.install import SnapshotInstalls
 
@@ -337,15 +337,6 @@ class Node:
             self._client.producer_id(self.image(), done)
 
     # -- for operators ---------------------------------------------------------------------------------------------
-
-    def partition_of_group(self, group_id: str) -> int:
-        """Offsets partition of a consumer group (decision 13)."""
-        image = self.image()
-        if image is not None:
-            for name, partition in image.routing.overrides:
-                if name == group_id:
-                    return partition
-        return partition_of(group_id, self.settings.offsets_partitions)
 
     def not_ready(self) -> tuple[str, ...]:
         """Reasons against readiness (decision 30); empty when ready."""

@@ -32,7 +32,6 @@ class Watchdog:
         self._timer: Timer | None = None
         self._current_ms = 0
         self._previous_ms = 0
-        self._ever_ms = 0
         self._window_ends_ms = 0
         self._stop = threading.Event()
         self._beats = 0
@@ -52,10 +51,6 @@ class Watchdog:
         """Of the last one to two minutes."""
         return max(self._current_ms, self._previous_ms)
 
-    def longest_turn_ever_ms(self) -> int:
-        """Since start."""
-        return self._ever_ms
-
     def _expect(self, deadline_ms: int) -> None:
         self._expected_ms = deadline_ms
         self._timer = self._loop.call_at(deadline_ms, self._beat)
@@ -65,7 +60,6 @@ class Watchdog:
         self._beats += 1
         late_ms = now_ms - self._expected_ms
         self._current_ms = max(self._current_ms, late_ms)
-        self._ever_ms = max(self._ever_ms, late_ms)
         if now_ms >= self._window_ends_ms:
             self._previous_ms, self._current_ms = self._current_ms, 0
             self._window_ends_ms = now_ms + WINDOW_MS

@@ -136,7 +136,7 @@ def test_commit_waits_for_the_membership_record_in_flight_and_is_judged_by_it():
     host.commit_all()
     assert code_of(host.answers[mine]) == 0
     assert code_of(host.answers[theirs]) == 25
-    assert host.leader.offset_count() == 1
+    assert host.offset_count() == 1
 
 
 def test_commits_of_one_group_and_of_others_do_not_wait_for_each_other():
@@ -232,7 +232,7 @@ def test_metadata_above_the_limit_is_12_on_its_partition_only():
         ),
     )
     assert host.ask(request).topics == (("t", ((0, 12), (1, 0), (2, 12), (3, 0), (4, 0))),)
-    assert host.leader.offset_count() == 3
+    assert host.offset_count() == 3
     assert len(host.log) == 1, "one batch for the request"
 
 

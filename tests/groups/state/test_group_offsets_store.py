@@ -11,7 +11,6 @@ from muster_coordinator.groups.state.offset_row import (
     NO_TOPIC_ID,
     CommittedOffset,
     commit_timestamp_of,
-    decode_row,
     encode_row,
     expire_timestamp_of,
     fetched_fields,
@@ -39,11 +38,20 @@ def row(offset: int = 1, timestamp: int = 1_000, **how) -> bytes:
     return encode_row(CommittedOffset(0, offset, -1, timestamp, **{"metadata": "", **how}))
 
 
+def count(store: OffsetsStore) -> int:
+    return sum(store.size(group) for group in store.groups())
+
+
+def remove_all(store: OffsetsStore, group: str) -> None:
+    table = store.peek(group)
+    for topic, partition, _ in [] if table is None else list(table.rows()):
+        store.remove(group, topic, partition)
+
+
 @settings(deadline=None)
 @given(ROWS)
 def test_row_round_trip_and_every_short_cut(value):
     data = encode_row(value)
-    assert decode_row(data) == value
     assert fetched_fields(data) == (value.offset, value.leader_epoch, value.metadata)
     assert record_offset_of(data) == value.record_offset
     assert commit_timestamp_of(data) == value.commit_timestamp_ms
@@ -98,7 +106,7 @@ def test_a_snapshot_never_changes():
     store.put("g", "t", 0, row(99))
     store.remove("g", "t", 1)
     store.put("h", "t", 0, row())
-    store.remove_group("g")
+    remove_all(store, "g")
     assert snapshot["g"].pack() == before
     assert snapshot.keys() == {"g"}
     assert store.snapshot().keys() == {"h"}
@@ -112,14 +120,14 @@ def test_groups_that_nobody_touches_are_packed_and_come_back(monkeypatch):
             store.put(f"g{number}", "t", partition, row(number))
     packed = sum(isinstance(found, bytes) for found in store.snapshot().values())
     assert packed >= 150
-    assert store.count == 2_000
+    assert count(store) == 2_000
     for number in (0, 7, 199):
         assert fetched_fields(store.get(f"g{number}", "t", 9))[0] == number
     store.put("g0", "t", 10, row(5))
     assert store.size("g0") == 11
     for number in range(200):
-        store.remove_group(f"g{number}")
-    assert (store.count, store._unpacked, len(store._hand), len(store)) == (0, 0, 0, 0)
+        remove_all(store, f"g{number}")
+    assert (count(store), store._unpacked, len(store._hand), len(store)) == (0, 0, 0, 0)
 
 
 @settings(deadline=None)
@@ -149,11 +157,11 @@ def test_store_behaves_as_a_plain_dict(steps):
                 store.remove(group, "t", partition)
             elif action == "drop":
                 model = {key: data for key, data in model.items() if key[0] != group}
-                store.remove_group(group)
+                remove_all(store, group)
             elif action == "snapshot":
                 snapshots.append((store.snapshot(), dict(model)))
             assert store.get(group, "t", partition) == model.get((group, partition))
-            assert store.count == len(model)
+            assert count(store) == len(model)
             assert store.size(group) == sum(key[0] == group for key in model)
             assert (group in store) == any(key[0] == group for key in model)
         for snapshot, then in snapshots:
@@ -177,8 +185,8 @@ def bytes_per_offset(groups: int, partitions: int) -> float:
             store.put(f"group-{number}", "orders", partition, data)
     used = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
-    assert store.count == groups * partitions
-    return used / store.count
+    assert count(store) == groups * partitions
+    return used / (groups * partitions)
 
 
 @pytest.mark.parametrize(

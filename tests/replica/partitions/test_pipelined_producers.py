@@ -4,10 +4,11 @@ makes a client believe otherwise (docs/adr/0018)."""
 from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import BrokerId, GroupNo
-from muster_coordinator.records.batch import parse_header, split_batches
+from muster_coordinator.records.batch import parse_header
 from muster_coordinator.wire.versions import Api
 
 from tests.api.kafka_client import KafkaClient, code
+from tests.records.made import split_batches
 from tests.replica.cluster import SimCluster
 from tests.sim.loop import World
 from tests.topics.batch_bytes import idempotent

@@ -54,21 +54,6 @@ def encode_row(row: CommittedOffset) -> bytes:
     return head + tail + row.metadata.encode()
 
 
-def decode_row(row: bytes) -> CommittedOffset:
-    """Inverse of `encode_row`."""
-    flags, record_offset, offset, leader_epoch, timestamp_ms = _HEAD.unpack_from(row)
-    at = _HEAD.size
-    expire_ms = -1
-    topic_id = NO_TOPIC_ID
-    if flags & _HAS_EXPIRY:
-        expire_ms = _I64.unpack_from(row, at)[0]
-        at += 8
-    if flags & HAS_TOPIC_ID:
-        topic_id = row[at : at + 16]
-        at += 16
-    return CommittedOffset(record_offset, offset, leader_epoch, timestamp_ms, row[at:].decode(), expire_ms, topic_id)
-
-
 def fetched_fields(row: bytes) -> tuple[int, int, str]:
     """(offset, leader epoch, metadata): what OffsetFetch answers."""
     flags, offset, leader_epoch = FETCHED(row)

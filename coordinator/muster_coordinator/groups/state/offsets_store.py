@@ -20,7 +20,7 @@ PackedOrTable = bytes | OffsetTable
 class OffsetsStore:
     """Durable state; changed only by replay."""
 
-    __slots__ = ("_epoch", "_groups", "_hand", "_unpacked", "count")
+    __slots__ = ("_epoch", "_groups", "_hand", "_unpacked")
 
     def __init__(self) -> None:
         self._groups: dict[str, PackedOrTable] = {}
@@ -29,8 +29,6 @@ class OffsetsStore:
         self._unpacked = 0
         """Offsets in unpacked tables."""
         self._epoch = 0
-        self.count = 0
-        """All offsets."""
 
     def __contains__(self, group: str) -> bool:
         return group in self._groups
@@ -89,9 +87,7 @@ class OffsetsStore:
         """Of one group, in order; harmless when there is none."""
         if not rows:
             return
-        new = self._writable(group).put_all(rows)
-        self.count += new
-        self._unpacked += new
+        self._unpacked += self._writable(group).put_all(rows)
         for _ in rows:
             if self._unpacked <= limits.UNPACKED_OFFSETS_MAX:
                 break
@@ -102,23 +98,9 @@ class OffsetsStore:
         if group not in self._groups:
             return
         table = self._writable(group)
-        gone = table.remove(topic, partition)
-        self.count -= gone
-        self._unpacked -= gone
+        self._unpacked -= table.remove(topic, partition)
         if not table.count:
             del self._groups[group]
-            self._hand.pop(group, None)
-
-    def remove_group(self, group: str) -> None:
-        """Drop all of a group's offsets."""
-        found = self._groups.pop(group, None)
-        if found is None:
-            return
-        if isinstance(found, bytes):
-            self.count -= packed_count(found)
-        else:
-            self.count -= found.count
-            self._unpacked -= found.count
             self._hand.pop(group, None)
 
     def snapshot(self) -> dict[str, PackedOrTable]:
@@ -130,7 +112,6 @@ class OffsetsStore:
         """From a checkpoint; the group must be new."""
         assert group not in self._groups
         self._groups[group] = packed
-        self.count += packed_count(packed)
 
     def _writable(self, group: str) -> OffsetTable:
         found = self._groups.get(group)

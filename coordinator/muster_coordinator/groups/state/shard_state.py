@@ -3,7 +3,6 @@
 Equal on every replica at the same applied index. Only `replay` changes it.
 """
 
-from muster_coordinator.groups.state.classic_group import State
 from muster_coordinator.groups.state.offsets_store import OffsetsStore
 from muster_coordinator.groups.state.pending_offsets import PendingOffsets
 from muster_coordinator.groups.state.simple_group import SIMPLE_GROUP, Group
@@ -14,7 +13,7 @@ from muster_coordinator.records.producers import ProducerTable
 class ShardState:
     """Groups, offsets, open transactions, producers, and records of kinds that this release only keeps."""
 
-    __slots__ = ("groups", "members", "offsets", "pending", "producers", "raw", "state_counts")
+    __slots__ = ("groups", "offsets", "pending", "producers", "raw")
 
     def __init__(self) -> None:
         self.groups: dict[str, StoredGroup] = {}
@@ -23,10 +22,6 @@ class ShardState:
         self.producers = ProducerTable()
         self.raw: dict[bytes, bytes] = {}
         """Kafka's record types that are not implemented: last value per key (decision 9)."""
-        self.state_counts = dict.fromkeys(State, 0)
-        """Classic groups by stored state."""
-        self.members = 0
-        """Of all stored generations."""
 
     def has_group(self, group: str) -> bool:
         """A classic group, or a simple one: it exists because its offsets do."""
@@ -41,13 +36,7 @@ class ShardState:
 
     def set_group(self, group: str, stored: StoredGroup | None) -> None:
         """None: the group is gone."""
-        old = self.groups.get(group)
-        if old is not None:
-            self.state_counts[old.state] -= 1
-            self.members -= old.member_count
         if stored is None:
             self.groups.pop(group, None)
-            return
-        self.groups[group] = stored
-        self.state_counts[stored.state] += 1
-        self.members += stored.member_count
+        else:
+            self.groups[group] = stored

@@ -160,7 +160,7 @@ class Surface(Protocol):
 def partition_of(group_id: str, offsets_partitions: int) -> int:
     """Kafka's partition of a group: Java's String.hashCode over UTF-16 units, abs (min int gives 0), modulo N.
 
-    The only place of the hash (decision 13); overrides of `Routing` are applied by `Node.partition_of_group`.
+    The only place of the hash (decision 13). The image's `Routing` may say otherwise of a group, and is asked first.
     """
     units = group_id.encode("utf-16-be", "surrogatepass")
     value = 0
