@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 OPERATOR = ROOT / "operator/muster_operator"
 ALLOWED = {
     "kafka/coordinators.py": {"_manager", "_find_coordinator_ids"},
-    "kube/kopf_watch.py": {"kopf._cogs.structs.references"},
+    "runtime/kopf_watch.py": {"kopf._cogs.structs.references"},
 }
 
 
