@@ -80,10 +80,10 @@ class ApiClient:
             started = self._clock.monotonic_ms()
             status = 0
             try:
-                info = await self._connection()
+                info = await self._connection(read_timeout_s)
                 answer = await _twice(send, info)
                 if answer.status == HTTPStatus.UNAUTHORIZED:
-                    answer = await _twice(send, await self._connection(refused=info))
+                    answer = await _twice(send, await self._connection(read_timeout_s, refused=info))
                 status = answer.status
             except (aiohttp.ClientError, OSError, ValueError) as error:  # TimeoutError is an OSError
                 if isinstance(error, aiohttp.ClientSSLError):
@@ -94,9 +94,10 @@ class ApiClient:
                 self._observe(verb, kind, status, (self._clock.monotonic_ms() - started) / 1_000)
         return answer
 
-    async def _connection(self, *, refused: kopf.ConnectionInfo | None = None) -> kopf.ConnectionInfo:
-        """What to log in with now; of those who were refused with the same, one logs in anew. Raises Transient."""
-        async with self._logging_in:
+    async def _connection(self, timeout_s: float, *, refused: kopf.ConnectionInfo | None = None) -> kopf.ConnectionInfo:
+        """What to log in with now; of those who were refused with the same, one logs in anew. Raises Transient, and
+        TimeoutError when a plug-in that is to answer does not."""
+        async with asyncio.timeout(timeout_s), self._logging_in:
             known, now = self._info, self._clock.monotonic_ms()
             anew = known is not None and known is refused
             if known is not None and not anew and now - self._since_ms < KUBE_LOGIN_AGE_MAX_MS:
@@ -130,7 +131,11 @@ class ApiClient:
             ssl=self._tls,
             proxy=info.proxy_url,
             allow_redirects=False,
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=KUBE_CONNECT_TIMEOUT_S, sock_read=read_timeout_s),
+            timeout=aiohttp.ClientTimeout(
+                total=KUBE_CONNECT_TIMEOUT_S + 2 * read_timeout_s,  # of an answer that comes by drops
+                connect=KUBE_CONNECT_TIMEOUT_S,
+                sock_read=read_timeout_s,
+            ),
         ) as response:
             data = await response.read()
             retry_after = response.headers.get("Retry-After")

@@ -15,6 +15,8 @@ from aiohttp import web
 from muster_operator.kube.kinds import WATCHED, Kind
 
 Object = dict[str, Any]
+_NAMESPACE = Kind(api_version="v1", kind="Namespace", plural="namespaces")
+_EVENT = Kind(api_version="v1", kind="Event", plural="events")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class Request:
 
 @dataclass
 class HttpApi:
-    """`async with HttpApi() as api`; `api.address` is where it listens."""
+    """An asynchronous context; inside it listens at `address`."""
 
     token: str | None = None
     """The one that is let in; None: anybody."""
@@ -169,11 +171,11 @@ class HttpApi:
         served = [one for one in WATCHED if path.strip("/") in (f"api/{one.api_version}", f"apis/{one.api_version}")]
         if not served:
             return None
-        extra = [Kind(api_version="v1", kind="Namespace", plural="namespaces")] if path == "/api/v1" else []
+        extra = [_NAMESPACE, _EVENT] if path == "/api/v1" else []
         return {
             "resources": [
-                {"name": one.plural, "singularName": one.kind.lower(), "kind": one.kind, "namespaced": one not in extra,
-                 "verbs": ["get", "list", "watch", "patch"]}
+                {"name": one.plural, "singularName": one.kind.lower(), "kind": one.kind,
+                 "namespaced": one is not _NAMESPACE, "verbs": ["create", "get", "list", "watch", "patch"]}
                 for one in [*served, *extra]
                 if one.plural not in self.undefined
             ]

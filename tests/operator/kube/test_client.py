@@ -2,8 +2,9 @@
 
 import asyncio
 import os
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -233,6 +234,46 @@ def test_who_is_silent_is_asked_once(tmp_path: Path, method: str) -> None:
 
     asyncio.run(scene())
     assert seen == 1
+
+
+def test_an_answer_that_comes_by_drops_is_given_up(tmp_path: Path) -> None:
+    async def drops(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+        while not reader.at_eof():
+            writer.write(b" ")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.02):
+                    await reader.read(1)
+
+    async def scene() -> None:
+        async with calls_to(drops, tmp_path) as calls:
+            with pytest.raises(Transient, match="Timeout"):
+                await calls.list(read_timeout_s=0.1)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("muster_operator.kube.client.KUBE_CONNECT_TIMEOUT_S", 0.2)
+        asyncio.run(scene())
+
+
+def test_a_log_in_that_hangs_holds_nobody_for_ever(tmp_path: Path) -> None:
+    """As an exec plug-in that waits for a person."""
+    go_on = threading.Event()
+
+    class Hanging(Login):
+        def connection(self, *, anew: bool = False) -> kopf.ConnectionInfo:
+            go_on.wait(20)
+            return super().connection(anew=anew)
+
+    async def scene() -> None:
+        calls = Calls(Hanging(str(tmp_path / "missing")))
+        try:
+            answers = await asyncio.gather(*(calls.list(read_timeout_s=0.1) for _ in range(3)), return_exceptions=True)
+        finally:
+            go_on.set()
+        assert [type(one) for one in answers] == [Transient] * 3
+
+    asyncio.run(scene())
 
 
 def test_no_more_requests_than_turns_are_under_way(tmp_path: Path) -> None:

@@ -196,6 +196,29 @@ def test_an_index_keeps_what_was_deleted_while_a_watch_was_broken() -> None:
     run(scene)
 
 
+def test_an_event_that_repeats_is_another_object_each_time() -> None:
+    """Ours is a series in one object, with a bound for each object that it is about."""
+
+    async def scene(api: HttpApi) -> None:
+        registry = ordinary(api)
+
+        @kopf.on.startup(registry=registry)
+        async def posting(settings: kopf.OperatorSettings, **_: Any) -> None:
+            settings.posting.enabled = True
+
+        @kopf.on.event(*of(POD), registry=registry)
+        async def pod(body: kopf.Body, **_: Any) -> None:
+            for _ in range(3):
+                kopf.warn(body, reason="Blocked", message="the same words")
+
+        api.put(POD, "p")
+        async with alone(registry):
+            await api.until(lambda: len([one for one in api.writes() if one.path.endswith("/events")]) == 3)
+        assert {one.method for one in api.writes()} == {"POST"}
+
+    run(scene)
+
+
 @pytest.mark.slow
 def test_one_namespace_that_refuses_ends_all() -> None:
     async def scene(api: HttpApi) -> None:
