@@ -1,11 +1,12 @@
 """A real kube-apiserver keeps the contract that the operator's fake is written to, by way of its own adapter."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 
 import pytest
 from muster_operator.kube.adapter import KubeAdapter
-from muster_operator.kube.client import ApiClient, configuration
+from muster_operator.kube.client import ApiClient
+from muster_operator.kube.login import Login
 from muster_operator.ports import Kube
 from muster_operator.runtime.clock import SystemClock
 
@@ -15,21 +16,20 @@ from tests.operator.fakes.kube_contract import EXPECTATIONS
 
 
 @pytest.fixture(scope="module")
-def kube(api: Client) -> Iterator[KubeAdapter]:
-    """The operator's adapter, with our CRDs served."""
+def login(api: Client) -> Login:
+    """To an API server that serves our CRDs."""
     install_crds(api)
-    client = ApiClient(
-        configuration(str(api.kubeconfig)), clock=SystemClock(), observe=lambda verb, kind, code, seconds: None
-    )
-    try:
-        yield KubeAdapter(client)
-    finally:
-        client.close()
+    return Login(str(api.kubeconfig))
 
 
 @pytest.mark.parametrize("expectation", EXPECTATIONS, ids=lambda one: one.__name__)
-def test_real(expectation: Callable[[Kube, str], Awaitable[None]], kube: KubeAdapter, api: Client) -> None:
+def test_real(expectation: Callable[[Kube, str], Awaitable[None]], login: Login, api: Client) -> None:
     namespace = expectation.__name__.replace("_", "-")[:50].strip("-")
     api.kubectl("create", "namespace", namespace)
     api.kubectl("create", "serviceaccount", "default", f"--namespace={namespace}")  # no controller makes it here
-    asyncio.run(expectation(kube, namespace))
+
+    async def scene() -> None:
+        async with ApiClient(login, clock=SystemClock(), observe=lambda verb, kind, code, seconds: None) as client:
+            await expectation(KubeAdapter(client), namespace)
+
+    asyncio.run(scene())

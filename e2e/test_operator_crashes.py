@@ -20,8 +20,9 @@ from typing import Any
 import pytest
 from muster_operator.app import Core
 from muster_operator.kube.adapter import KubeAdapter
-from muster_operator.kube.client import ApiClient, configuration
+from muster_operator.kube.client import ApiClient
 from muster_operator.kube.kinds import CHILDREN, OWNERS, POD, SECRET
+from muster_operator.kube.login import Login
 from muster_operator.runtime.clock import SystemClock, SystemRand
 from muster_operator.runtime.metrics import Metrics
 
@@ -86,7 +87,7 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def controlled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiClient]:
+def controlled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Login]:
     """An API server with Kubernetes' controllers and no node."""
     try:
         plane = session.api_only(tmp_path_factory.mktemp("controlled"), controllers=True)
@@ -94,13 +95,19 @@ def controlled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiClient]:
         missing("api", str(reason))
     try:
         install_crds(Client(tools=plane.tools, kubeconfig=plane.kubeconfig))
-        client = ApiClient(
-            configuration(str(plane.kubeconfig)), clock=SystemClock(), observe=lambda verb, kind, code, seconds: None
-        )
-        yield client
-        client.close()
+        yield Login(str(plane.kubeconfig))
     finally:
         plane.stop()
+
+
+def run(login: Login, scenes: Callable[[ApiClient], Awaitable[None]]) -> None:
+    """`scenes` with a client of the API server."""
+
+    async def whole() -> None:
+        async with ApiClient(login, clock=SystemClock(), observe=lambda verb, kind, code, seconds: None) as client:
+            await scenes(client)
+
+    asyncio.run(whole())
 
 
 async def a_place(client: ApiClient, name: str) -> Place:
@@ -198,19 +205,22 @@ async def at_every_write(
     assert at > least
 
 
-def test_create(controlled: ApiClient) -> None:
-    async def scene(at: int | None) -> tuple[Place, FaultLine]:
-        place = await a_place(controlled, f"create-{at or 'calm'}")
-        return place, await with_crash(place, at)
+def test_create(controlled: Login) -> None:
+    async def all_scenes(client: ApiClient) -> None:
+        async def scene(at: int | None) -> tuple[Place, FaultLine]:
+            place = await a_place(client, f"create-{at or 'calm'}")
+            return place, await with_crash(place, at)
 
-    asyncio.run(at_every_write("create", scene, 14))
+        await at_every_write("create", scene, 14)
+
+    run(controlled, all_scenes)
 
 
-def test_restart(controlled: ApiClient) -> None:
+def test_restart(controlled: Login) -> None:
     """A new image: each coordinator is drained, evicted and waited for, whoever dies in between."""
 
-    async def all_scenes() -> None:
-        place = await a_place(controlled, "restart")
+    async def all_scenes(client: ApiClient) -> None:
+        place = await a_place(client, "restart")
         await converge(place, FaultLine(ignored=READS))
 
         async def scene(at: int | None) -> tuple[Place, FaultLine]:
@@ -223,14 +233,14 @@ def test_restart(controlled: ApiClient) -> None:
 
         await at_every_write("restart", scene, 10)
 
-    asyncio.run(all_scenes())
+    run(controlled, all_scenes)
 
 
-def test_scale(controlled: ApiClient) -> None:
+def test_scale(controlled: Login) -> None:
     """A group of three scaled down to one: its members go when their pods are gone, whoever dies in between."""
 
-    async def all_scenes() -> None:
-        place = await a_place(controlled, "scale")
+    async def all_scenes(client: ApiClient) -> None:
+        place = await a_place(client, "scale")
         await converge(place, FaultLine(ignored=READS))
 
         async def scene(at: int | None) -> tuple[Place, FaultLine]:
@@ -249,4 +259,4 @@ def test_scale(controlled: ApiClient) -> None:
 
         await at_every_write("scale", scene, 4)
 
-    asyncio.run(all_scenes())
+    run(controlled, all_scenes)

@@ -4,9 +4,8 @@ Start: probes → first lists (fill the cache) → watches → wait for the Leas
 workers; a standby keeps its cache warm. A signal or a lost Lease ends everything, and Kubernetes starts us again; a
 namespace that cannot be listed or watched ends nothing (`runtime.scopes`).
 
-kopf is used for watching alone (`kube.kopf_watch`): a registry of our own with handlers that feed the cache and the
-queue, no finalizers, no annotations, no Events, no scanning of the cluster, no peering. Of each kind it watches only
-what carries our labels.
+kopf's part is `handlers`: it logs in and watches, and what it sees goes into the cache and the queue. What is not
+kopf's has its reason in docs/adr/0008-operator.md.
 """
 
 import asyncio
@@ -24,10 +23,10 @@ from muster_operator.admin.adapter import AdminAdapter
 from muster_operator.kafka.adapter import KafkaAdapter
 from muster_operator.kafka.clients import Clients
 from muster_operator.kube.adapter import KubeAdapter
-from muster_operator.kube.client import ApiClient, configuration
+from muster_operator.kube.client import ApiClient
 from muster_operator.kube.kinds import Kind
-from muster_operator.kube.kopf_watch import KopfWatch
-from muster_operator.limits import KUBE_THREADS, LEASE_CALL_TIMEOUT_MS, RELIST_MIN_MS, WORKERS_DEFAULT
+from muster_operator.kube.login import Login
+from muster_operator.limits import KUBE_CONNECTIONS_MAX, LEASE_CALL_TIMEOUT_MS, RELIST_MIN_MS, WORKERS_DEFAULT
 from muster_operator.plan.settings import PlanSettings
 from muster_operator.ports import Admin, Clock, Kafka, Kube, Rand
 from muster_operator.runtime.cache import Cache
@@ -35,6 +34,7 @@ from muster_operator.runtime.claims import Claims
 from muster_operator.runtime.clock import SystemClock, SystemRand
 from muster_operator.runtime.election import Elector
 from muster_operator.runtime.health import Pulse
+from muster_operator.runtime.kopf_watch import KopfWatch
 from muster_operator.runtime.metrics import Metrics
 from muster_operator.runtime.notices import Notices
 from muster_operator.runtime.patient import PatientKafka
@@ -110,11 +110,14 @@ class Operator:
         self.identity = settings.identity or f"{socket.gethostname()}_{secrets.token_hex(4)}"
         self.metrics = Metrics()
         self._clock, self._rand = SystemClock(), SystemRand()
-        self._credentials = configuration(settings.kubeconfig)
-        self._client = ApiClient(self._credentials, clock=self._clock, observe=self.metrics.kube_call)
-        # Threads of its own: a pool full of slow requests must not cost the Lease.
+        self._login = Login(settings.kubeconfig)
+        self._client = ApiClient(self._login, clock=self._clock, observe=self.metrics.kube_call)
+        # Turns of its own: a queue of slow requests must not cost the Lease.
         self._lease_client = ApiClient(
-            self._credentials, clock=self._clock, observe=self.metrics.kube_call, threads=max(2, KUBE_THREADS // 8)
+            self._login,
+            clock=self._clock,
+            observe=self.metrics.kube_call,
+            connections=max(2, KUBE_CONNECTIONS_MAX // 8),
         )
         self._admin = AdminAdapter()
         self._kafka = KafkaAdapter(Clients(self._clock))
@@ -154,8 +157,8 @@ class Operator:
             await probes.close()
             await self._admin.close()
             await self._kafka.close()
-            self._client.close()
-            self._lease_client.close()
+            await self._client.close()
+            await self._lease_client.close()
 
     async def _give_up(self) -> None:
         """Best effort: with the API server silent the Lease ends by itself, and what ended us must stay the reason."""
@@ -203,9 +206,7 @@ class Operator:
         """Watches of every scope, until cancelled."""
 
         def start(namespace: str, kinds: frozenset[Kind]) -> KopfWatch:
-            return KopfWatch(
-                namespace=namespace, kinds=kinds, observe=self.core.observe, kubeconfig=self.settings.kubeconfig
-            )
+            return KopfWatch(namespace=namespace, kinds=kinds, observe=self.core.observe, login=self._login)
 
         await Watches(start=start, ask=self.core.resync.ask, scopes=self.core.scopes, clock=self._clock).run()
 

@@ -62,7 +62,10 @@ BLOCKED_RETRY_MS: Final = 5_000
 """After an eviction that a disruption budget forbade."""
 
 # Kubernetes API.
-KUBE_THREADS: Final = 16
+KUBE_CONNECTIONS_MAX: Final = 16
+"""Requests to the API server at the same time."""
+KUBE_LOGIN_AGE_MAX_MS: Final = 60_000
+"""Credentials are looked at again so often, as client-go does: a projected token is rotated with minutes to spare."""
 KUBE_CONNECT_TIMEOUT_S: Final = 5.0
 KUBE_READ_TIMEOUT_S: Final = 20.0
 KUBE_LIST_PAGE: Final = 500

@@ -166,7 +166,6 @@ class KafkaSide:
         except self.kafka.errors.KafkaError:
             for one in networks:
                 one.close()
-                one._net.stop()
             raise
 
     def _drop(self) -> None:

@@ -57,7 +57,6 @@ def connect(bootstrap: str) -> Untyped:
     except kafka.errors.KafkaError:
         for one in networks:
             one.close()
-            one._net.stop()
         raise
 
 
@@ -67,8 +66,9 @@ def nobody(bootstrap: str) -> Transient:
 
 
 def connections(client: Untyped) -> int:
-    """Connections that a client may hold: one to each broker that it knows, and one to begin with."""
-    return 1 + len(client._manager.cluster.brokers())
+    """Connections that a client may hold: one to each broker that there is now, and one to begin with. One request;
+    raises kafka.errors.KafkaError."""
+    return 1 + len(client.describe_cluster().get("brokers") or ())
 
 
 class Clients:
@@ -89,6 +89,8 @@ class Clients:
         self._lock = threading.Lock()
         self._clients: dict[str, Untyped] = {}
         """Least recently used first."""
+        self._held: dict[str, int] = {}
+        """Connections of each, as counted when it was made."""
         self._in_use: dict[str, int] = {}
         self._used_ms: dict[str, int] = {}
         self._silent_until_ms: dict[str, int] = {}
@@ -120,9 +122,13 @@ class Clients:
                 return known
             if now < self._silent_until_ms.get(bootstrap, 0):
                 raise nobody(bootstrap)
+        made: Untyped = None
         try:
             made = self._factory(bootstrap)
-        except (kafka.errors.KafkaError, OSError, ValueError):
+            held = self._weight(made)
+        except (kafka.errors.KafkaError, OSError, ValueError, RuntimeError):  # RuntimeError: its thread ended at once
+            if made is not None:
+                _close(made)
             with self._lock:
                 self._proven.discard(bootstrap)
                 self._silent_until_ms[bootstrap] = self._clock.monotonic_ms() + KAFKA_UNREACHABLE_FOR_MS
@@ -130,6 +136,8 @@ class Clients:
         with self._lock:
             self._stop_when_closed(made)
             known = self._clients.setdefault(bootstrap, made)
+            if known is made:
+                self._held[bootstrap] = held
             self._silent_until_ms.pop(bootstrap, None)
             self._proven.add(bootstrap)
             surplus = self._make_room()
@@ -147,20 +155,19 @@ class Clients:
 
     def _make_room(self) -> list[Untyped]:
         """Forget the clients unused longest until the rest is within bounds; answers them. Under the lock."""
-        held = {bootstrap: self._weight(client) for bootstrap, client in self._clients.items()}
-        total, surplus = sum(held.values()), []
-        for bootstrap, weight in held.items():
+        total, surplus = sum(self._held.values()), []
+        for bootstrap in list(self._clients):
             if total <= self._connections_max:
                 break
             if bootstrap not in self._in_use:
                 surplus.append(self._clients.pop(bootstrap))
-                total -= weight
+                total -= self._held.pop(bootstrap)
         return surplus
 
     def open_connections(self) -> int:
         """As KAFKA_CONNECTIONS_MAX counts them."""
         with self._lock:
-            return sum(self._weight(client) for client in self._clients.values())
+            return sum(self._held.values())
 
     def proven(self, bootstrap: str) -> bool:
         """It answered when it was last asked."""
@@ -187,6 +194,7 @@ class Clients:
         """Close the client of `bootstrap`; calls under way on it fail."""
         with self._lock:
             client = self._clients.pop(bootstrap, None)
+            self._held.pop(bootstrap, None)
         if client is not None:
             _close(client)
 

@@ -1,9 +1,9 @@
 """The questions about groups, put to one cluster through one admin client, many groups at once. Blocking.
 
 For a batch of groups: one FindCoordinator for those not known, one DescribeGroups and one OffsetFetch a coordinator,
-one
-Metadata, one ListOffsets a leader. kafka-python fails a whole question when one part of it fails (an unknown topic, one
-group that may not be read), so a failed question is put again part by part: what can be known is, the rest is unknown.
+one Metadata, one ListOffsets a leader, one DescribeCluster for the addresses of brokers. kafka-python fails a whole
+question when one part of it fails (an unknown topic, one group that may not be read), so a failed question is put again
+part by part: what can be known is, the rest is unknown.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -13,6 +13,7 @@ import kafka
 import kafka.errors
 
 from muster_operator.errors import Refused, Transient
+from muster_operator.kafka.coordinators import find_coordinators
 from muster_operator.kafka.decode import Partition, committed_offsets, describe_error, group_view
 from muster_operator.limits import KAFKA_PARTITIONS_MAX
 from muster_operator.world.group import Leaver, ObservedGroup
@@ -35,6 +36,7 @@ def groups(admin: Untyped, wanted: Mapping[str, Collection[str]]) -> dict[str, O
         {one for offsets in committed.values() if not isinstance(offsets, Unknown) for one in offsets}
         | {(topic, number) for topic, count in partitions.items() for number in range(count)},
     )
+    addresses = _addresses(admin)
     answers: dict[str, ObservedGroup | Unknown] = {}
     for group, topics in wanted.items():
         found = described.get(group) or Unknown(reason="NoAnswer", message="the coordinator left the group out")
@@ -46,7 +48,7 @@ def groups(admin: Untyped, wanted: Mapping[str, Collection[str]]) -> dict[str, O
         else:
             own = [(topic, number) for topic in topics for number in range(partitions.get(topic, 0))]
             answers[group] = group_view(
-                found, coordinator=_address(admin, coordinators[group]), committed=offsets, partitions=own,
+                found, coordinator=_address(addresses, coordinators[group]), committed=offsets, partitions=own,
                 log_ends=ends
             )  # fmt: skip
     return answers
@@ -72,10 +74,8 @@ def remove_members(admin: Untyped, group: str, members: Sequence[Leaver]) -> Non
 
 
 def _coordinators(admin: Untyped, wanted: Collection[str]) -> dict[str, int]:
-    # The look-up has no public name in any 3.x of kafka-python.
     try:
-        found = admin._manager.run(admin._find_coordinator_ids, list(wanted))
-        return {str(group): int(broker) for group, broker in found.items()}
+        return find_coordinators(admin, wanted)
     except kafka.errors.BrokerResponseError:
         # Only an answer is worth asking again part by part: of silence each part would wait for a time-out of its own.
         if len(wanted) == 1:
@@ -83,7 +83,7 @@ def _coordinators(admin: Untyped, wanted: Collection[str]) -> dict[str, int]:
     known: dict[str, int] = {}
     for group in wanted:
         try:
-            known[group] = int(admin._manager.run(admin._find_coordinator_ids, [group])[group])
+            known |= find_coordinators(admin, [group])
         except kafka.errors.BrokerResponseError:
             continue
     return known
@@ -123,12 +123,12 @@ def _partitions(admin: Untyped, topics: Sequence[str]) -> dict[str, int]:
     if not topics:
         return {}
     try:
-        found = admin._manager.run(admin._get_cluster_metadata, list(topics))
+        found = admin.describe_topics(list(topics))
     except kafka.errors.KafkaError:
         return {}
     return {
         str(topic["name"]): len(topic["partitions"])
-        for topic in found.get("topics", ())
+        for topic in found
         if not topic.get("error_code") and topic.get("partitions")
     }
 
@@ -155,7 +155,14 @@ def _list_offsets(admin: Untyped, partitions: Collection[Partition]) -> dict[Par
     return {(one.topic, one.partition): int(found.offset) for one, found in answer.items() if found.offset >= 0}
 
 
-def _address(admin: Untyped, broker: int) -> str:
-    node = admin._manager.cluster.broker_metadata(broker)
-    host = getattr(node, "host", None)
-    return f"{broker} ({host}:{node.port})" if host else str(broker)
+def _addresses(admin: Untyped) -> dict[int, str]:
+    """Broker id → `host:port`. Names are for people: without them a view is no less true."""
+    try:
+        found = admin.describe_cluster()
+    except kafka.errors.KafkaError:
+        return {}
+    return {int(one["broker_id"]): f"{one['host']}:{one['port']}" for one in found.get("brokers") or ()}
+
+
+def _address(addresses: Mapping[int, str], broker: int) -> str:
+    return f"{broker} ({addresses[broker]})" if broker in addresses else str(broker)

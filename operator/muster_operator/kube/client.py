@@ -1,67 +1,63 @@
-"""HTTP to the API server: the official `kubernetes` client in a bounded thread pool, every call with a time-out.
+"""HTTP to the API server: aiohttp, as kopf itself uses it, every call with a time-out, a bounded number at a time.
 
-The official client brings what is hard to get right (kubeconfig, in-cluster credentials and their rotation, TLS); its
-generated models are not used, objects are plain dictionaries. It blocks, so calls run on `KUBE_THREADS` threads of
-their own.
+Credentials are what `Login` answers, looked at again every minute and at once when the API server answers 401: a
+projected token is rotated long before it ends, and a request that was refused for it is put once more with the new one.
+Objects are plain dictionaries.
 
-It repeats a call once when the connection could not be made or, for reads, broke: kept-alive connections go stale.
-Anything
-else is the caller's decision.
+A call is repeated once when no connection could be made. aiohttp itself repeats GET, PUT and DELETE once when the
+connection breaks, since kept-alive connections go stale; our PUT and DELETE carry the version or uid that was decided
+about, so that the second can do nothing that the first did not. Anything else is the caller's decision.
+
+A client belongs to one event loop.
 """
 
 import asyncio
-import threading
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Any
-from urllib.parse import urlencode
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import Any, Self
 
-import kubernetes
-import urllib3
+import aiohttp
+import kopf
 
 from muster_operator.errors import Transient
 from muster_operator.kube.answers import Answer, decode
-from muster_operator.limits import KUBE_CONNECT_TIMEOUT_S, KUBE_READ_TIMEOUT_S, KUBE_THREADS
+from muster_operator.kube.login import Login
+from muster_operator.limits import (
+    KUBE_CONNECT_TIMEOUT_S,
+    KUBE_CONNECTIONS_MAX,
+    KUBE_LOGIN_AGE_MAX_MS,
+    KUBE_READ_TIMEOUT_S,
+)
 from muster_operator.ports import Clock
 
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 JSON = "application/json"
-_IN_CLUSTER_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
-
-Untyped = Any
-"""An object of the kubernetes package, whose models we do not use."""
+_HEADERS = {"Accept": JSON, "Accept-Encoding": "identity", "User-Agent": "muster-operator"}
+_DECODED_HERE_BYTES_MAX = 256 * 1024
+"""Longer answers (pages of a list) are decoded on a thread, so that nothing else waits for it."""
 
 Observer = Callable[[str, str, int, float], None]
 """(verb, kind, status or 0, seconds) of every call: metrics."""
 
 
-def configuration(kubeconfig: str | None = None, context: str | None = None) -> Untyped:
-    """Credentials: the pod's own when there are any and no kubeconfig is named, else the kubeconfig (`KUBECONFIG`)."""
-    found = kubernetes.client.Configuration()
-    if kubeconfig is None and _IN_CLUSTER_TOKEN.exists():
-        kubernetes.config.load_incluster_config(client_configuration=found)
-    else:
-        kubernetes.config.load_kube_config(config_file=kubeconfig, context=context, client_configuration=found)
-    found.connection_pool_maxsize = KUBE_THREADS
-    found.retries = urllib3.Retry(
-        total=1, redirect=0, status=0, other=0, allowed_methods=frozenset({"GET"}), respect_retry_after_header=False
-    )
-    return found
-
-
 class ApiClient:
-    """`call` sends one request and answers whatever came back; only silence raises (Transient)."""
+    """`call` sends one request and answers whatever came back; only silence raises (Transient). `close` it."""
 
-    def __init__(self, settings: Untyped, *, clock: Clock, observe: Observer, threads: int = KUBE_THREADS) -> None:
-        self._api = kubernetes.client.ApiClient(settings)
-        self._api.user_agent = "muster-operator"
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="kube")
+    def __init__(
+        self, login: Login, *, clock: Clock, observe: Observer, connections: int = KUBE_CONNECTIONS_MAX
+    ) -> None:
+        self._login = login
         self._clock = clock
         self._observe = observe
-        self._lock = threading.Lock()
+        self._turn = asyncio.Semaphore(connections)
+        self._logging_in = asyncio.Lock()
+        self._info: kopf.ConnectionInfo | None = None
+        self._since_ms = 0
+        self._tls: ssl.SSLContext | bool = True
+        self._session: aiohttp.ClientSession | None = None
 
     async def call(
         self,
@@ -76,34 +72,99 @@ class ApiClient:
         read_timeout_s: float = KUBE_READ_TIMEOUT_S,
     ) -> Answer:
         """Raises Transient when no answer came: whether a write was carried out is unknown then."""
-        url = f"{path}?{urlencode(query)}" if query else path
-        started = self._clock.monotonic_ms()
-        status = 0
-        try:
-            answer = await asyncio.get_running_loop().run_in_executor(
-                self._pool, self._send, method, url, body, content_type, read_timeout_s
-            )
-            status = answer.status
-        except (urllib3.exceptions.HTTPError, kubernetes.client.ApiException, OSError) as error:
-            what = type(error).__name__
-            raise Transient("ApiUnreachable", f"{verb} {kind}: no answer from the API server ({what})") from error
-        finally:
-            self._observe(verb, kind, status, (self._clock.monotonic_ms() - started) / 1_000)
+
+        async def send(info: kopf.ConnectionInfo) -> Answer:
+            return await self._send(info, method, path, query, body, content_type, read_timeout_s)
+
+        async with self._turn:
+            started = self._clock.monotonic_ms()
+            status = 0
+            try:
+                info = await self._connection(read_timeout_s)
+                answer = await _twice(send, info)
+                if answer.status == HTTPStatus.UNAUTHORIZED:
+                    answer = await _twice(send, await self._connection(read_timeout_s, refused=info))
+                status = answer.status
+            except (aiohttp.ClientError, OSError, ValueError) as error:  # TimeoutError is an OSError
+                if isinstance(error, aiohttp.ClientSSLError):
+                    self._info = None  # another authority may be trusted by now
+                what = type(error).__name__
+                raise Transient("ApiUnreachable", f"{verb} {kind}: no answer from the API server ({what})") from error
+            finally:
+                self._observe(verb, kind, status, (self._clock.monotonic_ms() - started) / 1_000)
         return answer
 
-    def _send(
-        self, method: str, url: str, body: Mapping[str, Any] | None, content_type: str, read_timeout_s: float
-    ) -> Answer:
-        headers = {"Accept": JSON} | ({"Content-Type": content_type} if body is not None else {})
-        with self._lock:  # the hook that renews credentials writes to the shared configuration
-            request = self._api.param_serialize(
-                method=method, resource_path=url, header_params=headers, body=body, auth_settings=["BearerToken"]
-            )
-        response = self._api.call_api(*request, _request_timeout=(KUBE_CONNECT_TIMEOUT_S, read_timeout_s))
-        data = response.read()
-        return decode(response.status, data or b"", response.headers.get("Retry-After"))
+    async def _connection(self, timeout_s: float, *, refused: kopf.ConnectionInfo | None = None) -> kopf.ConnectionInfo:
+        """What to log in with now; of those who were refused with the same, one logs in anew. Raises Transient, and
+        TimeoutError when a plug-in that is to answer does not."""
+        async with asyncio.timeout(timeout_s), self._logging_in:
+            known, now = self._info, self._clock.monotonic_ms()
+            anew = known is not None and known is refused
+            if known is not None and not anew and now - self._since_ms < KUBE_LOGIN_AGE_MAX_MS:
+                return known
+            info = await asyncio.to_thread(self._login.connection, anew=anew)
+            if known is None or anew or _trust(info) != _trust(known):
+                self._tls = await asyncio.to_thread(info.as_ssl_context) if info.server.startswith("https:") else True
+            self._info, self._since_ms = info, now
+            return info
 
-    def close(self) -> None:
-        """No call may follow; one under way ends at its time-out."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        self._api.close()
+    async def _send(
+        self,
+        info: kopf.ConnectionInfo,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        body: Mapping[str, Any] | None,
+        content_type: str,
+        read_timeout_s: float,
+    ) -> Answer:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=30)
+            self._session = aiohttp.ClientSession(connector=connector, headers=_HEADERS)
+        headers = info.as_http_headers() | ({"Content-Type": content_type} if body is not None else {})
+        async with self._session.request(
+            method,
+            info.server.rstrip("/") + path,
+            params=query,
+            json=body,
+            headers=headers,
+            ssl=self._tls,
+            proxy=info.proxy_url,
+            allow_redirects=False,
+            timeout=aiohttp.ClientTimeout(
+                total=KUBE_CONNECT_TIMEOUT_S + 2 * read_timeout_s,  # of an answer that comes by drops
+                connect=KUBE_CONNECT_TIMEOUT_S,
+                sock_read=read_timeout_s,
+            ),
+        ) as response:
+            data = await response.read()
+            retry_after = response.headers.get("Retry-After")
+            if len(data) > _DECODED_HERE_BYTES_MAX:
+                return await asyncio.to_thread(decode, response.status, data, retry_after)
+            return decode(response.status, data, retry_after)
+
+    async def close(self) -> None:
+        """No call may follow; one under way fails."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+def _trust(info: kopf.ConnectionInfo) -> tuple[object, ...]:
+    """What the TLS context is made of."""
+    return info.server, info.ca_path, info.insecure, info.certificate_path, info.private_key_path
+
+
+async def _twice(send: Callable[[kopf.ConnectionInfo], Awaitable[Answer]], info: kopf.ConnectionInfo) -> Answer:
+    """Once more when no connection was made. Who waited in vain has waited long enough."""
+    try:
+        return await send(info)
+    except aiohttp.ServerTimeoutError:
+        raise
+    except aiohttp.ClientConnectorError:
+        return await send(info)

@@ -50,8 +50,7 @@ def set_up(level: str, stream: TextIO = sys.stderr) -> None:
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger("muster").setLevel(level.upper())
-    # kopf logs whole objects at debug and every event of a watch at info; urllib3 logs each retry.
+    # kopf logs whole objects at debug and every event of a watch at info.
     logging.getLogger("kopf").setLevel(logging.WARNING)
     # Each kopf runs on a thread of its own and warns that it gets no signals: the operator takes those.
     logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
-    logging.getLogger("urllib3").setLevel(logging.ERROR)

@@ -70,7 +70,7 @@ class Metrics:
         self._seconds.labels(kind).observe(seconds)
 
     def kube_call(self, verb: str, kind: str, code: int, seconds: float) -> None:
-        """An `kube.client.Observer`; called from its threads."""
+        """A `kube.client.Observer`."""
         self._requests.labels(verb, kind, str(code)).inc()
         self._request_seconds.labels(verb).observe(seconds)
 

@@ -5,7 +5,7 @@ defined cost no attempts of their own: the lists, with their back-off, tell when
 watch ends by itself (a right is gone, a definition was deleted, the API server broke), a list has to succeed first and
 tells what is left. When a list finds other kinds than are watched, the watch is started over with them.
 
-What watches is handed in (`kube.kopf_watch`); no other scope notices any of this.
+What watches is handed in (`runtime.kopf_watch`); no other scope notices any of this.
 """
 
 import asyncio

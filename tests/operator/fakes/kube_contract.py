@@ -79,7 +79,7 @@ async def the_generation_counts_changes_of_the_spec_only(kube: Kube, namespace: 
     labelled["metadata"]["labels"] = {"a": "b"}
     second = await kube.apply(labelled)
     third = await kube.apply_status(status(second, "Ready"))
-    fourth = await kube.apply({**labelled, "spec": {**labelled["spec"], "replicas": 4}})
+    fourth = await kube.apply({**labelled, "spec": {**labelled["spec"], "topics": ["orders", "returns"]}})
     assert third is not None
     assert [one["metadata"]["generation"] for one in (first, second, third, fourth)] == [1, 1, 1, 2]
 
@@ -122,7 +122,7 @@ async def a_status_field_that_is_not_declared_is_refused_in_these_words(kube: Ku
 async def applying_the_spec_leaves_the_status(kube: Kube, namespace: str) -> None:
     made = await kube.apply(group(namespace))
     await kube.apply_status(status(made, "Ready", "StaticMembership"))
-    stored = await kube.apply(group(namespace, replicas=3))
+    stored = await kube.apply(group(namespace, topics=["orders", "returns"]))
     assert [one["type"] for one in stored["status"]["conditions"]] == ["Ready", "StaticMembership"]
 
 

@@ -1,10 +1,7 @@
 """The Kafka adapter against a real Muster cluster and a real Apache Kafka broker: same questions, same answers."""
 
 import asyncio
-import gc
-import warnings
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -16,6 +13,7 @@ from muster_operator.world.views import Unknown
 
 from tests.cluster import MusterCluster
 from tests.machine_parts import require
+from tests.operator.kafka.sweeping import swept
 
 pytestmark = [
     pytest.mark.clients,
@@ -40,17 +38,6 @@ def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     with KafkaBroker(folder) as broker:
         prepare(broker.bootstrap)
         yield broker.bootstrap
-
-
-@contextmanager
-def swept() -> Iterator[None]:
-    """What kafka-python leaves open is collected here, quietly, and not in some later test that would fail of it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        try:
-            yield
-        finally:
-            gc.collect()
 
 
 @swept()
