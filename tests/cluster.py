@@ -161,6 +161,9 @@ class MusterCluster:
     def start_replica(self, replica: int, *, wait_ready: bool = True) -> None:
         config = self.folder / f"replica-{replica}" / "server.properties"
         command = [sys.executable, "-m", "muster_coordinator.cli.main", "server", "--config", str(config)]
+        before = self._restarted.pop(replica, None)
+        if before is not None:
+            before.wait(STOP_SECONDS_MAX)
         with self.output.open("ab") as log:
             self._restarted[replica] = subprocess.Popen(
                 command, stdout=log, stderr=subprocess.STDOUT, env=self.environment

@@ -20,7 +20,7 @@ def old() -> Release:
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[MusterCluster]:
     made = MusterCluster(
-        tmp_path / "cluster", replicas=REPLICAS, partitions=folder.PARTITIONS, settings=dict(folder.SETTINGS)
+        tmp_path / "cluster", replicas=REPLICAS, partitions=folder.PARTITIONS, settings=dict(folder.OPENED)
     )
     yield made
     made.close()

@@ -1,8 +1,6 @@
 """The data folders of three replicas as a release left them when all were killed, packed and unpacked."""
 
 import json
-import os
-import signal
 import tarfile
 from pathlib import Path
 
@@ -10,6 +8,7 @@ from tests.cluster import MusterCluster, wait_until
 from tests.releases.life import REPLICAS, first_life
 from tests.releases.oracle import Oracle, check
 from tests.releases.release import Release
+from tests.releases.running import kill
 
 PARTITIONS = 4
 SETTINGS = {
@@ -27,6 +26,8 @@ SETTINGS = {
 }
 """Small, so that a few hundred kilobytes have sealed segments, checkpoints, and files of the WAL that were let go of.
 Nothing goes because the folder has become old."""
+OPENED = {**SETTINGS, "muster.wal.max.bytes": "8388608"}
+"""With what the folders are opened later: more is written then, by two releases, while a replica is away."""
 PACKED, KNOWN = "cluster.tar.xz", "cluster.json"
 
 
@@ -37,9 +38,7 @@ def make(release: Release, scratch: Path, target: Path) -> None:
     try:
         cluster.start()
         known = first_life(cluster.bootstrap, lambda: _until_checkpoints(cluster.folder))
-        for replica in range(REPLICAS):
-            os.kill(cluster.pid(replica), signal.SIGKILL)
-        cluster.stop()
+        kill(cluster)
         _pack(cluster.folder, target)
         (target / KNOWN).write_text(json.dumps(known, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
         cluster.start(fresh=False)

@@ -115,6 +115,12 @@ class Life:
         assert set(member.commit(topic, offsets, metadata).values()) == {NONE}
         self._note_offsets(member.group, topic, offsets, metadata)
 
+    def run_ahead(self, group: str, topic: str, commits: int) -> None:
+        """More than the logs of the small settings keep: who is away needs a snapshot."""
+        for n in range(commits):
+            groups.commit_simple(self.bootstrap, group, topic, {0: n}, largest(f"{n}"))
+        self.commit(group, topic, {0: commits}, "the last of many")
+
     def delete_offset(self, group: str, topic: str, partition: int) -> None:
         groups.delete_offset(self.bootstrap, group, topic, partition)
         del self.known["offsets"][group][topic][str(partition)]

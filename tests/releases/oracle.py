@@ -67,11 +67,10 @@ def check_topics(admin: AdminClient, oracle: Oracle) -> None:
 
 
 def check_logs(bootstrap: str, oracle: Oracle) -> None:
-    for topic, partitions in oracle["logs"].items():
-        for partition, log in partitions.items():
-            start, values = records.read(bootstrap, topic, int(partition))
-            assert start == log["start"], (topic, partition)
-            assert records.shorts(values) == log["values"][start:], (topic, partition)
+    logs = {(topic, int(number)): log for topic, numbers in oracle["logs"].items() for number, log in numbers.items()}
+    for one, (start, values) in records.read(bootstrap, list(logs)).items():
+        assert start == logs[one]["start"], one
+        assert records.shorts(values) == logs[one]["values"][start:], one
 
 
 def check_offsets(bootstrap: str, oracle: Oracle) -> None:

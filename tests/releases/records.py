@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from tests.integration.second_client import SecondClient
 from tests.pipeline.logs import deflate
@@ -103,21 +103,36 @@ def _ports(bootstrap: str) -> list[int]:
     return [int(address.rsplit(":", 1)[1]) for address in bootstrap.split(",")]
 
 
-def read(bootstrap: str, topic: str, partition: int) -> tuple[int, list[str]]:
-    """(log start offset, values from there on), without gap."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False})
+def read(bootstrap: str, wanted: Sequence[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, list[str]]]:
+    """(topic, partition) → (log start offset, values from there on), without gap."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "reader",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": 50,
+        }
+    )
     try:
         deadline = time.monotonic() + PATIENCE_S
-        start, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=20)
-        consumer.assign([TopicPartition(topic, partition, start)])
-        values: list[str] = []
-        while len(values) < end - start:
-            assert time.monotonic() < deadline, f"{topic}-{partition}: {len(values)} of {end - start} records"
-            for message in consumer.consume(1000, timeout=0.5):
-                assert message.error() is None, message.error()
+        starts = {one: consumer.get_watermark_offsets(TopicPartition(*one), timeout=20)[0] for one in wanted}
+        consumer.assign([TopicPartition(*one, start) for one, start in starts.items()])
+        found: dict[tuple[str, int], tuple[int, list[str]]] = {one: (start, []) for one, start in starts.items()}
+        ended: set[tuple[str, int]] = set()
+        while len(ended) < len(starts):
+            assert time.monotonic() < deadline, f"no end of {starts.keys() - ended}"
+            for message in consumer.consume(1000, timeout=0.05):
+                one = (message.topic(), message.partition())
+                error = message.error()
+                if error is not None:
+                    assert error.code() == KafkaError._PARTITION_EOF, error
+                    ended.add(one)
+                    continue
+                start, values = found[one]
                 assert message.offset() == start + len(values), "a gap or a repeat"
                 values.append((message.value() or b"").decode())
-        return start, values
+        return found
     finally:
         consumer.close()
 

@@ -1,6 +1,7 @@
 """Which release a replica runs, and a replica replaced by another release's."""
 
 import signal
+from collections.abc import Callable
 
 from tests.cluster import MusterCluster, wait_until
 from tests.releases.life import REPLICAS
@@ -14,10 +15,21 @@ def start(cluster: MusterCluster, release: Release | None) -> None:
     assert [runs_today(cluster, replica) for replica in range(REPLICAS)] == [release is None] * REPLICAS
 
 
-def replace(cluster: MusterCluster, replica: int, release: Release | None) -> None:
-    """Drained and ended, and started again by that release, until all are ready."""
+def kill(cluster: MusterCluster) -> None:
+    """All replicas at once, in the middle of whatever they do."""
+    for replica in range(REPLICAS):
+        cluster.kill(replica)
+    cluster.stop()
+
+
+def replace(
+    cluster: MusterCluster, replica: int, release: Release | None, meanwhile: Callable[[], None] | None = None
+) -> None:
+    """Drained and ended, and started again by that release, until all are ready; `meanwhile` while it is away."""
     cluster.kill(replica, signal.SIGTERM)
     wait_until("it is gone", lambda: cluster.probe(replica, "/livez") == 0, 30)
+    if meanwhile is not None:
+        meanwhile()
     cluster.environment = None if release is None else release.environment
     cluster.start_replica(replica)
     wait_until("all are ready", lambda: all(cluster.probe(n, "/readyz") == 200 for n in range(REPLICAS)), 30)

@@ -1,5 +1,6 @@
-"""The data folders of an earlier release, opened by today's and by that one in turns until the feature level is raised."""
+"""Data folders of an earlier release, opened by today's and by that one in turns until the feature level is raised."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -12,13 +13,15 @@ from tests.cluster import MusterCluster, wait_until
 from tests.releases.life import more_life
 from tests.releases.oracle import Oracle, check
 from tests.releases.release import Release
-from tests.releases.running import levels, start
+from tests.releases.running import kill, levels, start
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 FINALIZE = "muster.feature.finalize.ms"
 BEFORE = 1
 """The feature level of the release."""
+REFUSED = r"UnsupportedFormat: (log command kind 3 is unknown|checkpoint \S+: version 2, this release knows 1)"
+"""What of level 2 that release meets first."""
 
 
 def test_what_was_acknowledged_is_there_by_turns_until_the_level_is_raised(
@@ -34,7 +37,7 @@ def test_what_was_acknowledged_is_there_by_turns_until_the_level_is_raised(
     start(cluster, old)
     check(cluster.bootstrap, known)
     more_life(cluster.bootstrap, known, 2)
-    assert cluster.stop() == 0
+    kill(cluster)
 
     cluster.settings[FINALIZE] = "1000"
     start(cluster, None)
@@ -50,7 +53,8 @@ def test_what_was_acknowledged_is_there_by_turns_until_the_level_is_raised(
     config = cluster.folder / "replica-0" / "server.properties"
     config.write_text("".join(line for line in config.read_text().splitlines(True) if not line.startswith(FINALIZE)))
     code, said = ended(cluster, 0, old)
-    assert (code, "UnsupportedFormat: log command kind 3" in said) == (exits.CORRUPTION, True), said
+    assert code == exits.CORRUPTION, said
+    assert re.search(REFUSED, said), said
     cluster.start_replica(0)
     assert levels(cluster) == {FEATURE_LEVEL}
     check(cluster.bootstrap, known)
