@@ -50,7 +50,7 @@ def make(release: Release, scratch: Path, target: Path) -> None:
 def _pack(folder: Path, target: Path) -> None:
     with tarfile.open(target / PACKED, "w:xz") as archive:
         for replica in range(REPLICAS):
-            archive.add(folder / f"replica-{replica}" / "data", f"replica-{replica}/data", filter=_nobodys)
+            archive.add(folder / f"replica-{replica}" / "data", f"replica-{replica}/data", filter=nobodys)
 
 
 def _until_checkpoints(folder: Path) -> None:
@@ -65,7 +65,7 @@ def _until_checkpoints(folder: Path) -> None:
     wait_until("checkpoints are made", made, 30)
 
 
-def _nobodys(member: tarfile.TarInfo) -> tarfile.TarInfo:
+def nobodys(member: tarfile.TarInfo) -> tarfile.TarInfo:
     member.uid = member.gid = 0
     member.uname = member.gname = ""
     return member
