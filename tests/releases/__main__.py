@@ -1,4 +1,4 @@
-"""Makes what a release left anew: `python -m tests.releases FOLDER`, or with `tables` behind it those of the kept folders."""
+"""Makes what a release left anew: `python -m tests.releases FOLDER`; with `tables` behind it, of the kept folders."""
 
 import sys
 import tempfile
