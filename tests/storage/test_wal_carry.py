@@ -341,8 +341,8 @@ def test_who_is_not_carried_for_want_of_room_is_left_to_checkpoints():
 
 
 def test_who_keeps_only_the_end_of_the_oldest_file_is_left_to_checkpoints_before_nobody_may_write():
-    """A file goes whole. Of four files, the least that there may be, the oldest quarter reached its middle when only the
-    room that is set aside was left: nobody was let in, so the WAL grew no further, and asked no further."""
+    """A file goes whole. Of four files, the least that there may be, the oldest quarter reached its middle when only
+    the room that is set aside was left: nobody was let in, so the WAL grew no further, and asked no further."""
     disk = SimDisk()
     wal = open_wal(disk, files_max=4, file_bytes=2 * FILE_BYTES)
     last = busy(wal, 0, 5)
