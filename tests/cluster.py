@@ -69,6 +69,8 @@ class MusterCluster:
         self._block = port_block(replicas)
         self.port = self._block.base
         self.output = folder.with_name(folder.name + ".log")
+        self.environment: dict[str, str] | None = None
+        """Of processes that are started from now on; None: this one's. Another release runs by it (tests/releases)."""
         self._supervisor: subprocess.Popen[bytes] | None = None
         self._restarted: dict[int, subprocess.Popen[bytes]] = {}
 
@@ -98,7 +100,9 @@ class MusterCluster:
         self.output.parent.mkdir(parents=True, exist_ok=True)
         with self.output.open("ab") as log:
             mark = self.output.stat().st_size
-            self._supervisor = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+            self._supervisor = subprocess.Popen(
+                command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True, env=self.environment
+            )
         try:
             wait_until("muster dev is ready", lambda: self._ready(mark), START_SECONDS_MAX)
         except AssertionError as error:
@@ -157,8 +161,13 @@ class MusterCluster:
     def start_replica(self, replica: int, *, wait_ready: bool = True) -> None:
         config = self.folder / f"replica-{replica}" / "server.properties"
         command = [sys.executable, "-m", "muster_coordinator.cli.main", "server", "--config", str(config)]
+        before = self._restarted.pop(replica, None)
+        if before is not None:
+            before.wait(STOP_SECONDS_MAX)
         with self.output.open("ab") as log:
-            self._restarted[replica] = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+            self._restarted[replica] = subprocess.Popen(
+                command, stdout=log, stderr=subprocess.STDOUT, env=self.environment
+            )
         if wait_ready:
             self.wait_ready(replica)
 

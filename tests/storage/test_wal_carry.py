@@ -338,3 +338,20 @@ def test_who_is_not_carried_for_want_of_room_is_left_to_checkpoints():
         wal.job_done()
     assert wal.room_bytes() == 0
     assert set(wal.pinning()) == {1, SMALL}
+
+
+def test_who_keeps_only_the_end_of_the_oldest_file_is_left_to_checkpoints_before_nobody_may_write():
+    """A file goes whole. Of four files, the least that there may be, the oldest quarter reached its middle when only
+    the room that is set aside was left: nobody was let in, so the WAL grew no further, and asked no further."""
+    disk = SimDisk()
+    wal = open_wal(disk, files_max=4, file_bytes=2 * FILE_BYTES)
+    last = busy(wal, 0, 5)
+    assert wal.used_bytes() > FILE_BYTES
+    commit(wal, writes(LARGE, entries(1, 8, size=200)))
+    assert wal.files_before(LARGE) == 0
+    while wal.room_bytes() > wal.reserve_bytes:
+        last = busy(wal, last, 1)
+    assert wal.pinning() == (LARGE,)
+    commit(wal, writes(LARGE, checkpoint=(7, 1)))
+    busy(wal, last, 1)
+    assert gone(disk)

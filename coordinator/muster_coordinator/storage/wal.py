@@ -393,12 +393,16 @@ class Wal:
 
     def pinning(self, lead_bytes: int = 0) -> tuple[GroupNo, ...]:
         """Groups whose oldest needed entry lies in the oldest quarter of the bound, or so much later as `lead_bytes`
-        says: flush and checkpoint them. Without those of which so little is live that it is carried."""
+        says, and under pressure anywhere in the oldest file: flush and checkpoint them. Without those of which so
+        little is live that it is carried."""
         horizon = self._end() - max(self._bytes_max // 8, self._bytes_max * 3 // 4 - lead_bytes)
-        if horizon <= self._bases[self._files[0].sequence]:
-            return ()
-        # Looking at every group is worth it only when something moved.
         oldest, room_bytes = self._files[0].sequence, self._bytes_max - self.used_bytes()
+        if horizon <= self._bases[oldest]:
+            return ()
+        if self.pressed():
+            # Invariant: before only the reserve is left, everybody who keeps the oldest file is asked. It goes whole.
+            horizon = max(horizon, self._bases[oldest] + self._bytes_of(oldest))
+        # Looking at every group is worth it only when something moved.
         moved = (horizon * 16 // self._file_bytes, room_bytes * 16 // self._file_bytes)
         state = (*moved, self._checkpoints, self._carrier.spent_bytes)
         if state != self._pinned_at:

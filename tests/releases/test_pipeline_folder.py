@@ -1,0 +1,72 @@
+"""Tables of an earlier release's pipeline are followed on by today's, by that one again, and by today's."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from muster_pipeline import store
+from muster_pipeline.job.build import build
+from muster_pipeline.job.live import LiveInput
+from muster_pipeline.transforms.settings import FoldSettings
+
+from tests.cluster import MusterCluster
+from tests.releases import oracle, tables
+from tests.releases.life import Life
+from tests.releases.oracle import Oracle
+from tests.releases.release import Release
+from tests.releases.running import start
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+
+
+def live_further(life: Life, turn: int) -> None:
+    """What the tables must have afterwards: commits, a removed one, a group that is formed."""
+    for n in range(6):
+        life.commit(f"turn-{n}", "events", {0: 100 * turn + n, 1: turn}, f"turn {turn}")
+    life.delete_offset("turn-0", "events", 1)
+    for member in life.new_group(f"formed-{turn}", 2):
+        member.drop_connection()
+
+
+def last_commits(root: Path) -> dict[tuple[str, str, int], tuple[Any, str]]:
+    """(group, topic, partition) → (offset, metadata) of the last commit that was not removed."""
+    found: dict[tuple[str, str, int], tuple[Any, str]] = {}
+    for row in sorted(
+        store.read("commits", root).to_pylist(), key=lambda row: (row["log_partition"], row["log_offset"])
+    ):
+        key = (row["group_id"], row["topic"], row["partition"])
+        found[key] = (row["committed_offset"], oracle.kept(row["metadata"] or ""))
+    return {key: value for key, value in found.items() if value[0] is not None}
+
+
+def acknowledged(known: Oracle) -> dict[tuple[str, str, int], tuple[Any, str]]:
+    return {
+        (group, topic, int(partition)): (offset, metadata)
+        for group, topics in known["offsets"].items()
+        for topic, partitions in topics.items()
+        for partition, (offset, metadata) in partitions.items()
+    }
+
+
+def test_a_folder_of_tables_goes_on_with_either_release(
+    cluster: MusterCluster, old: Release, known: Oracle, tmp_path: Path
+) -> None:
+    root = tables.unpack(old, tmp_path)
+    assert last_commits(root) == acknowledged(known)
+    assert store.read("heads", root).num_rows > 0
+    start(cluster, None)
+    life = Life(cluster.bootstrap, known)
+    for turn, release in enumerate((None, old, None), start=1):
+        live_further(life, turn)
+        assert tables.go_on(release, cluster.bootstrap, root) > 0
+        assert last_commits(root) == acknowledged(known)
+    batch = tmp_path / "batch"
+    build(None, LiveInput.whole(cluster.bootstrap, tables.CLUSTER), batch, FoldSettings(cluster=tables.CLUSTER),
+          heads=store.read("heads", root))  # fmt: skip
+    assert store.read("records", root).equals(store.read("records", batch))
+    for release in (None, old):
+        tables.pipeline(release, "verify", "--tables", str(root), "--stream-of", str(batch))
+        page = tmp_path / "report.html"
+        tables.pipeline(release, "report", "--tables", str(root), "--html", str(page))
+        assert "turn-5" in page.read_text()
+        page.unlink()
