@@ -36,7 +36,7 @@ NAME_CHARS_MAX = 50
 GROUP_NAME_CHARS_MAX = 40
 RUNG_OF_FIXTURE = {
     "outside_a_sandbox": "box", "outside_with_docker": "docker",
-    "node": "node", "namespace": "node", "operator": "node", "shared": "node",
+    "node": "node", "namespace": "node", "elsewhere": "node", "operator": "node", "shared": "node",
     "nodes": "kind",
 }  # fmt: skip
 RUNGS = ("api", "box", "docker", "node", "kind")  # "api" is also what needs no fixture at all
@@ -133,6 +133,16 @@ def namespace(node: Description, request: pytest.FixtureRequest) -> Iterator[Cli
     yield client
     if request.node.stash.get(FAILED, False):
         request.node.add_report_section("teardown", "cluster", dump(client))
+    client.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture
+def elsewhere(node: Description) -> Iterator[Client]:
+    """A second namespace of the test's own."""
+    name = f"elsewhere-{uuid.uuid4().hex[:5]}"
+    client = node.client(name)
+    client.kubectl("create", "namespace", name)
+    yield client
     client.kubectl("delete", "namespace", name, "--wait=false")
 
 
