@@ -4,6 +4,7 @@ Before all other tests: nobody else has a release then, and each of these needs 
 the earlier one on. What it leaves is a node without anything of ours. The earlier release is in `tests/releases`.
 """
 
+import importlib.metadata
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -131,6 +132,7 @@ def test_an_earlier_release_is_upgraded_and_rolled_back(
         load.check()
     assert kept.stable(4) == generation
     assert uids(kept) == pods, "consumers are not touched"
+    assert cluster.read()["status"]["version"] == importlib.metadata.version("muster")
     assert runs(pinned, earlier)
     assert installed.serves_everything()
     stays_editable(namespace)
