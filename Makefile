@@ -152,14 +152,16 @@ SCALE ?= 4M
 bench-pipeline: setup
 	$(BIN)/python -m bench.pipeline --records $(SCALE)
 
-# 1,000 ConsumerGroups against a real API server: operator start to converged, memory.
+# 1,000 ConsumerGroups against a real API server: operator start to converged, memory; writes while they are busy.
 operator-bench: setup
 	$(BIN)/python -m e2e.bench_operator
+	$(BIN)/python -m e2e.bench_busy
 	$(BIN)/python -m e2e.bench_clusters
 
 # Real Kubernetes (e2e/README.md). `k8s` and `images` are what the others build first. Each BOX is isolated from all others.
 E2E := $(BIN)/python -m e2e.node
 E2E_TESTS ?= e2e
+E2E_TIMEOUT_S ?= 7200
 # BOX, the name before, is an alias.
 BOX ?= node
 SANDBOX ?= $(BOX)
@@ -194,7 +196,7 @@ image: wheel
 e2e: setup
 	@$(E2E) promtool || test -z "$$MUSTER_REQUIRE"
 	$(PYTEST) $(E2E_TESTS) --rung box -rap || [ $$? -eq 5 ] # 5: none of these tests is about the sandbox
-	$(E2E) --name run run -- $(PYTEST) $(E2E_TESTS) -rap --durations=60
+	$(E2E) --name run --timeout $(E2E_TIMEOUT_S) run -- $(PYTEST) $(E2E_TESTS) -rap --durations=60
 
 # What each change must pass of it: the README's way from nothing to a healthy group, and the definitions.
 e2e-first: setup

@@ -21,6 +21,7 @@ import pytest
 
 from e2e import fleet
 from e2e import idle_fleet as idle
+from e2e.bare import clean
 from e2e.fleet import SESSION_S, Cluster, Group
 from e2e.kind import make as kind
 from e2e.node import packages, session, volumes
@@ -36,7 +37,7 @@ NAME_CHARS_MAX = 50
 GROUP_NAME_CHARS_MAX = 40
 RUNG_OF_FIXTURE = {
     "outside_a_sandbox": "box", "outside_with_docker": "docker",
-    "node": "node", "namespace": "node", "operator": "node", "shared": "node",
+    "node": "node", "namespace": "node", "elsewhere": "node", "bare": "node", "operator": "node", "shared": "node",
     "nodes": "kind",
 }  # fmt: skip
 RUNGS = ("api", "box", "docker", "node", "kind")  # "api" is also what needs no fixture at all
@@ -134,6 +135,25 @@ def namespace(node: Description, request: pytest.FixtureRequest) -> Iterator[Cli
     if request.node.stash.get(FAILED, False):
         request.node.add_report_section("teardown", "cluster", dump(client))
     client.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture
+def elsewhere(node: Description) -> Iterator[Client]:
+    """A second namespace of the test's own."""
+    name = f"elsewhere-{uuid.uuid4().hex[:5]}"
+    client = node.client(name)
+    client.kubectl("create", "namespace", name)
+    yield client
+    client.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture
+def bare(node: Description) -> Iterator[Client]:
+    """A node without anything of ours, before and after; only for tests marked `first`."""
+    client = node.client()
+    clean(client)
+    yield client
+    clean(client)
 
 
 @pytest.fixture(scope="session")

@@ -50,17 +50,15 @@ def throughout(until_s: float, check: Callable[[], None]) -> None:
         time.sleep(min(1.0, max(0.0, until_s - time.monotonic())))
 
 
-def install_operator(node: Description, *words: str) -> Client:
-    """The chart as a user installs it, with the image that is on the node; waits until it is Ready."""
+def install_operator(node: Description, *words: str, wait: bool = True) -> Client:
+    """The chart as a user installs it, with the image that is on the node; waits until it is Ready, if told to."""
     client = node.client(OPERATOR_NAMESPACE)
     repository, _, tag = node.muster_image.rpartition(":")
     values = {"image.repository": repository, "image.tag": tag}  # as in the README: neither install undoes the other
     sets = [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
     chart = str(paths.ROOT / "charts" / "muster")
-    client.helm(
-        "upgrade", "--install", "muster", chart, "--create-namespace", *sets, *words, "--wait", "--timeout=120s",
-        timeout_s=140,
-    )  # fmt: skip
+    waits = ("--wait", "--timeout=120s") if wait else ()
+    client.helm("upgrade", "--install", "muster", chart, "--create-namespace", *sets, *words, *waits, timeout_s=140)
     return client
 
 

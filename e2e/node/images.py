@@ -67,14 +67,39 @@ class Images:
 
 def build(tools: Tools) -> Images:
     """All images for the current checkout; what is there already is not built again."""
+    target, needs, below = _below()
+    every_extra = (*distribution.EXTRAS, *distribution.DEMO_EXTRAS)
+    with_demo = distribution.lock(target, distribution.requirements(distribution.project(), every_extra), needs)
+    demo = [each for each in with_demo if each not in needs]
+
+    def make_app(root: Path) -> None:
+        with tempfile.TemporaryDirectory() as scratch:
+            distribution.install(target, [distribution.wheel(Path(scratch))], root)
+
+    of_demo = _layer("demo", [target.python, *demo], lambda root: distribution.install(target, demo, root))
+    app = _layer("app", [target.python, source_hash()], make_app)
+    return Images(
+        muster=_image(REPOSITORY, [*below, app], CONFIG),
+        demo=_image(DEMO_REPOSITORY, [*below, of_demo, app], CONFIG),
+        pause=_pause(tools),
+    )
+
+
+def release(wheel: Path, name: str) -> Image:
+    """The image of an earlier release, from its own wheel: what that needs has to be among what ours needs. Asks nobody
+    once `build` has run, so a test can make it inside a sandbox."""
+    target, _, below = _below()
+    content = [target.python, hashlib.sha256(wheel.read_bytes()).hexdigest()]
+    app = _layer("release", content, lambda root: distribution.install(target, [wheel], root))
+    return _image(f"{REPOSITORY}-{name}", [*below, app], CONFIG)
+
+
+def _below() -> tuple[distribution.Target, list[str], list[Layer]]:
+    """The image's Python, what our wheel needs there, and both as layers."""
     base_python = image_base.python_version()
     target = distribution.Target(python=base_python)
     base_packages = image_base.packages(image_base.roots(base_python))
-    project = distribution.project()
-    needs = distribution.lock(target, distribution.requirements(project, distribution.EXTRAS))
-    every_extra = (*distribution.EXTRAS, *distribution.DEMO_EXTRAS)
-    with_demo = distribution.lock(target, distribution.requirements(project, every_extra), needs)
-    demo = [each for each in with_demo if each not in needs]
+    needs = distribution.lock(target, distribution.requirements(distribution.project(), distribution.EXTRAS))
 
     def make_base(root: Path) -> None:
         image_base.unpack(base_packages, base_python, root)
@@ -86,21 +111,8 @@ def build(tools: Tools) -> Images:
         distribution.environment(target, root)
         distribution.install(target, needs, root)
 
-    def make_app(root: Path) -> None:
-        with tempfile.TemporaryDirectory() as scratch:
-            distribution.install(target, [distribution.wheel(Path(scratch))], root)
-
-    layers = {
-        "base": _layer("base", base_packages, make_base),
-        "needs": _layer("needs", [base_python, *needs], make_needs),
-        "demo": _layer("demo", [base_python, *demo], lambda root: distribution.install(target, demo, root)),
-        "app": _layer("app", [base_python, source_hash()], make_app),
-    }
-    return Images(
-        muster=_image(REPOSITORY, [layers["base"], layers["needs"], layers["app"]], CONFIG),
-        demo=_image(DEMO_REPOSITORY, [layers["base"], layers["needs"], layers["demo"], layers["app"]], CONFIG),
-        pause=_pause(tools),
-    )
+    below = [_layer("base", base_packages, make_base), _layer("needs", [base_python, *needs], make_needs)]
+    return target, needs, below
 
 
 def source_hash() -> str:

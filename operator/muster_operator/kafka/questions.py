@@ -21,6 +21,11 @@ from muster_operator.world.views import Unknown
 
 Untyped = Any
 _LATEST = -1
+_SILENCE = (
+    kafka.errors.KafkaConnectionError, kafka.errors.NodeNotReadyError,
+    kafka.errors.KafkaTimeoutError, kafka.errors.RequestTimedOutError,
+)  # fmt: skip
+"""One thing, told by the client in words that change from look to look; a status must not change with them."""
 _LOG_END_TIMEOUT_MS = 2_000
 
 
@@ -96,7 +101,8 @@ def _describe(admin: Untyped, coordinators: Mapping[str, int]) -> dict[str, Mapp
         try:
             found = admin.describe_groups(batch, group_coordinator_id=broker)
         except kafka.errors.KafkaError as error:
-            unknown = Unknown(reason="CoordinatorUnreachable", message=f"broker {broker}: {type(error).__name__}")
+            said = " does not answer" if isinstance(error, _SILENCE) else f": {type(error).__name__}"
+            unknown = Unknown(reason="CoordinatorUnreachable", message=f"broker {broker}{said}")
             answers |= dict.fromkeys(batch, unknown)
             continue
         answers |= {group: describe_error(one) or one for group, one in found.items()}

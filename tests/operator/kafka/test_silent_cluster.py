@@ -6,6 +6,7 @@ from typing import Any
 
 import kafka.errors
 import pytest
+from muster_operator.kafka import questions
 from muster_operator.kafka.adapter import KafkaAdapter
 from muster_operator.kafka.clients import Clients
 from muster_operator.limits import KAFKA_UNREACHABLE_FOR_MS
@@ -82,3 +83,27 @@ def test_the_first_question_to_a_cluster_is_waited_for_by_all() -> None:
             await adapter.close()
 
     asyncio.run(scene())
+
+
+class OneBrokerGone:
+    """The client's words change with its own back-off, and nothing else does."""
+
+    def __init__(self, *errors: type[kafka.errors.KafkaError]) -> None:
+        self.errors = list(errors)
+
+    def describe_groups(self, *_: Any, **__: Any) -> Any:
+        raise self.errors.pop(0)
+
+
+def test_silence_has_one_sentence_whatever_the_client_calls_it() -> None:
+    """Each other sentence would be a write of the status, of every group of a cluster that is down, at each look."""
+    silent = OneBrokerGone(
+        kafka.errors.KafkaConnectionError,
+        kafka.errors.NodeNotReadyError,
+        kafka.errors.KafkaTimeoutError,
+        kafka.errors.RequestTimedOutError,
+        kafka.errors.GroupAuthorizationFailedError,
+    )
+    *said, refusal = [questions._describe(silent, {"g": 3})["g"] for _ in range(5)]
+    assert said == [Unknown(reason="CoordinatorUnreachable", message="broker 3 does not answer")] * 4
+    assert refusal == Unknown(reason="CoordinatorUnreachable", message="broker 3: GroupAuthorizationFailedError")

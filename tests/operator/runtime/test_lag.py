@@ -84,6 +84,20 @@ def test_who_gave_up_is_not_waited_for_for_ever() -> None:
     assert writes.ask("b", 60_000) == 0
 
 
+def test_the_dates_of_those_that_gave_up_go_to_who_comes_next() -> None:
+    """Lag of a thousand groups that is in another band every 90 s: else nobody has a turn after the first ones."""
+    writes: LagWrites[int] = LagWrites()
+    every, begin_ms = range(1_000), 0
+    for _ in range(5):
+        waits = {key: writes.ask(key, begin_ms + 60_000) for key in every}
+        assert max(waits.values()) <= len(every) * LAG_WRITE_INTERVAL_MS
+        assert sum(60_000 + wait <= 90_000 for wait in waits.values()) >= 30_000 // LAG_WRITE_INTERVAL_MS
+        begin_ms += 90_000
+        for key in every:
+            writes.forget(key)
+    assert len(writes) == 0
+
+
 def moved(world: World, name: str, ends: int) -> None:
     view = world.kafka.groups[name]
     assert isinstance(view, ObservedGroup)
