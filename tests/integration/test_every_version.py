@@ -14,6 +14,7 @@ from muster_coordinator.wire.versions import VERSIONS, Api
 
 from tests.cluster import MusterCluster, wait_until
 from tests.integration.second_client import SecondClient
+from tests.wire.test_versions import DECISION_33
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
 
@@ -557,10 +558,4 @@ def test_answer_means_what_the_second_implementation_expects(world: World, api: 
 def test_advertised_versions_are_the_decided_ones(world: World) -> None:
     answer = world.ask("ApiVersions", 3, client_software_name="test", client_software_version="1")
     told = {k.api_key: (k.min_version, k.max_version) for k in answer.api_keys}
-    assert told == {
-        0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9), 12: (0, 4),
-        13: (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5), 17: (0, 1), 18: (0, 4), 19: (2, 7), 20: (1, 6), 21: (0, 2),
-        22: (0, 5), 23: (2, 4), 29: (1, 3), 30: (1, 3), 31: (1, 3), 32: (1, 4), 33: (0, 2), 35: (1, 4), 36: (0, 2),
-        37: (0, 3), 42: (0, 2), 43: (0, 2), 44: (0, 1), 46: (0, 0), 47: (0, 0), 48: (0, 1), 55: (0, 2), 60: (0, 2),
-        66: (0, 2), 75: (0, 0),
-    }  # fmt: skip
+    assert told == DECISION_33

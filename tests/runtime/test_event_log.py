@@ -4,7 +4,8 @@ import json
 import logging
 
 import pytest
-from muster_coordinator.events import EXPELLED, KINDS, PREPARING, Event, Level
+from muster_coordinator import events
+from muster_coordinator.events import EXPELLED, KINDS, PREPARING, Event, EventKind, Level
 from muster_coordinator.runtime import limits
 from muster_coordinator.runtime.event_log import EventLog
 from muster_coordinator.runtime.logs import JsonFormatter
@@ -110,3 +111,10 @@ def test_every_kind_is_counted_from_the_start_and_no_field_collides_with_the_lin
         assert len(set(kind.fields)) == len(kind.fields)
         assert kind.level in Level
     assert len({kind.name for kind in KINDS}) == len(KINDS)
+
+
+def test_every_declared_kind_is_among_those_that_are_counted_and_documented() -> None:
+    declared = {name: kind for name, kind in vars(events).items() if isinstance(kind, EventKind)}
+    forgotten = {name for name, kind in declared.items() if kind not in KINDS}
+    assert not forgotten, "declared in events.py: add them to KINDS there, then python -m tests.cli.events_doc"
+    assert len(declared) == len(KINDS)

@@ -40,12 +40,15 @@ def test_a_sample_parses_and_fits_the_schema(path: Path) -> None:
 def test_a_full_sample_has_every_field_of_ours(kind: Any) -> None:
     """Down to where Kubernetes' own structures begin, except what excludes another field."""
     excluded = {"bootstrapServers", "workloadRef"}
-    spec = loaded(FOLDER / f"{kind.kind.lower()}-full.yaml")["spec"]
+    path = FOLDER / f"{kind.kind.lower()}-full.yaml"
+    spec = loaded(path)["spec"]
     properties = root_schema(kind)["properties"]["spec"]["properties"]
-    assert set(properties) - set(spec) - excluded == set()
+    assert set(properties) - set(spec) - excluded == set(), f"crds/samples/{path.name} lacks them"
     for name in ("storage", "podTemplate", "networkPolicy", "template", "session", "rollout"):
         if name in properties:
-            assert set(properties[name]["properties"]) - set(spec[name]) == set(), name
+            assert set(properties[name]["properties"]) - set(spec[name]) == set(), (
+                f"{name} in crds/samples/{path.name} lacks them"
+            )
 
 
 def test_a_typing_mistake_is_found() -> None:
