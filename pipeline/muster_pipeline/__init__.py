@@ -1,1 +1,1 @@
-"""The Muster pipeline. Nothing is here yet: the coordinator is built first (README, "What is not there yet")."""
+"""The Muster pipeline: offsets logs, of files or of a live cluster, into tables and a report, with Spark."""

@@ -273,7 +273,7 @@ def test_a_stranger_and_a_wrong_address_are_refused() -> None:
     net.start(C, [A, B, C])
     net.world.run_for(2_000)
     assert one.events == []
-    assert any("broker 2 looks for 0" in notice for notice in one.notices)
+    assert any("broker 2 wants broker 0" in notice for notice in one.notices)
 
 
 def test_a_peer_that_says_nothing_is_dropped() -> None:

@@ -1,1 +1,1 @@
-"""HTTP for operators: probes, metrics and the admin API. It holds no state of its own."""
+"""HTTP for operators: probes, metrics and the admin API. It keeps no state but the drain's."""

@@ -1,8 +1,8 @@
 """The admin API: `/v1/...` with a bearer token (decision 37; contract in docs/admin-api.md and its JSON schema).
 
-Handlers translate between HTTP and the replica's surface and hold no state of their own but the drain. A question
-about a group that is led elsewhere is answered 421 with the coordinator's id and admin address; the caller asks there.
-503 means "cannot know now, ask again", never "there is none".
+Handlers translate between HTTP and the replica's surface and keep no state but the drain. A request about a group that
+another replica leads is answered 421 with the coordinator's id and admin address; the caller asks there. 503 means
+"cannot be known now, ask again", never "does not exist".
 """
 
 import json
@@ -42,7 +42,7 @@ BODY_BYTES_MAX = 64 * 1024
 TRANSFER_MS_MAX = 5_000
 TRANSFER_LOOK_MS = 10
 PIECE = 100
-"""Raft groups of a document that are written at a stretch, a millisecond or two."""
+"""Raft groups of a document that are encoded in one turn, which takes a millisecond or two."""
 _DESCRIBE_GROUPS_KEY, _OFFSET_FETCH_KEY = 15, 9
 
 _log = logging.getLogger(__name__)
@@ -78,17 +78,17 @@ class AdminApi:
     async def _guard(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """The token comes first, also for paths that do not exist. A bug in a handler costs one answer, and is
-        logged."""
+        """Check the token first, also for paths that do not exist. A handler's exception is logged and costs one
+        answer."""
         if not self._token.allows(request.headers.get("Authorization")):
             return _error(401, "unauthorized", "a bearer token is needed", headers={"WWW-Authenticate": "Bearer"})
         try:
             return await handler(request)
         except web.HTTPException as error:
             return _error(error.status, "http", error.reason)
-        except Exception:  # noqa: BLE001  # outermost: aiohttp would only write it to its own log
+        except Exception:  # noqa: BLE001  # The outermost frame of ours: aiohttp would log it on its own logger only.
             _log.exception("admin request failed", extra={"path": request.path})
-            return _error(500, "bug", "see the log")
+            return _error(500, "bug", "the request met an error of this replica, see the log")
 
     async def status(self, request: web.Request) -> web.StreamResponse:
         now_ms = self._replica.loop.monotonic_ms()
@@ -98,7 +98,7 @@ class AdminApi:
         return web.json_response(document)
 
     async def partitions(self, request: web.Request) -> web.StreamResponse:
-        """All Raft groups with a replica here, by number."""
+        """All Raft groups with a voter here, by number."""
         names = names_of_groups(self._replica.image())
         parts: list[str] = []
         for group in self._replica.local_groups():
@@ -112,7 +112,7 @@ class AdminApi:
         name = request.match_info["group"]
         image = self._replica.image()
         if image is None:
-            return _error(503, "not_formed", "this replica knows no cluster yet")
+            return _error(503, "not_formed", "this replica does not know a cluster yet")
         partition = dict(image.routing.overrides).get(name, partition_of(name, image.routing.offsets_partitions))
         raft_group = image.topics[OFFSETS_TOPIC].partitions[partition].group
         elsewhere = await self._elsewhere(image, raft_group)
@@ -133,19 +133,19 @@ class AdminApi:
         )
 
     async def drain(self, request: web.Request) -> web.StreamResponse:
-        """Start, or join, the drain; answers at once. Progress is in /v1/status."""
+        """Start the drain, or join one under way; answers at once. Progress is in /v1/status."""
         self._drain.start()
         return web.json_response({"phase": str(self._drain.phase), "left": self._drain.left()}, status=202)
 
     async def undrain(self, request: web.Request) -> web.StreamResponse:
         result: CommandResult = await answer_of(self._drain.undo)
         if result.error != Code.NONE:
-            return _error(503, "not_replicated", f"the mark is not cleared yet: {_name(result.error)}")
+            return _error(503, "not_replicated", f"the draining mark is not cleared yet: {_name(result.error)}")
         return web.json_response({"phase": str(self._drain.phase), "left": self._drain.left()})
 
     async def transfer(self, request: web.Request) -> web.StreamResponse:
-        """Hand one Raft group's leadership to the `target`, or to whom a drain would give it; answers when it has
-        moved, or 503 after some seconds."""
+        """Transfer one Raft group's leadership to `target`, or to the voter that a drain would choose. Answers when
+        another replica leads, or 503 after TRANSFER_MS_MAX."""
         try:
             body: object = await request.json()
             group_no, target = self._transfer_of(body)
@@ -162,7 +162,7 @@ class AdminApi:
         else:
             wanted = [voter for voter in group.voters if voter == target != self._replica.broker]
         if not any(self._replica.alive(taker) and self._replica.transfer(group_no, taker) for taker in wanted):
-            said = "no other voter is reachable and not draining, or a transfer is under way"
+            said = "no other voter is reachable and not draining, or a transfer is under way already"
             return _error(409, "nobody_can_take_it", said)
         me = self._replica.broker
         moved = await until(
@@ -172,7 +172,7 @@ class AdminApi:
             within_ms=TRANSFER_MS_MAX,
         )
         if not moved:
-            return _error(503, "not_moved", "the transfer did not finish in time; the old leader goes on")
+            return _error(503, "not_moved", "the transfer did not finish in time; this replica still leads")
         now = self._replica.leadership(group_no)
         return web.json_response({"group": group_no, "leader": now.leader, "term": now.term})
 
@@ -181,7 +181,7 @@ class AdminApi:
     def _transfer_of(self, body: object) -> tuple[GroupNo, BrokerId | None]:
         """(Raft group, target) of `{"group": n}` or `{"topic": t, "partition": p}`, with an optional `target`."""
         if not isinstance(body, dict) or not body.keys() <= {"group", "topic", "partition", "target"}:
-            raise ValueError("expected an object with group, or topic and partition, and target")
+            raise ValueError("expected an object with group, or with topic and partition, and optionally target")
         target = body.get("target")
         if target is not None and type(target) is not int:
             raise ValueError("target is a broker id")
@@ -203,7 +203,7 @@ class AdminApi:
         return await answer_of(lambda done: self._replica.group_request(partition, request, context, done))
 
     async def _elsewhere(self, image: ClusterImage, group: GroupNo) -> web.Response | None:
-        """None when this replica leads `group`; the answer to give otherwise."""
+        """None when this replica leads `group`; else the answer 421, or 503 while no leader is known."""
 
         def ask(done: Callable[[None], None]) -> None:
             self._replica.when_leader_known(group, COORDINATOR_LOOKUP_WAIT_MS, lambda: done(None))
@@ -213,7 +213,7 @@ class AdminApi:
         return None if leader == self._replica.broker else self._misdirected(image, leader, group)
 
     async def _refused(self, image: ClusterImage, group: GroupNo, code: int) -> web.Response:
-        """Leadership moved under the question, or the replica cannot answer now."""
+        """The answer to a refused request: leadership has moved meanwhile, or this replica cannot answer now."""
         if code == Code.NOT_COORDINATOR:
             elsewhere = await self._elsewhere(image, group)
             if elsewhere is not None:
@@ -224,7 +224,7 @@ class AdminApi:
         broker = image.brokers.get(leader) if image is not None and leader is not None else None
         if broker is None:
             return _error(503, "no_leader", f"no leader of Raft group {group} is known")
-        return _error(421, "misdirected", "led elsewhere", coordinator=broker.broker, admin=broker.admin)
+        return _error(421, "misdirected", "another replica leads it", coordinator=broker.broker, admin=broker.admin)
 
 
 def _name(code: int) -> str:

@@ -1,8 +1,8 @@
 """The bearer token of the admin API (decision 37), read from a file that may change under a running replica.
 
-The file is looked at (modification time, size, inode) at most once a second and read when it changed, so a rotated
-Secret counts without a restart. An unreadable or empty file lets nobody in. Comparison takes the same time wherever
-tokens differ.
+The file's modification time, size and inode are checked at most once a second, and it is read when they changed, so a
+rotated Secret takes effect without a restart. With an unreadable or empty file every request is refused. The comparison
+takes the same time wherever tokens differ.
 """
 
 import hmac
@@ -25,7 +25,7 @@ class TokenFile:
         self._token = b""
 
     def allows(self, header: str | None) -> bool:
-        """True for `Bearer <the file's content without blanks around it>`."""
+        """True for `Bearer <the file's content, stripped>`."""
         self._refresh()
         scheme, _, given = (header or "").partition(" ")
         same = hmac.compare_digest(given.strip().encode("utf-8", "surrogateescape"), self._token)

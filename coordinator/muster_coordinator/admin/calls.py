@@ -1,7 +1,7 @@
 """Awaiting the replica's callback-style calls from an aiohttp handler.
 
-Every call here ends: the surface answers each request by its deadline, and a call whose handler was cancelled (the
-HTTP client went away) is answered into a future that nobody reads.
+Every call ends: the surface answers each request by its deadline. If the handler was cancelled (the HTTP client
+disconnected), the answer goes to a future that is dropped.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ async def answer_of(ask: Callable[[Callable[[T], None]], None]) -> T:
 
 
 async def next_turn() -> None:
-    """Let everything else that waits for the loop go first."""
+    """Continue in the loop's next turn."""
     loop = asyncio.get_running_loop()
 
     def ask(done: Callable[[None], None]) -> None:
@@ -39,7 +39,7 @@ async def next_turn() -> None:
 
 
 async def until(loop: Loop, check: Callable[[], bool], *, every_ms: int, within_ms: int) -> bool:
-    """Poll `check` on the loop's own clock; False when it was never true in time."""
+    """Poll `check` on the loop's clock; False when it was not true within `within_ms`."""
     deadline_ms = loop.monotonic_ms() + within_ms
     while not check():
         now_ms = loop.monotonic_ms()
@@ -64,7 +64,7 @@ async def _wake_at(loop: Loop, monotonic_ms: int) -> None:
 
 
 def admin_context(loop: Loop, api_key: int) -> RequestContext:
-    """The envelope of an operator's question: authenticated by the bearer token, bound to no Kafka listener."""
+    """The context of an operator's request: authenticated by the bearer token, without a Kafka listener."""
     return RequestContext(
         principal="User:admin",
         listener="",

@@ -1,13 +1,13 @@
-"""Handing away everything this replica leads, before it stops or while it is kept from leading (architecture "Drain").
+"""Draining: transferring every leadership of this replica away, before it stops or while it must not lead
+(architecture "Drain").
 
-Steps 1-3: mark draining in the controller log (without a controller quorum go on after `MARK_MS`, and propose the mark
-again for as long as it is wanted: without it the others hand leaderships back), then transfer leaderships,
-`limits.DRAIN_TRANSFERS_AT_ONCE` at a time, each to the best-matched live voter that is not draining itself; the
-controller group's comes last. A group that nobody can take now is tried again until the caller's patience ends: a
-replica that is waiting for a follower to catch up still serves. Skipped: groups whose voters are all draining, or that
-have no other.
+Steps 1-3: mark the replica as draining in the controller log (without a controller quorum continue after `MARK_MS`, and
+propose the mark again until it is applied: without the mark the other replicas transfer leaderships back). Then
+transfer leaderships, `limits.DRAIN_TRANSFERS_AT_ONCE` at a time, each to the best-matched live voter that is not
+draining; the controller group's is the last. A group that no voter can take now is tried again until the caller stops
+waiting: meanwhile this replica still serves it. Groups without a voter that is not draining are skipped.
 
-The state of a drain is asked for, never pushed: `phase`, `left()`, and `finished` once.
+Callers read the state (`phase`, `left()`); only `finished` is a callback, called once.
 """
 
 from collections.abc import Callable
@@ -23,17 +23,17 @@ from muster_coordinator.ports import Timer
 from muster_coordinator.replica.multiraft.status import GroupStatus
 
 MARK_MS = 2_000
-"""Without a controller quorum leaderships are moved after this time, and the mark is proposed once so long."""
+"""Timeout of one proposal of the mark; without a controller quorum, transfers begin after it."""
 MARK_RETRY_MS = 200
-"""After a refusal within the first `MARK_MS`; `LATE_MARK_LOOK_MS` later."""
+"""Pause after a refused proposal during the first `MARK_MS`; after those it is `LATE_MARK_LOOK_MS`."""
 LOOK_MS = 20
-"""How often progress is looked at while transfers are under way."""
+"""How often progress is checked while transfers are under way."""
 DRAINED_LOOK_MS = 100
-"""A drained replica may still win an election that was under way: how often it looks for that, and hands it on."""
+"""How often a drained replica checks whether it has won an election that was under way, and transfers that too."""
 LATE_MARK_LOOK_MS = 1_000
-"""An undrained replica looks this often whether it is marked all the same."""
+"""How often an undrained replica checks whether a late proposal has marked it again."""
 TRANSFER_PATIENCE_MS = 2_500
-"""A transfer that moved nothing for so long is forgotten (Raft aborts it after an election timeout) and tried again."""
+"""A transfer without effect for so long is started again (Raft aborts it after an election timeout)."""
 
 
 class DrainPhase(StrEnum):
@@ -54,15 +54,15 @@ class Drain:
         self.phase = DrainPhase.IDLE
         self._waiting: list[Callable[[], None]] = []
         self._moving: dict[GroupNo, int] = {}
-        """Group -> monotonic ms at which its transfer is given up."""
+        """Group -> monotonic ms at which its transfer is considered failed."""
         self._timer: Timer | None = None
         self._round = 0
         self._proposed = 0
-        """Counts proposals of the mark."""
+        """Number of proposals of the mark so far."""
 
     def start(self, finished: Callable[[], None] = lambda: None) -> None:
-        """Begin, or join, the drain; `finished` is called once when it has nothing left to hand away: also a drained
-        replica may just have won an election."""
+        """Begin the drain, or join one under way. `finished` is called once, when no leadership is left to transfer; in
+        phase DRAINED that is checked again, because the replica may just have won an election."""
         self._waiting.append(finished)
         if self.phase == DrainPhase.DRAINED:
             self._stop_timer()
@@ -78,9 +78,9 @@ class Drain:
         self._look_for_mark(self._round, until_ms)
 
     def undo(self, done: Callable[[CommandResult], None]) -> None:
-        """Clear the mark; leaderships come back as their terms' rules say (decision 18).
+        """Clear the mark; leaderships return by the rules of decision 18.
 
-        `done` comes when the mark is gone here too, or with the command's error.
+        `done` is called when this replica has applied the change too, or with the command's error.
         """
         if self.phase != DrainPhase.IDLE:
             self._tell(Event(DRAIN_UNDONE, {"leaderships": self.left()}))
@@ -106,7 +106,8 @@ class Drain:
         self._replica.submit(mark, deadline_ms=deadline_ms, done=done)
 
     def _look_for_late_mark(self, this_round: int) -> None:
-        """A mark whose proposal was in doubt may be applied behind the undrain. Nobody else marks this replica."""
+        """A mark whose proposal had an unknown outcome may be applied after the undrain: clear it then. It is ours,
+        because no other replica marks this one."""
         if self._round != this_round:
             return
         now_ms = self._loop.monotonic_ms()
@@ -119,8 +120,8 @@ class Drain:
         return self._replica.leaderships()
 
     def _mark(self, this_round: int) -> None:
-        """Propose the mark, again for as long as it is wanted and not applied here. One proposal at a time: the next
-        begins after a refusal or at the end of the last one's time."""
+        """Propose the mark, again and again until it is applied here or the drain is undone. One proposal at a time:
+        the next one follows a refusal or the previous one's timeout."""
         if self._round != this_round or self._is_marked():
             return
         self._proposed += 1
@@ -141,7 +142,7 @@ class Drain:
         self._replica.submit(mark, deadline_ms=begun_ms + MARK_MS, done=done)
 
     def _look_for_mark(self, this_round: int, until_ms: int) -> None:
-        """Go on when the mark is applied here (it may have been made elsewhere a moment ago), or at `until_ms`."""
+        """Begin transfers when the mark is applied here, whoever proposed it, or at `until_ms`."""
         if not self._is_marking(this_round):
             return
         now_ms = self._loop.monotonic_ms()
@@ -161,7 +162,7 @@ class Drain:
         return own is not None and own.draining
 
     def _look(self) -> None:
-        """Count what moved, start what can be started, and finish when nothing is left to wait for."""
+        """Drop transfers that have ended, start others, and finish when no group is left to transfer."""
         self._timer = None
         if self.phase == DrainPhase.IDLE:
             return
@@ -205,8 +206,8 @@ class Drain:
 
 
 def takers(replica: AdminReplica, group: GroupStatus) -> list[BrokerId]:
-    """Voters that may lead a group of this replica instead, none that is draining, those with room on their disks and
-    best-matched first; those that are down now may come back."""
+    """Voters to which `group` may be transferred, the best first: not draining; disks that are not low first, then by
+    match index. Voters that are down are included, because they may come back."""
     image = replica.image()
     brokers = image.brokers if image is not None else {}
     found = [

@@ -1,15 +1,14 @@
 """Samples of the groups coordinated here for `/metrics`, gathered in slices so that no turn walks all groups.
 
 Problem: members, state and lag of thousands of groups, without O(groups) in one turn (decision 21) and without a
-series for each of them (decision 39). Mechanism: every `SWEEP_MS`, or `PAUSE_RATIO` times what the last one took if
-that is longer, a sweep goes over the led offsets partitions, in slices of at most `SLICE_STEPS` steps and
-`limits.SLICE_MS_MAX`, one every `limits.SLICE_WAIT_MS_MAX`, and then publishes all samples at once: the
-`limits.METRIC_GROUPS_MAX` with the largest lag one by one, the rest summed. A scrape between sweeps shows the last one.
-So however many groups there are, they take a twentieth of the loop at most, and what is shown of them becomes older
-instead.
+series per group (decision 39). Mechanism: a sweep walks the led offsets partitions, in slices of at most `SLICE_STEPS`
+steps and `limits.SLICE_MS_MAX`, one every `limits.SLICE_WAIT_MS_MAX`. At its end it publishes all samples at once: the
+`limits.METRIC_GROUPS_MAX` groups with the largest lag one by one, the rest summed. The pause between two sweeps is
+`SWEEP_MS`, or `PAUSE_RATIO` times the last sweep if that is longer. A scrape between sweeps shows the last one. So a
+sweep takes a twentieth of the loop at most, however many groups there are; the samples become older instead.
 
-What it does not do: decide anything, or confirm leadership: a replica that has just been replaced shows its groups
-until its next sweep.
+What it does not do: confirm leadership. A replica that has just lost a leadership shows its groups until the next
+sweep.
 """
 
 import heapq
@@ -22,7 +21,7 @@ from muster_coordinator.ports import Loop, Timer
 
 SWEEP_MS = 5_000
 PAUSE_RATIO = 3
-"""100,000 groups take many seconds of slices, and would else be swept without end."""
+"""100,000 groups take many seconds of slices; without this pause they would be swept all the time."""
 SLICE_STEPS = 100
 OTHER_GROUPS = "(other)"
 
@@ -34,9 +33,9 @@ class GroupSample(NamedTuple):
     state: str
     members: int
     generation: int
-    """-1: nobody ever joined. 0 in a sum: generations of changing groups add up to nothing."""
+    """-1: no member has ever joined. 0 in a sum: a sum of generations has no meaning."""
     lag: int | None
-    """None: not known here (topics.mode none, or no commit of a partition that is here)."""
+    """None: not known here (topics.mode none, or no commit of a partition that has its log here)."""
 
 
 class GroupSource(Protocol):
@@ -44,12 +43,13 @@ class GroupSource(Protocol):
 
     def led_partitions(self) -> tuple[int, ...]: ...
     def samples_of(self, partition: int) -> Iterator[GroupSample | None]:
-        """Lazily; None where a group is so large that it takes several steps. Ends early when no longer led."""
+        """Yields one sample per group, and None between the steps of a large group. Ends early when this replica no
+        longer leads the partition."""
         ...
 
 
 class GroupMeter:
-    """`start` begins sweeping; everything else reads the last whole sweep."""
+    """`start` begins sweeping; `samples`, `rest` and `states` return the last complete sweep."""
 
     def __init__(self, loop: Loop, source: GroupSource) -> None:
         self._loop = loop
@@ -67,7 +67,7 @@ class GroupMeter:
             self._timer.cancel()
 
     def samples(self) -> tuple[GroupSample, ...]:
-        """Largest lag first."""
+        """The groups with a series, largest lag first."""
         return self._samples
 
     def rest(self) -> GroupSample | None:
@@ -75,7 +75,7 @@ class GroupMeter:
         return self._rest
 
     def states(self) -> Counter[str]:
-        """Groups by state."""
+        """Number of groups by state."""
         return self._states
 
     def _again(self, took_ms: int = 0) -> None:
@@ -115,20 +115,20 @@ class GroupMeter:
 
 
 class _Found:
-    """What a sweep has found: the groups with the largest lag, the others summed. Adding one costs the same however
-    many there are; a list of all would have to be walked in the turn that publishes it."""
+    """What a sweep has found so far: the groups with the largest lag, the others summed. Adding a group costs the same
+    however many there are; a list of all would be walked in the turn that publishes it."""
 
     def __init__(self) -> None:
         self.states: Counter[str] = Counter()
         self._largest: list[_Ranked] = []
-        """A heap; the least of them first."""
+        """A heap whose first item is the least urgent."""
         self._others = 0
         self._members = 0
         self._lag: int | None = None
 
     def add(self, sample: GroupSample) -> None:
         self.states[sample.state] += 1
-        if sample.group == OTHER_GROUPS:  # somebody's group of that name: two series of one name make no page
+        if sample.group == OTHER_GROUPS:  # A client chose this name. Two series of one name would spoil the page.
             self._sum(sample)
             return
         ranked = _Ranked(_urgency(sample), sample)
@@ -148,14 +148,14 @@ class _Found:
         return tuple(ranked.sample for ranked in sorted(self._largest, reverse=True))
 
     def rest(self) -> GroupSample | None:
-        """The sum of the others, None when there are none."""
+        """The sum of all other groups; None when there are none."""
         if not self._others:
             return None
         return GroupSample(OTHER_GROUPS, "", self._members, 0, self._lag)
 
 
 class _Ranked:
-    """Less urgent is less."""
+    """A sample ordered by urgency: the least urgent is the smallest."""
 
     __slots__ = ("sample", "urgency")
 

@@ -1,8 +1,8 @@
-"""`/v1/log-levels`: how talkative each part of this replica is, read and changed while it runs.
+"""`/v1/log-levels`: the log level of each room of this replica, read and changed while it runs.
 
-Problem: what is wanted to be known of one group tonight must not need a restart, which would end it. Mechanism: rooms
-and levels are those of `LevelControl` (`runtime.log_levels`); a request is taken whole or not at all, and what was
-changed stands in the log. It is of this replica alone, and until its process ends.
+Problem: to see more of a group's behaviour must not need a restart, which would end that behaviour. Mechanism: rooms
+and levels are those of `LevelControl` (`runtime.log_levels`); a request is applied whole or not at all, and each change
+is logged. It applies to this replica only, until its process ends.
 """
 
 import logging
@@ -20,20 +20,20 @@ class LevelControl(Protocol):
     """The log levels of this process."""
 
     configured: str
-    """Of all rooms that have none of their own, as the process was started."""
+    """The level with which the process was started."""
 
     def levels(self) -> Mapping[str, str | None]:
-        """Room -> its own level; None: it has that of `process`."""
+        """Room -> its own level; None: the level of `process` applies."""
         ...
 
     def knows(self, room: str, level: str | None) -> bool: ...
     def set(self, room: str, level: str | None) -> None:
-        """For what it knows. None: as configured."""
+        """Precondition: `knows(room, level)`. None: as configured."""
         ...
 
 
 def wanted_levels(body: object, control: LevelControl) -> dict[str, str | None]:
-    """Of the body of `PUT /v1/log-levels`. Raises ValueError with a sentence."""
+    """Room -> level of the body of `PUT /v1/log-levels`. Raises ValueError with a message for the caller."""
     if not isinstance(body, dict) or body.keys() != {"levels"} or not isinstance(body["levels"], dict):
         raise ValueError("expected an object with levels, an object of rooms and levels")
     asked: dict[str, object] = body["levels"]
@@ -41,8 +41,8 @@ def wanted_levels(body: object, control: LevelControl) -> dict[str, str | None]:
     for room in asked:
         if room not in wanted or not control.knows(room, wanted[room]):
             raise ValueError(
-                f"no such room or level; rooms: {', '.join(control.levels())}; levels: debug, info, warning, error, "
-                "or null for as configured"
+                f"unknown room or level; rooms: {', '.join(control.levels())}; levels: debug, info, warning, error, "
+                "or null for the configured level"
             )
     return wanted
 

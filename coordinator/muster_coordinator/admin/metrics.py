@@ -1,10 +1,10 @@
-"""What `/metrics` shows, read from the replica at scrape time (names: docs/admin-api.md).
+"""The metrics of a replica, read at scrape time (names: docs/admin-api.md).
 
-One collector for everything: values live where they arise and are only looked at here, so nothing is counted twice and
-the request path pays for nothing but its histogram. Series per group come from `GroupMeter`, which bounds them
-(decision 39). A scrape walks the Raft groups once (at most 2,000) and the metered groups (at most 1,000), and gives
-their families in pieces of `PIECE` rows, one family's name several times: whoever writes the page rests in between and
-puts the pieces of a family together (`probes`).
+The collector only reads: each value is kept by the part that changes it, so nothing is counted twice and the request
+path pays only for its histogram. Series per group come from `GroupMeter`, which bounds them (decision 39). A scrape
+walks the Raft groups once (at most 2,000) and the metered groups (at most 1,000), and yields their families in pieces
+of `PIECE` rows, so one family comes several times: `probes` lets the loop run between two pieces and joins the pieces
+of a family on the page.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,11 +26,11 @@ from muster_coordinator.admin.view import AdminReplica
 from muster_coordinator.histogram import Histogram
 
 PIECE = 100
-"""Rows of one family at a stretch; to gather and to write them takes a millisecond each."""
+"""Rows of one family in a piece. Collecting a piece takes a millisecond, writing it another."""
 
 
 class ProcessView(Protocol):
-    """What the process around the replica knows."""
+    """Values of the process around the replica."""
 
     def longest_turn_ms(self) -> int: ...
     def full_collections(self) -> tuple[int, int]:
@@ -39,15 +39,15 @@ class ProcessView(Protocol):
 
     def log_records_dropped(self) -> int: ...
     def events(self) -> Mapping[str, int]:
-        """What happened, by name (`events.KINDS`), since the start."""
+        """Number of events since the start, by name (`events.KINDS`)."""
         ...
 
     def notices(self) -> Mapping[str, int]:
-        """What happened (`ports.Notice`) -> how often."""
+        """Number of notices (`ports.Notice`) since the start, by kind."""
         ...
 
     def storage_jobs(self) -> Mapping[str, Histogram]:
-        """By I/O queue."""
+        """Run times of I/O jobs by queue."""
         ...
 
 
@@ -77,7 +77,9 @@ class ReplicaCollector(Collector):
         yield _gauge("muster_ready", "1 when ready.", 0 if replica.not_ready() else 1)
         yield _gauge("muster_draining", "1 when marked as draining.", 1 if own is not None and own.draining else 0)
         yield _gauge(
-            "muster_feature_level", "Of the cluster; 0: not known yet.", 0 if image is None else image.feature_level
+            "muster_feature_level",
+            "Feature level of the cluster; 0: not known yet.",
+            0 if image is None else image.feature_level,
         )
         peers = GaugeMetricFamily("muster_peer_up", "1 when the link to this peer is up.", labels=["peer"])
         for voter in image.voters if image is not None else ():
@@ -109,24 +111,24 @@ class ReplicaCollector(Collector):
         yield from families
         yield _gauge(
             "muster_groups_without_state",
-            "Raft groups that are out of service here: damaged files, or an entry that cannot be applied.",
+            "Raft groups out of service here: their files are damaged, or an entry cannot be applied.",
             troubled,
         )
         yield _gauge(
             "muster_suspended_groups",
-            "Raft groups whose promises are damaged here: no vote until their leader has made good for it.",
+            "Raft groups that may have lost a promise here: they do not vote until their leader has repaired that.",
             suspended,
         )
         yield _gauge("muster_leaderships", "Raft groups led here.", led)
 
     def _wal_metrics(self) -> Iterator[Metric]:
-        used = GaugeMetricFamily("muster_wal_used_bytes", "Written and not yet deleted.", labels=["lane"])
-        room = GaugeMetricFamily("muster_wal_room_bytes", "Left below the bound.", labels=["lane"])
+        used = GaugeMetricFamily("muster_wal_used_bytes", "Bytes written and not yet deleted.", labels=["lane"])
+        room = GaugeMetricFamily("muster_wal_room_bytes", "Bytes left below the WAL's bound.", labels=["lane"])
         carried = CounterMetricFamily(
-            "muster_wal_carried_bytes", "Written again so that old files could go.", labels=["lane"]
+            "muster_wal_carried_bytes", "Bytes written again so that old files can be deleted.", labels=["lane"]
         )
         slowed = CounterMetricFamily(
-            "muster_wal_slowed", "Proposals told to try again because the WAL was nearly full.", labels=["lane"]
+            "muster_wal_slowed", "Proposals answered with a retry because the WAL was nearly full.", labels=["lane"]
         )
         waiting = GaugeMetricFamily("muster_wal_waiting", "Batches that wait for room in the WAL.", labels=["lane"])
         for wal in self._replica.wals():
@@ -137,21 +139,21 @@ class ReplicaCollector(Collector):
             waiting.add_metric([wal.name], wal.waiting)
         yield from (used, room, carried, slowed, waiting)
         done = self._replica.install_status()
-        yield _counter("muster_transfers_installed", "State transfers put in place here.", done.installed)
-        yield _counter("muster_transfer_received_bytes", "Bytes that they fetched.", done.received_bytes)
-        yield _counter("muster_transfer_reused_bytes", "Of them, bytes that lay here.", done.reused_bytes)
-        yield _counter("muster_transfer_sent_bytes", "Bytes that others fetched here.", done.sent_bytes)
-        yield _counter("muster_transfers_given_up", "For want of room, or a failing disk.", done.given_up)
+        yield _counter("muster_transfers_installed", "Snapshot installs completed here.", done.installed)
+        yield _counter("muster_transfer_received_bytes", "Bytes that snapshot installs received.", done.received_bytes)
+        yield _counter("muster_transfer_reused_bytes", "Bytes that they found on this disk.", done.reused_bytes)
+        yield _counter("muster_transfer_sent_bytes", "Bytes sent for installs of other replicas.", done.sent_bytes)
+        yield _counter("muster_transfers_given_up", "Installs abandoned: disk full or failing.", done.given_up)
 
     def _disk_metrics(self) -> Iterator[Metric]:
         disk = self._replica.disk_status()
         if disk.free_bytes >= 0:
-            yield _gauge("muster_disk_free_bytes", "Free where the data lies.", disk.free_bytes)
-        yield _gauge("muster_disk_low_bytes", "With less free the disk is low.", disk.low_bytes)
-        yield _gauge("muster_disk_low", "1: no new data is taken, leaderships are handed away.", int(disk.low))
-        yield _gauge("muster_disk_full", "1: no new data of other leaders is taken either.", int(disk.full))
+            yield _gauge("muster_disk_free_bytes", "Free bytes on the data folder's disk.", disk.free_bytes)
+        yield _gauge("muster_disk_low_bytes", "The disk is low with fewer free bytes than this.", disk.low_bytes)
+        yield _gauge("muster_disk_low", "1: new data is refused, leaderships are transferred away.", int(disk.low))
+        yield _gauge("muster_disk_full", "1: new data of other leaders is refused too.", int(disk.full))
         refused = CounterMetricFamily(
-            "muster_no_space", "Files without space that wait for it: sidecar, checkpoint, segment.", labels=["file"]
+            "muster_no_space", "Writes put off because the disk was full, by kind of file.", labels=["file"]
         )
         for what, count in disk.refused:
             refused.add_metric([what], count)
@@ -160,15 +162,17 @@ class ReplicaCollector(Collector):
     def _scrub_metrics(self) -> Iterator[Metric]:
         scrub = self._replica.scrub_status()
         yield CounterMetricFamily(
-            "muster_scrub_bytes", "Of sealed segments, checked in the background.", value=scrub.checked_bytes
+            "muster_scrub_bytes", "Bytes of sealed segments checked in the background.", value=scrub.checked_bytes
         )
-        yield CounterMetricFamily("muster_scrub_passes", "Over all sealed segments.", value=scrub.passes)
-        yield _gauge("muster_damaged_segments", "Segments that are not as they were written.", scrub.damaged)
+        yield CounterMetricFamily("muster_scrub_passes", "Scrubs over all sealed segments.", value=scrub.passes)
+        yield _gauge("muster_damaged_segments", "Segments found damaged and not yet repaired.", scrub.damaged)
         yield CounterMetricFamily(
-            "muster_repaired_segments", "Damaged segments fetched again from a peer.", value=scrub.repaired
+            "muster_repaired_segments", "Damaged segments replaced by a peer's copy.", value=scrub.repaired
         )
         yield CounterMetricFamily(
-            "muster_segment_repair_failures", "Attempts without a whole copy or room.", value=scrub.repair_failures
+            "muster_segment_repair_failures",
+            "Repairs that found no sound copy, or no disk space.",
+            value=scrub.repair_failures,
         )
 
     def _group_metrics(self) -> Iterator[Metric]:
@@ -185,7 +189,7 @@ class ReplicaCollector(Collector):
                 yield from _pieces((members, lag, rebalances))
         rest = meter.rest()
         if rest is not None:
-            # No counter of the others: it would fall whenever one of them gets a series of its own.
+            # No rebalance counter for the sum: it would fall whenever a group gets its own series.
             members.add_metric([OTHER_GROUPS, ""], rest.members)
             if rest.lag is not None:
                 lag.add_metric([OTHER_GROUPS], rest.lag)
@@ -203,25 +207,25 @@ class ReplicaCollector(Collector):
         )
         yield _counter("muster_rebalances_started", "Rebalances begun here.", stats.rebalances_started)
         yield _counter("muster_rebalances_completed", "Rebalances that ended Stable here.", stats.rebalances_completed)
-        yield _counter("muster_sessions_expired", "Members expelled for silence.", stats.sessions_expired)
+        yield _counter("muster_sessions_expired", "Members expelled by session timeout.", stats.sessions_expired)
         yield _counter("muster_offsets_committed", "Offsets stored.", stats.offsets_committed)
-        yield _counter("muster_offsets_expired", "Offsets that nobody needed for too long.", stats.offsets_expired)
+        yield _counter("muster_offsets_expired", "Offsets removed after their retention.", stats.offsets_expired)
         yield _counter("muster_offsets_deleted", "Offsets deleted on request, or with a topic.", stats.offsets_deleted)
         yield _counter(
             "muster_group_requests_refused",
-            "Answered to try again, because too many waited for one group's record.",
+            "Requests answered with a retry because too many waited in their group's queue.",
             stats.requests_refused_waiting,
         )
-        yield _counter("muster_group_faults", "Errors of ours that cost a group its volatile state.", stats.faults)
+        yield _counter("muster_group_faults", "Bugs that cost a group its volatile state.", stats.faults)
 
     def _work_metrics(self) -> Iterator[Metric]:
         work = self._replica.work_done()
         yield _counter("muster_group_requests", "Requests that reached a group's coordinator.", work.group_requests)
         yield _counter("muster_raft_turns", "Loop turns of all Raft groups together.", work.turns)
-        yield _counter("muster_proposals_refused", "Told to try again for want of room.", work.proposals_refused)
+        yield _counter("muster_proposals_refused", "Proposals refused for want of room.", work.proposals_refused)
         yield _counter("muster_checkpoints", "Checkpoints written.", work.checkpoints)
-        yield _counter("muster_segment_flushes", "Segments made durable.", work.flushes)
-        yield _counter("muster_late_timers", "Deadlines that a stalled loop made wait.", work.late_timers)
+        yield _counter("muster_segment_flushes", "Flushes of partition logs.", work.flushes)
+        yield _counter("muster_late_timers", "Deadlines put off because the loop had stalled.", work.late_timers)
 
     def _process_metrics(self) -> Iterator[Metric]:
         process = self._process
@@ -232,27 +236,27 @@ class ReplicaCollector(Collector):
         )
         collections, longest_ms = process.full_collections()
         yield CounterMetricFamily("muster_gc_full_collections", "Full garbage collections.", value=collections)
-        yield _gauge("muster_gc_longest_pause_seconds", "Longest of them.", longest_ms / 1_000)
+        yield _gauge("muster_gc_longest_pause_seconds", "Longest full garbage collection.", longest_ms / 1_000)
         dropped = process.log_records_dropped()
         yield CounterMetricFamily("muster_log_records_dropped", "Log lines lost to a full queue.", value=dropped)
         events = CounterMetricFamily(
-            "muster_events", "What happened to groups and replicas, as the log tells it.", labels=["event"]
+            "muster_events", "Events of groups and replicas, logged or not (docs/events.md).", labels=["event"]
         )
         for event, count in process.events().items():
             events.add_metric([event], count)
         yield events
-        notices = CounterMetricFamily("muster_notices", "Errors of ours that were contained.", labels=["what"])
+        notices = CounterMetricFamily("muster_notices", "Errors that were contained and logged.", labels=["what"])
         for what, count in process.notices().items():
             notices.add_metric([what], count)
         yield notices
-        jobs = HistogramMetricFamily("muster_storage_job_seconds", "Blocking I/O jobs.", labels=["lane"])
+        jobs = HistogramMetricFamily("muster_storage_job_seconds", "Run time of blocking I/O jobs.", labels=["lane"])
         for queue, histogram in process.storage_jobs().items():
             jobs.add_metric([queue], histogram.buckets(), histogram.total)
         yield jobs
 
 
 def _pieces(families: Iterable[Metric]) -> Iterator[Metric]:
-    """What was added so far, to be used at once; then the families begin anew."""
+    """Yield the families with the rows added so far, to be used at once, then empty them."""
     for family in families:
         yield family
         family.samples = []

@@ -1,8 +1,8 @@
-"""The groups that a node coordinates, as `group_meter` samples them: shard views, and lag against the local logs.
+"""Samples of the groups that this replica coordinates, for `group_meter`: group state, and lag against the local logs.
 
-A group's lag counts the partitions it has committed for: log end (here: what this replica has applied, which a follower
-of the topic's partition learns a moment later than its leader) minus committed offset. Partitions of topics that are
-not here (topics.mode none) have none.
+A group's lag is the sum, over the partitions it has committed for, of log end offset minus committed offset. The log
+end offset is what this replica has applied; a follower of the topic's partition is a moment behind its leader.
+Partitions without a log here (topics.mode none) do not count.
 """
 
 from collections.abc import Generator, Iterator
@@ -11,7 +11,7 @@ from muster_coordinator.admin.group_meter import GroupSample
 from muster_coordinator.admin.view import AdminReplica
 
 ROWS_PER_STEP = 100
-"""Committed offsets of one group counted before the sweep may rest."""
+"""Committed offsets of one group that are counted in one step."""
 
 
 class NodeGroups:
@@ -29,7 +29,7 @@ class NodeGroups:
             yield GroupSample(view.group, view.state, view.members, view.generation, lag)
 
     def _lag(self, partition: int, group: str) -> Generator[None, None, int | None]:
-        """Rests every `ROWS_PER_STEP` offsets; None when no committed partition has its log here."""
+        """Yields every `ROWS_PER_STEP` offsets. Returns None when no committed partition has its log here."""
         image = self._replica.image()
         if image is None:
             return None

@@ -1,11 +1,12 @@
 """`/livez`, `/readyz` and `/metrics`: read-only and without a token, on a port of their own (decision 28).
 
-Live: the loop answers at all. Ready (decision 30): joined, a controller leader known, every local replica caught up
-once since the start, and not draining; a partition without quorum takes no replica out of a Service.
+Live: the loop answers at all. Ready (decision 30): the replica has joined, knows a controller leader, has caught up
+once in every Raft group since the start, and is not draining. A partition without quorum removes no replica from a
+Service.
 
-A page of metrics takes a tenth of a second with a thousand groups, so it is made in pieces with the loop going on in
-between; its lines are not of one moment. A family may come in several pieces, which stand together on the page. One
-page is made at a time.
+A page of metrics takes a tenth of a second with a thousand groups, so it is made in pieces, and the loop runs in
+between; its lines are therefore not from one moment. A family may come in several pieces, which are joined on the page.
+One page is made at a time.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from muster_coordinator.admin.view import AdminReplica
 
 
 class Probes:
-    """Handlers over one replica. `stopping()` takes it out of Services while it still serves."""
+    """Handlers over one replica. While `stopping()` is True it is not ready, though it still serves."""
 
     def __init__(self, replica: AdminReplica, registry: CollectorRegistry, *, stopping: Callable[[], bool]) -> None:
         self._replica = replica
@@ -79,7 +80,7 @@ def _written(family: Metric) -> bytes:
 
 
 def _without_head(text: bytes) -> bytes:
-    """The lines of a family without its help and type."""
+    """The lines of a family without HELP and TYPE."""
     while text.startswith(b"#"):
         text = text.partition(b"\n")[2]
     return text

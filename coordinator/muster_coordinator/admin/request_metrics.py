@@ -1,8 +1,8 @@
-"""What clients ask and how they are answered, for `/metrics`: by API the requests, errors, sizes and times.
+"""Metrics of client requests: requests, errors, sizes and times by API; connections by listener.
 
-Labels are bounded: an API is one of those that are served, an error code one of Kafka's, a listener one of the
-configuration. What was never asked for has no times and no errors. Heartbeats that the short way answers are counted
-in the first bucket of their API: they take less by their making (`wire.request_meter`).
+Labels are bounded: an API is one of those served, an error code one of Kafka's, a listener one of the configuration. An
+API that was never requested has no times and no errors. Repeated heartbeats are not timed and are counted in the first
+bucket of their API: they always take less (`wire.request_meter`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -34,7 +34,7 @@ class ListenerStats(Protocol):
 
 
 class RequestView(Protocol):
-    """What the process knows of its clients."""
+    """Values of the process about its clients."""
 
     def clients(self) -> Mapping[str, ListenerStats]:
         """By listener."""
@@ -45,7 +45,7 @@ class RequestView(Protocol):
         ...
 
     def answered_at_once(self) -> int:
-        """Heartbeats that are not among them."""
+        """Repeated heartbeats, which `served` does not count."""
         ...
 
     def meter(self) -> RequestMeter: ...
@@ -78,7 +78,7 @@ class RequestCollector(Collector):
             errors.add_metric([Api(api).name, _code_name(code)], count)
         yield errors
         yield GaugeMetricFamily(
-            "muster_requests_in_flight", "Decoded, and not yet answered in their turn.", value=meter.in_flight
+            "muster_requests_in_flight", "Requests decoded and not yet answered in order.", value=meter.in_flight
         )
 
     def _counts(self) -> dict[int, int]:
@@ -113,18 +113,18 @@ class RequestCollector(Collector):
 
 
 def _listener(listener: str, stats: ListenerStats) -> Iterator[Metric]:
-    """One listener's families; `probes` puts those of several together."""
+    """One listener's families; `probes` joins those of several listeners."""
     gauges = (
-        ("muster_client_connections", "Open now.", stats.connections),
-        ("muster_client_buffered_bytes", "Of unfinished requests now.", stats.buffered),
-        ("muster_client_unsent_bytes", "Of answers not taken now.", stats.unsent),
+        ("muster_client_connections", "Open connections.", stats.connections),
+        ("muster_client_buffered_bytes", "Bytes of requests that are incomplete or wait.", stats.buffered),
+        ("muster_client_unsent_bytes", "Bytes of answers that clients have not taken.", stats.unsent),
     )
     counters = (
-        ("muster_client_connections_accepted", "Since the start.", stats.accepted),
-        ("muster_client_connections_refused", "Over a limit of connections or accepts.", stats.refused),
-        ("muster_client_requests", "Read from clients.", stats.requests),
-        ("muster_client_received_bytes", "Read from clients.", stats.bytes_in),
-        ("muster_client_sent_bytes", "Written to clients.", stats.bytes_out),
+        ("muster_client_connections_accepted", "Connections accepted.", stats.accepted),
+        ("muster_client_connections_refused", "Connections refused by a limit.", stats.refused),
+        ("muster_client_requests", "Requests read from clients.", stats.requests),
+        ("muster_client_received_bytes", "Bytes read from clients.", stats.bytes_in),
+        ("muster_client_sent_bytes", "Bytes written to clients.", stats.bytes_out),
     )
     for name, text, value in gauges:
         gauge = GaugeMetricFamily(name, text, labels=["listener"])
@@ -134,7 +134,9 @@ def _listener(listener: str, stats: ListenerStats) -> Iterator[Metric]:
         counter = CounterMetricFamily(name, text, labels=["listener"])
         counter.add_metric([listener], value)
         yield counter
-    closed = CounterMetricFamily("muster_client_connections_closed", "By this replica.", labels=["listener", "reason"])
+    closed = CounterMetricFamily(
+        "muster_client_connections_closed", "Connections closed by this replica.", labels=["listener", "reason"]
+    )
     for reason, value in (("failed", stats.failed), ("slow", stats.slow), ("idle", stats.idle)):
         closed.add_metric([listener, reason], value)
     yield closed
@@ -142,7 +144,7 @@ def _listener(listener: str, stats: ListenerStats) -> Iterator[Metric]:
 
 
 def _before(listener: str, stats: ListenerStats) -> Metric:
-    """As 0.1 called them, for one release more (docs/changelog.md)."""
+    """The names of release 0.1, kept for one more release (docs/changelog.md)."""
     old = GaugeMetricFamily("muster_client", "Deprecated: see muster_client_*.", labels=["listener", "what"])
     for what in (
         "connections", "accepted", "refused", "failed", "slow", "idle", "requests", "bytes_in", "bytes_out", "buffered",

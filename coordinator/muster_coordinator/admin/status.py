@@ -1,6 +1,6 @@
 """JSON documents of the admin API, built from one replica's own view. Shapes: docs/admin-api.schema.json.
 
-Plain functions from values to dictionaries, so that the schema test needs no server.
+They are plain functions from values to dictionaries, so that the schema test needs no server.
 """
 
 import base64
@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 
 def status_document(replica: AdminReplica, drain: Drain, *, version: str, uptime_ms: int) -> Json:
-    """`GET /v1/status`, without the partitions: what fits a screen."""
+    """`GET /v1/status`. Partitions are left out, so that it fits a screen."""
     image = replica.image()
     controller = replica.leadership(CONTROLLER_GROUP)
     reasons = replica.not_ready()
@@ -46,7 +46,7 @@ def status_document(replica: AdminReplica, drain: Drain, *, version: str, uptime
 
 
 def disk_document(disk: DiskStatus) -> Json:
-    """How much room there is; `free_bytes` is null while it is not known."""
+    """Free space on the disk; `free_bytes` is null while it is not known."""
     return {
         "free_bytes": disk.free_bytes if disk.free_bytes >= 0 else None,
         "low_bytes": disk.low_bytes,
@@ -69,7 +69,7 @@ def broker_document(replica: AdminReplica, broker: Broker) -> Json:
 
 
 def names_of_groups(image: ClusterImage | None) -> dict[GroupNo, tuple[str, int]]:
-    """Raft group -> (topic, partition), for a whole document at once."""
+    """Raft group -> (topic, partition) of all topics, made once per document."""
     if image is None:
         return {}
     return {
@@ -80,7 +80,7 @@ def names_of_groups(image: ClusterImage | None) -> dict[GroupNo, tuple[str, int]
 
 
 def partition_document(group: GroupStatus, topic: str | None, partition: int | None) -> Json:
-    """A Raft group with a replica here; topic and partition are null for the controller group."""
+    """A Raft group with a voter here; topic and partition are null for the controller group."""
     return {
         "group": group.group,
         "topic": topic,
@@ -142,7 +142,7 @@ def _member_document(member: DescribedMember, protocol_type: str) -> Json:
 
 
 def _assigned(assignment: bytes) -> list[Json] | None:
-    """Decoded consumer assignment; None where it is not one (members may send any bytes)."""
+    """The decoded consumer assignment; None when the bytes are none (members may send any bytes)."""
     if not assignment:
         return []
     try:

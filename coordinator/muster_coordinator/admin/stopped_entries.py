@@ -1,12 +1,12 @@
-"""`/v1/stopped-entries` and `/v1/skip`: an entry that no replica can apply is shown, and passed over (docs/adr/0022).
+"""`/v1/stopped-entries` and `/v1/skip`: show an entry that no replica can apply, and skip it (docs/adr/0022).
 
-Problem: such an entry stops its group until a release can apply it. Passing over it loses what it would have done, so
-it must be what the cluster agrees on, not what one replica or one tired person believes. Mechanism: every replica that
-stopped tells which entry it was, by index, term and hash. `skip` takes those words of a majority of the voters, its own
-among them, and then has Raft commit it: nothing comes of it while another replica leads, or without a majority.
+Problem: such an entry stops its group until a release can apply it. Skipping it loses its effect, so the cluster must
+agree on it, not one replica or one tired person. Mechanism: every replica that stopped reports the entry's index, term
+and hash. `skip` takes these reports of a majority of the voters, its own among them, and then commits a SKIP by Raft:
+without a majority, or while another replica leads, nothing is skipped.
 
-What it does not do: ask the other replicas (`muster cluster skip-entry` does), or start replicas again. Each one passes
-over the entry when it is started the next time.
+What it does not do: ask the other replicas (`muster cluster skip-entry` does), or restart replicas. Each replica skips
+the entry at its next start.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ SKIP_S_MAX = 9.0
 
 
 class Refusal(NamedTuple):
-    """Why an entry is not passed over."""
+    """Why an entry is not skipped."""
 
     status: int
     error: str
@@ -42,7 +42,7 @@ class Named(NamedTuple):
 
 
 class Consent(NamedTuple):
-    """What one replica said of the entry that it stopped at."""
+    """One replica's report of the entry at which it stopped."""
 
     broker: int
     entry: Named
@@ -57,7 +57,7 @@ class SkipRequest(NamedTuple):
 
 
 def skip_request(body: object) -> SkipRequest:
-    """Raises ValueError with a sentence."""
+    """Parse the body of `POST /v1/skip`. Raises ValueError with a message for the caller."""
     if not isinstance(body, dict) or body.keys() != {"group", "index", "term", "sha256", "consents"}:
         raise ValueError("expected an object with group, index, term, sha256 and consents")
     group, consents = body["group"], body["consents"]
@@ -82,7 +82,7 @@ def _named(said: dict[str, object]) -> Named:
 
 
 def judge(asked: SkipRequest, stopped: StoppedEntry | None, broker: BrokerId) -> Refusal | None:
-    """None: a majority of the voters, this replica among them, has stopped at the entry that is meant."""
+    """None: a majority of the voters, this replica among them, has stopped at the requested entry."""
     if stopped is None:
         return Refusal(404, "not_stopped", f"Raft group {asked.group} has not stopped at an entry here")
     entry = Named(stopped.index, stopped.term, stopped.sha256)
@@ -109,12 +109,12 @@ class StoppedEntries:
         app.router.add_post("/v1/skip", self.skip)
 
     async def every(self, request: web.Request) -> web.StreamResponse:
-        """Of all Raft groups here, without the data."""
+        """The stopped entries of all Raft groups here, without their data."""
         entries = [document(stopped) for stopped in self._replica.stopped_entries()]
         return web.json_response({"broker": self._replica.broker, "entries": entries})
 
     async def one(self, request: web.Request) -> web.StreamResponse:
-        """With the data."""
+        """One group's stopped entry, with its data."""
         group = GroupNo(int(request.match_info["group"]))
         stopped = self._stopped(group)
         if stopped is None:
@@ -123,7 +123,7 @@ class StoppedEntries:
         return web.json_response({"broker": self._replica.broker, **document(stopped), "data_base64": data})
 
     async def skip(self, request: web.Request) -> web.StreamResponse:
-        """Answers when it is committed that the entry is passed over, or 503 after some seconds."""
+        """Answers when the SKIP is committed, or 503 after SKIP_S_MAX."""
         try:
             asked = skip_request(await request.json())
         except (ValueError, RecursionError) as error:
@@ -138,7 +138,7 @@ class StoppedEntries:
                 ended.set_result(agreed)
 
         if not self._replica.skip_entry(asked.group, end):
-            return _refused(Refusal(409, "under_way", "this replica is asking the others already"))
+            return _refused(Refusal(409, "under_way", "a skip of this group's entry is under way already"))
         try:
             agreed = await asyncio.wait_for(asyncio.shield(ended), SKIP_S_MAX)
         except TimeoutError:
@@ -146,7 +146,7 @@ class StoppedEntries:
         finally:
             self._replica.stop_skipping(asked.group)
         if not agreed:
-            message = "no majority has agreed in time, or another replica leads; it may be agreed on all the same"
+            message = "the SKIP is not known to be committed: no majority in time, or another replica leads"
             return _refused(Refusal(503, "not_agreed", message))
         return web.json_response({"group": asked.group, **asked.entry._asdict(), "skipped": True})
 
@@ -155,7 +155,7 @@ class StoppedEntries:
 
 
 def document(stopped: StoppedEntry) -> Json:
-    """Without the data: that may have a megabyte."""
+    """A stopped entry as JSON, without its data, which may be a megabyte."""
     return {
         "group": stopped.group,
         "index": stopped.index,

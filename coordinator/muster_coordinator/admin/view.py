@@ -1,7 +1,7 @@
-"""What the admin room asks of a replica beyond `replica.partitions.surface.Surface`: its Raft groups, readiness,
-transfers.
+"""The interface that the admin room needs of a replica, beyond `replica.partitions.surface.Surface`: Raft groups,
+readiness, leadership transfers.
 
-Implemented by `replica.node.Node`; tests give a fake.
+Implemented by `replica.node.Node`; tests use a fake.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,19 +17,19 @@ from muster_coordinator.replica.partitions.surface import Surface
 
 
 class AdminReplica(Surface, Protocol):
-    """A replica as operators see it."""
+    """A replica as the admin room sees it."""
 
     def not_ready(self) -> tuple[str, ...]:
-        """Reasons against readiness (decision 30); empty when ready."""
+        """Reasons why the replica is not ready (decision 30); empty when ready."""
         ...
 
     def local_groups(self) -> Iterator[GroupStatus]:
-        """Raft groups with a voter here, by number; each as it is when it is asked for. There may be thousands: who
-        answers with all of them lets the loop go on meanwhile."""
+        """Raft groups with a voter here, by number; each is read when it is yielded. There may be thousands, so a
+        caller that walks all of them lets the loop run in between."""
         ...
 
     def group_views(self, partition: int) -> Iterator[GroupMetrics]:
-        """Consumer groups coordinated here in an offsets partition; ends early when it is led elsewhere."""
+        """Consumer groups of an offsets partition; ends early when this replica no longer leads it."""
         ...
 
     def committed(self, partition: int, group: str) -> Iterator[tuple[str, int, int]]:
@@ -45,39 +45,40 @@ class AdminReplica(Surface, Protocol):
         ...
 
     def wals(self) -> Sequence[WalStatus]:
-        """How full each WAL is; empty until there are any."""
+        """How full each WAL is; empty before the WALs are open."""
         ...
 
     def disk_status(self) -> DiskStatus:
-        """How much room there is where the data lies, and what that means."""
+        """Free space on the data folder's disk, and whether the disk is low or full."""
         ...
 
     def low_disks(self) -> frozenset[BrokerId]:
-        """Replicas that say that their disks are low, this one included."""
+        """Replicas that report a low disk; may include this one."""
         ...
 
     def scrub_status(self) -> ScrubStatus:
-        """How far stored segments were checked, and what came of it."""
+        """Progress and findings of the scrub."""
         ...
 
     def install_status(self) -> InstallStatus:
-        """Snapshot installs of this life."""
+        """Counters of snapshot installs since the start."""
         ...
 
     def work_done(self) -> WorkDone:
-        """What this replica did in this life."""
+        """Counters of this replica's work since the start."""
         ...
 
     def group_stats(self) -> ShardStats:
-        """What it did for consumer groups while it coordinated them."""
+        """Counters of the consumer groups, while this replica coordinated them."""
         ...
 
     def transfer(self, group: GroupNo, target: BrokerId) -> bool:
-        """Start handing leadership of `group` to `target`. False: not leader here, or the target cannot have it."""
+        """Start a leadership transfer of `group` to `target`. False: this replica does not lead it, or the target
+        cannot take it."""
         ...
 
     def stopped_entries(self) -> Sequence[StoppedEntry]:
-        """Of every Raft group here that stopped at an entry it could not apply."""
+        """The entries that Raft groups here could not apply and stopped at."""
         ...
 
     def skip_entry(self, group: GroupNo, done: Callable[[bool], None]) -> bool:
@@ -85,5 +86,5 @@ class AdminReplica(Surface, Protocol):
         ...
 
     def stop_skipping(self, group: GroupNo) -> None:
-        """Nobody waits for the outcome any more."""
+        """The caller of `skip_entry` no longer waits for the outcome."""
         ...

@@ -1,1 +1,1 @@
-"""One link per pair of replicas, without sockets: frames, channels, handshake, which of two links wins."""
+"""One link per pair of replicas, without sockets: frames, channels, the handshake, and which of two links stays."""

@@ -1,12 +1,13 @@
-"""The channels of a peer link: which bytes go first, and how many may wait.
+"""The channels of a peer link: which messages are sent first, and how many bytes may wait.
 
 Problem: one TCP link carries votes and heartbeats, appends, snapshot installs and forwarded requests; a 9 MiB entry
 or an install must not delay the heartbeat that keeps a leader. Mechanism: every message names a channel; the writer
-takes the control channel first, append and forwarded messages in turn, and bulk only when nothing else waits or when
-the others have had `BULK_SHARE_BYTES` since the last bulk frame (so an install ends even under steady load). Each
-channel has its own high-water mark: a full one refuses messages (`PeerNet.send` is False) and never blocks the others.
+takes the control channel first, then append and forwarded messages in turn, and bulk only when nothing else waits or
+when the others have sent `BULK_SHARE_BYTES` since the last bulk frame (so an install ends even under steady load). Each
+channel has its own high-water mark: a full channel refuses messages (`PeerNet.send` returns False) and never blocks the
+others.
 
-What it does not do: order between channels. A message of one channel may overtake an older one of another.
+What it does not do: keep order between channels. A message of one channel may overtake an older one of another.
 """
 
 from collections import deque
@@ -24,7 +25,7 @@ BULK = 2
 FORWARD = 3
 """Controller commands and other requests forwarded to a leader, and their answers."""
 HANDSHAKE = 255
-"""Only the first frame of each side; never given to `PeerSink.peer_message`."""
+"""The first frame of each side, and no other; never passed to `PeerSink.peer_message`."""
 
 
 class ChannelRule(NamedTuple):
@@ -33,7 +34,7 @@ class ChannelRule(NamedTuple):
     frame_bytes_max: int
     """Longest message that a receiver accepts; the sender asserts it."""
     unsent_bytes_max: int
-    """At or above this many waiting bytes the channel refuses; one message may go over."""
+    """At or above this many waiting bytes the channel refuses messages. The last one accepted may exceed it."""
 
 
 RULES: tuple[ChannelRule, ...] = (
@@ -48,7 +49,8 @@ BULK_SHARE_BYTES = limits.LINK_BULK_SHARE_BYTES
 
 
 class ChannelQueues:
-    """Framed messages waiting for the wire, taken by priority. Nothing here is ever dropped but with the link."""
+    """Framed messages waiting to be sent, taken by priority. A message that was accepted is dropped only with the
+    link."""
 
     __slots__ = ("_queues", "_since_bulk", "_turn", "_unsent")
 
@@ -71,7 +73,7 @@ class ChannelQueues:
         return self._unsent[channel] < RULES[channel].unsent_bytes_max
 
     def unsent_bytes(self) -> int:
-        """Bytes of all channels that the transport has not taken."""
+        """Bytes of all channels that `take` has not returned yet."""
         return sum(self._unsent)
 
     def take(self, budget_bytes: int) -> list[bytes]:

@@ -1,9 +1,9 @@
 """Frames of a peer link: `len u32 | crc32c u32 | channel u8 | body`, big-endian (docs/peer-links.md).
 
 `len` counts the bytes after itself (crc, channel, body). The checksum covers channel and body: TCP's own is too weak
-for bytes that become a replicated log. A bad frame is a `WireError`; the link closes, because nothing behind it can be
-trusted. The splitter checks the length before it buffers a single byte of the body, so a stranger cannot make it
-allocate.
+for bytes that become a replicated log. A bad frame raises `WireError` and the link closes, because the bytes after it
+cannot be framed any more. The splitter checks the length before it waits for the body, so an unauthenticated sender
+cannot make it allocate more than a handshake.
 """
 
 import struct
@@ -19,7 +19,7 @@ _HEADER = struct.Struct(">IIB")
 _LENGTH = struct.Struct(">I")
 HEADER_BYTES = _HEADER.size
 _COUNTED_BYTES = HEADER_BYTES - _LENGTH.size
-"""Of the header, what `len` counts."""
+"""The part of the header that `len` counts."""
 
 _CHANNEL_CRC = {channel: crc32c(bytes([channel])) for channel in (*range(len(RULES)), HANDSHAKE)}
 _BODY_MAX = {**{channel: rule.frame_bytes_max for channel, rule in enumerate(RULES)}, HANDSHAKE: LINK_HELLO_BYTES_MAX}
@@ -27,31 +27,31 @@ _ANY_BODY_MAX = max(_BODY_MAX.values())
 
 
 def frame_header(channel: int, body: bytes) -> bytes:
-    """Header for `body`; a body over its channel's limit is our own bug."""
+    """The header for `body`. A body above its channel's limit is a bug of the caller: assertion."""
     assert len(body) <= _BODY_MAX[channel], f"a message of {len(body)} bytes on channel {channel}"
     return _HEADER.pack(len(body) + _COUNTED_BYTES, crc32c(body, _CHANNEL_CRC[channel]), channel)
 
 
 class FrameSplitter:
-    """Turns a byte stream, however fragmented, into `(channel, body)`."""
+    """Splits a byte stream, however fragmented, into `(channel, body)`."""
 
     __slots__ = ("_buffer", "_wanted", "body_bytes_max")
 
     def __init__(self, body_bytes_max: int = LINK_HELLO_BYTES_MAX) -> None:
         self.body_bytes_max = body_bytes_max
-        """Tight until the handshake is done; then `open_up`."""
+        """Limit of every body; the handshake's until `open_up` is called."""
         self._buffer = bytearray()
         self._wanted = HEADER_BYTES
-        """Bytes that must be buffered before anything can be parsed."""
+        """Bytes that must be buffered before the next frame can be parsed."""
 
     def open_up(self) -> None:
-        """The other side is known: every channel's own limit counts from now on."""
+        """The handshake is done: only each channel's own limit applies from now on."""
         self.body_bytes_max = _ANY_BODY_MAX
 
     def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """Yield every whole frame. Raises `WireError` at the first bad one; the splitter is dead then.
+        """Yield every whole frame. Raises `WireError` at the first bad one; the splitter must not be used after that.
 
-        Limits are looked at frame by frame, so `open_up` after the first frame holds for the second.
+        Limits are read at each frame, so an `open_up` after the first frame applies to the second.
         """
         buffer = self._buffer
         if buffer:
@@ -85,5 +85,5 @@ class FrameSplitter:
         if limit is None:
             raise WireError(f"peer frame on unknown channel {channel}")
         if not 0 <= body_bytes <= min(limit, self.body_bytes_max):
-            raise WireError(f"peer frame of {body_bytes} bytes on channel {channel}")
+            raise WireError(f"peer frame of {body_bytes} bytes on channel {channel}: outside its limits")
         return body_bytes

@@ -1,13 +1,13 @@
-"""The first frame of each side of a peer link: who am I, whom do I mean, which protocol.
+"""The first frame of each side of a peer link: sender, intended target, protocol versions, authentication method.
 
-The dialler speaks first; the acceptor's own record is its acceptance. `hello` is the replica's part (cluster id,
-replica uuid, incarnation; decision 14) and opaque here: the replica judges it. What this module checks is only what a
-link needs to exist: magic, a common protocol version, an authentication method that both know, and that the dialler
-reached the broker it meant (addresses lie after a re-created pod).
+The dialler sends first; the acceptor accepts by sending its own record. `hello` is the replica's part (cluster id,
+replica uuid, incarnation; decision 14) and opaque here: the replica checks it. `decode_handshake` checks only what a
+link needs: magic, a common protocol version, a known authentication method. Sender and target are checked by
+`links.mesh`, because an address may lead to another broker after a pod was re-created.
 
 `run` is a number drawn at process start. It tells a restarted peer from a second link of the same process
 (`links.mesh`). It is not a secret and proves nothing: method NONE trusts the network, which is why peers bind
-loopback unless the config names an address (decision 28); mTLS or HMAC takes the next method number.
+loopback unless the config names an address (decision 28); mTLS or HMAC will take the next method number.
 """
 
 import struct
@@ -19,7 +19,8 @@ from muster_coordinator.ids import BrokerId
 MAGIC = 0x4D53_5452
 VERSION_MIN = 1
 VERSION_MAX = 1
-"""Of the peer protocol (decision 16): frame layout and message codecs. A link speaks the highest that both know."""
+"""Version of the peer protocol (decision 16): frame layout and message codecs. A link uses the highest version that
+both sides know."""
 
 AUTH_NONE = 0
 
@@ -55,17 +56,19 @@ def encode_handshake(record: Handshake) -> bytes:
 
 
 def decode_handshake(body: bytes) -> Handshake:
-    """Parse a handshake body; bytes behind the known part are a later version's and ignored.
+    """Parse a handshake body; bytes after the known part belong to a later version and are ignored.
 
-    Raises `WireError` when this is no handshake, no common version exists, or the method is unknown.
+    Raises `WireError` when it is no handshake, when there is no common version, or when the method is unknown.
     """
     if len(body) < _FIXED.size:
         raise WireError("peer handshake is cut short")
     magic, version_min, version_max, auth, run, sender, target, hello_bytes = _FIXED.unpack_from(body)
     if magic != MAGIC:
-        raise WireError("not a Muster peer")
+        raise WireError("the other side is not a Muster peer")
     if version_min > VERSION_MAX or version_max < VERSION_MIN:
-        raise WireError(f"peer speaks protocol {version_min}-{version_max}, this one {VERSION_MIN}-{VERSION_MAX}")
+        raise WireError(
+            f"the peer speaks protocol {version_min}-{version_max}, this replica {VERSION_MIN}-{VERSION_MAX}"
+        )
     if auth != AUTH_NONE:
         raise WireError(f"peer asks for authentication method {auth}")
     hello = body[_FIXED.size : _FIXED.size + hello_bytes]

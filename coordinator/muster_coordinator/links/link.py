@@ -1,8 +1,9 @@
 """One peer connection without its socket: bytes in become a handshake and messages, messages become bytes out.
 
-A link is OPENING until both handshakes are exchanged, then UP, then CLOSED for ever. Who may link with whom, and which
-of two links wins, is `links.mesh`'s business; sockets are `runtime.peers`'. In state OPENING only a handshake frame of
-at most `limits.LINK_HELLO_BYTES_MAX` is accepted; authentication methods will add states between the handshake and UP.
+A link is OPENING until both handshakes are exchanged, then UP, then CLOSED for ever. In state OPENING only a handshake
+frame of at most `limits.LINK_HELLO_BYTES_MAX` is accepted; authentication methods will add states between OPENING and
+UP. What it does not do: decide which replicas may link and which of two links stays (`links.mesh`), or use sockets
+(`runtime.peers`).
 """
 
 from enum import IntEnum
@@ -22,27 +23,27 @@ class LinkState(IntEnum):
 
 
 class Wire(Protocol):
-    """The transport under a link. Neither call raises; both may be called when the connection is already lost."""
+    """The transport under a link. No call raises; all may be called after the connection is lost."""
 
     def write(self, parts: list[bytes]) -> None: ...
     def close(self) -> None:
-        """Drop the connection and whatever it has not sent."""
+        """Drop the connection and all bytes that it has not sent."""
 
     def writable(self) -> bool:
-        """False while the transport holds more than it should; `Mesh.writable_again` follows."""
+        """False while the transport's buffer is full; `Mesh.writable_again` is called when it has drained."""
 
 
 class LinkOwner(Protocol):
-    """Who decides about a link and takes its messages."""
+    """Decides about a link and receives its messages (`links.mesh.Mesh`)."""
 
     def greeted(self, link: "Link", handshake: Handshake) -> None:
-        """The other side's handshake came: call `go_up` or `close`."""
+        """The other side's handshake was received: call `go_up` or `close`."""
 
     def message(self, link: "Link", channel: int, body: bytes) -> None: ...
 
 
 class Link:
-    """One connection. `dialled` tells whether this side opened it; `peer_run` is known once the other side spoke."""
+    """One connection. `dialled`: this side opened it; `peer_run`: the peer's `run`, valid once the link is UP."""
 
     __slots__ = ("_owner", "_queues", "_splitter", "_wire", "dialled", "peer_run", "state", "up_since_ms")
 
@@ -57,7 +58,7 @@ class Link:
         self.up_since_ms = 0
 
     def greet(self, own: Handshake) -> None:
-        """Send the own handshake: the dialler at once, the acceptor as its acceptance."""
+        """Send our handshake: the dialler at once, the acceptor when it accepts the link."""
         body = encode_handshake(own)
         self._wire.write([frame_header(HANDSHAKE, body), body])
 
@@ -70,13 +71,13 @@ class Link:
         self._splitter.open_up()
 
     def close(self) -> None:
-        """Nothing comes out of this link any more, whatever the wire still holds."""
+        """Close the wire. The link delivers no message any more, even if bytes still arrive."""
         if self.state != LinkState.CLOSED:
             self.state = LinkState.CLOSED
             self._wire.close()
 
     def receive(self, data: bytes) -> None:
-        """Feed bytes of the wire. Raises `WireError` when the other side breaks the protocol: close the link."""
+        """Take bytes from the wire. Raises `WireError` when the other side breaks the protocol: close the link then."""
         for channel, body in self._splitter.feed(data):
             if self.state == LinkState.UP:
                 if channel == HANDSHAKE:
@@ -90,13 +91,13 @@ class Link:
                 return
 
     def send(self, channel: int, body: bytes) -> bool:
-        """Queue one message for the next `pump`. False: not up, or the channel is full."""
+        """Queue one message for the next `pump`. False: the link is not UP, or the channel is full."""
         if self.state != LinkState.UP or not self._queues.has_room(channel):
             return False
         return self._queues.offer(channel, frame_header(channel, body), body)
 
     def pump(self) -> None:
-        """Give the wire what it takes, most urgent first."""
+        """Write queued messages, most urgent first, until the wire takes no more."""
         while self.state == LinkState.UP and self._wire.writable():
             parts = self._queues.take(LINK_WRITE_BYTES)
             if not parts:
@@ -104,5 +105,5 @@ class Link:
             self._wire.write(parts)
 
     def unsent_bytes(self) -> int:
-        """Queued here; what the transport holds is not counted."""
+        """Bytes queued in this link; bytes in the transport's buffer are not counted."""
         return self._queues.unsent_bytes()

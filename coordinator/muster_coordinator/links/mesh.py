@@ -1,17 +1,17 @@
-"""One link to every peer: who dials when, which of two links wins, when a peer counts as gone. A `ports.PeerNet`.
+"""One link to every peer: which side dials when, which of two links stays, when a peer is down. A `ports.PeerNet`.
 
 * Both sides dial. The lower broker id starts at once, the higher `LINK_SECOND_DIAL_MS` later; then jittered back-off.
-* The acceptor decides. The higher id always takes the lower id's dial and drops its own. The lower id refuses a dial
+* The acceptor decides. The higher id always accepts the lower id's dial and drops its own. The lower id refuses a dial
   while its own is under way or has just succeeded (the two crossed); so the link dialled by the lower id is the one
-  that stays. A dial that nobody answered for `LINK_DIAL_TIMEOUT_MS` is lost, as the last one of a partition is, and
-  keeps nobody out.
+  that stays. A dial without an answer for `LINK_DIAL_TIMEOUT_MS` is taken for lost, as one sent into a network
+  partition is: the lower id then accepts the peer's dial.
 * A handshake with another `run` comes from a restarted process: its old link is dead whatever the socket says.
-* A closed link is re-dialled at once; if none is up `LINK_REDIAL_GRACE_MS` after the close, the sink is told
+* A closed link is re-dialled at once; if no link is up `LINK_REDIAL_GRACE_MS` after the close, the sink is told
   `peer_down` (decision 17). A replaced link gives a second `peer_up` without `peer_down`: messages may have been lost
-  between.
+  in between.
 * All messages of one turn to one peer leave in one write, at the end of the turn.
 
-What it does not do: judge the replica's hello, retry messages, or know sockets (`runtime.peers` is the `Dialler`).
+What it does not do: check the replica's hello, retry messages, or use sockets (`runtime.peers` is the `Dialler`).
 """
 
 from collections.abc import Callable, Iterable
@@ -30,11 +30,12 @@ class Attempt(Protocol):
     """A dial under way."""
 
     def cancel(self) -> None:
-        """Forget it: neither `dial_connected` nor `dial_failed` follows."""
+        """Abandon the dial: neither `dial_connected` nor `dial_failed` follows."""
 
 
 class Dialler(Protocol):
-    """Opens connections. `Mesh.dial_connected` or `Mesh.dial_failed` follows each dial, once, never within it."""
+    """Opens connections. Each dial is followed by one call of `Mesh.dial_connected` or `Mesh.dial_failed`, never before
+    `dial` has returned."""
 
     def dial(self, peer: BrokerId) -> Attempt: ...
 
@@ -57,11 +58,11 @@ class _Peer:
     def __init__(self, broker: BrokerId) -> None:
         self.broker = broker
         self.link: Link | None = None
-        """Up, or None."""
+        """The link that is UP, or None."""
         self.dialling: Link | None = None
-        """Connected by us, waiting for the other side's handshake."""
+        """A connection that we dialled and that waits for the peer's handshake."""
         self.attempt: Attempt | None = None
-        """Not connected yet. At most one of `attempt` and `dialling` is set."""
+        """A dial that is not connected yet. Invariant: at most one of `attempt` and `dialling` is set."""
         self.timer: Timer | None = None
         """The next dial, or the time-out of the one under way."""
         self.down_timer: Timer | None = None
@@ -132,7 +133,7 @@ class Mesh:
     # -- the driver's side -----------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Close everything; the sink hears nothing more."""
+        """Close all links and dials; the sink is not called any more."""
         self._sink = None
         for record in self._peers.values():
             self._stop_dialling(record)
@@ -147,12 +148,13 @@ class Mesh:
         self._by_link.clear()
 
     def accepted(self, wire: Wire) -> Link | None:
-        """A peer, or a stranger, connected. None: too many strangers already; close the connection."""
+        """A connection was accepted; its sender is unknown until its handshake. None: LINK_PENDING_MAX connections
+        wait for a handshake already, or the mesh is stopped; close this one."""
         if self._sink is None or len(self._pending) >= limits.LINK_PENDING_MAX:
             return None
         link = Link(self, wire, dialled=False)
         deadline = self._loop.monotonic_ms() + limits.LINK_HANDSHAKE_TIMEOUT_MS
-        self._pending[link] = self._loop.call_at(deadline, lambda: self._refuse(link, None, "said nothing"))
+        self._pending[link] = self._loop.call_at(deadline, lambda: self._refuse(link, None, "sent no handshake"))
         return link
 
     def dial_connected(self, peer: BrokerId, wire: Wire) -> Link:
@@ -173,7 +175,7 @@ class Mesh:
         self._retry(record)
 
     def received(self, link: Link, data: bytes) -> None:
-        """Bytes came. A link that breaks the protocol is closed."""
+        """Bytes arrived on `link`. A link that breaks the protocol is closed."""
         try:
             link.receive(data)
         except WireError as error:
@@ -186,7 +188,7 @@ class Mesh:
         link.pump()
 
     def closed(self, link: Link) -> None:
-        """The connection is gone, by either side. Harmless when the mesh already knows."""
+        """The connection was closed by either side. May be called again for a link that the mesh has closed."""
         link.close()
         timer = self._pending.pop(link, None)
         if timer is not None:
@@ -210,11 +212,11 @@ class Mesh:
     def greeted(self, link: Link, handshake: Handshake) -> None:
         record = self._peers.get(handshake.sender)
         if handshake.target != self._broker or record is None:
-            detail = f"broker {handshake.sender} looks for {handshake.target}, this is {self._broker}"
+            detail = f"broker {handshake.sender} wants broker {handshake.target}, this is broker {self._broker}"
             self._refuse(link, None, detail)
         elif link.dialled:
             self._greeted_by_acceptor(link, record, handshake)
-        elif self._believes(record, handshake):
+        elif self._accepts(record, handshake):
             self._pending.pop(link).cancel()
             self._by_link[link] = record
             link.greet(self._own_handshake(handshake.sender))
@@ -229,8 +231,8 @@ class Mesh:
         else:
             self._refuse(link, record.broker, "another broker answered")
 
-    def _believes(self, record: _Peer, handshake: Handshake) -> bool:
-        """Whether to take a dial of this peer (module docstring)."""
+    def _accepts(self, record: _Peer, handshake: Handshake) -> bool:
+        """Whether to accept a dial of this peer (rules: module docstring)."""
         if self._broker > record.broker:
             return True
         current = record.link
@@ -241,7 +243,8 @@ class Mesh:
         return self._loop.monotonic_ms() - current.up_since_ms >= limits.LINK_CROSSING_MS
 
     def _unanswered(self, record: _Peer) -> bool:
-        """The dial under way is lost, or so slow that the peer's, which is here already, is as good."""
+        """Our dial has had no answer for LINK_DIAL_TIMEOUT_MS: it is lost, or no better than the peer's, which has
+        arrived."""
         return self._loop.monotonic_ms() - record.dialled_ms >= limits.LINK_DIAL_TIMEOUT_MS
 
     def _establish(self, link: Link, record: _Peer, handshake: Handshake) -> None:

@@ -17,7 +17,7 @@ from muster_coordinator.records.varint import decode_varint, decode_varlong, enc
 
 HEADER_BYTES = 61
 LOG_OVERHEAD = 12
-"""baseOffset and batchLength: a batch takes 12 + batchLength bytes in a log."""
+"""Bytes of baseOffset and batchLength: a batch takes 12 + batchLength bytes in a log."""
 BATCH_LENGTH_MIN = HEADER_BYTES - LOG_OVERHEAD
 MAGIC = 2
 CRC_FROM = 21
@@ -57,7 +57,7 @@ class BatchHeader(NamedTuple):
     attributes: int
     last_offset_delta: int
     base_timestamp_ms: int
-    """Delete horizon when DELETE_HORIZON is set."""
+    """The delete horizon when DELETE_HORIZON is set."""
     max_timestamp_ms: int
     producer_id: int
     producer_epoch: int
@@ -70,7 +70,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def next_offset(self) -> int:
-        """Offset after the batch; cleaning keeps it even where it removes records."""
+        """Offset after the batch; log cleaning keeps it even when it removes records."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
@@ -109,7 +109,7 @@ def encode_batch(
     transactional: bool = False,
     control: bool = False,
 ) -> bytes:
-    """One uncompressed batch. All records bear `timestamp_ms` unless `timestamps_ms` gives each its own."""
+    """One uncompressed batch. All records have `timestamp_ms` unless `timestamps_ms` gives each its own."""
     pieces: list[bytes] = [b""]
     add = pieces.append
     varint = encode_varint
@@ -154,17 +154,17 @@ def parse_header(data: bytes | memoryview, position: int = 0) -> BatchHeader:
 
 
 def check(batch: bytes | memoryview, *, in_log: bool = True) -> BatchHeader:
-    """The header of exactly one sound batch: lengths, magic 2, CRC, counts; MalformedError otherwise.
+    """The header of exactly one batch whose lengths, magic 2, CRC and counts are right; else raises MalformedError.
 
-    `in_log` allows fewer records than offsets, and none at all, as cleaning leaves them.
+    `in_log` allows fewer records than offsets, or none, which is what log cleaning leaves.
     """
     header = parse_header(batch)
     if header.batch_length < BATCH_LENGTH_MIN or header.batch_length + LOG_OVERHEAD != len(batch):
         raise MalformedError(f"a batch of {len(batch)} bytes says it has {header.batch_length + LOG_OVERHEAD}")
     if header.magic != MAGIC:
-        raise MalformedError(f"magic {header.magic}")
+        raise MalformedError(f"batch magic {header.magic}, expected {MAGIC}")
     if crc32c(batch[CRC_FROM:] if isinstance(batch, memoryview) else memoryview(batch)[CRC_FROM:]) != header.crc:
-        raise MalformedError("batch CRC does not fit")
+        raise MalformedError("batch CRC does not match")
     offsets = header.last_offset_delta + 1
     if header.last_offset_delta < 0 or not 0 <= header.count <= offsets or (header.count != offsets and not in_log):
         raise MalformedError(f"{header.count} records at {offsets} offsets")
@@ -172,12 +172,12 @@ def check(batch: bytes | memoryview, *, in_log: bool = True) -> BatchHeader:
 
 
 def stamp(batch: bytes, base_offset: int, leader_epoch: int) -> bytes:
-    """`batch` at another place: only bytes outside the CRC change (decision 1)."""
+    """`batch` with another base offset and leader epoch: only bytes outside the CRC change (decision 1)."""
     return _STAMP.pack(base_offset, len(batch) - LOG_OVERHEAD, leader_epoch) + batch[16:]
 
 
 def iter_records(batch: bytes, block: bytes | None = None) -> Iterator[Record]:
-    """The records of one batch whose CRC was checked. For a compressed batch, `block` is its inflated record area."""
+    """The records of one batch whose CRC was checked. Of a compressed batch, `block` is the inflated record area."""
     header = parse_header(batch)
     data, position = batch, HEADER_BYTES
     if block is not None:

@@ -1,7 +1,8 @@
 """CRC-32C (Castagnoli), the check of record batches, WAL files and checkpoints.
 
-Problem: a check that Kafka's tools share and that costs nothing next to a write. Mechanism: the processor's instruction
-through the `crc32c` package, 0.1 microseconds for a small batch. It finds damage; it is no defence against forgery.
+Problem: a checksum that Kafka's tools share and that is cheap next to a write. Mechanism: the processor's instruction,
+called through the `crc32c` package: 0.1 microseconds for a small batch. It detects damage; it is no defence against
+forgery.
 """
 
 from crc32c import crc32c as _crc32c

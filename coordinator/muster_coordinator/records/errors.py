@@ -1,11 +1,11 @@
-"""Undecodable bytes. Whose fault they are, a client's or our disk's, only their reader knows: no side is named here."""
+"""Errors of decoding. Only the caller knows whether the bytes came from a client or from our disk."""
 
 from muster_coordinator.errors import MusterError
 
 
 class MalformedError(MusterError):
-    """The bytes are not what their kind promises."""
+    """The bytes do not follow their format."""
 
 
 class UnsupportedError(MalformedError):
-    """A schema version, or an own record type, above what this release knows: written by a newer one."""
+    """A schema version or an own record type that this release does not know: a newer release wrote it."""

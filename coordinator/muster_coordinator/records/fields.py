@@ -37,7 +37,7 @@ def data_bytes(data: bytes) -> bytes:
 
 def compact_string(text: str | None) -> bytes:
     """COMPACT_(NULLABLE_)STRING: unsigned varint of length + 1 (0 = null), UTF-8. MalformedError above 32,767 bytes:
-    the layout could hold more, but no answer in an older version could tell it."""
+    the layout allows more, but an answer in an older version has only an i16 for the length."""
     if text is None:
         return b"\0"
     data = text.encode()
@@ -52,7 +52,7 @@ def compact_bytes(data: bytes) -> bytes:
 
 
 class Reader:
-    """A cursor over one key or value. Every method raises MalformedError rather than pass the end."""
+    """A cursor over one key or value. Every method raises MalformedError when the bytes end early."""
 
     __slots__ = ("data", "position")
 
@@ -63,7 +63,7 @@ class Reader:
     def take(self, length: int) -> bytes:
         start = self.position
         if not 0 <= length <= len(self.data) - start:
-            raise MalformedError(f"{length} bytes promised, {len(self.data) - start} left")
+            raise MalformedError(f"a field of {length} bytes where {len(self.data) - start} are left")
         self.position = start + length
         return self.data[start : start + length]
 
@@ -101,14 +101,15 @@ class Reader:
         return self.take(self.unsigned() - 1)
 
     def count(self, *, compact: bool, least_bytes: int) -> int:
-        """Length of an array whose elements take at least `least_bytes`; more than can follow is malformed."""
+        """Length of an array whose elements take at least `least_bytes` each. MalformedError when the bytes left cannot
+        hold so many: nothing is allocated for a count that cannot be true."""
         count = self.unsigned() - 1 if compact else self.i32()
         if not 0 <= count <= (len(self.data) - self.position) // least_bytes:
             raise MalformedError(f"an array of {count} elements in {len(self.data) - self.position} bytes")
         return count
 
     def tags(self) -> dict[int, bytes]:
-        """The tag section of a flexible version; tags we do not know are simply among them."""
+        """The tag section of a flexible version, unknown tags included."""
         found = {}
         for _ in range(self.unsigned()):
             tag = self.unsigned()
@@ -116,7 +117,7 @@ class Reader:
         return found
 
     def end(self) -> None:
-        """Nothing may be left."""
+        """Raises MalformedError unless all bytes were read."""
         if self.position != len(self.data):
             raise MalformedError(f"{len(self.data) - self.position} bytes left over")
 

@@ -1,9 +1,9 @@
-"""Opening the record block of a compressed batch, within bounds.
+"""Decompressing the record block of a batch, within bounds.
 
-Problem: a megabyte of compressed zeros is a gigabyte of heap; and by-time look-ups must see single records.
+Problem: look-ups by timestamp need single records, but a megabyte of compressed zeros becomes a gigabyte of heap.
 Mechanism: every codec decompresses into a buffer of at most INFLATE_RATIO_MAX times the input and INFLATED_BYTES_MAX,
-and fails when that is too small. Runs in worker threads and offline tools only: the request path never inflates
-(decision 25). Codecs: gzip by zlib, the others by cramjam. Snappy comes raw or in the Java client's framing (xerial);
+and fails when that is too small. It runs in worker threads and offline tools only: the request path never inflates
+(decision 25). Codecs: gzip by zlib, the others by cramjam. Snappy comes raw or in the Java client's framing (xerial),
 lz4 as a frame.
 """
 
@@ -29,14 +29,14 @@ _LENGTH = struct.Struct(">i")
 def record_block(batch: bytes) -> bytes | None:
     """The `block` argument of `batch.iter_records`: None when the batch is not compressed.
 
-    MalformedError: unknown codec, undecodable, or larger than the bounds allow.
+    Raises MalformedError for an unknown codec, and for data that cannot be decoded or exceeds the bounds.
     """
     codec = parse_header(batch).compression
     return None if codec == 0 else inflate(codec, batch[HEADER_BYTES:])
 
 
 def inflate(codec: int, data: bytes) -> bytes:
-    """`data` decompressed."""
+    """`data` decompressed. Raises MalformedError as `record_block`."""
     limit = min(INFLATED_BYTES_MAX, INFLATE_RATIO_MAX * len(data))
     if codec == GZIP:
         return _gunzip(data, limit)

@@ -1,7 +1,8 @@
 """Keys of the offsets log: i16 record type, then the key's fields, never flexible (protocol notes 5.1).
 
 Kafka's types 0 to 2 and our own from 1000 are decoded; every other type is Kafka's and stays raw (decision 9). An own
-type that this release does not know was written above our feature level: UnsupportedError; the replica must not start.
+type that this release does not know was written at a higher feature level: it raises UnsupportedError, and the replica
+must not start.
 """
 
 from typing import NamedTuple
@@ -23,7 +24,7 @@ _GROUP_REBALANCE_BYTES = I16.pack(GROUP_REBALANCE)
 
 
 class OffsetCommitKey(NamedTuple):
-    """Types 0 and 1; read either, written as 1."""
+    """Types 0 and 1: both are read, 1 is written."""
 
     group: str
     topic: str
@@ -49,7 +50,7 @@ class GroupRebalanceKey(NamedTuple):
 
 
 class RawKey(NamedTuple):
-    """A Kafka type we do not implement (3 to 8, 16, ...): kept as it is."""
+    """A Kafka type that we do not implement (3 to 8, 16, ...): its bytes are kept."""
 
     type: int
     data: bytes
@@ -83,7 +84,8 @@ def encode_rebalance_key(group: str) -> bytes:
 
 
 def decode_key(key: bytes) -> Key:
-    """Any key of the offsets log. MalformedError for none; UnsupportedError for an own type from a newer release."""
+    """Decode any key of the offsets log. Raises MalformedError when it is none, UnsupportedError for an own type of a
+    newer release."""
     reader = Reader(key)
     kind = reader.i16()
     found: Key

@@ -1,8 +1,8 @@
 """Values of Kafka's record types 0 to 2: committed offsets and group metadata, in every version Kafka ever wrote.
 
-Written: OffsetCommitValue v3, v1 when the commit names its own expiry, v4 when the topic's id is known (decision 27);
-GroupMetadataValue v3. Read: 0 to 4 of both. A higher version is refused, as its meaning is unknown (UnsupportedError).
-Null values (tombstones) never reach these functions. Field tables: protocol notes 5.2 and 5.3, docs/format.md.
+Written: OffsetCommitValue v3, or v1 when the commit has its own expiry, or v4 when the topic's id is known
+(decision 27); GroupMetadataValue v3. Read: 0 to 4 of both. A higher version raises UnsupportedError, as its meaning is
+unknown. Null values (tombstones) never reach these functions. Field tables: protocol notes 5.2 and 5.3, docs/format.md.
 """
 
 import struct
@@ -75,7 +75,7 @@ def encode_offset_value(
     expire_timestamp_ms: int = -1,
     topic_id: bytes = NO_TOPIC_ID,
 ) -> bytes:
-    """v1 with an expiry (v1 has neither epoch nor id: Kafka's trade too), else v4 with an id, else v3."""
+    """v1 with an expiry (v1 has neither epoch nor topic id; Kafka drops them too), else v4 with an id, else v3."""
     if expire_timestamp_ms != -1:
         text = _text_bytes(metadata)
         stamps = _TWO_I64.pack(commit_timestamp_ms, expire_timestamp_ms)
@@ -88,7 +88,7 @@ def encode_offset_value(
 
 
 def decode_offset_value(value: bytes) -> OffsetCommitValue:
-    """Any version from 0 to 4."""
+    """Decode any version from 0 to 4."""
     reader = Reader(value)
     version = _version(reader, "OffsetCommitValue")
     offset = reader.i64()
@@ -106,7 +106,7 @@ def decode_offset_value(value: bytes) -> OffsetCommitValue:
 
 
 def encode_group_value(value: GroupMetadataValue) -> bytes:
-    """v3."""
+    """The value as v3."""
     pieces = [
         I16.pack(3),
         string(value.protocol_type),
@@ -131,7 +131,7 @@ def encode_group_value(value: GroupMetadataValue) -> bytes:
 
 
 def decode_group_value(value: bytes) -> GroupMetadataValue:
-    """Any version from 0 to 4."""
+    """Decode any version from 0 to 4."""
     reader = Reader(value)
     version = _version(reader, "GroupMetadataValue")
     if version >= 4:

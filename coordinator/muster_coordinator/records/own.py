@@ -1,9 +1,10 @@
 """Values of Muster's own record types in the offsets log: what Kafka's coordinator keeps only in memory.
 
-1000 CandidateGeneration (decision 6): the join phase ended; replays as CompletingRebalance with all who were answered.
-1001 GroupRebalance (decision 7): members joined, left or were expelled; replays as PreparingRebalance with those who
-remain. Both are version 0, flexible (compact lengths, a tag section after each member and at the end), so that later
-releases can add tags without a new version. Kafka's tools skip types they do not know. Byte table: docs/format.md.
+1000 CandidateGeneration (decision 6): the join phase ended; replay restores CompletingRebalance with all members whose
+JoinGroup was answered. 1001 GroupRebalance (decision 7): members joined, left or were expelled; replay restores
+PreparingRebalance with the members that remain. Both are version 0, flexible (compact lengths, a tag section after each
+member and at the end), so that later releases can add tags without a new version. Kafka's tools skip types they do not
+know. Byte table: docs/format.md.
 """
 
 from typing import NamedTuple
@@ -28,12 +29,12 @@ class OwnMember(NamedTuple):
     protocols: tuple[tuple[str, bytes], ...]
     """(name, metadata) in the member's order of preference."""
     assignment: bytes = b""
-    """What it held last when the record was written; empty when it never held any, or the record has no room for
-    assignments."""
+    """The member's last assignment when the record was written; empty when it had none, or when the record has no room
+    for assignments."""
 
 
 class CandidateGeneration(NamedTuple):
-    """Own type 1000: a generation that waits for its leader's plan."""
+    """Own type 1000: a generation that waits for its leader's assignments."""
 
     protocol_type: str
     generation: int
@@ -44,11 +45,11 @@ class CandidateGeneration(NamedTuple):
 
 
 class GroupRebalance(NamedTuple):
-    """Own type 1001: who remains while a rebalance is prepared."""
+    """Own type 1001: the members that remain while a rebalance is prepared."""
 
     protocol_type: str
     generation: int
-    """Of the generation that ended; the next candidate has one more."""
+    """The generation that ended; the next candidate generation is one higher."""
     protocol: str | None
     leader: str | None
     state_timestamp_ms: int

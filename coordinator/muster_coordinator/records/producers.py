@@ -1,10 +1,10 @@
-"""Idempotent producers of one partition: what their last batches were, hence what a new batch is (protocol notes 12.4).
+"""Idempotent producers of one partition: their last batches, by which a new batch is judged (protocol notes 12.4).
 
-Problem: a producer retries a batch whose answer it lost; the retry must be found, not stored again. Mechanism: per
-producer an immutable `ProducerState`; `judge` compares a batch with one, `advance` gives the next. As both are pure,
-the caller can judge against in-flight states laid over the table and drop these when leadership goes. `ProducerTable`
-holds only what was applied, so it is equal on all replicas. It does not know the time: who expires is proposed by the
-leader and applied by all.
+Problem: a producer retries a batch whose answer it lost; the retry must be recognised, not stored again. Mechanism: an
+immutable `ProducerState` per producer; `judge` compares a batch with it, `advance` returns the next state. Both are
+pure, so a leader can judge against the states of in-flight batches and drop these when it loses leadership.
+`ProducerTable` holds only applied batches, so it is equal on all replicas. It has no clock: the leader proposes which
+producers expire, and every replica applies that.
 """
 
 import struct
@@ -31,26 +31,26 @@ class StoredBatch(NamedTuple):
     first_sequence: int
     last_sequence: int
     base_offset: int
-    """NO_OFFSET while it is in flight (laid over by the caller)."""
+    """NO_OFFSET while the batch is in flight."""
     last_offset_delta: int
     timestamp_ms: int
     """maxTimestamp of the batch: a duplicate is answered with it (protocol notes 12.3)."""
 
 
 class ProducerState(NamedTuple):
-    """Immutable."""
+    """One producer's state; immutable."""
 
     epoch: int
     batches: tuple[StoredBatch, ...]
     """Oldest first, at most PRODUCER_BATCHES_KEPT, all of this epoch."""
     last_timestamp_ms: int
-    """Of the last batch or marker: what expiry looks at."""
+    """Timestamp of the last batch or marker; expiry counts from it."""
     transaction_first_offset: int = NO_OFFSET
-    """Of the open transaction."""
+    """First offset of the open transaction, NO_OFFSET for none."""
 
 
 class Standing(IntEnum):
-    """What a batch is to its producer's state."""
+    """How a batch relates to its producer's state."""
 
     NEXT = 0
     DUPLICATE = 1
@@ -77,7 +77,7 @@ def last_sequence(base_sequence: int, last_offset_delta: int) -> int:
 
 
 def judge(state: ProducerState | None, epoch: int, base_sequence: int, last_offset_delta: int) -> Judgement:
-    """In Kafka's order: duplicate, epoch, sequence. An unknown producer may begin anywhere (KIP-360)."""
+    """Check in Kafka's order: duplicate, epoch, sequence. An unknown producer may begin at any sequence (KIP-360)."""
     if state is None:
         return _NEXT
     if epoch == state.epoch:
@@ -85,7 +85,7 @@ def judge(state: ProducerState | None, epoch: int, base_sequence: int, last_offs
         for batch in state.batches:
             if batch.first_sequence == base_sequence and batch.last_sequence == last:
                 return Judgement(Standing.DUPLICATE, batch)
-        # Only a marker leaves an epoch without batches; such an epoch begins at 0 like any new one.
+        # An epoch without batches came from an end-transaction marker; its first sequence is 0, as in any new epoch.
         wanted = (state.batches[-1].last_sequence + 1) % _SEQUENCES if state.batches else 0
         return _NEXT if base_sequence == wanted else _OUT_OF_ORDER
     if epoch < state.epoch:
@@ -112,7 +112,7 @@ def advance(state: ProducerState | None, header: BatchHeader, base_offset: int) 
 
 
 def end_transaction(state: ProducerState | None, producer_epoch: int, timestamp_ms: int) -> ProducerState:
-    """The state after an end-transaction marker: nothing open; a marker of a newer epoch forgets the batches."""
+    """The state after an end-transaction marker: no open transaction; a marker of a newer epoch drops the batches."""
     if state is None or state.epoch != producer_epoch:
         return ProducerState(producer_epoch, (), timestamp_ms)
     return ProducerState(state.epoch, state.batches, timestamp_ms)
@@ -126,8 +126,8 @@ class ProducerTable:
     def __init__(self) -> None:
         self._states: dict[int, ProducerState] = {}
         self._open: OrderedDict[int, int] = OrderedDict()
-        """producer -> where its open transaction began. Oldest first, since offsets only grow; no plain dict, whose
-        first key is found by walking over all that were deleted before it."""
+        """producer -> first offset of its open transaction. Invariant: oldest first, since offsets only grow. Not a
+        plain dict: there, finding the first key walks over all keys deleted before it."""
 
     def __len__(self) -> int:
         return len(self._states)
@@ -139,7 +139,7 @@ class ProducerTable:
         return iter(self._states.items())
 
     def apply(self, header: BatchHeader, base_offset: int) -> None:
-        """A batch of the log, in order; batches without a producer change nothing."""
+        """Apply a batch of the log; batches come in order. One without a producer changes nothing."""
         if header.producer_id < 0:
             return
         state = self._states.get(header.producer_id)
@@ -154,7 +154,8 @@ class ProducerTable:
             self._open[header.producer_id] = after.transaction_first_offset
 
     def expired(self, now_ms: int, expiration_ms: int) -> tuple[int, ...]:
-        """Ids whose last batch is that old and that have no open transaction, ascending; the leader proposes them."""
+        """Ids of producers whose last batch is older than `expiration_ms` and that have no open transaction, ascending;
+        the leader proposes their expiry."""
         oldest = now_ms - expiration_ms
         return tuple(
             sorted(
@@ -171,7 +172,8 @@ class ProducerTable:
             self._open.pop(producer_id, None)
 
     def first_open_offset(self) -> int:
-        """Where the oldest open transaction began (the last stable offset), or NO_OFFSET. Every read of a log asks."""
+        """First offset of the oldest open transaction (the last stable offset), or NO_OFFSET. Called at every read of
+        a log, so it takes constant time."""
         return next(iter(self._open.values()), NO_OFFSET)
 
     def copy(self) -> "ProducerTable":
@@ -182,7 +184,7 @@ class ProducerTable:
         return other
 
     def encode(self) -> bytes:
-        """Deterministic: ascending producer ids."""
+        """The table in bytes, by ascending producer id: equal tables give equal bytes."""
         pieces = [_TABLE_HEAD.pack(_VERSION, len(self._states))]
         for producer_id in sorted(self._states):
             epoch, batches, last_ms, opened = self._states[producer_id]

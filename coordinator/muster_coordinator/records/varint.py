@@ -1,7 +1,7 @@
 """Kafka's variable-length numbers: base 128, little-endian groups, zig-zag when signed (KIP-98, protobuf's encoding).
 
-Problem: every record holds six of them, so they decide what a batch costs to build. Mechanism: one table for the values
-that nearly all lengths and deltas have, a loop for the rest. Decoding refuses numbers above 32 or 64 bits.
+Problem: every record holds six of them, so they dominate the cost of building a batch. Mechanism: a table for the
+values that nearly all lengths and deltas have, a loop for the rest. Decoding refuses numbers above 32 or 64 bits.
 """
 
 from muster_coordinator.records.errors import MalformedError
@@ -30,7 +30,7 @@ def encode_varint(value: int) -> bytes:
 
 
 def decode_unsigned(data: Buffer, position: int, bits: int = 32) -> tuple[int, int]:
-    """(value, position behind it); MalformedError when it ends early or needs more than `bits`."""
+    """(value, position after it). Raises MalformedError when it ends early or needs more than `bits`."""
     value = shift = 0
     try:
         while True:
@@ -50,13 +50,13 @@ def decode_unsigned(data: Buffer, position: int, bits: int = 32) -> tuple[int, i
 
 
 def decode_varint(data: Buffer, position: int) -> tuple[int, int]:
-    """A signed 32-bit VARINT and the position behind it."""
+    """(signed 32-bit VARINT, position after it)."""
     raw, position = decode_unsigned(data, position)
     return (~(raw >> 1) if raw & 1 else raw >> 1), position
 
 
 def decode_varlong(data: Buffer, position: int) -> tuple[int, int]:
-    """A signed 64-bit VARLONG and the position behind it."""
+    """(signed 64-bit VARLONG, position after it)."""
     raw, position = decode_unsigned(data, position, 64)
     return (~(raw >> 1) if raw & 1 else raw >> 1), position
 
@@ -71,4 +71,4 @@ def _tabled(value: int) -> bytes:
 
 
 _TABLE = [_tabled(n) for n in range(_TABLED)] + [_tabled(n) for n in range(-_TABLED, 0)]
-"""Index n for n >= 0, and Python's negative indexes for the rest."""
+"""`_TABLE[n]` is the encoding of n, also for n < 0: Python's negative indexes count from the end."""

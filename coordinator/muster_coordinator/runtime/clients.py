@@ -1,17 +1,18 @@
 """The listener of Kafka clients: TCP under `wire.connection.Connection`.
 
-* Requests are handled as they arrive, for a few milliseconds a turn; what is left takes its turn later (`turns`).
-* Answers of all connections are written once per turn: a connection whose answers became ready is marked, and one
-  call at the end of the turn writes each marked connection with one `write`, as many as fit into a turn. Only repeated
-  heartbeats, whose answers nothing precedes, are written where they were read (docs/adr/0012).
-* Flow control both ways: a connection that has too many unanswered requests or untaken answers is not read; one whose
+* Requests are handled as they arrive, for a few milliseconds a turn; the rest waits for later turns (`turns`).
+* Answers of all connections are written once per turn: a connection with ready answers is marked, and one call at the
+  end of the turn writes each marked connection with one `write`, as many connections as fit into a turn. Only answers
+  to repeated heartbeats, which no other answer precedes, are written where they were read (docs/adr/0012).
+* Flow control both ways: a connection with too many unanswered requests or untaken answers is not read; one whose
   socket takes nothing for `limits.CONNECTION_UNSENT_MS_MAX` while more than `limits.CONNECTION_UNSENT_BYTES_MAX` waits
   is closed.
-* Limits: connections, accepts per second (later ones wait unread, nobody is refused for being early), unfinished
-  frames and untaken answers over all connections, idle time. Limits per address are off by default (decision 24):
-  after a failover thousands of clients behind one NAT must be back within seconds.
+* Limits: connections, accepts per second (a connection above the rate waits unread and is refused only if it would
+  wait too long), incomplete frames and untaken answers over all connections, idle time. Limits per address are off by
+  default (decision 24): after a failover thousands of clients behind one NAT must reconnect within seconds.
 
-What it does not do: TLS, SASL (a listener of another protocol would make connections in another first state), meaning.
+What it does not do: TLS, SASL (their listeners would make connections in another first state), or the meaning of
+requests (`api`).
 """
 
 import asyncio
@@ -35,37 +36,38 @@ from muster_coordinator.wire.repeated_heartbeat import HeartbeatAtOnce, never_at
 from muster_coordinator.wire.request_meter import RequestMeter
 
 WRITE_HIGH_BYTES = MIB
-"""Above this the transport's buffer takes no more; the rest stays in the connection, where it stops reading."""
+"""Above this the transport's buffer takes no more. Further answers stay in the connection, and reading stops."""
 WRITE_LOW_BYTES = MIB // 4
 JOIN_BYTES_MAX = 64 * KIB
 """Answers of one turn are joined into one buffer up to this size; larger ones are written without another copy."""
 LINGER_SECONDS = 5.0
-"""A connection that is being closed may take this long to read its last answers."""
+"""How long a client may take to read its last answers after the connection was closed by us."""
 ACCEPT_DELAY_SECONDS_MAX = 5.0
-"""A connection that would have to wait longer for its turn is refused."""
+"""A new connection that would have to wait longer before it is read is refused."""
 
 
 @dataclass(slots=True)
 class ClientStats:
-    """Counters since the start; gauges where said."""
+    """Counters since the start, but for the gauges `connections`, `buffered` and `unsent`."""
 
     connections: int = 0
-    """Open now."""
+    """Open connections now."""
     accepted: int = 0
     refused: int = 0
-    """Over a limit of connections or accepts."""
+    """Connections refused by a limit of connections or accepts."""
     failed: int = 0
-    """Closed for bytes that are no request, or by a handler."""
+    """Connections closed because of bytes that are no request, by a handler, or by a bug of ours."""
     slow: int = 0
-    """Closed for not taking their answers, or for too many unfinished bytes."""
+    """Connections closed because they did not take their answers, or exceeded a sum over all connections."""
     idle: int = 0
+    """Connections closed after the idle time."""
     requests: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
     buffered: int = 0
-    """Bytes of unfinished frames now."""
+    """Bytes of incomplete or held-back frames now."""
     unsent: int = 0
-    """Bytes of answers not taken now."""
+    """Bytes of answers that clients have not taken now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +81,7 @@ class ClientLimits:
 
 
 class ClientListener:
-    """One named listener: `listen`, later `close`. All calls on the loop's thread."""
+    """One named listener: call `listen`, later `close`. All calls are made on the loop's thread."""
 
     def __init__(
         self,
@@ -115,7 +117,7 @@ class ClientListener:
 
     async def listen(self, host: str, port: int) -> int:
         """Accept clients; returns the port. Raises `EnvironmentFault` when the address cannot be bound."""
-        # 60 ms, once a process. Done later, each step of it keeps the interpreter from a loop that serves by then.
+        # Takes 60 ms. Later it would compile at first requests, and delay the loop while it serves.
         preload()
         try:
             self._server = await self.loop.create_server(
@@ -127,8 +129,8 @@ class ClientListener:
         return bound
 
     async def close(self, over_ms: int = limits.CLIENTS_CLOSE_MS) -> None:
-        """Stop accepting; close the connections spread over `over_ms`, so that their clients do not come back at
-        once."""
+        """Stop accepting, and close the connections evenly over `over_ms`, so that their clients do not reconnect all
+        at once."""
         if self._server is not None:
             self._server.close()
         clients = list(self._clients)
@@ -146,7 +148,7 @@ class ClientListener:
     # -- called by the clients
 
     def admit(self, client: "_Client", address: str) -> float | None:
-        """Seconds to wait before reading; None: refused."""
+        """Count a new connection. Returns the seconds to wait before reading it; None: refuse it."""
         stats, most = self.stats, self.limits
         per_address = most.connections_per_address_max
         now = self.loop.time()
@@ -161,11 +163,11 @@ class ClientListener:
         if per_address is not None:
             self._per_address[address] += 1
         self._clients.add(client)
-        # Bursts up to a tenth of a second's share pass at once.
+        # A burst of up to a tenth of a second's accepts is read at once.
         return max(0.0, turn - now - 0.1)
 
     def gone(self, client: "_Client", address: str) -> None:
-        """An admitted connection has ended."""
+        """Uncount an admitted connection that has ended."""
         self._clients.discard(client)
         self.stats.connections -= 1
         if self.limits.connections_per_address_max is not None:
@@ -176,7 +178,7 @@ class ClientListener:
             self._emptied.set()
 
     def next_id(self) -> int:
-        """Ids of connections are never reused."""
+        """A new connection id; ids are never reused."""
         self._next_id += 1
         return self._next_id
 
@@ -199,7 +201,7 @@ class ClientListener:
 
 
 class _Client(asyncio.Protocol):
-    """One connection's transport. `connection` is None when it was refused."""
+    """One connection's transport. `connection` is None when it was refused or has ended."""
 
     def __init__(self, listener: ClientListener) -> None:
         self._listener = listener
@@ -225,7 +227,7 @@ class _Client(asyncio.Protocol):
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport = cast(asyncio.Transport, transport)  # uvloop's is one by shape, not by class
+        transport = cast(asyncio.Transport, transport)  # uvloop's transports do not inherit from asyncio's.
         self._transport = transport
         peer = transport.get_extra_info("peername")
         self._address = str(peer[0]) if peer else "unknown"
@@ -264,7 +266,7 @@ class _Client(asyncio.Protocol):
         listener = self._listener
         listener.stats.bytes_in += len(data)
         if self._delayed:
-            # uvloop begins to read after `connection_made`, whatever was said in it: once; here it is heard.
+            # uvloop starts reading after `connection_made` even if that has paused it, so it is paused again here.
             connection.hold(data)
             self._account()
             if self._transport is not None:
@@ -277,14 +279,14 @@ class _Client(asyncio.Protocol):
                     self._write_at_once(answers)
                     return
             connection.receive(data)
-            if not self._marked:  # else the flush at the end of this turn does both
+            if not self._marked:  # Else the flush at the end of this turn does both.
                 self._account()
                 self._set_reading()
             return
         connection.hold(data)
         self._account()
         if self._postponed:
-            self._set_reading()  # it goes on sending: enough for now
+            self._set_reading()  # The client keeps sending: stop reading until its turn.
         else:
             self._postpone(connection)
 
@@ -293,7 +295,7 @@ class _Client(asyncio.Protocol):
         self._listener.turns.postpone(connection.subject(), self._go_on)
 
     def _go_on(self) -> None:
-        """The turn of what was postponed."""
+        """The turn of a postponed connection: read its held-back frames."""
         self._postponed = False
         connection = self.connection
         if connection is None or connection.state is State.CLOSED:
@@ -315,8 +317,8 @@ class _Client(asyncio.Protocol):
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing may hold what has ended: a waiting timer or a circle of references (transport, connection, timers)
-        keeps some 5 KB of each connection until it fires or the collector comes by."""
+        """Drop all references: a pending timer or a reference cycle (transport, connection, timers) would keep some
+        5 KB of each ended connection until the timer fires or the garbage collector runs."""
         for timer in (self._idle_timer, self._stall_timer, self._delay_timer):
             if timer is not None:
                 timer.cancel()
@@ -336,7 +338,7 @@ class _Client(asyncio.Protocol):
             self._listener.mark(self)
 
     def flush(self) -> None:
-        """Write what is ready, go on with what was held back, set the flow control."""
+        """Write ready answers, resume held-back frames, set the flow control."""
         self._marked = False
         connection, transport = self.connection, self._transport
         if connection is None or transport is None or connection.state is State.CLOSED:
@@ -345,7 +347,7 @@ class _Client(asyncio.Protocol):
             frames = connection.take()
             if frames:
                 self._write(transport, frames)
-            # Below its high-water mark the transport drains without telling: what it holds then does not count.
+            # Below its high-water mark the transport drains without a callback, so its bytes are not counted then.
             connection.note_unsent(self._held_bytes(transport))
             if connection.holds_frames and not self._postponed:
                 if self._listener.turns.may_work():
@@ -359,7 +361,7 @@ class _Client(asyncio.Protocol):
             self._set_reading()
 
     def _write_at_once(self, answers: bytes) -> None:
-        """Before the end of the turn: nothing came before them, nothing waits, so no flow control changes by them."""
+        """Write answers before the end of the turn. No other answer is unsent, so the flow control does not change."""
         assert self.connection is not None
         assert self._transport is not None
         stats, requests = self._listener.stats, self.connection.requests
@@ -418,7 +420,7 @@ class _Client(asyncio.Protocol):
                 transport.pause_reading()
 
     def _account(self) -> None:
-        """Keep the listener's sums; the connection that exceeds one of them is closed."""
+        """Update the listener's sums. The connection whose growth exceeds the limit of a sum is closed."""
         connection, stats = self.connection, self._listener.stats
         assert connection is not None
         buffered, unsent, requests = connection.buffered_bytes, connection.unsent_bytes, connection.requests
@@ -451,7 +453,7 @@ class _Client(asyncio.Protocol):
         self._stall_timer = self._listener.loop.call_later(limits.CONNECTION_UNSENT_MS_MAX / 1000, self._check_stall)
 
     def _taken(self) -> int:
-        """Bytes that the kernel has taken of this connection's answers since the start."""
+        """Bytes of this connection's answers that the kernel has taken since it was opened."""
         assert self._transport is not None
         return self._written - self._transport.get_write_buffer_size()
 
@@ -468,7 +470,7 @@ class _Client(asyncio.Protocol):
             self._watch_stall()
 
     def close(self) -> None:
-        """End in good order: what is in the transport is still written, for `LINGER_SECONDS` at most."""
+        """Close gracefully: bytes in the transport are still written, for `LINGER_SECONDS` at most."""
         transport = self._transport
         if transport is None or self._closing:
             return
@@ -478,7 +480,7 @@ class _Client(asyncio.Protocol):
             self._listener.loop.call_later(LINGER_SECONDS, self.abort)
 
     def abort(self) -> None:
-        """End now."""
+        """Close at once; unsent bytes are lost."""
         self._closing = True
         if self._transport is not None:
             self._transport.abort()

@@ -1,9 +1,9 @@
 """`ports.Disk` on a folder of the operating system: positional reads and writes, fdatasync, folder fsync.
 
-Problem: what a crash leaves depends on details that are easy to lose: partial writes, EINTR, folders that nobody
-synced. Mechanism: one file descriptor per file, `pwritev`/`preadv` semantics with explicit positions, loops over
-short transfers, and nothing buffered here. OSError goes to the caller as the kernel gave it; whoever synced must not
-sync again. It does no locking: one process owns a data folder, which `app` makes sure of.
+Problem: what a crash leaves depends on details that are easy to miss: partial writes, EINTR, unsynced folders.
+Mechanism: one file descriptor per file, reads and writes at explicit positions, loops over short transfers, and no
+buffer in this process. OSError reaches the caller unchanged; after a failed sync the caller must not sync again. What
+it does not do: lock. One process owns a data folder (`runtime.folder`).
 """
 
 import os
@@ -27,7 +27,7 @@ class OsFile:
         self._fd = fd
 
     def pread(self, offset: int, length: int) -> bytes:
-        """Up to `length` bytes; fewer only at the end of the file."""
+        """Read `length` bytes; fewer only at the end of the file."""
         data = os.pread(self._fd, length, offset)
         if len(data) == length or not data:
             return data
@@ -64,18 +64,19 @@ class OsFile:
         return os.fstat(self._fd).st_size
 
     def sync(self) -> None:
-        """fdatasync. OSError here is fatal to the process: the caller must not try again."""
+        """fdatasync. An OSError is fatal to the process and must not be retried: the kernel may have marked the
+        unsynced pages clean."""
         os.fdatasync(self._fd)
 
     def close(self) -> None:
-        """Harmless when closed already: the number may belong to another file by then."""
+        """May be called twice: the second call must not close the descriptor's number, which may be another file's."""
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
             os.close(fd)
 
 
 class OsDisk:
-    """One data folder; it and everything in it is for the owner only."""
+    """One data folder. It and all files in it have permissions for the owner only."""
 
     def __init__(self, root: str) -> None:
         self._root = os.path.abspath(root)
@@ -89,7 +90,7 @@ class OsDisk:
         return os.path.exists(self._at(path))
 
     def identity(self, path: str) -> FileIdentity:
-        """Of the file of this name; another name of it has the same."""
+        """The identity of the file with this name; all hard links to a file have the same."""
         found = os.stat(self._at(path))
         return FileIdentity(found.st_size, found.st_mtime_ns, found.st_ino)
 
@@ -101,7 +102,8 @@ class OsDisk:
             return []
 
     def mkdir(self, path: str, *, durable: bool = True) -> None:
-        """With parents; harmless when present. Parents are synced, or by the caller unless `durable`."""
+        """Create the folder and its parents; does nothing when it exists. Each new name is synced if `durable`, else
+        the caller must sync."""
         done = ""
         for name in path.split("/"):
             parent, done = done, f"{done}/{name}" if done else name
@@ -122,7 +124,7 @@ class OsDisk:
         os.unlink(self._at(path))
 
     def rmtree(self, path: str) -> None:
-        """A folder and all in it; harmless when absent."""
+        """Remove a folder and all its content; does nothing when it is absent."""
         try:
             shutil.rmtree(self._at(path))
         except FileNotFoundError:

@@ -1,8 +1,8 @@
-"""`events.Tell` as log lines: each event a line with its fields; of too many of a kind, their number.
+"""`events.Tell` as log lines: one line per event, with its fields, up to a bound per kind.
 
-Ten thousand rebalances a minute must cost neither the loop nor the disk much, and an expulsion must not be lost among
-them: so each kind has its own bound, and repeats beyond it are summed up in one line when the window ends. All are
-counted, for /metrics. Writing is the log pipeline's, off the loop (`logs`).
+Problem: ten thousand rebalances a minute must cost the loop and the disk little, and an expulsion must not be lost
+among them. Mechanism: each kind has its own bound per window; events beyond it are summed up in one line when the
+window ends. All are counted, for /metrics. What it does not do: write. The log pipeline does, off the loop (`logs`).
 """
 
 from collections import Counter
@@ -21,9 +21,9 @@ class EventLog:
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
         self.counts: Counter[str] = Counter({kind.name: 0 for kind in KINDS})
-        """By name, since the start; every kind is there."""
+        """Events since the start, by name; has a key for every kind."""
         self._written: dict[EventKind, int] = {}
-        """Lines of each kind in its window; a kind without one is not there."""
+        """Lines of each kind in its current window; no key while the kind has no window."""
         self._repeats: Counter[EventKind] = Counter()
 
     def __call__(self, event: Event) -> None:

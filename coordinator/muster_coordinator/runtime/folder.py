@@ -1,5 +1,4 @@
-"""One process a data folder, and the file that tells which: a lock that the kernel drops with the process, and a pid
-file."""
+"""One process per data folder: a lock that the kernel releases with the process, and a file with the process id."""
 
 import contextlib
 import fcntl
@@ -15,7 +14,7 @@ class FolderLock:
     """Held from construction to `release`, or to the end of the process however it ends."""
 
     def __init__(self, folder: Path) -> None:
-        """Creates the folder. Raises `EnvironmentFault` when another process has it, or it cannot be made."""
+        """Creates the folder. Raises `EnvironmentFault` when another process holds it, or it cannot be created."""
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -32,7 +31,8 @@ class FolderLock:
 
 
 class PidFile:
-    """The number of this process, for those who send it signals. Written whole, so a reader never sees half of it."""
+    """The process id in a file, for scripts that send signals. Written by a rename, so a reader never sees half of it.
+    It is not a lock."""
 
     def __init__(self, path: Path) -> None:
         """Raises `EnvironmentFault` when it cannot be written."""

@@ -1,8 +1,9 @@
-"""When the garbage collector may look at everything (decision 21).
+"""When the garbage collector runs a full collection (decision 21).
 
-A full collection walks every object: 150-200 ms per million. So: what start-up built is frozen; young generations stay
-automatic; the oldest is collected only when this replica leads nothing (nobody waits) or after memory really grew.
-Growth is measured by resident size, because counting objects is itself a walk.
+Problem: a full collection walks every object, 150-200 ms per million, and stops the loop. Mechanism: objects made at
+the start are frozen; young generations are collected automatically; the oldest only while this replica leads no group
+(so no client waits for it), or after memory has grown. Growth is measured by resident size, because counting objects
+is itself a walk.
 """
 
 import gc
@@ -14,14 +15,14 @@ from muster_coordinator.ports import Loop, Timer
 
 CHECK_MS = 10_000
 IDLE_COLLECT_MS = 60_000
-"""While leading nothing, not more often than this."""
+"""Shortest time between full collections while this replica leads no group."""
 GROWTH_RATIO = 1.25
 GROWTH_BYTES_MIN = 64 * 1024 * 1024
 YOUNG_THRESHOLD = 10_000
 MIDDLE_THRESHOLD = 1
-"""A collection of the middle generation walks what young ones left: 200,000 objects took 40 ms of processor time while
-partitions were created, which leaves nearly all of what it allocates. Each object is walked once on its way to the
-oldest generation, whatever this is."""
+"""Collect the middle generation often, so that each collection is short: at a larger value one walked 200,000 objects
+in 40 ms while partitions were created, which keeps nearly all objects that it allocates. Each object is walked once on
+its way to the oldest generation, whatever the value."""
 _NEVER = 1_000_000_000
 _PAGE_BYTES = resource.getpagesize()
 
@@ -29,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class GcPolicy:
-    """`start` once the process is set up. `leads_nothing()` and `resident_bytes()` are asked every `CHECK_MS`."""
+    """Call `start` once the process is set up; `leads_nothing()` and `resident_bytes()` are read every `CHECK_MS`."""
 
     def __init__(
         self, loop: Loop, *, leads_nothing: Callable[[], bool], resident_bytes: Callable[[], int] | None = None
@@ -44,7 +45,7 @@ class GcPolicy:
         self.longest_ms = 0
 
     def start(self) -> None:
-        """The collector may have been off until now."""
+        """Collect, freeze what is left, and enable the collector, which may have been off until now."""
         gc.collect()
         gc.freeze()
         gc.enable()
@@ -58,7 +59,7 @@ class GcPolicy:
             self._timer.cancel()
 
     def due(self, now_ms: int) -> bool:
-        """Whether a full collection is worth its pause now."""
+        """Is a full collection due? See the module."""
         if self._leads_nothing() and now_ms - self._last_ms >= IDLE_COLLECT_MS:
             return True
         wanted = max(int(self._after_last_bytes * GROWTH_RATIO), self._after_last_bytes + GROWTH_BYTES_MIN)

@@ -1,11 +1,12 @@
-"""An HTTP port that strangers cannot fill: an aiohttp application behind time-outs and a bound on connections.
+"""An HTTP port that unauthenticated clients cannot exhaust: an aiohttp application with timeouts and a bound.
 
-Problem: aiohttp waits for ever for the rest of a request that was begun, accepts as many connections as there are
-descriptors, and writes a traceback for each request that is none; probes and admin ports have no token before the first
-header. Mechanism: each connection has a deadline. Its head must be whole within `limits.HTTP_HEAD_MS`, its body and
-answer within `limits.HTTP_REQUEST_MS`, and between two requests it may rest for `limits.HTTP_IDLE_MS`. Past
-`limits.HTTP_CONNECTIONS_MAX` the one that has waited longest goes, so a probe still gets in. What aiohttp would log is
-told as a notice, one line without a trace, unless it is an error of ours. What it does not do: TLS, and limits by peer.
+Problem: aiohttp waits for ever for the rest of a partial request, accepts as many connections as there are descriptors,
+and logs a traceback for each malformed request; and no client is authenticated before its first header. Mechanism: each
+connection has a deadline. The request's head must be complete within `limits.HTTP_HEAD_MS`, its body and answer within
+`limits.HTTP_REQUEST_MS`, and between two requests a connection may idle for `limits.HTTP_IDLE_MS`. At
+`limits.HTTP_CONNECTIONS_MAX` the oldest connection that is not being answered is closed, so a probe still gets in.
+aiohttp's log records become notices: one line without a traceback, unless the error is ours. What it does not do: TLS,
+and limits by peer.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ _Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class HttpListener:
-    """One port: `listen`, later `close`."""
+    """One port: call `listen`, later `close`."""
 
     def __init__(
         self,
@@ -56,7 +57,7 @@ class HttpListener:
         self._connections_max = connections_max
         self._server: asyncio.Server | None = None
         self._open: dict[asyncio.BaseTransport, _Connection] = {}
-        """Those first that were opened first."""
+        """In the order in which they were opened."""
 
     async def listen(self, host: str, port: int) -> int:
         """Returns the port. Raises `EnvironmentFault` when the address cannot be bound."""
@@ -73,20 +74,21 @@ class HttpListener:
         return bound
 
     async def close(self) -> None:
-        """Also after a failed `listen`."""
+        """May be called after a failed `listen`, too."""
         if self._server is not None:
             self._server.close()
         await self._runner.cleanup()
 
     @property
     def connections(self) -> int:
-        """Open now."""
+        """Number of open connections."""
         return len(self._open)
 
     # -- called by the connections
 
     def opened(self, connection: "_Connection", transport: asyncio.Transport) -> bool:
-        """False: all that are open are being answered, and there is no room."""
+        """Admit a connection, in place of the oldest idle one if there is no room. False: every open connection is
+        being answered."""
         if len(self._open) >= self._connections_max:
             oldest = next((one for one in self._open.values() if not one.busy), None)
             if oldest is None:
@@ -96,7 +98,7 @@ class HttpListener:
         return True
 
     def gone(self, transport: asyncio.BaseTransport | None) -> None:
-        """Harmless for one that was never admitted."""
+        """A connection was closed. Does nothing for one that was not admitted."""
         if transport is not None:
             self._open.pop(transport, None)
 
@@ -109,7 +111,7 @@ class HttpListener:
             async with asyncio.timeout(self._request_ms / 1_000):
                 return await handler(request)
         except TimeoutError:
-            answer = web.Response(status=408, text="the request did not come to its end in time\n")
+            answer = web.Response(status=408, text="the request was not complete in time\n")
             answer.force_close()
             return answer
         finally:
@@ -165,18 +167,18 @@ class _Connection(asyncio.Protocol):
         self._inner.connection_lost(exc)
 
     def answering(self) -> None:
-        """A head is whole: the request has a time-out of its own."""
+        """The head is complete: from now on the request's own timeout applies."""
         self.busy = True
         self._disarm()
 
     def answered(self) -> None:
-        """It may rest until the next request."""
+        """The answer is sent: the idle timeout applies until the next request."""
         self.busy = False
         self._resting = True
         self._arm(limits.HTTP_IDLE_MS)
 
     def end(self) -> None:
-        """Its time is over, or its place is needed."""
+        """Close: a timeout has expired, or another connection needs the place."""
         self._disarm()
         self._listener.gone(self._transport)
         if self._transport is not None:
@@ -193,7 +195,7 @@ class _Connection(asyncio.Protocol):
 
 
 class _Told(logging.Logger):
-    """aiohttp's logger of one port: every record is a notice."""
+    """The logger that aiohttp uses for one port: it turns every record into a notice."""
 
     def __init__(self, name: str, notice: Notice) -> None:
         super().__init__(f"{__name__}.{name}", logging.WARNING)

@@ -1,7 +1,7 @@
-"""Which part of a replica is how talkative, changed while it runs (`admin.log_levels`).
+"""Log levels per room, changed while the process runs (`admin.log_levels`).
 
-Mechanism: each room is a logger of Python's tree; one without a level of its own has the process's
-(`muster.log.level`, or `--log-level`). What is changed here lasts until the process ends.
+Mechanism: each room is a logger of Python's tree; a room without a level of its own uses the process's
+(`muster.log.level`, or `--log-level`). A change lasts until the process ends.
 """
 
 import logging
@@ -10,7 +10,7 @@ from muster_coordinator.events import Room
 
 LEVELS = ("debug", "info", "warning", "error")
 PROCESS = "process"
-"""Everything that has no level of its own."""
+"""Name of the level of all loggers that have no level of their own."""
 EVENTS = "muster_coordinator.events"
 _LOGGERS = {
     PROCESS: "",
@@ -21,7 +21,7 @@ _LOGGERS = {
 
 
 def event_logger(room: Room) -> logging.Logger:
-    """Where the events of a room are logged."""
+    """The logger of a room's events."""
     return logging.getLogger(_LOGGERS[room])
 
 
@@ -32,7 +32,7 @@ class LogLevels:
         self.configured = configured
 
     def levels(self) -> dict[str, str | None]:
-        """Room -> its own level; None: it has the process's."""
+        """Room -> its own level; None: the process's level applies."""
         numbers = {room: logging.getLogger(name).level for room, name in _LOGGERS.items()}
         return {room: logging.getLevelName(number).lower() if number else None for room, number in numbers.items()}
 
@@ -40,7 +40,7 @@ class LogLevels:
         return room in _LOGGERS and (level is None or level in LEVELS)
 
     def set(self, room: str, level: str | None) -> None:
-        """For what it `knows`. None: as configured."""
+        """Precondition: `knows(room, level)`. None: as configured."""
         assert self.knows(room, level)
         if level is None and room == PROCESS:
             level = self.configured

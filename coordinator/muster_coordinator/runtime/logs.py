@@ -1,12 +1,12 @@
-"""Structured logs: one JSON object a line on standard error, through a bounded queue that never blocks the loop.
+"""Structured logs: one JSON object per line on standard error, through a bounded queue that never blocks the loop.
 
-A slow terminal or a full pipe must not hold up a commit, so records are formatted and written by a thread; what does
-not fit in the queue is counted, and the count is logged when there is room again (and shown as
-`muster_log_records_dropped_total`). Values from clients are JSON strings, so a line break in a client id cannot forge
-a line, and what a terminal would obey or show as something else is written as an escape.
+Problem: a slow terminal or a full pipe must not delay a commit. Mechanism: a thread formats and writes the records;
+records that do not fit in the queue are counted, and the count is logged when there is room again (and shown as
+`muster_log_records_dropped_total`). Values from clients are JSON strings, so a line break in a client id cannot forge a
+line; characters that a terminal would interpret or reorder are escaped.
 
-A pipe that nobody reads any more holds up the writing thread for ever, and with it whoever else writes there: `stop`
-says so, and the process then ends without another word (`app`).
+A pipe whose reader has stopped blocks the writing thread for ever, and any other writer to the stream: `stop` then
+returns False, and the process ends without further output (`app`).
 """
 
 import json
@@ -22,15 +22,15 @@ from typing import TextIO
 from typing_extensions import override
 
 _UNSEEN = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
-"""Control characters beyond JSON's, line separators, changes of direction, and halves of characters."""
+"""Control characters that JSON does not escape, line separators, direction marks, the BOM, and lone surrogates."""
 _EVENTS = "events"
-"""Of all rooms; each line has its `room` (`log_levels.event_logger`)."""
+"""The `logger` of all events; each line has its `room` (`log_levels.event_logger`)."""
 QUEUE_RECORDS_MAX = 10_000
 MESSAGE_CHARS_MAX = 8_192
 ERROR_CHARS_MAX = 32_768
-"""Of a traceback, the end: an error may quote what a client sent."""
+"""A traceback's last characters are kept; the bound is needed because an error may quote what a client sent."""
 _PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-"""What every record has; everything else came in by `extra=`."""
+"""Attributes of every record; all others came from `extra=`."""
 
 
 class JsonFormatter(logging.Formatter):
@@ -80,7 +80,7 @@ class BoundedHandler(logging.Handler):
 
 
 class LogPipeline:
-    """Root logging of one process. `stop` writes what is queued and gives the standard handlers back."""
+    """Root logging of one process. `stop` writes the queued records and removes the handler."""
 
     def __init__(self, stream: TextIO, level: int, fixed: dict[str, object]) -> None:
         self._stream = stream
@@ -99,8 +99,8 @@ class LogPipeline:
         return self._handler.dropped
 
     def stop(self, timeout_seconds: float = 1.0) -> bool:
-        """Also called on the way to a crash: never raises, never waits long. False: not everything could be written,
-        and whoever writes to the stream now may wait for ever."""
+        """Write the queued records and end the thread. Also called during a crash: never raises, waits at most twice
+        `timeout_seconds`. False: not all records were written, and a write to the stream may block for ever."""
         logging.getLogger().handlers[:] = []
         try:
             self._handler.queue.put(None, timeout=timeout_seconds)
@@ -116,7 +116,7 @@ class LogPipeline:
                 return
             try:
                 lines = [self._formatter.format(record)]
-            except Exception:  # noqa: BLE001  # the fault of whoever logs; the thread must live
+            except Exception:  # noqa: BLE001  # A bad log call must not end the thread.
                 self._handler.dropped += 1
                 continue
             dropped = self._handler.dropped
@@ -134,12 +134,12 @@ class LogPipeline:
 
 
 def start_logging(level: str, *, stream: TextIO | None = None, **fixed: object) -> LogPipeline:
-    """Send all logging of the process through one pipeline; `fixed` (e.g. broker=1) is on every line."""
+    """Send all logging of the process through one pipeline; every line has the `fixed` fields (e.g. broker=1)."""
     return LogPipeline(stream or sys.stderr, logging.getLevelNamesMapping()[level.upper()], fixed)
 
 
 def print_trace(error: BaseException, timeout_seconds: float = 1.0) -> None:
-    """On standard error, for whoever looks there; where that takes nothing, the process ends without it."""
+    """Print a traceback on standard error, from a thread: where the stream blocks, the process ends without it."""
 
     def write() -> None:
         traceback.print_exception(error)

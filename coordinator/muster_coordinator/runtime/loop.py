@@ -1,15 +1,14 @@
 """`ports.Loop` on asyncio (uvloop where it is installed): one thread of calls, and one worker thread per I/O queue.
 
-* Timers live in one heap behind one loop timer, so that ten thousand session deadlines cost one system timer and equal
-  deadlines fire in the order they were set. Cancelled ones are dropped when they surface, or all at once when they
-  outnumber the live.
-* Workers put results on a queue and wake the loop once for all that is there: a loaded turn takes one wake-up, not one
+* Timers are in one heap behind one loop timer, so that ten thousand session deadlines cost one system timer and equal
+  deadlines fire in the order they were set. Cancelled timers are dropped when they reach the top of the heap, or all
+  together when they outnumber the others.
+* Workers put results on a queue and wake the loop once for all results in it: a loaded turn takes one wake-up, not one
   per fsync.
-* An exception that escapes any call ends the process (`on_fatal`): the state it left behind is not to be trusted,
-  and the log is what counts. Errors of foreign tasks (an HTTP client that went away) are logged.
+* An exception that escapes any call ends the process (`on_fatal`): the state that it left may break an invariant, and
+  a restart recovers it from the log. Errors of foreign tasks (an HTTP client that disconnected) are logged.
 
-What it does not do: bound its queues. Every caller bounds what it submits (`limits`), and one queue is one job at a
-time.
+What it does not do: bound its queues. Every caller bounds what it submits (`limits`). A queue runs one job at a time.
 """
 
 import asyncio
@@ -30,12 +29,12 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 SWITCH_INTERVAL_SECONDS = 0.0001
-"""Decision 21: a worker that comes back from fdatasync must not wait 5 ms for the GIL."""
+"""Decision 21: a worker that returns from fdatasync must not wait for the GIL for Python's default of 5 ms."""
 _COMPACT_TIMERS_MIN = 1_024
 
 
 class _Timer:
-    """What an entry of the heap calls. `call` is None once made or cancelled."""
+    """A heap entry's call; None once it was made or cancelled."""
 
     __slots__ = ("_loop", "call")
 
@@ -56,7 +55,7 @@ class _IoQueue:
         self._name = name
         self._report = report
         self.seconds = Histogram()
-        """How long jobs ran; written by the worker only."""
+        """Run time of jobs; written by the worker only."""
         self._jobs: SimpleQueue[tuple[Callable[[], Any], Callable[[Any], None]] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
@@ -67,7 +66,7 @@ class _IoQueue:
         self._jobs.put((job, done))
 
     def close(self, timeout_seconds: float) -> None:
-        """Finish the jobs that are queued, then end the thread; leave it behind when a job hangs."""
+        """Run the queued jobs, then end the thread; after `timeout_seconds` it is abandoned."""
         if self._thread is not None:
             self._jobs.put(None)
             self._thread.join(timeout_seconds)
@@ -81,7 +80,7 @@ class _IoQueue:
             began_ns = time.monotonic_ns()
             try:
                 result = job()
-            except BaseException as error:  # noqa: BLE001  # the job's owner judges it, on the loop
+            except BaseException as error:  # noqa: BLE001  # `done` gets it, on the loop.
                 result = error
             self.seconds.observe((time.monotonic_ns() - began_ns) / 1e9)
             self._report(_bound(done, result))
@@ -93,7 +92,8 @@ def _bound(done: Callable[[Any], None], result: object) -> Callable[[], None]:
 
 
 def _paced(steps: Generator[None, None, T]) -> T:
-    """In a worker. A sleep gives the GIL away for certain; the calls of a job do so only if they block."""
+    """Run steps in a worker, with a pause between two: a sleep always releases the GIL, a job's own calls only if they
+    block."""
     while True:
         try:
             next(steps)
@@ -142,7 +142,7 @@ class AsyncLoop:
         return timer
 
     def submit(self, queue: str, job: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
-        # A turn that was queued before the end stages what nobody will ever promise: its answers cannot leave either.
+        # After `close` nothing is written: a turn that was queued before stages writes whose answers cannot leave.
         if not self._closed:
             self._queues[queue].put(job, done)
 
@@ -154,7 +154,7 @@ class AsyncLoop:
     # -- the driver's side -----------------------------------------------------------------------------------------
 
     def close(self, timeout_seconds: float = 5.0) -> None:
-        """End the workers after their queued jobs. No completion is delivered any more."""
+        """End the workers after their queued jobs. Completions are not delivered any more."""
         self._closed = True
         if self._armed is not None:
             self._armed.cancel()
@@ -170,7 +170,7 @@ class AsyncLoop:
         self._on_fatal(error, where)
 
     def timer_cancelled(self) -> None:
-        """Called by a timer: drop the dead when they outnumber the live."""
+        """Called by a cancelled timer: drop all cancelled timers when they outnumber the others."""
         self._cancelled += 1
         if self._cancelled > _COMPACT_TIMERS_MIN and self._cancelled * 2 > len(self._timers):
             self._timers = [entry for entry in self._timers if entry[2].call is not None]
@@ -187,7 +187,7 @@ class AsyncLoop:
         self._armed = self.asyncio_loop.call_later(wait_ms / 1000, self._fire)
 
     def _fire(self) -> None:
-        """Make every call that is due. Calls set meanwhile for now or earlier wait for the next turn."""
+        """Make every call that is due. Timers set by these calls wait for the next turn, so that a turn always ends."""
         self._armed = None
         now_ms = self.monotonic_ms()
         newest = self._sequence
@@ -206,7 +206,8 @@ class AsyncLoop:
             self._arm_if_earlier(self._timers[0][0])
 
     def _completed(self, call: Callable[[], None]) -> None:
-        """In a worker: hand `call` to the loop. The flag is read after the append, so no result is left behind."""
+        """In a worker: hand `call` to the loop. The flag is read after the append, and `_deliver` clears it before it
+        reads, so no result is left behind."""
         self._completions.append(call)
         if not self._woken:
             self._woken = True
@@ -226,7 +227,8 @@ class AsyncLoop:
         error = context.get("exception")
         where = str(context.get("message", "event loop"))
         foreign = "task" in context or "future" in context
-        # Of a transport or an accept (too many open files) an OSError is weather; out of a call of ours it is not.
+        # An OSError of a transport or an accept (too many open files) is an environment fault and only logged. One
+        # that escaped a call of ours (`handle`) is fatal.
         if error is None or foreign or (isinstance(error, OSError) and "handle" not in context):
             _log.warning("event loop: %s", where, exc_info=error)
         else:
@@ -234,7 +236,7 @@ class AsyncLoop:
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's, or asyncio's own where uvloop does not exist; with the GIL switch interval of decision 21."""
+    """uvloop's event loop, or asyncio's where uvloop is not installed; sets the GIL switch interval of decision 21."""
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     try:
         import uvloop

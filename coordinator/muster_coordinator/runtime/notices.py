@@ -1,7 +1,7 @@
-"""`ports.Notice` as log lines: the first few of a kind a minute, and then, when it ends, how many more there were.
+"""`ports.Notice` as log lines: the first few of a kind in a window, and at its end the number of further ones.
 
-What a client can cause as often as it likes must not fill a disk with tracebacks. All are counted, for /metrics. What
-is lost and damaged here is told as events too, which are not bounded like this (`events`).
+Problem: an error that a client can cause at any rate must not fill a disk with tracebacks. All notices are counted, for
+/metrics. Loss and damage are also told as events, whose bounds are wider (`event_log`).
 """
 
 import logging
@@ -20,9 +20,9 @@ class NoticeLog:
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
         self.counts: Counter[str] = Counter()
-        """By what happened, since the start."""
+        """Notices since the start, by kind."""
         self._before: dict[str, int] = {}
-        """What happened in its window -> how many there were before it."""
+        """Kind -> its count when its current window began; no key while it has no window."""
 
     def __call__(self, what: str, details: Mapping[str, object], error: BaseException | None) -> None:
         if what not in self._before:

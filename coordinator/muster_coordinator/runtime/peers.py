@@ -1,9 +1,9 @@
 """TCP under the peer links: dials, listens, sets socket options, and hands bytes to `links.mesh.Mesh`.
 
-Nothing is decided here but what a socket needs: TCP_NODELAY (a turn's messages are one write already), keep-alive and
-TCP_USER_TIMEOUT so that the connection of a peer behind a partition ends (TCP would send again ever later, and the link
-stand long after it), TCP_NOTSENT_LOWAT so that a heartbeat does not queue behind megabytes inside the kernel.
-Names are resolved at each dial (a pod that moved has another address).
+It decides only on socket options: TCP_NODELAY (a turn's messages are one write already); keep-alive and
+TCP_USER_TIMEOUT, so that the connection to a peer behind a network partition ends (else TCP retransmits ever more
+rarely, and the link stays stuck long after the partition); TCP_NOTSENT_LOWAT, so that a heartbeat does not queue behind
+megabytes in the kernel. Names are resolved at each dial, because a pod that moved has another address.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _NOTSENT_LOWAT_BYTES = 128 * 1024
 
 
 class TcpPeers:
-    """The `Dialler` of a mesh, and its listener. Call `attach` before anything else, `close` at the end."""
+    """The `Dialler` of a mesh, and its listener. Call `attach` first, `close` at the end."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, addresses: Mapping[BrokerId, tuple[str, int]]) -> None:
         self._loop = loop
@@ -66,7 +66,7 @@ class TcpPeers:
         return attempt
 
     def close(self) -> None:
-        """Stop listening and dialling; links are the mesh's to close."""
+        """Stop listening and dialling. The mesh closes its links itself."""
         if self._server is not None:
             self._server.close()
         for attempt in list(self._attempts):
@@ -81,7 +81,7 @@ class TcpPeers:
                 self.mesh.dial_failed(attempt.peer)
 
     def finish(self, attempt: "_Attempt") -> bool:
-        """True once, unless it was cancelled before."""
+        """End an attempt. True at the first call, False if it has ended or was cancelled before."""
         if attempt not in self._attempts:
             return False
         self._attempts.remove(attempt)
@@ -166,7 +166,7 @@ class _Connection(asyncio.Protocol):
 
 
 def _tune(sock: socket.socket | None) -> None:
-    """Options that the platform lacks are left out: they save time, not data."""
+    """Set the socket options. Options that the platform lacks are skipped: they affect speed, not safety."""
     if sock is None:
         return
     with contextlib.suppress(OSError):

@@ -1,12 +1,12 @@
-"""How much of one turn of the event loop the clients' requests may take, and who goes on in the next.
+"""How much of one turn of the event loop client requests may take, and which connection continues in the next.
 
-One poll can bring a thousand readable sockets, and every one is handed over in the same turn. Handling them all there
-makes a turn of a tenth of a second, in which no heartbeat of another group and no Raft message moves. So requests are
-handled for `limits.CLIENTS_TURN_MS_MAX`, then the rest waits in a `FairQueue` and is taken in slices of that length,
-with a poll between two slices. While anybody waits, newcomers queue up too: whoever came first is not overtaken within
-its group.
+Problem: one poll can return a thousand readable sockets. Handling all of them in one turn takes a tenth of a second, in
+which no heartbeat of another group and no Raft message is handled. Mechanism: requests are handled for
+`limits.CLIENTS_TURN_MS_MAX`; the other connections wait in a `FairQueue` and are taken in slices of that length, with a
+poll between two slices. While a connection waits, new requests of all connections queue up too, so that within a group
+no request overtakes an older one.
 
-Deliberately not here: how much one connection may do at a stretch (`wire.connection`), and flow control.
+What it does not do: bound what one connection does in a row (`wire.connection`), or flow control.
 """
 
 from collections.abc import Callable
@@ -26,13 +26,13 @@ class Turns:
         self._call_soon = call_soon
         self._waiting: FairQueue[Work] = FairQueue()
         self._ends_ms: int | None = None
-        """None between turns that had requests."""
+        """When the current slice ends; None while no request was handled or waits."""
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def may_work(self) -> bool:
-        """Is there time left in this turn, and nobody who has waited longer?"""
+        """Is there time left in this turn, and no connection waiting?"""
         now_ms = self._clock.monotonic_ms()
         if self._ends_ms is None:
             self._ends_ms = now_ms + limits.CLIENTS_TURN_MS_MAX
@@ -41,7 +41,7 @@ class Turns:
         return not self._waiting and now_ms < self._ends_ms
 
     def postpone(self, subject: bytes, work: Work) -> None:
-        """Do it in a later turn. After `may_work` said no."""
+        """Do `work` in a later turn. Precondition: `may_work` returned False in this turn."""
         assert self._ends_ms is not None
         self._waiting.put(subject, work)
 

@@ -1,9 +1,9 @@
-"""How long the loop did not come round: the longest turn, and a stack when one is far too long.
+"""The longest turn of the loop, and a stack trace of a turn that is far too long.
 
-Everything waits for the loop, so its longest turn bounds every latency (decision 21). A timer measures how late it
-fires: that is the rest of the turn that held it up, exact to one period. A daemon thread looks from outside: when the
-loop has not come round for `STALL_MS` it writes the loop thread's stack to the log, once per stall, because afterwards
-nobody can tell.
+Problem: everything waits for the loop, so its longest turn bounds every latency (decision 21). Mechanism: a periodic
+timer measures how late it fires, which is the length of the turn that delayed it, exact to one period. A daemon thread
+watches from outside: when the timer has not fired for `STALL_MS`, it logs the stack of the loop's thread, once per
+stall, because after the stall the cause cannot be seen any more.
 """
 
 import logging
@@ -17,13 +17,13 @@ from muster_coordinator.ports import Loop, Timer
 BEAT_MS = 20
 STALL_MS = 500
 WINDOW_MS = 60_000
-"""`longest_turn_ms` looks back one to two windows."""
+"""`longest_turn_ms` covers the last one to two windows."""
 
 _log = logging.getLogger(__name__)
 
 
 class Watchdog:
-    """Made in the loop's thread. `start`, then read `longest_turn_ms()`; `stop` at the end."""
+    """Must be made in the loop's thread. Call `start`, read `longest_turn_ms()`, call `stop` at the end."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
@@ -48,7 +48,7 @@ class Watchdog:
             self._timer.cancel()
 
     def longest_turn_ms(self) -> int:
-        """Of the last one to two minutes."""
+        """Longest turn of the last one to two windows."""
         return max(self._current_ms, self._previous_ms)
 
     def _expect(self, deadline_ms: int) -> None:
@@ -66,7 +66,7 @@ class Watchdog:
         self._expect(now_ms + BEAT_MS)
 
     def _watch(self) -> None:
-        """In the watching thread. Reads one counter; sleeping through a stall of its own is harmless."""
+        """The watching thread. It shares only one counter with the loop; if it is itself delayed, it misses a stall."""
         seen, since, told = self._beats, time.monotonic(), False
         while not self._stop.wait(STALL_MS / 2_000):
             if self._beats != seen:

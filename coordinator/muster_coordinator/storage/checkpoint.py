@@ -1,13 +1,12 @@
-"""One group's state machine at an applied index, in one file: written whole, verified at open, its blobs read when
-touched.
+"""One group's state machine at an applied index, in one file: written whole, verified at open, blobs read on demand.
 
-Problem: a start must not replay a log from its beginning, nor read a gigabyte of groups that nobody asks for.
-Mechanism: the file holds a head (read at start) and one blob a key (a group id), with an index of keys, positions and
-CRCs in a footer. Opening reads header, head and footer; a blob is read and checked when it is asked for. Bytes are a
-function of the state, so replicas can compare them. Written as `.tmp`, synced, renamed, folder synced; the two newest
-are kept. What it deliberately does not do: it is never the only copy. A damaged one is passed over for the one before
-it, or for the whole log; the WAL lets go of entries only when its CHECKPOINT record, written after this file, is
-durable. Format: docs/format.md, "Checkpoint".
+Problem: a start must not replay a log from its beginning, nor read a gigabyte of groups that no client asks for.
+Mechanism: the file holds a head (read at start) and one blob per key (a group id), with an index of keys, positions
+and CRCs in a footer. Opening reads header, head and footer; a blob is read and checked when it is asked for. The bytes
+are a function of the state, so replicas can compare them. The file is written as `.tmp`, synced and renamed, then the
+folder is synced; the two newest files are kept. What it deliberately does not do: it is never the only copy. A start
+passes over a damaged checkpoint and uses the one before it, or the whole log; the WAL drops entries only when its
+CHECKPOINT record, written after this file, is durable. Format: docs/format.md, "Checkpoint".
 """
 
 import re
@@ -24,7 +23,7 @@ from muster_coordinator.storage.limits import CHECKPOINT_STEP_BYTES, CHECKPOINT_
 
 MAGIC = b"MCKP"
 VERSION = 2
-"""Version 1 has no roll; it is written where there is none, so that releases that know nothing of it can read it."""
+"""Version 1 has no roll. A checkpoint without a roll is written as version 1, so that older releases can read it."""
 _HEADER = struct.Struct(">4sHHIQIqqIIQI")
 """Magic, version, kind, group, index, term, next offset, log start offset, epochs, 0, head bytes, CRC of all before."""
 _EPOCH = struct.Struct(">iq")
@@ -41,7 +40,7 @@ _NAME = re.compile(r"[0-9]{20}-[0-9]{10}\.ckpt")
 
 
 class CheckpointMeta(NamedTuple):
-    """Where in the log the state is, and what the log looked like there."""
+    """The position in the log that the state belongs to, and what the log looked like there."""
 
     group: GroupNo
     index: int  # type: ignore[assignment]  # shadows tuple.index, which nobody calls
@@ -55,7 +54,7 @@ class CheckpointMeta(NamedTuple):
     kind: int = 0
     """Which state machine wrote the body; its owner gives the numbers (docs/format.md)."""
     roll: tuple[int, int] | None = None
-    """Bytes and milliseconds of a segment as the log said last; None: it never did."""
+    """Segment size in bytes and milliseconds, as the log last set them; None: the log never set them."""
 
 
 def checkpoint_name(index: int, term: int) -> str:
@@ -66,11 +65,11 @@ def write_checkpoint(
     disk: Disk, folder: str, meta: CheckpointMeta, image: CheckpointImage
 ) -> Generator[None, None, int]:
     """Steps for the checkpoint queue: encode and publish; then the WAL's CHECKPOINT record may be staged. Returns the
-    file's bytes. Raises StorageFailed; DiskFull, with nothing left behind, when there is no space for the file: the one
-    before it stays in force.
+    size of the file in bytes. Raises StorageFailed; DiskFull when there is no space for the file: then no part of it
+    stays, and the previous checkpoint remains in force.
 
-    Before it: segments up to `meta.index` flushed, their recovery point durable in the WAL, and the CHECKPOINT record
-    of the group's previous checkpoint durable too (only CHECKPOINTS_KEPT files stay).
+    Preconditions: segments up to `meta.index` are flushed, their recovery point is durable in the WAL, and so is the
+    CHECKPOINT record of the group's previous checkpoint (only CHECKPOINTS_KEPT files stay).
     """
     name = checkpoint_name(meta.index, meta.term)
     temporary = f"{folder}/{name}{_TEMPORARY}"
@@ -83,7 +82,7 @@ def write_checkpoint(
 
 
 def _write_temporary(disk: Disk, folder: str, path: str, pieces: Iterator[bytes]) -> Generator[None, None, int]:
-    """A failed write or sync of this file loses nothing: it has no other name, and the next attempt makes another."""
+    """A failed write or sync loses nothing: nothing names the temporary file, and the next attempt writes another."""
     try:
         disk.mkdir(folder)
         if disk.exists(path):
@@ -102,7 +101,7 @@ def _write_temporary(disk: Disk, folder: str, path: str, pieces: Iterator[bytes]
 
 
 def _write(file: File, pieces: Iterator[bytes]) -> Generator[None, None, int]:
-    """Pieces joined into writes large enough to be worth a call, each synced; a step every CHECKPOINT_STEP_BYTES."""
+    """Join pieces into writes of CHECKPOINT_WRITE_BYTES, each synced; yield every CHECKPOINT_STEP_BYTES."""
     gathered: list[bytes] = []
     position = waiting = made = 0
     for piece in pieces:
@@ -124,7 +123,7 @@ def _write(file: File, pieces: Iterator[bytes]) -> Generator[None, None, int]:
 
 
 def publish(disk: Disk, folder: str, temporary: str, name: str) -> None:
-    """A synced file becomes the newest checkpoint (also one that a peer sent); older ones go."""
+    """Make a synced file, our own or a peer's, the newest checkpoint; remove all but the CHECKPOINTS_KEPT newest."""
     disk.rename(temporary, f"{folder}/{name}")
     disk.sync_dir(folder)
     for old in _names(disk, folder)[CHECKPOINTS_KEPT:]:
@@ -158,6 +157,7 @@ def encode_checkpoint(meta: CheckpointMeta, body: CheckpointParts) -> Iterator[b
     slots: list[bytes] = []
     key_position = 0
     for key, blob in body.blobs:
+        # Invariant: keys[i] < keys[i + 1].
         assert not keys or keys[-1] < key, "blobs ascend by key, and no key comes twice"
         yield blob
         slots.append(_SLOT.pack(key_position, len(key), position, len(blob), crc32c(blob)))
@@ -185,20 +185,20 @@ class Checkpoint:
     """An open checkpoint file. Blobs are read from disk at each `blob`."""
 
     def __init__(self, file: File, name: str) -> None:
-        """Reads all but the blobs; Corruption when something does not fit."""
+        """Reads all but the blobs. Raises Corruption when a magic, size or CRC does not match."""
         self._file = file
         self._name = name
         size = file.size()
         if size < _HEADER.size + _FOOTER.size:
-            raise Corruption(f"checkpoint {name}: {size} bytes")
+            raise Corruption(f"checkpoint {name}: {size} bytes are too few for a header and a footer")
         footer = file.pread(size - _FOOTER.size, _FOOTER.size)
         slots_at, count, keys_at, index_crc, head_crc, stored_size, footer_crc, magic = _FOOTER.unpack(footer)
         if magic != _END_MAGIC or crc32c(footer[:-8]) != footer_crc or stored_size != size:
-            raise Corruption(f"checkpoint {name}: the footer does not fit")
+            raise Corruption(f"checkpoint {name}: the footer is damaged")
         self.meta, self.head = self._read_head(head_crc)
         area = file.pread(keys_at, size - _FOOTER.size - keys_at)
         if crc32c(area) != index_crc or len(area) != slots_at - keys_at + count * _SLOT.size:
-            raise Corruption(f"checkpoint {name}: the index does not fit")
+            raise Corruption(f"checkpoint {name}: the index is damaged")
         self._slots: dict[bytes, tuple[int, int, int]] = {}
         for at in range(slots_at - keys_at, len(area), _SLOT.size):
             key_at, key_bytes, position, length, crc = _SLOT.unpack_from(area, at)
@@ -209,7 +209,7 @@ class Checkpoint:
         return tuple(self._slots)
 
     def blob(self, key: bytes) -> bytes:
-        """KeyError for a key that is not there; Corruption when its bytes do not fit."""
+        """KeyError for an unknown key; Corruption when the bytes do not match their CRC."""
         position, length, crc = self._slots[key]
         data = self._file.pread(position, length)
         if len(data) != length or crc32c(data) != crc:
@@ -217,11 +217,11 @@ class Checkpoint:
         return data
 
     def body(self) -> CheckpointBody:
-        """Everything, for machines that want it at once."""
+        """Head and all blobs, for state machines that load everything at once."""
         return CheckpointBody(self.head, tuple((key, self.blob(key)) for key in self._slots))
 
     def verify(self) -> Generator[None, None, None]:
-        """Steps: read and check every blob (a received file, before it counts)."""
+        """Steps: read and check every blob. Done to a file that a peer sent, before it is published."""
         checked = 0
         for key in self._slots:
             checked += len(self.blob(key))
@@ -238,14 +238,14 @@ class Checkpoint:
             header
         )
         if magic != MAGIC or crc32c(header[:-4]) != crc:
-            raise Corruption(f"checkpoint {self._name}: the header does not fit")
+            raise Corruption(f"checkpoint {self._name}: the header is damaged")
         if not 1 <= version <= VERSION:
             raise UnsupportedFormat(f"checkpoint {self._name}: version {version}, this release knows {VERSION}")
         roll_at = count * _EPOCH.size
         head_at = roll_at + (_ROLL.size if version > 1 else 0)
         data = self._file.pread(_HEADER.size, head_at + head_bytes)
         if crc32c(data) != head_crc:
-            raise Corruption(f"checkpoint {self._name}: the head does not fit")
+            raise Corruption(f"checkpoint {self._name}: the head is damaged")
         epochs = tuple(_EPOCH.iter_unpack(data[:roll_at]))
         roll = _ROLL.unpack_from(data, roll_at) if version > 1 else None
         meta = CheckpointMeta(GroupNo(group), index, term, next_offset, start, epochs, kind, roll)
@@ -253,7 +253,8 @@ class Checkpoint:
 
 
 def open_checkpoint(disk: Disk, path: str) -> Checkpoint:
-    """Corruption when header, head, index or footer do not fit, UnsupportedFormat for a newer version; closed then."""
+    """Raises Corruption when header, head, index or footer is damaged, UnsupportedFormat for a newer version; the file
+    is closed then."""
     file = disk.open(path)
     try:
         return Checkpoint(file, path)
@@ -265,12 +266,11 @@ def open_checkpoint(disk: Disk, path: str) -> Checkpoint:
 def newest_checkpoint(
     disk: Disk, folder: str, at: tuple[int, int], first_index: int
 ) -> tuple[CheckpointMeta, CheckpointBody] | None:
-    """The checkpoint that the WAL names, `at` = (index, term), read whole; an older one when any byte of that is
-    damaged and the WAL still has the entries after the older one, from `first_index` on; None for the whole log, when
-    the WAL has all of it.
+    """The checkpoint that the WAL names, `at` = (index, term), read whole. When it is damaged: an older one, if the WAL
+    still has the entries after that (from `first_index` on). None: replay the whole log, which the WAL still has.
 
-    Later files were written but not published, and are passed over. Corruption when nothing leads to the log's end;
-    UnsupportedFormat when a newer release wrote the file.
+    Files of a later index were written but never named by the WAL, and are skipped. Raises Corruption when no
+    checkpoint and entries together give the state; UnsupportedFormat when a newer release wrote the file.
     """
     damage = ""
     for name in _names(disk, folder):
@@ -284,7 +284,9 @@ def newest_checkpoint(
         except Corruption as error:
             damage += f"; {error}"
     if first_index > 1:
-        raise Corruption(f"{folder}: no checkpoint from {first_index - 1} to {at[0]}, where the WAL begins{damage}")
+        raise Corruption(
+            f"{folder}: no sound checkpoint from index {first_index - 1}, where the WAL begins, to {at[0]}{damage}"
+        )
     return None
 
 
@@ -302,7 +304,7 @@ def checkpoint_files(disk: Disk, folder: str) -> tuple[str, ...]:
 
 
 def remove_leftovers(disk: Disk, folder: str) -> None:
-    """After a start: files that were being written when the last process ended."""
+    """After a start: remove files that were still being written when the last process ended."""
     for name in disk.listdir(folder):
         if name.endswith(_TEMPORARY):
             disk.unlink(f"{folder}/{name}")

@@ -5,8 +5,8 @@
   flushed lazily.
 * Checkpoint (`checkpoint`): one group's state machine at an applied index; derived, so it may be lost.
 
-Who calls what: `append`/`read` style calls run on the loop against the page cache; everything that syncs is an I/O job
-(a zero-argument callable handed to `Loop.submit`), which touches only what it was given and the `Disk`.
+Threads: calls that append or read run on the loop, against the page cache. Everything that syncs is an I/O job (a
+zero-argument callable handed to `Loop.submit`), which touches only its arguments and the `Disk`.
 """
 
 from collections.abc import Callable, Mapping
@@ -42,11 +42,11 @@ class RecoveredGroup(NamedTuple):
     checkpoint: tuple[int, int]
     """(index, term) of the newest published checkpoint, (0, 0) for none."""
     skips: tuple[int, ...] = ()
-    """Where SKIP entries may stand (`replica.multiraft.skips`)."""
+    """Indexes at which SKIP entries may stand (`replica.multiraft.skips`)."""
 
 
 class GroupWrites(NamedTuple):
-    """One group's share of a WAL batch. All of it becomes durable together, or nothing."""
+    """One group's share of a WAL batch. Either all of it becomes durable, or none."""
 
     group: GroupNo
     hard_state: HardState | None
@@ -61,37 +61,38 @@ class WalStore(Protocol):
 
     def groups(self) -> dict[GroupNo, RecoveredGroup]: ...
     def is_suspended(self, group: GroupNo) -> bool:
-        """Has the group lost something it had promised, or may it have?"""
+        """Has the group lost a vote or an entry that it had acknowledged, or may it have?"""
         ...
 
     def suspend(self, group: GroupNo, suspended: bool) -> Callable[[], None]:
-        """Remember that the group has lost something, or that it is whole again; durable when the job returns."""
+        """Record that the group is suspended (it may have lost a promise), or not; durable when the job returns."""
         ...
 
     def sync_proof(self) -> None:
-        """A job: what was said of the last sync becomes durable. No commit waits for it."""
+        """A job: the number of the last synced batch becomes durable. No commit waits for it."""
 
     @property
     def may_lack_groups(self) -> bool:
-        """May groups have been lost of which it knows nothing?"""
+        """May the WAL have lost all records of some groups, so that it does not know them?"""
         ...
 
     def all_known(self) -> Callable[[], None]:
-        """Whatever group may have been lost with a part of this WAL is made by now; durable when the job returns."""
+        """Record that every group that may have been lost with a part of this WAL exists again. Durable when the job
+        returns."""
         ...
 
     def stage(self, writes: GroupWrites) -> None:
         """Add to the batch of this turn; visible to `read` and `term_at` at once."""
 
     def hold(self, held: Mapping[GroupNo, int]) -> None:
-        """Keep what comes after these entries of these groups, while there is room."""
+        """Keep the entries after these indexes of these groups, while there is room: followers need them."""
 
     def take_job(self, *, carry: bool = True) -> Callable[[], None] | None:
-        """The write-and-sync of all that is staged and, if `carry`, of tails to carry, for the WAL's queue; None when
-        there is nothing. One job in flight."""
+        """A job for the WAL's queue: write and sync all that is staged and, if `carry`, tails to carry. None when there
+        is nothing to write. At most one job is in flight."""
 
     def prepare(self) -> Callable[[], bool]:
-        """A job of the same queue that makes some more of the file to come; it returns whether that is whole."""
+        """A job of the same queue that zeroes more of the next file; it returns whether that file is complete."""
         ...
 
     def job_done(self) -> None: ...
@@ -99,7 +100,7 @@ class WalStore(Protocol):
         """Entries [low, high) from memory or disk; at least one when there is one."""
 
     def term_at(self, group: GroupNo, index: int) -> int | None:
-        """None: compacted or not there."""
+        """None: compacted or above the last index."""
 
     def first_index(self, group: GroupNo) -> int:
         """First entry that can be read; last + 1 when there is none."""
@@ -107,59 +108,60 @@ class WalStore(Protocol):
 
     @property
     def deleted_files(self) -> int:
-        """Files let go of since the start."""
+        """Files deleted since the start."""
         ...
 
     def take_shortened(self) -> list[GroupNo]:
-        """Groups whose `first_index` has moved, because the oldest file is to go; each is told once a move."""
+        """Groups whose `first_index` has moved because the oldest file is about to be deleted; each move is reported
+        once."""
         ...
 
     def checkpoint_lost(self, group: GroupNo, index: int, term: int) -> None:
-        """The checkpoint that the WAL names is damaged, an older one at (index, term) counts: entries after that stay
-        until a newer one is named."""
+        """The checkpoint that the WAL names is damaged; the older one at (index, term) is used instead. Entries after
+        that one stay until a newer checkpoint is named."""
 
     def drop_group(self, group: GroupNo) -> bool:
-        """Stage that the group is deleted. False: it is not known here."""
+        """Stage that the group is deleted. False: the WAL does not know the group."""
         ...
 
     def used_bytes(self) -> int: ...
     def room_bytes(self) -> int:
-        """Left below the bound."""
+        """Bytes left below the bound."""
         ...
 
     @property
     def written_bytes(self) -> int:
-        """Over all time; only differences mean anything."""
+        """A counter of bytes written; only differences mean anything."""
         ...
 
     @property
     def carried_bytes(self) -> int:
-        """Written again since the start, so that old files could go."""
+        """Bytes carried since the start: written again so that old files could be deleted."""
         ...
 
     def pinning(self, lead_bytes: int = 0) -> tuple[GroupNo, ...]:
-        """Groups whose oldest needed entry lies in the oldest quarter of the WAL, or that much later: flush and
-        checkpoint them."""
+        """Groups to flush and checkpoint: their oldest needed entry lies in the oldest quarter of the WAL, or up to
+        `lead_bytes` after it."""
         ...
 
     def files_before(self, group: GroupNo) -> int:
-        """How many files could go without the group's checkpoint: 0 says that it keeps the oldest one."""
+        """Number of files that can be deleted without a new checkpoint of the group; 0: the group keeps the oldest."""
         ...
 
     def take_damage(self) -> list[tuple[GroupNo, Corruption]]:
-        """Tails that cannot be written again because an entry does not read back; each is told once."""
+        """Tails that cannot be carried because an entry cannot be read back; each is reported once."""
         ...
 
     def carry(self, group: GroupNo) -> None:
-        """No checkpoint can free more of the group: write its live entries again."""
+        """Carry the group's live entries: no checkpoint can free them."""
 
     def crowded(self) -> bool:
-        """Half full or more: how much may be written depends on when files can go."""
+        """Half full or more: from here on writes are limited by how fast files are deleted."""
         ...
 
     @property
     def reserve_bytes(self) -> int:
-        """Of the room: set aside for carrying what keeps the oldest file."""
+        """The part of `room_bytes` that is reserved for carrying."""
         ...
 
     def pressed(self) -> bool:

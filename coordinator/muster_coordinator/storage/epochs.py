@@ -23,6 +23,7 @@ class EpochTable:
         if self._epochs:
             if epoch == self._epochs[-1]:
                 return
+            # Invariant: epochs ascend strictly, their first offsets never fall.
             assert epoch > self._epochs[-1], f"epoch {epoch} after {self._epochs[-1]}"
             assert offset >= self._starts[-1]
         self._epochs.append(epoch)
@@ -45,7 +46,7 @@ class EpochTable:
         return self._epochs[at - 1], self._starts[at] if at < len(self._starts) else log_end
 
     def advance_start(self, offset: int) -> None:
-        """Forget epochs that end at or below the new log start; the one that holds it begins there."""
+        """Forget epochs that end at or below the new log start; the epoch that holds `offset` now begins there."""
         at = bisect_right(self._starts, offset)
         if at > 0:
             del self._epochs[: at - 1], self._starts[: at - 1]

@@ -1,10 +1,10 @@
-"""The job that makes a partition's appended batches durable, and the recovery point that becomes true with it.
+"""The job that makes a partition's appended batches durable, and the recovery point that holds once it has returned.
 
-Order (docs/format.md, "Flush"): sidecars written (never synced: they are derived), segment files synced, folder
-synced when it has new names, and the folder that holds it before the first recovery point. Only then may the recovery
-point go to the WAL. Removed segments are unlinked last, one after the other, and only those that the recovery point of
-the flush before does without: until the new recovery point is durable a start needs the segment that the old one names.
-A crash in between leaves files below the log start, which the next start removes.
+Order (docs/format.md, "Flush"): write the sidecars (never synced: they are derived), sync the segment files, sync the
+folder when it has new names, and sync its parent folder before the first recovery point. Only then may the recovery
+point go to the WAL. Deleted segments are unlinked last, one after the other, and only those that the recovery point of
+the previous flush does not need: until the new recovery point is durable, a start needs the segment that the old one
+names. A crash in between leaves files below the log start, which the next start removes.
 """
 
 from muster_coordinator.errors import StorageFailed, no_space
@@ -14,7 +14,7 @@ from muster_coordinator.storage.segment_index import segment_name, sidecar_name
 
 
 class FlushJob:
-    """Callable, once, in the flush queue."""
+    """Called once, in the flush queue."""
 
     __slots__ = (
         "_disk",
@@ -50,7 +50,7 @@ class FlushJob:
         self._new_folder = new_folder
         self._remove = remove
         self.without: list[tuple[str, bytes]] = []
-        """Sidecars that the disk had no space for; valid once the job returned."""
+        """Sidecars that were not written because the disk was full; valid once the job returned."""
 
     def __call__(self) -> None:
         try:
@@ -66,12 +66,12 @@ class FlushJob:
                 for name in (sidecar_name(base), segment_name(base)):
                     if self._disk.exists(f"{self._folder}/{name}"):
                         self._disk.unlink(f"{self._folder}/{name}")
-                self._disk.sync_dir(self._folder)  # oldest first, so what a crash leaves has no gap
+                self._disk.sync_dir(self._folder)  # Oldest first, so that a crash leaves no gap between segments.
         except OSError as error:
             raise StorageFailed(f"log {self._folder}: {error}") from error
 
     def _write_sidecar(self, path: str, data: bytes) -> None:
-        """What is written of one in part does not pass for a sidecar: a start then reads the segment."""
+        """A sidecar that was written in part fails its CRC: a start then reads the segment instead."""
         try:
             sidecar = self._disk.open(path, create=True)
             try:

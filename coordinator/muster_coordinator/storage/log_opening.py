@@ -1,9 +1,8 @@
-"""Opening a partition's folder after a start: everything beyond the recovery point goes, everything before it must be
-there.
+"""Opening a partition's folder after a start: cut everything after the recovery point, require everything before it.
 
-Bytes beyond the recovery point were appended and maybe not synced: they are cut, later segments removed, and the WAL is
-replayed. Bytes before it were synced before the recovery point was written; if they are missing, that is corruption and
-no torn write.
+Bytes after the recovery point were appended and maybe not synced: they are cut, later segments are removed, and the WAL
+is replayed. Bytes before it were synced before the recovery point was written, so if they are missing, that is
+corruption and not a torn write.
 """
 
 import re
@@ -16,7 +15,7 @@ from muster_coordinator.storage.segment import Segment, SegmentSummary, load_ind
 from muster_coordinator.storage.segment_index import NO_TIMESTAMP, segment_name, sidecar_name
 
 _NAME = re.compile(r"([0-9]{20})\.(log|sidx)")
-"""Whatever else lies in the folder is not ours."""
+"""Other files in the folder are not ours and are left alone."""
 
 
 def open_segments(disk: Disk, folder: str, recovery_point: RecoveryPoint) -> list[Segment]:
@@ -36,8 +35,8 @@ def open_segments(disk: Disk, folder: str, recovery_point: RecoveryPoint) -> lis
 
 
 def _cut(disk: Disk, folder: str, recovery_point: RecoveryPoint) -> list[int]:
-    """Remove what lies beyond the recovery point, later segments first; returns the bases left, the recovery point's
-    the last."""
+    """Remove segments after the recovery point, the last one first. Returns the bases that are left; the last of them
+    is the recovery point's."""
     found = [match for match in map(_NAME.fullmatch, disk.listdir(folder)) if match]
     bases = sorted(int(match[1]) for match in found if match[2] == "log")
     sidecars = [int(match[1]) for match in found if match[2] == "sidx"]

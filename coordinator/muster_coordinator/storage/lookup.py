@@ -1,9 +1,8 @@
-"""Looking for records by time, in a worker thread: walks headers and, of the one batch that matters, the records.
+"""Finding a record by timestamp, in a worker thread: walks batch headers, and the records of one batch.
 
 Problem: ListOffsets by timestamp must answer with the exact record, also within a compressed batch (protocol notes 14).
-Mechanism: segment maxima, then the sparse index, then headers narrow it to one batch, which is inflated within
-bounds. The jobs open their own files: a segment may be removed meanwhile, and is then skipped, since its records are
-gone too.
+Mechanism: segment maxima, then the sparse index, then batch headers narrow the search to one batch, which is inflated
+within bounds. The jobs open their own files: a segment that is deleted meanwhile is skipped, as its records are gone.
 """
 
 from collections.abc import Callable, Iterator
@@ -43,7 +42,8 @@ class SegmentSource(NamedTuple):
     path: str
     summary: SegmentSummary
     known: SegmentIndex | None
-    """Only grows, and is only read for what lies below `summary.size`."""
+    """The log's own index, shared with the loop: it only grows, and the job reads only what lies below
+    `summary.size`."""
 
 
 def offset_by_time_job(
@@ -108,7 +108,7 @@ def _look_through(disk: Disk, source: SegmentSource, log_start_offset: int, time
 
 
 def _headers(file: File, position: int, source: SegmentSource) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of the batches from `position` to the end of what the job may see."""
+    """(position, header) of the batches from `position` to `source.summary.size`."""
     stop = source.summary.size
     data, low, expected = b"", position, -1
     while position < stop:
@@ -126,9 +126,10 @@ def _headers(file: File, position: int, source: SegmentSource) -> Iterator[tuple
 
 
 def _records(file: File, position: int, header: BatchHeader, name: str) -> Iterator[Record]:
-    """The batch's records; for server timestamps only the first one, since all bear the same time.
+    """The batch's records; with LogAppendTime only the first one, since all have the same timestamp.
 
-    A batch that a client made undecodable is no damage of ours: it counts as one record at its base offset.
+    A batch with a sound CRC whose records cannot be decoded came so from a client and is not disk damage: it counts as
+    one record at its base offset.
     """
     if header.attributes & LOG_APPEND_TIME:
         yield Record(header.base_offset, header.max_timestamp_ms, None, None, ())

@@ -1,12 +1,12 @@
-"""One partition's batches as segment files: appended at apply, flushed lazily, read by everybody (decision 2).
+"""One partition's batches as segment files: appended at apply, flushed lazily, read by all readers (decision 2).
 
 Problem: consumers, tools, snapshot install and history all read batches by offset, for days, while recovery needs only
 the WAL. Mechanism: segments in Kafka's format under one folder. A flush job makes everything applied so far durable
 and yields the `RecoveryPoint` that is then written to the WAL. After a start the log is cut at that recovery point and
-the WAL is replayed from there, so what a crash did to younger bytes does not matter. A new segment begins by a pure
-function of applied bytes and record timestamps; sealed segments are therefore equal byte by byte on all replicas. What
-it deliberately does not do: check batches (the WAL did), truncate after opening (only applied entries come here),
-decide retention, or hold anything that the loop must wait long for: what syncs or walks files is a job.
+the WAL is replayed from there, so a crash may damage any byte after it. When a segment rolls is a pure function of
+applied bytes and record timestamps; sealed segments are therefore equal byte by byte on all replicas. What it
+deliberately does not do: check batches (the WAL did), truncate after opening (only applied entries come here), decide
+retention, or block the loop: whatever syncs or walks files is a job.
 """
 
 import struct
@@ -34,8 +34,8 @@ _SEGMENT_OFFSETS_MAX = 2**31 - 1
 
 
 class Growing(NamedTuple):
-    """The first `size` bytes of the segment that is appended to, whole batches of applied entries, and the epochs of
-    all batches: (epoch, first offset) as they change."""
+    """The active segment: its first `size` bytes, which are whole batches of applied entries, and its epochs as
+    (epoch, first offset) pairs."""
 
     size: int
     epochs: tuple[tuple[int, int], ...]
@@ -57,29 +57,29 @@ class PartitionLog:
             for epoch, start in segment.index.epochs:
                 self._epochs.note(epoch, start)
         self.log_start_offset = segments[0].base
-        """Smallest offset that may be read."""
+        """Smallest offset that may be read. Invariant: log_start_offset <= next_offset."""
         self.next_offset = segments[-1].index.next_offset
         """Offset that the next batch gets."""
         self._loaded: list[Segment] = []
         """Sealed segments with an index in memory, least recently used first."""
         self._dirty: list[Segment] = []
-        """Sealed since the last flush; synced even below the log start, because a start walks over what still lies
-        there."""
+        """Sealed since the last flush; synced even below the log start, because a start reads every segment that still
+        exists."""
         self._garbage: list[Segment] = []
-        """Below the log start since the last flush: its recovery point may lie in them."""
+        """Fell below the log start since the last flush; that flush's recovery point may lie in one of them."""
         self._condemned: list[Segment] = []
-        """Below the log start at the last flush: removed by the next flush job."""
+        """Were below the log start at the last flush: the next flush job removes them."""
         self._new_names = True
         self._new_folder = False
-        """The name of the folder itself may not be durable: no recovery point has rested on it yet."""
+        """The folder's own name may not be durable: no recovery point relies on it yet."""
         self._unflushed_bytes = 0
         self._flushing = False
         self._left_out: dict[str, bytes] = {}
-        """Sidecars that the disk had no space for."""
+        """Path -> content of sidecars that were not written because the disk was full."""
         for segment in segments[:-1]:
             segment.unload()
         self.advance_start(log_start_offset)
-        # the recovery point that was opened at lies in the last segment
+        # The recovery point that the log was opened at lies in the last segment, so no start needs these any more.
         self._condemned, self._garbage = self._garbage, []
 
     @classmethod
@@ -93,27 +93,27 @@ class PartitionLog:
         segment_bytes: int = SEGMENT_BYTES,
         segment_ms: int = SEGMENT_MS,
     ) -> "PartitionLog":
-        """Cut the folder's segments at `recovery_point` and go on from there. Blocking: walks headers where sidecars
-        are missing.
+        """Cut the folder's segments at `recovery_point` and continue there. Blocking: walks headers where sidecars are
+        missing.
 
-        With NO_RECOVERY_POINT everything is dropped. A recovery point of an empty segment that does not exist (position
-        0) begins it: so a log starts at an installed checkpoint. Corruption: less is there than the recovery point
-        promises.
+        With NO_RECOVERY_POINT all segments are dropped. A recovery point at position 0 of a segment that does not exist
+        creates it: that is how a log starts at an installed checkpoint. Raises Corruption when bytes before the
+        recovery point are missing or do not add up.
         """
         try:
             segments = open_segments(disk, folder, recovery_point)
         except OSError as error:
             raise StorageFailed(f"log {folder}: {error}") from error
         epochs = [epoch for segment in segments for epoch, _ in segment.index.epochs]
-        if epochs != sorted(epochs):  # no batch's CRC covers its epoch
-            raise Corruption(f"log {folder}: leader epochs fall along it: {epochs[:20]}")
+        if epochs != sorted(epochs):  # A batch's CRC does not cover its leader epoch, so this is its only check.
+            raise Corruption(f"log {folder}: leader epochs do not ascend: {epochs[:20]}")
         log = cls(disk, folder, segments, log_start_offset=log_start_offset, roll=(segment_bytes, segment_ms))
         log._new_folder = recovery_point == NO_RECOVERY_POINT
         return log
 
     @classmethod
     def begin(cls, disk: Disk, folder: str) -> "PartitionLog":
-        """What `open` with NO_RECOVERY_POINT gives in a folder that was made just now: there is nothing to look for."""
+        """As `open` with NO_RECOVERY_POINT, for a folder that was just made: it is known to be empty."""
         segment = Segment(disk, folder, SegmentSummary(0, 0, 0, NO_TIMESTAMP), SegmentIndex(0))
         try:
             segment.create()
@@ -126,12 +126,12 @@ class PartitionLog:
 
     @classmethod
     def absent(cls, disk: Disk, folder: str) -> "PartitionLog":
-        """Stands for a log whose files cannot be used: it reads none and is neither appended to nor flushed."""
+        """A stand-in for a log whose files cannot be used: it opens none. It must not be appended to or flushed."""
         segment = Segment(disk, folder, SegmentSummary(0, 0, 0, NO_TIMESTAMP), SegmentIndex(0))
         return cls(disk, folder, [segment], log_start_offset=0, roll=(SEGMENT_BYTES, SEGMENT_MS))
 
     def close(self) -> None:
-        """Close files; what was not flushed is in the WAL. No flush may be in flight."""
+        """Close all files; batches that were not flushed are in the WAL. No flush may be in flight."""
         assert not self._flushing
         for segment in (*self._segments, *self._garbage, *self._condemned):
             segment.close()
@@ -139,14 +139,14 @@ class PartitionLog:
     # Applying.
 
     def set_roll(self, segment_bytes: int, segment_ms: int) -> None:
-        """Of batches from now on. Rolling must happen at the same batch on every replica: what comes here is what the
-        applied log said, or a checkpoint of it."""
+        """Roll by these bounds from the next batch on. Every replica must roll at the same batch, so the bounds come
+        only from an applied entry or from a checkpoint."""
         self._roll_bytes, self._roll_ms = segment_bytes, segment_ms
 
     def append(self, batch: bytes) -> None:
-        """One stamped batch; its base offset is `next_offset`, its epoch the term. Into memory or the page cache.
+        """Append one stamped batch, to memory or the page cache; its base offset is `next_offset`, its epoch the term.
 
-        DiskFull: what came before it could not be written, so it was not taken; nothing has changed."""
+        Raises DiskFull when earlier batches could not be written: this one was not taken, and nothing has changed."""
         base, length, epoch, _magic, _crc, _attributes, delta, _base_ms, max_ms = _BATCH.unpack_from(batch)
         assert base == self.next_offset, f"batch at {base}, expected {self.next_offset}"
         assert length + 12 == len(batch)
@@ -160,19 +160,20 @@ class PartitionLog:
         self.next_offset = next_offset
         self._unflushed_bytes += len(batch)
         if self._segments[-1].crowded:
-            with suppress(DiskFull):  # the next batch meets it
+            with suppress(DiskFull):  # This batch is taken; the next `append` raises it.
                 self.write_out()
 
     def write_out(self) -> None:
-        """Appended batches become visible to readers of the files; once a turn is enough. DiskFull: they stay in
-        memory."""
+        """Write appended batches to the page cache, where readers of the files see them; once a turn is enough.
+        DiskFull: they stay in memory."""
         try:
             self._segments[-1].write_out()
         except OSError as error:
             raise StorageFailed(f"log {self._folder}: {error}") from error
 
     def advance_start(self, offset: int) -> None:
-        """The log start moves to `offset` (never back); whole segments below it go with the next flush."""
+        """Move the log start to `offset` (never back). Segments wholly below it are removed by the second flush from
+        now."""
         if offset <= self.log_start_offset:
             return
         assert offset <= self.next_offset, f"log start {offset} above {self.next_offset}"
@@ -191,8 +192,8 @@ class PartitionLog:
         """Whole batches from the one that holds `offset`, of one segment; b"" at the log's end.
 
         At most `max_bytes`, but the first batch whole if `whole_first_batch` (KIP-74). `offset` must lie in
-        [log_start_offset, next_offset]. The page cache usually has the bytes. Corruption when they are not what was
-        written, or cannot be read: no promise hangs on that.
+        [log_start_offset, next_offset]. The page cache usually has the bytes. Raises SegmentDamaged when they are not
+        what was written, or cannot be read; a failed read breaks no promise, so it does not end the process.
         """
         assert self.log_start_offset <= offset <= self.next_offset, f"{offset} outside the log"
         if offset == self.next_offset:
@@ -226,8 +227,8 @@ class PartitionLog:
         return self._epochs.pairs()
 
     def offset_by_time(self, timestamp_ms: int) -> Callable[[], TimedOffset | None]:
-        """Job: the first record in offset order, from the log start, with this timestamp or a later one. DiskFull, from
-        here: the files do not hold everything yet."""
+        """Job: the first record in offset order, from the log start, with this timestamp or a later one. This call
+        itself raises DiskFull when appended batches cannot be written to the files that the job would read."""
         return offset_by_time_job(self._disk, self._sources(), self.log_start_offset, timestamp_ms)
 
     def max_timestamp(self) -> Callable[[], TimedOffset | None]:
@@ -243,22 +244,22 @@ class PartitionLog:
         )
 
     def sealed(self) -> tuple[SegmentSummary, ...]:
-        """Segments that do not change any more and whose bytes a flush has made durable, oldest first."""
+        """Segments that never change again and that a flush job has taken, oldest first."""
         return tuple(segment.summary for segment in self._segments[:-1] if segment not in self._dirty)
 
     def sealed_at(self, base: int) -> SegmentSummary | None:
-        """The one of `sealed` that begins there."""
+        """The segment of `sealed` with this base offset, if any."""
         segment = self._segment(base)
         if segment is None or segment is self._segments[-1] or segment in self._dirty:
             return None
         return segment.summary
 
     def holds(self, base: int) -> bool:
-        """Is there a segment that begins there, sealed or not?"""
+        """Is there a segment with this base offset, sealed or not?"""
         return self._segment(base) is not None
 
     def replaced(self, base: int) -> None:
-        """The file of a sealed segment was replaced by a copy; readers check it anew."""
+        """The file of a sealed segment was replaced by a peer's copy: readers check it again."""
         segment = self._segment(base)
         assert segment is not None
         assert segment is not self._segments[-1]
@@ -274,12 +275,12 @@ class PartitionLog:
 
     def files(self) -> tuple[tuple[str, int], ...]:
         """(path, bytes) of every segment up to `next_offset`, for snapshot install; sealed ones never change."""
-        with suppress(DiskFull):  # what cannot be written yet lies behind every recovery point
+        with suppress(DiskFull):  # Batches that cannot be written yet lie after every recovery point.
             self.write_out()
         return tuple((segment.path, segment.written) for segment in self._segments)
 
     def growing(self) -> tuple[int, Growing]:
-        """The base of the segment that is appended to, and what of it lies in its file."""
+        """The active segment: its base offset, and the part of it that is in its file."""
         with suppress(DiskFull):
             self.write_out()
         active = self._segments[-1]
@@ -297,14 +298,14 @@ class PartitionLog:
 
     @property
     def holds_garbage(self) -> bool:
-        """Are there files that further flushes would remove?"""
+        """Are there segments that further flushes will remove?"""
         return bool(self._garbage or self._condemned)
 
     def flush_job(self, applied: int) -> FlushJob:
-        """Job: sync all that is appended, up to Raft index `applied`; its `recovery_point` is valid once it returned.
+        """Job: sync all appended batches, up to Raft index `applied`; its `recovery_point` is valid once it returned.
 
-        Then call `flush_done` on the loop and stage the recovery point. One at a time. The job raises StorageFailed:
-        the process ends. DiskFull, from here: there is nothing to flush for now.
+        Then call `flush_done` on the loop and stage the recovery point. One job at a time. When the job raises
+        StorageFailed the process ends. This call itself raises DiskFull: nothing is flushed for now.
         """
         assert not self._flushing
         self.write_out()
@@ -342,14 +343,14 @@ class PartitionLog:
         self._flushing = False
 
     def left_out(self, sidecars: list[tuple[str, bytes]]) -> None:
-        """The job did without these: the next flush tries them again, the newest `SIDECARS_LEFT_OUT_MAX` of them. A
-        start reads the segments of the others."""
+        """The job could not write these: the next flush tries the newest `SIDECARS_LEFT_OUT_MAX` of them again. Of the
+        others a start reads the segments instead."""
         self._left_out = dict(sidecars[-SIDECARS_LEFT_OUT_MAX:])
 
     # Within.
 
     def _rolls(self, size: int, next_offset: int, max_timestamp_ms: int) -> bool:
-        """Before this batch a new segment begins. Pure in what was applied: no clock, no file time."""
+        """Must a new segment begin before this batch? A function of applied batches only: no clock, no file time."""
         index = self._segments[-1].index
         if index.size == 0:
             return False
@@ -380,7 +381,8 @@ class PartitionLog:
         self._bases.append(base)
 
     def _touch(self, segment: Segment) -> None:
-        """Keep the index and the file of the sealed segments that were read last; unload others that are flushed."""
+        """Keep index and file of the SEGMENTS_LOADED_MAX sealed segments that were read last; unload older ones that
+        are flushed."""
         if segment in self._loaded:
             self._loaded.remove(segment)
         self._loaded.append(segment)

@@ -1,10 +1,10 @@
 """One segment file of a partition: batches back to back, nothing else, in Kafka's `.log` format.
 
 Problem: tools read these files while the replica writes them. Mechanism: only whole batches are written, at the end,
-with no padding, and a sealed file never changes. Appended batches gather in memory until WRITE_BYTES or until
-somebody reads, then go to the page cache with one write. Where the disk has no space for that they stay in memory, and
-readers see the log end before them; the next write goes to the same place, so what a refused one left does no harm.
-What makes batches durable is the log's flush job, not this class.
+with no padding, and a sealed file never changes. Appended batches gather in memory until SEGMENT_WRITE_BYTES or until
+a reader comes, then go to the page cache with one write. When the disk is full they stay in memory, and readers see the
+log end before them; the next write goes to the same position, so it overwrites what a refused write left. It does not
+make batches durable: the log's flush job does.
 """
 
 import struct
@@ -33,7 +33,7 @@ class SegmentSummary(NamedTuple):
 
 
 class Segment:
-    """One file. Open for appending while it is its log's last one; sealed after."""
+    """One file. The log's last segment is active (appended to); all others are sealed."""
 
     __slots__ = (
         "_disk", "_file", "_folder", "_index", "_pending", "_pending_bytes", "_pending_from", "_soundness", "summary",
@@ -48,11 +48,11 @@ class Segment:
         self._pending: list[bytes] = []
         self._pending_bytes = 0
         self._pending_from = summary.next_offset
-        """Offset of the first batch that is in memory only, while there is any."""
+        """Offset of the first batch in `_pending`; without meaning while that is empty."""
         self.summary = summary
-        """Of a sealed segment; an active one's changes with every batch: see `index`."""
+        """Valid once the segment is sealed; before, see `index`, which changes with every batch."""
         self.written = summary.size
-        """Bytes in the page cache or on disk."""
+        """Bytes in the page cache or on disk. Invariant: written + _pending_bytes == index.size."""
         self._soundness = Soundness(summary.size)
 
     @property
@@ -65,7 +65,7 @@ class Segment:
 
     @property
     def index(self) -> SegmentIndex:
-        """Loaded from the sidecar, or by walking the file, when it is first needed."""
+        """Loaded from the sidecar, or by walking the file, at first use."""
         if self._index is None:
             self._index = load_index(self._disk, self._folder, self.summary)
         return self._index
@@ -75,7 +75,7 @@ class Segment:
         return self._index is not None
 
     def unload(self) -> None:
-        """Give back the memory and the file of a sealed segment; the next reader loads it again."""
+        """Release index and file of a sealed segment; the next reader loads them again."""
         assert not self._pending
         self._index = None
         self.close()
@@ -91,11 +91,11 @@ class Segment:
 
     @property
     def crowded(self) -> bool:
-        """So much is in memory that it should be written before more comes."""
+        """SEGMENT_WRITE_BYTES or more are in memory only: write them out before more is appended."""
         return self._pending_bytes >= SEGMENT_WRITE_BYTES
 
     def append(self, batch: bytes, next_offset: int, epoch: int, max_timestamp_ms: int) -> None:
-        """One batch at the end, in memory."""
+        """Add one batch at the end, in memory."""
         index = self.index
         if not self._pending:
             self._pending_from = index.next_offset
@@ -104,7 +104,7 @@ class Segment:
         self._pending_bytes += len(batch)
 
     def write_out(self) -> None:
-        """Everything appended goes to the page cache. DiskFull: it stays in memory."""
+        """Write everything appended to the page cache. DiskFull: it stays in memory."""
         if not self._pending:
             return
         data = b"".join(self._pending)
@@ -120,7 +120,7 @@ class Segment:
         self._pending_bytes = 0
 
     def seal(self) -> None:
-        """No more batches come."""
+        """Fix `summary`: no more batches are appended."""
         self.write_out()
         index = self.index
         self.summary = SegmentSummary(index.base, index.next_offset, index.size, index.max_timestamp_ms)
@@ -128,8 +128,8 @@ class Segment:
     def read(self, offset: int, max_bytes: int, *, whole_first_batch: bool) -> bytes:
         """Whole batches from the one that holds `offset`, at most `max_bytes`; maybe more for the first one.
 
-        Corruption when they are not what was written. What was not checked in this life yet comes in smaller portions.
-        b"" for batches that the disk has no space for yet.
+        Raises Corruption when they are not what was written. Ranges that this process has not checked yet are read in
+        smaller portions (UNCHECKED_READ_BYTES). b"" for batches that are in memory only because the disk is full.
         """
         with suppress(DiskFull):
             self.write_out()
@@ -160,7 +160,7 @@ class Segment:
         return data
 
     def replaced(self) -> None:
-        """The file of this sealed segment is another one: nothing is known of it any more."""
+        """The file of this sealed segment was replaced: forget its index and what was checked of it."""
         self.unload()
         self._soundness = Soundness(self.summary.size)
 
@@ -186,8 +186,8 @@ def load_index(disk: Disk, folder: str, summary: SegmentSummary) -> SegmentIndex
 
 
 def _find(file: File, head: bytes, known: Position, offset: int, name: str) -> tuple[int, int, int]:
-    """(position, length, base offset) of the batch that holds `offset`, walking from one whose place the index knows
-    and whose bytes `head` begins with."""
+    """(position, length, base offset) of the batch that holds `offset`. Walks batch by batch from `known`; `head` holds
+    the first bytes from there."""
     expected, low = known
     position, end = low, low + len(head)
     while True:

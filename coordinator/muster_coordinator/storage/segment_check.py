@@ -1,11 +1,11 @@
-"""All bytes of a sealed segment checked from its file, whatever was read or appended in this life.
+"""A full check of a sealed segment from its file, independent of what this process has read or appended before.
 
-Problem: the scrub, whoever gives a peer a segment, and whoever got one need the same proof that a file is the segment
-that is meant. Mechanism: every batch's length, magic and CRC, that offsets follow one another from the segment's name
-to where the next one begins, that the file has the size it had when it was sealed, and that leader epochs, which no
-CRC covers, do not fall; where a whole sidecar is there (under a CRC of its own), that the index made from the bytes
-equals it. Opens its own file: the segment may be removed or replaced meanwhile. What it does not see: an epoch that
-changed so that it still fits, in a segment without a sidecar.
+Problem: the scrub, the sender of a segment and its receiver need the same proof that a file is the expected segment.
+Mechanism: it checks every batch's length, magic and CRC, that offsets follow one another from the segment's name to the
+next segment's base, that the file has the size it had when it was sealed, and that leader epochs, which no CRC covers,
+do not fall. Where a complete sidecar exists (under its own CRC), the index made from the bytes must equal it. The check
+opens its own file: the segment may be removed or replaced meanwhile. What it cannot detect: an epoch that changed and
+still lies between its neighbours, in a segment without a sidecar.
 """
 
 import struct
@@ -26,23 +26,23 @@ _HEAD = struct.Struct(">qiibIhiqq")
 
 
 class CheckedSegment(NamedTuple):
-    """A segment whose bytes are those that were written."""
+    """The result for a segment that passed every check."""
 
     made: SegmentIndex
     """The index made from its bytes."""
     checksum: int
     """CRC32C of the whole file."""
     sidecar: bool
-    """Was there one to compare with?"""
+    """Was it compared with a complete sidecar?"""
 
 
 def check_segment(disk: Disk, path: str, folder: str, summary: SegmentSummary) -> Generator[int, None, CheckedSegment]:
-    """Steps, each the bytes it checked. `folder`: where the sidecar lies. SegmentDamaged, or OSError as the disk has
-    it: FileNotFoundError when the file is gone."""
+    """Steps; each yields the number of bytes it checked. `folder` holds the sidecar. Raises SegmentDamaged, or the
+    disk's OSError: FileNotFoundError when the file was deleted."""
     file = disk.open(path)
     try:
         if file.size() != summary.size:
-            raise SegmentDamaged(summary.base, f"segment {path} has {file.size()} bytes, and not {summary.size}")
+            raise SegmentDamaged(summary.base, f"segment {path} has {file.size()} bytes, expected {summary.size}")
         index, checksum = SegmentIndex(summary.base), 0
         while index.size < summary.size:
             data = _whole_batches(file, path, index, summary)
@@ -51,10 +51,10 @@ def check_segment(disk: Disk, path: str, folder: str, summary: SegmentSummary) -
     finally:
         file.close()
     if index.next_offset != summary.next_offset:
-        why = f"segment {path} ends before offset {index.next_offset}, and not {summary.next_offset}"
+        why = f"segment {path} ends before offset {index.next_offset}, expected {summary.next_offset}"
         raise SegmentDamaged(summary.base, why)
     if any(later < earlier for (earlier, _), (later, _) in pairwise(index.epochs)):
-        raise SegmentDamaged(summary.base, f"segment {path}: leader epochs fall along it: {index.epochs[:20]}")
+        raise SegmentDamaged(summary.base, f"segment {path}: leader epochs do not ascend: {index.epochs[:20]}")
     sidecar = read_sidecar(disk, folder, summary.base)
     whole = sidecar is not None and sidecar.size == summary.size
     if sidecar is not None and whole and sidecar.encode() != index.encode():
@@ -63,7 +63,7 @@ def check_segment(disk: Disk, path: str, folder: str, summary: SegmentSummary) -
 
 
 def unpaced(steps: Generator[int, None, CheckedSegment]) -> Generator[None, None, CheckedSegment]:
-    """The same steps, for whoever keeps no account of the bytes."""
+    """The same steps without their byte counts, for callers that do not pace by bytes."""
     while True:
         try:
             next(steps)
@@ -74,7 +74,8 @@ def unpaced(steps: Generator[int, None, CheckedSegment]) -> Generator[None, None
 
 
 def _whole_batches(file: File, path: str, index: SegmentIndex, summary: SegmentSummary) -> bytes:
-    """Check some batches after those in `index`, and add them to it; returns their bytes."""
+    """Check up to SEGMENT_CHECK_STEP_BYTES of batches (at least one) after those in `index`, and add them to it.
+    Returns their bytes."""
     start, base = index.size, summary.base
     data = file.pread(start, min(SEGMENT_CHECK_STEP_BYTES, summary.size - start))
     view, at = memoryview(data), 0
@@ -82,7 +83,7 @@ def _whole_batches(file: File, path: str, index: SegmentIndex, summary: SegmentS
         size = LOG_OVERHEAD + int.from_bytes(data[at + 8 : at + LOG_OVERHEAD], "big", signed=True)
         if len(data) - at < LOG_OVERHEAD:
             if at:
-                break  # the next step begins with it
+                break  # The next step begins with this batch.
             raise SegmentDamaged(base, f"segment {path}: no batch at {start}")
         if not HEADER_BYTES <= size <= summary.size - start - at:
             raise SegmentDamaged(base, f"segment {path}: no batch at {start + at}")

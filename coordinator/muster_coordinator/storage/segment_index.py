@@ -3,7 +3,7 @@
 Problem: find the batch that holds an offset, or the first one with a timestamp, in a 100 MiB file of small batches.
 Mechanism: one slot every SEGMENT_INDEX_INTERVAL_BYTES: first offset, file position, and the largest timestamp of all
 batches before the slot. The sidecar `<base>.sidx` holds the same for the first `size` bytes of the segment. It is
-derived and may be absent, old or torn: its CRC says so, and the headers of the segment are walked instead. Formats:
+derived: when it is absent, too short or fails its CRC, the headers of the segment are walked instead. Formats:
 docs/format.md.
 """
 
@@ -35,7 +35,7 @@ _SCAN_BYTES = 4 * MIB
 
 
 class Position(NamedTuple):
-    """Where to begin looking."""
+    """A batch's base offset and its position in the file."""
 
     offset: int
     position: int
@@ -67,13 +67,13 @@ class SegmentIndex:
         self.epochs: list[tuple[int, int]] = []
         """(leader epoch, first offset) as they change within this segment."""
         self._offsets = array("I")
-        """Less `base`."""
+        """Relative to `base`. Invariant: the three columns have equal length, offsets and positions ascend."""
         self._positions = array("I")
         self._maxima = array("q")
         self._indexed_to = -SEGMENT_INDEX_INTERVAL_BYTES
 
     def note(self, size: int, next_offset: int, epoch: int, max_timestamp_ms: int) -> None:
-        """A batch of `size` bytes lies at the end now."""
+        """A batch of `size` bytes was appended."""
         if self.size - self._indexed_to >= SEGMENT_INDEX_INTERVAL_BYTES:
             self._offsets.append(self.next_offset - self.base)
             self._positions.append(self.size)
@@ -96,7 +96,8 @@ class SegmentIndex:
     def epoch_at(self, offset: int) -> tuple[int, int]:
         """The leader epoch of the batch that begins at `offset`, and the offset where the next epoch begins.
 
-        -1 when that is not known: epochs never go back, so of two that do, one is not as it was written.
+        Epoch -1 when it is not known: epochs never fall along a log, so where two neighbours do, one of them is damaged
+        and it is not known which.
         """
         at = bisect_right(self.epochs, offset, key=itemgetter(1))
         epochs = [epoch for epoch, _ in self.epochs[max(0, at - 2) : at + 1]]
@@ -150,7 +151,7 @@ def sidecar_name(base: int) -> str:
 
 
 def read_sidecar(disk: Disk, folder: str, base: int) -> SegmentIndex | None:
-    """None when it is absent or not to be trusted."""
+    """None when it is absent or damaged."""
     try:
         file = disk.open(f"{folder}/{sidecar_name(base)}")
     except FileNotFoundError:
@@ -201,7 +202,8 @@ def _big_endian(column: "array[int]") -> bytes:
 def scan(file: File, index: SegmentIndex, stop: int, name: str) -> None:
     """Walk the batch headers from the end of `index` to the byte `stop`, which must end a batch; extends `index`.
 
-    Corruption when the offsets have a gap or the lengths do not lead to `stop`: those bytes were once synced.
+    Raises Corruption when the offsets have a gap or the lengths do not add up to `stop`: these bytes were synced once,
+    so a torn write is no explanation.
     """
     unpack = _BATCH.unpack_from
     while index.size < stop:

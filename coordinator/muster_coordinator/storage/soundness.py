@@ -1,12 +1,12 @@
-"""Batches are checked against damage of the disk before a reader gets them, once in a life.
+"""Batches are checked for disk damage before a reader gets them, once per process.
 
-Problem: a byte that changed below the recovery point is read back as if it had been written; clients that do not check
-CRCs take it for data, and one wrong length makes the rest invisible. Mechanism: what this life appended is trusted; of
-what was there when the segment was opened, one range of file positions is known to be sound, and grows as readers go
-on. What lies outside is checked before it leaves: CRC, magic and lengths, that offsets follow one another from a
-position that the index proves, and that the leader epoch, which no CRC covers, is the index's. What it does not see:
-damage of bytes checked before in this life, and a changed epoch at either end of a segment whose index was lost as well
-and walked from the same bytes, if it still fits between its neighbours.
+Problem: a byte that changed on the disk below the recovery point is served as if it had been written; clients that do
+not check CRCs take it for data, and one wrong length hides all batches after it. Mechanism: bytes that this process
+appended are trusted. Of the bytes that were there when the segment was opened, one range of file positions is known to
+be sound, and grows as readers advance. Bytes outside it are checked before they are served: CRC, magic and lengths,
+that offsets follow one another from a position in the index, and that the leader epoch, which no CRC covers, equals the
+index's. What it cannot detect: damage to bytes that this process has already checked, and a changed epoch at either end
+of a segment whose sidecar was lost too (the index then comes from the same bytes), if it still fits its neighbours.
 """
 
 import struct
@@ -23,7 +23,7 @@ NO_BOUND = 1 << 62
 
 
 class Soundness:
-    """Of one segment's file. `trusted_from`: what lies there and beyond was appended in this life."""
+    """What is known of one segment's file. Bytes from position `trusted_from` on were appended by this process."""
 
     __slots__ = ("_high", "_low", "trusted_from")
 
@@ -32,7 +32,7 @@ class Soundness:
         self._low = self._high = 0
 
     def portion(self, position: int) -> int:
-        """Bytes that one read from `position` should ask for at most, so that it checks few."""
+        """The most bytes that one read from `position` should ask for, so that the loop checks few CRCs a read."""
         if self._low <= position < self._high:
             if self._high < self.trusted_from:
                 return self._high - position
@@ -58,19 +58,19 @@ class Soundness:
             if crc_of(view[at + CRC_FROM : at + size]) != crc:
                 raise Corruption(f"segment {path}: the CRC of the batch at {position + at} does not fit")
             if base != offset:
-                raise Corruption(f"segment {path}: the batch at {position + at} has offset {base}, and not {offset}")
+                raise Corruption(f"segment {path}: the batch at {position + at} has offset {base}, expected {offset}")
             if offset >= epoch_ends:
                 epoch, epoch_ends = index.epoch_at(offset)
             if leader_epoch != epoch:
                 raise Corruption(
-                    f"segment {path}: the batch at {position + at} has epoch {leader_epoch}, and not {epoch}"
+                    f"segment {path}: the batch at {position + at} has epoch {leader_epoch}, expected {epoch}"
                 )
             offset = base + delta + 1
             at += size
         self._note(position, position + at)
 
     def _note(self, low: int, high: int) -> None:
-        """One range is kept: the longer one, when they do not touch."""
+        """Join [low, high) to the sound range; where they do not touch, keep the longer of the two."""
         if low <= self._high and self._low <= high:
             self._low, self._high = min(low, self._low), max(high, self._high)
         elif high - low > self._high - self._low:

@@ -1,13 +1,13 @@
 """The shared write-ahead log: entries and votes of all groups of one instance, made durable by one fdatasync a turn.
 
 Problem: fifty and more Raft groups each need their entries on disk before they answer; one sync each would be fifty
-times too slow. Mechanism: `stage` collects; `take_job` turns all that is staged into one batch, one write, one sync;
-while that job runs the next batch accumulates (group commit without a timer). Nothing is overwritten: an entry
-supersedes what lies at and above its index. Files are deleted oldest first when checkpoints cover their entries
-(`wal_leaving`), and what is left of small tails there is carried forward (`wal_carry`); the hard state, recovery point
-and checkpoint of every group are repeated from each file's beginning on, so that the older ones are not needed for them
-(`wal_opening`). Nothing that one turn does grows with the number of groups.
-What it does not do: it is no store for readers of topics (segments are), and it never retries a failed sync.
+times too slow. Mechanism: `stage` collects writes; `take_job` turns all of them into one batch: one write, one sync.
+While that job runs the next batch accumulates (group commit without a timer). Nothing is overwritten: an entry
+supersedes all entries at and above its index. Files are deleted oldest first, when checkpoints cover their entries
+(`wal_leaving`); small tails that keep the oldest file are carried into the newest (`wal_carry`). Every file repeats the
+hard state, recovery point and checkpoint of every group, so that these do not keep older files (`wal_opening`). The
+work of one turn does not grow with the number of groups.
+What it does not do: serve readers of topics (segments do), or retry a failed sync.
 """
 
 from array import array
@@ -61,10 +61,11 @@ from muster_coordinator.storage.wal_proof import Proof
 from muster_coordinator.storage.wal_recovery import LiveFile, recover, sequences
 
 _LOOKS_PER_STATE = 2
-"""Asking a group whether it needs a file costs less than writing its state."""
+"""Groups that are asked whether they need the oldest file, per group state that a batch may write: asking is cheaper.
+"""
 
 _Staged = GroupWrites | GroupNo
-"""Writes, or the number of a dropped group."""
+"""A group's writes, or the number of a deleted group."""
 
 
 class Wal:
@@ -102,7 +103,7 @@ class Wal:
         self._staged: list[_Staged] = []
         self._staged_bytes = 0
         self._anew: set[int] = set()
-        """Which of the staged writes have a checkpoint behind which their log begins anew."""
+        """Positions in `_staged` of writes whose checkpoint starts the log anew (CHECKPOINT of kind ANEW)."""
         self._job: WriteJob | None = None
         self._job_ranges: list[tuple[GroupLog, int, int]] = []
         self._job_file: FileHeader | None = None
@@ -114,10 +115,10 @@ class Wal:
         self._held: dict[GroupNo, int] = {}
         self._damage: list[tuple[GroupNo, Corruption]] = []
         self._cut: frozenset[GroupNo] = frozenset()
-        """Groups that are being written anew from what lies before a hole: no file goes meanwhile."""
+        """Groups being rewritten from their entries before a hole; no file is deleted meanwhile."""
         self._behind_hole = False
         self.damage: tuple[str, ...] = ()
-        """What the start found damaged and did not refuse, in words."""
+        """Messages about damage that the start found and did not refuse."""
 
     @classmethod
     def open(
@@ -132,7 +133,8 @@ class Wal:
         cache_bytes_max: int = LOG_CACHE_BYTES_MAX,
         states_per_batch: int = WAL_STATES_PER_BATCH,
     ) -> "Wal":
-        """Recover what is in `folder`, or begin. Corruption: refuse to start. StorageFailed: the disk did. Blocking."""
+        """Recover the WAL in `folder`, or create it. Blocking. Raises Corruption: the replica must not start;
+        StorageFailed: the disk failed."""
         assert len(node_uuid) == len(cluster_uuid) == 16
         assert file_bytes * WAL_FILES_MIN <= bytes_max
         spare = Spare(disk, folder, file_bytes)
@@ -153,24 +155,24 @@ class Wal:
         return wal
 
     def close(self) -> None:
-        """Close all files; nothing may be in flight. What is staged and not yet in a job is lost, as in a crash."""
+        """Close all files; no job may be in flight. Writes staged since the last job are lost, as in a crash."""
         assert self._job is None
         self._proof.close()
         for live in self._files:
             live.file.close()
 
-    # What the WAL knew after the start.
+    # What the WAL found at the start.
 
     def groups(self) -> dict[GroupNo, RecoveredGroup]:
         """As recovered by `open`; it does not change with later writes."""
         return self._recovered
 
     def is_suspended(self, group: GroupNo) -> bool:
-        """Has the group lost something it had promised, or may it have?"""
+        """Has the group lost a vote or an entry that it had acknowledged, or may it have?"""
         return self._losses.has(group)
 
     def suspend(self, group: GroupNo, suspended: bool) -> Callable[[], None]:
-        """Remember that the group has lost something, or that it is whole again; durable when the job returns."""
+        """Record that the group is suspended (it may have lost a promise), or not; durable when the job returns."""
         if suspended:
             self._losses.groups.add(group)
         else:
@@ -178,16 +180,17 @@ class Wal:
         return self._remembered()
 
     def sync_proof(self) -> None:
-        """A job: what was said of the last sync becomes durable. No commit waits for it."""
+        """A job: the number of the last synced batch becomes durable. No commit waits for it."""
         self._proof.sync()
 
     @property
     def may_lack_groups(self) -> bool:
-        """May groups have been lost of which it knows nothing?"""
+        """May the WAL have lost all records of some groups, so that it does not know them?"""
         return self._losses.unknown
 
     def all_known(self) -> Callable[[], None]:
-        """Whatever group may have been lost with a part of this WAL is made by now; durable when the job returns."""
+        """Record that every group that may have been lost with a part of this WAL exists again. Durable when the job
+        returns."""
         self._losses.all_known()
         return self._remembered()
 
@@ -203,6 +206,7 @@ class Wal:
         entries = writes.entries
         if entries:
             first = entries[0].index
+            # Invariant: a log has no gap; entries only extend it or supersede its end.
             assert log.first <= first <= log.last + 1, f"group {log.group}: entry {first} after {log.last}"
             if first <= log.last:
                 self._cache.forget_from(log, first)
@@ -215,11 +219,13 @@ class Wal:
         self._staged.append(writes)
 
     def checkpoint_lost(self, group: GroupNo, index: int, term: int) -> None:
-        """The checkpoint that is named is damaged, an older one at (index, term) counts: entries after it stay."""
+        """The checkpoint that the WAL names is damaged; the older one at (index, term) is used, so the entries after it
+        stay."""
         self._logs[group].written.checkpoint = (index, term)
 
     def drop_group(self, group: GroupNo) -> bool:
-        """Forget the group; its number never comes back. False: it was not known, and nothing is staged."""
+        """Stage that the group is deleted; its number is never given again. False: the WAL does not know it, and
+        nothing is staged."""
         log = self._logs.pop(group, None)
         if log is None:
             return False
@@ -229,10 +235,11 @@ class Wal:
         return True
 
     def take_job(self, *, carry: bool = True) -> Callable[[], None] | None:
-        """The write-and-sync of all that is staged and, if `carry`, of tails to carry; None when there is nothing or a
-        job is in flight.
+        """A job that writes and syncs all that is staged and, if `carry`, tails to carry. None when there is nothing to
+        write or a job is in flight.
 
-        The job raises StorageFailed: then the process must end, and `job_done` is never called.
+        When the job raises StorageFailed the process must end, and `job_done` is never called: after a failed fsync the
+        page cache may call lost pages clean.
         """
         if self._job is not None or not (self._staged or self.pressed()):
             return None
@@ -284,8 +291,8 @@ class Wal:
         return self._job
 
     def prepare(self) -> Callable[[], bool]:
-        """Job, in the queue of the others: zero some more of the file to come. True once it is whole. Raises
-        StorageFailed."""
+        """A job of the same queue: zero a further MiB of the next file. It returns True once that file is complete, and
+        raises StorageFailed."""
         spare, folder = self._spare, self._folder
 
         def job() -> bool:
@@ -316,7 +323,7 @@ class Wal:
     # Reading.
 
     def read(self, group: GroupNo, low: int, high: int, max_bytes: int) -> list[Entry]:
-        """Entries [low, high), at least one when there is one, then up to `max_bytes` of data; [] when `low` is
+        """Entries [low, high): at least one if there is any, then as many as fit `max_bytes` of data; [] when `low` is
         compacted."""
         log = self._logs.get(group)
         if log is None or low < log.first:
@@ -340,7 +347,7 @@ class Wal:
         return found
 
     def term_at(self, group: GroupNo, index: int) -> int | None:
-        """None: compacted or not there."""
+        """None: compacted or above the last index."""
         log = self._logs.get(group)
         return None if log is None else log.term_at(index)
 
@@ -353,21 +360,21 @@ class Wal:
 
     @property
     def deleted_files(self) -> int:
-        """Files let go of since the start."""
+        """Files deleted since the start."""
         return self._deleted_files
 
     def used_bytes(self) -> int:
-        """Bytes written and not yet deleted, and what is staged."""
+        """Bytes of all files and of what is staged."""
         return self._end() - self._bases[self._files[0].sequence] + self._staged_bytes
 
     @property
     def written_bytes(self) -> int:
-        """Over all time, as far as this WAL remembers: only differences mean anything."""
+        """A counter of bytes written; only differences mean anything."""
         return self._end()
 
     @property
     def carried_bytes(self) -> int:
-        """Written again since the start, so that old files could go."""
+        """Bytes carried since the start: written again so that old files could be deleted."""
         return self._carrier.carried_bytes
 
     def pressed(self) -> bool:
@@ -375,16 +382,16 @@ class Wal:
         return self.used_bytes() >= self._bytes_max - max(self._bytes_max // 8, self._file_bytes)
 
     def crowded(self) -> bool:
-        """Half full or more: how much may be written depends on when files can go."""
+        """Half full or more: from here on writes are limited by how fast files are deleted."""
         return self.used_bytes() >= self._bytes_max // 2
 
     def room_bytes(self) -> int:
-        """Left below the bound."""
+        """Bytes left below the bound."""
         return max(0, self._bytes_max - self.used_bytes())
 
     @property
     def reserve_bytes(self) -> int:
-        """Of the room: set aside for carrying what keeps the oldest file."""
+        """The part of `room_bytes` that is reserved for carrying."""
         return self._file_bytes // WAL_CARRY_GAIN_SHARE
 
     def full(self) -> bool:
@@ -392,17 +399,18 @@ class Wal:
         return self.used_bytes() >= self._bytes_max
 
     def pinning(self, lead_bytes: int = 0) -> tuple[GroupNo, ...]:
-        """Groups whose oldest needed entry lies in the oldest quarter of the bound, or so much later as `lead_bytes`
-        says, and under pressure anywhere in the oldest file: flush and checkpoint them. Without those of which so
-        little is live that it is carried."""
+        """Groups to flush and checkpoint: their oldest needed entry lies in the oldest quarter of the bound, or up to
+        `lead_bytes` after it; under pressure also anywhere in the oldest file. Groups whose tail is so small that it is
+        carried are left out."""
         horizon = self._end() - max(self._bytes_max // 8, self._bytes_max * 3 // 4 - lead_bytes)
         oldest, room_bytes = self._files[0].sequence, self._bytes_max - self.used_bytes()
         if horizon <= self._bases[oldest]:
             return ()
         if self.pressed():
-            # Invariant: before only the reserve is left, everybody who keeps the oldest file is asked. It goes whole.
+            # Invariant: before only the reserve is left, every group that keeps the oldest file is asked: a file is
+            # deleted whole.
             horizon = max(horizon, self._bases[oldest] + self._bytes_of(oldest))
-        # Looking at every group is worth it only when something moved.
+        # Every group is looked at, so only when something has moved by a sixteenth of a file.
         moved = (horizon * 16 // self._file_bytes, room_bytes * 16 // self._file_bytes)
         state = (*moved, self._checkpoints, self._carrier.spent_bytes)
         if state != self._pinned_at:
@@ -419,30 +427,31 @@ class Wal:
         return self._pinned
 
     def files_before(self, group: GroupNo) -> int:
-        """How many files could go without the group's checkpoint: 0 says that it keeps the oldest one."""
+        """Number of files that can be deleted without a new checkpoint of the group; 0: the group keeps the oldest."""
         log = self._logs.get(group)
         if log is None or log.live_from > log.last or log.place_at(log.live_from) == UNPLACED:
             return len(self._files)
         return (log.place_at(log.live_from) >> 32) - self._files[0].sequence
 
     def take_shortened(self) -> list[GroupNo]:
-        """Groups whose `first_index` has moved, because the oldest file is to go; each is told once a move."""
+        """Groups whose `first_index` has moved because the oldest file is about to be deleted; each move is reported
+        once."""
         taken, self._leaving.shortened = self._leaving.shortened, []
         return taken
 
     def take_damage(self) -> list[tuple[GroupNo, Corruption]]:
-        """Tails that could not be carried because an entry does not read back; each is told once. They stay where they
-        are, until a checkpoint frees them."""
+        """Tails that cannot be carried because an entry cannot be read back; each is reported once. They keep their
+        file until a checkpoint frees them."""
         taken, self._damage = self._damage, []
         return taken
 
     def hold(self, held: Mapping[GroupNo, int]) -> None:
-        """Followers of these groups, in or after an install, need what comes after these entries: files that hold such
-        stay while three quarters of the bound are not used. From now on, in place of what was held before."""
+        """Keep files with entries after these indexes, for followers of these groups during or after a snapshot
+        install, while less than three quarters of the bound are used. Replaces what was held before."""
         self._held = dict(held)
 
     def carry(self, group: GroupNo) -> None:
-        """No checkpoint can free more of the group (nothing of it commits): carry what is live of it."""
+        """Carry the group's live entries: no checkpoint can free them, because nothing of it commits."""
         self._carrier.must(group)
 
     # Within.
@@ -452,11 +461,12 @@ class Wal:
         return self._bases[sequence] + self._position
 
     def _bytes_of(self, sequence: int) -> int:
-        """Of one file."""
+        """Bytes of one file."""
         return self._bases.get(sequence + 1, self._end()) - self._bases[sequence]
 
     def _stage_checkpoint(self, log: GroupLog, index: int, term: int) -> None:
-        """A log that holds (index, term) keeps its entries; another one is superseded and begins anew."""
+        """A log with the entry (index, term) keeps its entries after it; any other log is superseded, and begins anew
+        after the checkpoint."""
         assert index >= log.written.checkpoint[0], "a checkpoint older than the published one"
         self._checkpoints += 1
         self._carrier.forget(log.group)
@@ -466,7 +476,7 @@ class Wal:
             self._anew.add(len(self._staged))
 
     def _estimate(self, staged: list[_Staged]) -> int:
-        """At least the bytes of the batch, SEAL of the file included."""
+        """An upper bound of the batch's bytes, the file's SEAL included."""
         size = 4 * RECORD_HEADER_BYTES + 64
         for writes in staged:
             size += 5 * RECORD_HEADER_BYTES
@@ -476,14 +486,14 @@ class Wal:
         return size
 
     def _fit(self, opening_bytes: int) -> None:
-        """What every file begins with shall be a small part of it. Else, with many groups in small files, each
-        checkpoint's record could begin a file that is larger than the one it frees."""
+        """Grow the file size so that the group states a file repeats are at most 1/WAL_OPENING_SHARE of it. Else, with
+        many groups in small files, a checkpoint's record could begin a file that is larger than the one it frees."""
         file_bytes, bytes_max, _ = self._sizes
         self._file_bytes = max(file_bytes, opening_bytes * WAL_OPENING_SHARE)
         self._bytes_max = max(bytes_max, self._file_bytes * WAL_FILES_MIN)
 
     def _tails(self) -> list[tuple[Tail, list[Entry]]]:
-        """What is carried by the next batch: nothing before three quarters of the bound are used."""
+        """Tails for the next batch to carry; none while less than three quarters of the bound are used."""
         if self.used_bytes() < self._bytes_max * 3 // 4 or len(self._files) <= 1 + WAL_TRAILING_FILES:
             return []
         oldest = self._files[0].sequence
@@ -502,7 +512,9 @@ class Wal:
         tails = []
         for tail in chosen:
             if begins.get(tail.log.group, tail.stop) != tail.stop:
-                continue  # entries of this batch follow ones that it supersedes as well: behind the copy, a gap
+                # This batch extends the tail and then supersedes part of it, so the tail now ends before the batch's
+                # first entry: replay of a copy followed by that entry would see a gap.
+                continue
             try:
                 tails.append((tail, self._read_all(tail)))
             except Corruption as error:
@@ -517,7 +529,8 @@ class Wal:
         return found
 
     def _write_carried(self, writer: BatchWriter, carried: list[tuple[Tail, list[Entry]]], sequence: int) -> None:
-        """Before what is staged, which may supersede it. `job_done` gives the entries their new places."""
+        """Write tails before the staged writes, which may supersede them. `job_done` gives the entries their new
+        places."""
         for tail, entries in carried:
             log, at = tail.log, tail.first - tail.log.first
             places = array("Q")
@@ -529,17 +542,19 @@ class Wal:
     def _write_staged(
         self, writer: BatchWriter, staged: list[_Staged], sequence: int
     ) -> list[tuple[GroupLog, int, int]]:
-        """Records in the order they were staged; gives entries their places. Returns what becomes durable."""
+        """Write records in the order they were staged, and note the entries' places. Returns (log, first, stop) of the
+        entries that become durable."""
         ranges = []
         for at, writes in enumerate(staged):
             if not isinstance(writes, GroupWrites):
-                writer.add_hard_state(writes, NO_HARD_STATE)  # else it may be the group's first record in these files
+                # So that a DROP is never its group's first record in the files that are left.
+                writer.add_hard_state(writes, NO_HARD_STATE)
                 writer.add(DROP, writes, 0, 0)
                 continue
             group, hard_state, entries, recovery_point, checkpoint = writes
             log = self._logs.get(group)
             if log is None:
-                continue  # dropped in this turn
+                continue  # deleted in this turn
             written = log.written
             if hard_state is not None:
                 writer.add_hard_state(group, hard_state)
@@ -554,7 +569,7 @@ class Wal:
                 for term, index, kind, data in entries:
                     position = writer.add(ENTRY, group, index, term, data, kind)
                     slot = index - log.first
-                    if 0 <= slot < len(log.places):  # else cut again within this turn
+                    if 0 <= slot < len(log.places):  # else superseded again within this turn
                         log.places[slot] = place_of(sequence, position)
                         log.lengths[slot] = len(data)
                 ranges.append((log, entries[0].index, entries[-1].index + 1))
@@ -573,10 +588,10 @@ class Wal:
         return Rotation(f"{self._folder}/{file_name(header.sequence)}", data, self._position)
 
     def _take_deletable(self) -> tuple[list[str], bool]:
-        """The oldest file when no group needs it, one a job, so that a batch never waits for many unlinks; and whether
-        it is worth asking on without any change.
+        """(paths to delete, whether asking further groups is of use now). The path is the oldest file's, once no group
+        needs it; one a job, so that a batch never waits for many unlinks.
 
-        The job unlinks after its sync, so the checkpoints of its own batch count.
+        The job unlinks after its sync, so checkpoints staged in its own batch are durable by then.
         """
         oldest = self._files[0]
         if len(self._files) <= 1 + WAL_TRAILING_FILES or self._cut:
@@ -590,7 +605,7 @@ class Wal:
         return [f"{self._folder}/{file_name(oldest.sequence)}"], False
 
     def _is_held(self, sequence: int) -> bool:
-        """Does a follower need what lies in the oldest file, and is there room for it?"""
+        """Does a follower need entries of the oldest file, and is there room to keep it?"""
         if not self._held or self.used_bytes() + self._file_bytes > self._bytes_max * 3 // 4:
             return False
         logs = ((self._logs.get(group), index) for group, index in self._held.items())
@@ -599,7 +614,8 @@ class Wal:
         )
 
     def _read_disk(self, log: GroupLog, index: int, stop: int, found: list[Entry], size: int, max_bytes: int) -> int:
-        """Add entries from `index` on that lie in one stretch of one file; at least one when `found` is empty."""
+        """Append to `found` entries from `index` on that one read of one file returns; at least one when `found` is
+        empty. Returns `size` plus the bytes looked at."""
         place = log.place_at(index)
         assert place != UNPLACED
         sequence, position = place >> 32, place & 0xFFFFFFFF
@@ -631,7 +647,7 @@ class Wal:
             stored, _crc, kind_of_record, kind, _zero, group, stored_index, term = RECORD.unpack_from(record)
             if (stored, kind_of_record, group, stored_index) == (length, ENTRY, log.group, index):
                 return Entry(term, index, kind, record[RECORD_HEADER_BYTES:])
-        raise Corruption(f"group {log.group}: entry {index} of the WAL does not read back as written")
+        raise Corruption(f"group {log.group}: entry {index} in the WAL is damaged")
 
     def _adopt(self) -> None:
         losses = load(self._disk, self._folder)
@@ -662,7 +678,7 @@ class Wal:
         self._fit(sum(state_bytes(log.written) for log in found.groups.values()))
 
     def _go_on_behind_hole(self) -> None:
-        """Write anew what a start knows of the groups, so that the next one need not judge of the hole again."""
+        """Rewrite the groups in `_cut` after the hole, so that the next start need not evaluate the hole again."""
         for group in sorted(self._cut):
             log = self._logs[group]
             written, low = log.written, log.live_from
@@ -683,7 +699,7 @@ class Wal:
             self._write_now()
 
     def _remember_groups(self) -> None:
-        """What the start found."""
+        """Keep what the start found, for `groups`."""
         for group, log in self._logs.items():
             written = log.written
             self._recovered[group] = RecoveredGroup(
@@ -697,7 +713,7 @@ class Wal:
             )
 
     def _chunks(self, log: GroupLog, low: int) -> Iterator[tuple[Entry, ...]]:
-        """Entries from `low` on as they lie on the disk, up to one that does not read back."""
+        """Entries from `low` on, read from the disk; ends before one that cannot be read back."""
         while low <= log.last:
             found: list[Entry] = []
             try:
@@ -715,7 +731,7 @@ class Wal:
         self.job_done()
 
     def _lost(self, groups: Iterable[GroupNo], found: Iterable[GroupNo], unknown: bool) -> None:
-        """What these groups promised may be gone, and, if `unknown`, of others but those that were found all."""
+        """Store that these groups may have lost a promise, and, if `unknown`, so may groups that are not in `found`."""
         self._losses.lost(groups, found, unknown)
         store(self._disk, self._folder, self._losses.encoded())
 

@@ -1,17 +1,17 @@
-"""Carrying: the live tails of groups that keep the WAL's oldest file are written once more, into its newest one.
+"""Carrying: the live tails of groups that keep the WAL's oldest file are written again, into its newest file.
 
-Problem: a file goes only when no group needs an entry of it. One group that writes little, or that cannot have a
-checkpoint because nothing of it commits, would keep the oldest file for ever, and with it everything behind. Mechanism:
-once the WAL is mostly used, each batch takes along a few such groups: all their entries above the checkpoint, in
-ordinary ENTRY records. An ENTRY supersedes everything at and above its index, so a tail is carried whole and in one
-batch: replay ends with the same entries whether it saw the copy or not, and a torn copy is a torn batch. The old places
-count until the copy is durable.
+Problem: a file is deleted only when no group needs an entry of it. One group that writes little, or that cannot be
+checkpointed because nothing of it commits, would keep the oldest file, and every file after it, for ever. Mechanism:
+once three quarters of the WAL are used, each batch carries the tails of a few such groups: all their entries above the
+checkpoint, as ordinary ENTRY records. An ENTRY supersedes everything at and above its index, so a tail is carried whole
+and in one batch: replay ends with the same entries whether it saw the copy or not, and a torn copy is a torn batch.
+Entries are read from their old places until the copy is durable.
 
-Carrying must gain room, and writes before it frees. So for one file, at most half of its bytes are carried, smallest
-tails first; who keeps it with a larger one needs a checkpoint. What a file's keepers cost is counted a few groups a
-batch (a census), and anew when what was affordable is carried and the file is still there. A tail that no checkpoint
-can free (`must`) is carried whatever it costs, unless such tails fill half of the WAL: then going round would be all
-that it does. What cannot be read back is told once, and left where it is.
+Carrying writes before it frees, and must free more than it writes. So for one file at most half of its bytes are
+carried, smallest tails first; a group that keeps the file with a larger tail needs a checkpoint. The size of those
+tails is measured a few groups a batch (a census), and again when the affordable tails were carried and the file is
+still there. A tail that no checkpoint can free (`must`) is carried at any cost, unless such tails fill half of the WAL:
+then the WAL would do nothing else. A tail that cannot be read back is reported once and stays where it is.
 """
 
 from collections import deque
@@ -33,24 +33,24 @@ from muster_coordinator.storage.wal_format import RECORD_HEADER_BYTES
 from muster_coordinator.storage.wal_index import UNPLACED, GroupLog
 
 _MUST_SHARE = 2
-"""Tails that no checkpoint can shorten are carried as long as all of them are no more than half of the WAL."""
+"""Tails that no checkpoint can shorten are carried while together they are at most this share (half) of the WAL."""
 _FIRST_FEW = 16
 _NEGLIGIBLE_SHARE = 16
-"""A tail below this share of what is carried at all is not worth a checkpoint."""
+"""A tail of at most this share of the largest tail that is carried is not worth a checkpoint."""
 
 
 class Tail(NamedTuple):
-    """Entries [first, stop) of a group, all of them placed."""
+    """Entries [first, stop) of a group; none is UNPLACED."""
 
     log: GroupLog
     first: int
     stop: int
     size: int
-    """Bytes in the batch, at least."""
+    """Lower bound of its bytes in the batch."""
 
 
 class Carrier:
-    """Chooses what the next batch takes along. Looks at few groups a batch, however many there are."""
+    """Chooses the tails that the next batch carries. Looks at WAL_CARRY_LOOKS_MAX groups a batch at most."""
 
     def __init__(self, file_bytes: int, bytes_max: int) -> None:
         self._small_bytes = min(WAL_CARRY_BYTES_MAX, file_bytes // WAL_CARRY_SHARE)
@@ -60,7 +60,7 @@ class Carrier:
         self._unreadable: set[GroupNo] = set()
         self._sequence = 0
         self.spent_bytes = 0
-        """Carried for the sake of the file `_sequence`, but for what must be."""
+        """Carried so that the file `_sequence` can be deleted; `must` tails are not counted."""
         self._census = _Census(())
         self._affordable: deque[GroupNo] = deque()
         self.carried_bytes = 0
@@ -71,12 +71,12 @@ class Carrier:
         self._must.add(group)
 
     def forget(self, group: GroupNo) -> None:
-        """The group was deleted, or a checkpoint of it counts."""
+        """The group was deleted, or a new checkpoint of it was staged."""
         self._must.discard(group)
         self._unreadable.discard(group)
 
     def unreadable(self, group: GroupNo) -> bool:
-        """An entry of the group's tail does not read back: it is not chosen again. True for the first time."""
+        """An entry of the group's tail cannot be read back: do not choose it again. True at the first call."""
         first = group not in self._unreadable
         self._unreadable.add(group)
         return first
@@ -84,9 +84,9 @@ class Carrier:
     def negligible(
         self, keepers: Mapping[GroupLog, int], oldest: int, bytes_of: Callable[[int], int], room_bytes: int
     ) -> set[GroupNo]:
-        """Of the groups that keep a file (its number is the value): those of which so little is live that it is
-        carried, and never checkpointed for the WAL's sake. As many a file as `choose` would take: whom both pass over
-        keeps the file for ever."""
+        """Of `keepers` (group -> number of the file it keeps): groups whose tail is so small that it is carried, and
+        the group is not checkpointed for the WAL's sake. Per file only as many as `choose` affords: a group that is
+        neither carried nor checkpointed would keep the file for ever."""
         small = sorted(
             (sequence, size, log.group)
             for log, sequence in keepers.items()
@@ -107,7 +107,7 @@ class Carrier:
         return found
 
     def _negligible_bytes(self, log: GroupLog) -> int | None:
-        """Live bytes of the group; None when they are not so few. Mostly the first entries tell."""
+        """Live bytes of the group; None when they are not negligible. The first few entries decide it mostly."""
         first, stop = log.live_from, log.last + 1
         if stop - first > WAL_CARRY_ENTRIES_MAX or log.group in self._unreadable:
             return None
@@ -119,8 +119,8 @@ class Carrier:
         return size
 
     def choose(self, logs: Mapping[GroupNo, GroupLog], oldest: int, *, gain_bytes: int, room_bytes: int) -> list[Tail]:
-        """Tails that keep the file `oldest`, whose end frees `gain_bytes`: up to a batch's share, or one larger. What
-        need not be is carried within `room_bytes` only."""
+        """Tails that keep the file `oldest`, whose deletion frees `gain_bytes`: up to WAL_CARRY_BATCH_BYTES, or one
+        larger tail. Tails that are not a `must` are carried only within `room_bytes`."""
         if self._sequence != oldest:
             self._sequence, self.spent_bytes = oldest, 0
             self._affordable.clear()
@@ -139,7 +139,7 @@ class Carrier:
                     break
                 if tail.log.group not in self._must:
                     if tail.size > left_bytes:
-                        self._affordable.clear()  # the others are no smaller
+                        self._affordable.clear()  # They are sorted by size: the others are no smaller.
                         break
                     left_bytes -= tail.size
                 tails.append(tail)
@@ -147,13 +147,13 @@ class Carrier:
         return tails
 
     def carried(self, tail: Tail) -> None:
-        """The batch takes it along."""
+        """The batch carries `tail`."""
         self.carried_bytes += tail.size
         if tail.log.group not in self._must:
             self.spent_bytes += tail.size
 
     def _count(self, logs: Mapping[GroupNo, GroupLog], left_bytes: int) -> None:
-        """Go on with the census; when it is complete: who can be carried, smallest first behind those that must."""
+        """Continue the census; when it is complete, queue the groups to carry: `must` first, then smallest first."""
         census = self._census
         for _ in range(min(len(census.queue), WAL_CARRY_LOOKS_MAX)):
             log = census.queue.popleft()
@@ -177,7 +177,7 @@ class Carrier:
         self._census = _Census(logs.values())
 
     def _tail(self, log: GroupLog | None) -> Tail | None:
-        """What is to be carried of a group, if it keeps the oldest file; None also when it is too much."""
+        """The group's tail if the group keeps the oldest file; None when it does not, or when the tail is too large."""
         if log is None or log.group in self._unreadable or not keeps(log, self._sequence):
             return None
         first, stop = log.live_from, log.placed_stop()
@@ -193,16 +193,17 @@ class _Census:
 
     def __init__(self, logs: Iterable[GroupLog]) -> None:
         self.queue = deque(logs)
-        """Not looked at yet."""
+        """Groups not looked at yet."""
         self.small: list[tuple[int, GroupNo]] = []
-        """Bytes and number of who keeps the file and can be carried; `musts`: and must be."""
+        """(bytes, group) of tails that keep the file and can be carried."""
         self.musts: list[tuple[int, GroupNo]] = []
+        """The same for `must` groups."""
         self.musts_bytes = 0
-        """Of all that must be carried some time, whichever file it keeps."""
+        """Live bytes of all `must` groups, whichever file they keep."""
 
 
 def keeps(log: GroupLog, sequence: int) -> bool:
-    """Does the group need an entry of the file?"""
+    """Does the group's oldest live entry lie in the file?"""
     index = log.live_from
     if index > log.last:
         return False

@@ -1,11 +1,11 @@
 """The file work of a WAL: the write job, the change to the next file, the spare that is zeroed ahead.
 
-Problem: fdatasync on a file that grows costs twice that on one written before, and zeroing 64 MiB at once would stop
-every commit meanwhile. Mechanism: a spare is zeroed slice by slice behind the batches. The next file becomes visible
-only with its header and first batch already durable: written and synced under the spare's name, renamed, folder
-synced; then the old file is sealed. Everything here runs in the WAL's queue; one job at a time. An OSError of the batch
-path is fatal (StorageFailed, never a second fsync); only "no space" for the spare is not: the batch itself is durable
-then.
+Problem: fdatasync of a growing file costs twice as much as of one written before, and zeroing 64 MiB at once would
+block every commit meanwhile. Mechanism: a spare file is zeroed slice by slice, after each batch. The next file becomes
+visible only once its header and first batch are durable: they are written and synced under the spare's name, the file
+is renamed, the folder synced; then the old file is sealed. Everything here runs in the WAL's queue, one job at a time.
+An OSError while writing is fatal (StorageFailed, never a second fsync). The one exception is "no space" for the spare:
+the batch itself is durable then.
 """
 
 import errno
@@ -22,7 +22,7 @@ _SLICE = bytes(MIB)
 
 
 class Spare:
-    """The file to come, zeroed step by step. Touched by jobs only."""
+    """The next file, zeroed step by step. Used by jobs only."""
 
     def __init__(self, disk: Disk, folder: str, file_bytes: int) -> None:
         self._disk = disk
@@ -32,8 +32,8 @@ class Spare:
         self._zeroed = 0
 
     def step(self, budget_bytes: int) -> None:
-        """Zero and sync up to `budget_bytes` more. No space: give the started spare back and try again at the next
-        step."""
+        """Zero and sync up to `budget_bytes` more. When the disk is full: remove the spare; the next step begins it
+        again."""
         if self._zeroed >= self._file_bytes:
             return
         try:
@@ -45,11 +45,11 @@ class Spare:
 
     @property
     def whole(self) -> bool:
-        """Ready to be taken: a new file needs no space then."""
+        """Zeroed to its end: a rotation then needs no more disk space."""
         return self._zeroed >= self._file_bytes
 
     def take(self) -> tuple[str, File]:
-        """The whole spare, finished now if need be; the next step begins another one."""
+        """The complete spare, its rest zeroed now if need be; the next step begins another."""
         if self._zeroed < self._file_bytes:
             self._zero(self._file_bytes)
         assert self._file is not None
@@ -57,7 +57,7 @@ class Spare:
         return self._path, file
 
     def discard(self) -> None:
-        """Close and remove what is there, also what a crash left."""
+        """Close and remove the spare, also one that a crash left."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -86,7 +86,7 @@ class Rotation(NamedTuple):
 
 
 class WriteJob:
-    """One batch to disk. Made on the loop, run in the WAL's queue; `opened` is read on the loop when it is done."""
+    """Writes one batch. Made on the loop, run in the WAL's queue; the loop reads `opened` when the job is done."""
 
     __slots__ = (
         "_batch",
@@ -140,7 +140,7 @@ class WriteJob:
             else:
                 self.opened = self._begin_file(self._rotation)
             self._proof.note(self._batch, self._chain)
-            # A slice larger than the batch, so that the spare is whole before this file is full.
+            # More bytes than the batch has, so that the spare is complete before this file is full.
             self._spare.step(max(MIB, 2 * len(self._data)))
             for path in self._delete:
                 self._disk.unlink(path)
@@ -160,7 +160,7 @@ class WriteJob:
 
 
 def create_first(disk: Disk, spare: Spare, folder: str, path: str, data: bytes) -> File:
-    """A WAL's very first file, complete and durable under its name."""
+    """Create the WAL's first file: with `data`, durable under its name."""
     try:
         spare_path, file = spare.take()
         _write(file, 0, data)

@@ -1,9 +1,9 @@
 """Bytes of a WAL file: 64-byte header, records of 8-aligned length, batches that end with BATCH_END (docs/format.md,
 "WAL").
 
-Problem: after a crash one must know which bytes were promised. Mechanism: every record has a CRC-32C seeded with the
-file's identity, so bytes of another file, replica or client payload never look like a record; every batch ends with a
-BATCH_END that carries its number, its position and a CRC chained over all batches before it.
+Problem: after a crash a start must know which batches were synced. Mechanism: every record has a CRC-32C seeded with
+the file's identity, so bytes of another file, replica or client payload are not taken for a record; every batch ends
+with a BATCH_END that holds its number, its position and a CRC chained over all batches before it.
 """
 
 import struct
@@ -33,7 +33,7 @@ NO_GROUP = 0xFFFFFFFF
 
 FILE_HEADER = struct.Struct(">4sHHQ16s16sQII")
 RECORD = struct.Struct(">IIBBHIQQ")
-"""Payload length, CRC, type, kind, 0, group, index, term. The CRC covers everything behind itself, seeded."""
+"""Payload length, CRC, type, kind, 0, group, index, term. The seeded CRC covers everything after itself."""
 _LENGTH_CRC = struct.Struct(">II")
 _COVERED = struct.Struct(">BBHIQQ")
 _VOTE = struct.Struct(">i")
@@ -43,24 +43,26 @@ END_BYTES = RECORD_HEADER_BYTES + 16
 HARD_STATE_BYTES = RECORD_HEADER_BYTES + 8
 CHECKPOINT_BYTES = RECORD_HEADER_BYTES
 RECOVERY_POINT_BYTES = RECORD_HEADER_BYTES + 24
-"""Of a whole record, padding included; likewise the two above."""
+"""Bytes of a whole record, padding included, as in the two above."""
 COMPLETES = 1
-"""Kind of a HARD_STATE behind which the file has the states of all groups (`wal_opening`)."""
+"""Kind of a HARD_STATE: with it, the file holds the states of all groups (`wal_opening`)."""
 COMPLETES_AT_ONCE = 2
-"""Likewise, where all of them lie in this one batch: true also behind a hole in the file (`wal_hole`)."""
+"""Kind of a HARD_STATE: this one batch holds the states of all groups, so a hole before it does not matter
+(`wal_hole`)."""
 KEEPS = 1
-"""Kind of a CHECKPOINT: the log held its entry, and keeps those behind it. 0: of a release that did not say."""
+"""Kind of a CHECKPOINT: the log held the checkpoint's entry and keeps those after it. Kind 0: an older release wrote
+the record and did not say."""
 ANEW = 2
-"""Likewise: the log did not, and begins anew behind it."""
+"""Kind of a CHECKPOINT: the log did not hold the checkpoint's entry and begins anew after it."""
 _SPREAD = 1
-"""Flag of a file."""
+"""Flag in the file header, see `FileHeader.spread`."""
 _PADS = [bytes(-n % ALIGN) for n in range(ALIGN)]
 _END_SIGN = struct.pack(">BBHI", BATCH_END, 0, 0, NO_GROUP)
 _CRC_BYTES = FILE_HEADER_BYTES - 4
 
 
 class FileHeader(NamedTuple):
-    """What a WAL file says of itself."""
+    """The header of a WAL file."""
 
     sequence: int
     node_uuid: bytes
@@ -68,13 +70,14 @@ class FileHeader(NamedTuple):
     first_batch: int
     """Number of the first batch in the file."""
     chain: int
-    """Chain value before that batch: ties the file to the one before it."""
+    """Chain value before that batch: links the file to the one before it."""
     spread: bool = False
-    """The first batch does not hold the states of all groups: a record further on says from where on they are there."""
+    """The first batch does not hold the states of all groups; a later HARD_STATE of kind COMPLETES says when the file
+    has them."""
 
     @property
     def seed(self) -> int:
-        """Start of every record CRC in this file."""
+        """Start value of every record CRC in this file."""
         return crc32c(self.sequence.to_bytes(8, "big"), crc32c(self.cluster_uuid, crc32c(self.node_uuid)))
 
 
@@ -105,10 +108,10 @@ def encode_file_header(header: FileHeader) -> bytes:
 def decode_file_header(data: bytes, name: str) -> FileHeader:
     """Corruption when it is damaged; UnsupportedFormat when a newer release wrote it.
 
-    Every version keeps these 64 bytes with magic, version and CRC in their places.
+    Every version keeps a header of 64 bytes with magic, version and CRC at the same positions.
     """
     if len(data) < FILE_HEADER_BYTES:
-        raise Corruption(f"WAL file {name}: no whole header")
+        raise Corruption(f"WAL file {name}: the header is cut short")
     magic, version, flags, sequence, node, cluster, first_batch, chain, crc = FILE_HEADER.unpack_from(data)
     if magic != MAGIC or crc32c(data[:_CRC_BYTES]) != crc:
         raise Corruption(f"WAL file {name}: the header is damaged")
@@ -118,7 +121,7 @@ def decode_file_header(data: bytes, name: str) -> FileHeader:
 
 
 class BatchWriter:
-    """Collects the records of one batch and tells where each will lie."""
+    """Collects the records of one batch and returns the position of each."""
 
     __slots__ = ("_parts", "_records", "_seed", "_start", "position")
 
@@ -154,7 +157,7 @@ class BatchWriter:
         )
 
     def finish(self, number: int, chain: int) -> tuple[bytes, int]:
-        """The whole batch with its BATCH_END, and the chain value after it."""
+        """(bytes of the batch with its BATCH_END, chain value after it)."""
         records = self._records
         size = self.position - self._start
         body = b"".join(self._parts)
@@ -174,7 +177,7 @@ def decode_recovery_point(index: int, payload: bytes) -> RecoveryPoint:
 
 
 def decode_end(data: bytes | memoryview, position: int, seed: int) -> BatchEnd | None:
-    """The BATCH_END at `position`, if there is a sound one."""
+    """The BATCH_END at `position`; None when there is none or its CRC does not match."""
     if len(data) - position < END_BYTES:
         return None
     length, crc, kind_of_record, _kind, _zero, _group, start, number = RECORD.unpack_from(data, position)
@@ -187,13 +190,14 @@ def decode_end(data: bytes | memoryview, position: int, seed: int) -> BatchEnd |
 
 
 def record_is_sound(record: bytes, seed: int) -> bool:
-    """Does a whole record, header and payload without padding, fit its CRC?"""
+    """Does a record (header and payload, without padding) match its CRC?"""
     crc: int = _LENGTH_CRC.unpack_from(record)[1]
     return crc32c(memoryview(record)[8:], seed) == crc
 
 
 def ends_behind(data: bytes, position: int, seed: int) -> Iterator[tuple[int, BatchEnd]]:
-    """(Position, fields) of whatever looks like the sound BATCH_END of a batch that lies at or behind `position`."""
+    """(position, fields) of every BATCH_END at or after `position` whose CRC matches and whose size leads back to its
+    start. A client may have stored bytes that imitate one (`wal_hole`)."""
     found = data.find(_END_SIGN, position)
     while found >= 0:
         at = found - 8
@@ -205,6 +209,6 @@ def ends_behind(data: bytes, position: int, seed: int) -> Iterator[tuple[int, Ba
 
 
 def later_end(data: bytes, position: int, seed: int, above: int) -> BatchEnd | None:
-    """A sound BATCH_END behind `position` that ends a batch numbered `above` or more: the proof that the batch at
-    `position` had been synced, because a batch is written only after the one before it is durable."""
+    """A sound BATCH_END after `position` of a batch numbered `above` or more. It proves that the batch at `position`
+    was synced, because a batch is written only after the one before it is durable."""
     return next((end for _, end in ends_behind(data, position, seed) if end.number >= above), None)

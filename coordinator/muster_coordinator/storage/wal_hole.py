@@ -1,19 +1,19 @@
-"""What damage in the midst of a WAL costs: where reading goes on behind it, and which groups are provably whole.
+"""Damage in the middle of a WAL, a *hole*: where reading continues after it, and which groups provably lost nothing.
 
-Problem: one flipped byte makes a batch unreadable, and all behind it is whole. To refuse the start costs every group of
-the replica; to go on as if nothing had been there gives away votes and entries that were promised. And a client can
-store bytes that look like batches. Mechanism: the batches behind the hole count only if they lead, each chained to the
-one before, to an *anchor*: the number and chain value that the next file's header or `synced` name. No client knows a
-chain value, so none can store bytes that lead to one. Behind a hole a group is whole if
+Problem: one flipped byte makes a batch unreadable while all batches after it are intact. Refusing to start would cost
+every group of the replica; skipping the batch in silence would take back votes and entries that were acknowledged. And
+a client can store bytes that look like batches. Mechanism: batches after the hole count only if they lead, each chained
+to the one before, to an *anchor*: the number and chain value that the next file's header or the file `synced` holds. No
+client knows a chain value, so no client can store bytes that lead to an anchor. After a hole a group is whole if
 
-* its entries begin again at or below its checkpoint, or with one whose predecessor of the same term is there: an entry
-  determines all before it, so nothing that counts was in the hole (Raft, Log Matching); and
+* its entries begin again at or below its checkpoint, or with an entry whose predecessor has the same term and is there:
+  an entry determines all entries before it (Raft's Log Matching), so nothing that counts was in the hole; and
 * its hard state was written again.
 
-Every other group may have lost a promise: it is suspended (raft/suspension.py). One whose entries may be missing goes
-on from what it had before the hole, with the commit and the recovery point of then: its older entries may have been
-superseded there.
-What it does not do: correct a flipped bit, or read single records of a batch that is damaged.
+Every other group may have lost a promise: it is suspended (raft/suspension.py). A group whose entries may be missing
+continues from its entries, commit index and recovery point before the hole: entries in the hole may have superseded
+older ones.
+What it does not do: correct a flipped bit, or read single records of a damaged batch.
 """
 
 from collections.abc import Collection, Mapping
@@ -43,21 +43,21 @@ from muster_coordinator.storage.wal_index import NO_HARD_STATE, GroupLog
 Parsed = list[tuple[int, int, int, int, int, int, int]]
 """Records of a batch: type, kind, group, index, term, position, payload length."""
 Anchor = tuple[int, int]
-"""Number of a batch and the chain value after it, as told by something else than the batches."""
+"""Number of a batch and the chain value after it, from a source other than the batches of the file."""
 
 
 class Sound(NamedTuple):
-    """A batch behind a hole from which reading goes on."""
+    """The batch at which reading continues after a hole."""
 
     end: BatchEnd
     position: int
-    """Of its BATCH_END."""
+    """Position of its BATCH_END."""
     parsed: Parsed | None
-    """None: it is damaged itself, only the next one is whole."""
+    """None: its records are damaged, only its BATCH_END is sound; the next batch is whole."""
 
 
 def batch_at(data: bytes, position: int) -> tuple[Parsed, int]:
-    """The records from `position` and the place of their BATCH_END, or -1 when they lead to none."""
+    """The records from `position`, and the position of their BATCH_END; -1 when they lead to none."""
     parsed: Parsed = []
     limit = len(data) - RECORD_HEADER_BYTES
     unpack = RECORD.unpack_from
@@ -73,7 +73,7 @@ def batch_at(data: bytes, position: int) -> tuple[Parsed, int]:
 
 
 def sound_behind(data: bytes, position: int, seed: int, above: int, anchors: Collection[Anchor]) -> Sound | None:
-    """The first batch behind `position`, numbered above `above`, from which sound ones lead to an anchor."""
+    """The first batch after `position`, numbered above `above`, from which sound batches lead to an anchor."""
     last = max((number for number, _ in anchors), default=0)
     if last <= above:
         return None
@@ -90,7 +90,8 @@ def sound_behind(data: bytes, position: int, seed: int, above: int, anchors: Col
 def _leads_to_anchor(
     data: bytes, at: int, end: BatchEnd, seed: int, anchors: Collection[Anchor], tried: set[int]
 ) -> bool:
-    """Each batch is walked once, whatever imitations lead there."""
+    """Do chained batches lead from `end` to an anchor? `tried` bounds the work: each position is walked once, however
+    many imitations of a BATCH_END lead to it."""
     while at not in tried:
         tried.add(at)
         if (end.number, end.chain) in anchors:
@@ -107,7 +108,8 @@ def _leads_to_anchor(
 
 
 def _whole(data: bytes, end: BatchEnd, at: int, seed: int) -> Parsed | None:
-    """The records of a batch of which no chain value is known before it: each must fit its own CRC."""
+    """The records of a batch whose preceding chain value is not known, so each record must match its own CRC. None:
+    one does not."""
     parsed, stop = batch_at(data, end.start)
     if stop != at or len(parsed) != end.records:
         return None
@@ -118,22 +120,22 @@ def _whole(data: bytes, end: BatchEnd, at: int, seed: int) -> Parsed | None:
 
 
 class _Behind:
-    """A group behind a hole, until it is proven whole."""
+    """What is known of a group after a hole, until the group is proven whole."""
 
     __slots__ = ("before", "checkpoint", "commit", "recovery_point", "seen", "silent", "term", "voted")
 
     def __init__(self, log: GroupLog) -> None:
         self.before: GroupLog | None = None
-        """Its entries before the hole; None: those that it has are proven."""
+        """Its entries before the hole; None: the entries in its log are proven."""
         self.silent = self.seen = self.voted = False
-        """Since the last hole: no entry, any record, a hard state."""
+        """What was met since the last hole. silent: no entry; seen: any record; voted: a hard state."""
         self.checkpoint, self.commit, self.recovery_point = (0, 0), 0, NO_RECOVERY_POINT
         self.term = 0
-        """Of the newest entry that was met, whether it counts or not."""
+        """Largest term of an entry met since the hole, whether the entry counts or not."""
         self.note(log)
 
     def note(self, log: GroupLog) -> None:
-        """What was known before the hole."""
+        """Keep the group's state as it was before the hole."""
         written = log.written
         self.checkpoint, self.commit, self.recovery_point = (
             written.checkpoint,
@@ -143,18 +145,19 @@ class _Behind:
 
 
 class Holes:
-    """Met while a WAL is replayed. `met`, `made`, `entry`, `dropped`, `hard_state`, `passed` in log order."""
+    """All holes of one replay. Replay calls `met`, `made`, `seen`, `entry`, `checkpoint`, `dropped` and `passed` in log
+    order, then `settle`."""
 
     def __init__(self) -> None:
         self.met_any = False
         self.unknown = False
-        """There may be groups of which nothing was seen: no pass has been complete since."""
+        """There may be groups with no record outside the hole: no pass over all states has completed since."""
         self._behind: dict[GroupNo, _Behind] = {}
         self._anew: set[GroupNo] = set()
-        """Dropped behind the last hole: what follows is all there is of them."""
+        """Deleted after the last hole: if their records go on, these are complete."""
 
     def met(self, groups: Mapping[GroupNo, GroupLog]) -> None:
-        """Here batches are missing: records of any group."""
+        """Batches are missing here; they may have held records of any group."""
         self.met_any = self.unknown = True
         self._anew.clear()
         for group, log in groups.items():
@@ -167,7 +170,7 @@ class Holes:
             behind.silent, behind.seen, behind.voted = True, False, False
 
     def made(self, log: GroupLog) -> None:
-        """A group is met for the first time, or again after it was dropped."""
+        """A group's first record, or its first one after a DROP."""
         if self.unknown and log.group not in self._anew:
             behind = self._behind[log.group] = _Behind(log)
             behind.before, behind.silent = log.copy(), True
@@ -183,15 +186,15 @@ class Holes:
         self._anew.add(group)
 
     def passed(self, groups: dict[GroupNo, GroupLog]) -> None:
-        """The states of all groups were written behind the last hole: who is not among them was dropped in it. Who has
-        none, as far as is known, stays: a pass does not write that."""
+        """A pass has written the states of all groups after the last hole: a group that is not among them was deleted
+        in the hole. A group without a hard state stays, because a pass writes nothing for it."""
         self.unknown = False
         for group, behind in tuple(self._behind.items()):
             if not behind.seen and groups[group].written.hard_state != NO_HARD_STATE:
                 del self._behind[group], groups[group]
 
     def entry(self, log: GroupLog, index: int, term: int) -> None:
-        """Called before the entry is replayed: do those before it count?"""
+        """Called before the entry is replayed: decides whether the group's entries before it count."""
         behind = self._behind.get(log.group)
         if behind is None:
             return
@@ -204,25 +207,27 @@ class Holes:
         if _determines(behind.before, index, term):
             log.take(behind.before)
             behind.before = None
-        elif not (silent and _determines(log, index, term)):  # what lies between two holes may go on behind the second
+        elif not (silent and _determines(log, index, term)):  # Entries between two holes may continue after the second.
             log.reset(index - 1, 0)
 
     def checkpoint(self, log: GroupLog, index: int, term: int, kind: int) -> None:
-        """Called before it is replayed."""
+        """Called before the CHECKPOINT is replayed."""
         behind = self._behind.get(log.group)
         if behind is None:
             return
-        if kind == ANEW:  # nothing from before it counts
+        if kind == ANEW:  # No earlier entry counts.
             behind.before, behind.silent = None, False
         elif kind != KEEPS and index < log.first and (index, term) != log.written.checkpoint:
-            # Of a release before: it may have superseded what is here, which then has to be written again.
+            # An older release wrote it: it may have superseded these entries, which then must appear again.
             behind.before = behind.before or log.copy()
             behind.silent = True
 
     def settle(self, groups: Mapping[GroupNo, GroupLog]) -> tuple[set[GroupNo], set[GroupNo]]:
-        """(Groups that may have lost a promise, those of them that lost entries and go on from before the hole).
+        """(groups that may have lost a promise, those of them that may have lost entries and continue from before the
+        hole).
 
-        Called when something is damaged: a checkpoint may have been lost for which older files went."""
+        Called after any damage, not only holes: a lost CHECKPOINT record may be the one for which older files were
+        deleted."""
         suspended, cut = set(), set()
         for group, log in groups.items():
             behind = self._behind.get(group)
@@ -240,7 +245,7 @@ class Holes:
 
 
 def _is_complete(log: GroupLog) -> bool:
-    """Is everything there that its own records say must be?"""
+    """Does the log hold every entry that the group's own records say exists?"""
     written = log.written
     return (
         log.first <= written.checkpoint[0] + 1
@@ -249,13 +254,14 @@ def _is_complete(log: GroupLog) -> bool:
 
 
 def _determines(log: GroupLog, index: int, term: int) -> bool:
-    """Does an entry (index, term) prove that the log is right up to the one before it? The leader of a term writes no
-    index twice, and its entries follow its own: the log holds this one, or the one before it is of the same term."""
+    """Does an entry (index, term) prove that the log is right up to index - 1? By Log Matching it does if the log holds
+    this very entry, or if its entry at index - 1 has the same term: a term has one leader, which writes no index twice.
+    """
     return term in (log.term_at(index), log.term_at(index - 1))
 
 
 def _go_back(log: GroupLog, behind: _Behind) -> None:
-    """To what was there before the hole, or to the checkpoint if that lies behind it."""
+    """Restore the group's entries from before the hole, or begin after the checkpoint if those do not reach it."""
     index, term = log.written.checkpoint
     if behind.before is not None:
         log.take(behind.before)
@@ -267,8 +273,8 @@ def _go_back(log: GroupLog, behind: _Behind) -> None:
 
 
 def _usable_recovery_point(log: GroupLog, behind: _Behind) -> RecoveryPoint:
-    """The newest one up to which everything is in the log, or in the checkpoint, and committed. None: of the segments
-    nothing counts, also when the log has grown again to where they ended."""
+    """The newest recovery point up to which every entry is committed, and in the log or the checkpoint. If there is
+    none, NO_RECOVERY_POINT: the segments are rebuilt, even if the log has grown again to where they ended."""
     index = log.written.checkpoint[0]
     proven = max(index, min(max(behind.commit, behind.recovery_point.applied), log.last))
     recovery_points = (log.written.recovery_point, behind.recovery_point)
@@ -279,14 +285,16 @@ def _usable_recovery_point(log: GroupLog, behind: _Behind) -> RecoveryPoint:
 
 
 def _goes_on_from(log: GroupLog, index: int, term: int, known: tuple[int, int]) -> bool:
-    """Do these entries follow the committed one at (index, term)? `known`: the checkpoint that they began from."""
+    """Do the log's entries follow the committed entry (index, term)? `known`: the checkpoint that the log began at."""
     if index >= log.first:
         return log.term_at(index) == term
     return log.first == index + 1 and (known == (index, term) or log.term_at(log.first) == term)
 
 
 def _enter_term(log: GroupLog, term: int) -> None:
-    """The hard state of an entry's term may have been in the hole, and nobody may lead twice in a term."""
+    """Raise the hard state to the newest term that an entry shows: its own record of that term may have been in the
+    hole. Invariant: a voter's term is never below the term of an entry it holds (else it could vote twice in a term).
+    """
     state = log.written.hard_state
     least = max(term, log.term_at(log.last) or 0)
     if state.term < least:

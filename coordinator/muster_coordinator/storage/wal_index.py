@@ -1,8 +1,8 @@
-"""What the WAL keeps in memory of one group: where each entry lies, its term, and recent entries themselves.
+"""What the WAL keeps in memory of one group: position, term and length of each entry, and the newest entries.
 
 Problem: a million entries must be found by index without a million objects. Mechanism: three arrays (16 bytes an
-entry) and a dictionary of the newest entries, whose bytes are bounded over all groups by `EntryCache`. Suffix
-truncation cuts the arrays' ends; deletion of old files cuts their fronts.
+entry) and a dictionary of the newest entries, whose bytes over all groups `EntryCache` bounds. Superseded entries are
+cut at the arrays' ends; deletion of old files cuts their fronts.
 """
 
 from array import array
@@ -16,17 +16,17 @@ from muster_coordinator.storage.contract import NO_RECOVERY_POINT, RecoveryPoint
 NO_CHECKPOINT = (0, 0)
 NO_HARD_STATE = HardState(0, NOBODY, 0)
 UNPLACED = 0
-"""Place of an entry that is staged and not yet in a job."""
+"""Place of an entry that is staged and in no job yet."""
 _ENTRY_OVERHEAD_BYTES = 96
 
 
 def place_of(sequence: int, position: int) -> int:
-    """File number and position in one sortable number."""
+    """File number and position as one number; places ascend with the order of writing."""
     return sequence << 32 | position
 
 
 class GroupState:
-    """What is repeated at the start of every file."""
+    """A group's state as every file repeats it (`wal_opening`)."""
 
     __slots__ = ("checkpoint", "hard_state", "recovery_point")
 
@@ -37,7 +37,10 @@ class GroupState:
 
 
 class GroupLog:
-    """One group's entries [first, last]; `compacted_term` is the term of first - 1."""
+    """One group's entries [first, last]; `compacted_term` is the term of first - 1.
+
+    Invariant: `terms`, `places` and `lengths` have one item per entry; `places` ascends, UNPLACED items are at its end.
+    """
 
     __slots__ = ("cached", "compacted_term", "first", "group", "lengths", "places", "skips", "terms", "written")
 
@@ -50,10 +53,10 @@ class GroupLog:
         self.lengths = array("I")
         """Payload bytes."""
         self.skips: set[int] = set()
-        """Where a SKIP was found at the start, superseded or not."""
+        """Indexes at which the start found a SKIP, superseded or not."""
         self.cached: dict[int, Entry] = {}
         self.written = GroupState()
-        """As of the last job taken: the next file begins with it."""
+        """As of the last job taken: the next file repeats it."""
 
     @property
     def last(self) -> int:
@@ -61,18 +64,18 @@ class GroupLog:
 
     @property
     def live_from(self) -> int:
-        """The first entry without a checkpoint; `last` + 1 when there is none."""
+        """Index of the first entry above the checkpoint; `last` + 1 when there is none."""
         return max(self.written.checkpoint[0] + 1, self.first)
 
     def placed_stop(self) -> int:
-        """Behind the last entry that is in a job or on disk."""
+        """1 + the index of the last entry that is in a job or on disk; `first` when there is none."""
         stop = self.last + 1
         while stop > self.first and self.places[stop - 1 - self.first] == UNPLACED:
             stop -= 1
         return stop
 
     def move(self, first: int, old: "array[int]", new: "array[int]") -> None:
-        """Entries from `first` on lie elsewhere now; what was superseded meanwhile is none of them."""
+        """Give entries from `first` on their new places; entries superseded meanwhile no longer have the old one."""
         for at, (before, after) in enumerate(zip(old, new, strict=True), first - self.first):
             if 0 <= at < len(self.places) and self.places[at] == before:
                 self.places[at] = after
@@ -103,19 +106,19 @@ class GroupLog:
         self.compacted_term = term
 
     def copy(self) -> "GroupLog":
-        """Of the entries; nothing of `written`."""
+        """A copy of the entries, without `written`."""
         copy = GroupLog(self.group)
         copy.first, copy.compacted_term = self.first, self.compacted_term
         copy.terms, copy.places, copy.lengths = self.terms[:], self.places[:], self.lengths[:]
         return copy
 
     def take(self, other: "GroupLog") -> None:
-        """The entries of the other, which is not used any more."""
+        """Take over the entries of `other`, which must not be used any more."""
         self.first, self.compacted_term = other.first, other.compacted_term
         self.terms, self.places, self.lengths = other.terms, other.places, other.lengths
 
     def drop_through_file(self, sequence: int) -> bool:
-        """Forget the entries that lie in files up to `sequence`; False if there are none."""
+        """Forget the entries in files up to `sequence`; False if there are none."""
         dropped = self.entries_through_file(sequence)
         if dropped:
             self.compacted_term = self.terms[dropped - 1]
@@ -124,12 +127,12 @@ class GroupLog:
         return dropped > 0
 
     def entries_through_file(self, sequence: int) -> int:
-        """How many of the oldest entries lie in files up to `sequence`; no entry may be UNPLACED."""
+        """Number of oldest entries in files up to `sequence`. No entry may be UNPLACED."""
         return bisect_left(self.places, place_of(sequence + 1, 0))
 
 
 class EntryCache:
-    """Bounds the entries that all groups keep in memory. Only what is durable can leave."""
+    """Bounds the bytes of entries that all groups keep in memory. Only durable entries are evicted."""
 
     __slots__ = ("_bytes_max", "_durable", "bytes")
 
@@ -152,14 +155,14 @@ class EntryCache:
             self._forget(log, index)
 
     def durable(self, log: GroupLog, low: int, high: int) -> None:
-        """Entries [low, high) are on disk now, so memory may lose them, oldest first."""
+        """Entries [low, high) are on disk now. Evict the oldest durable ones while the bound is exceeded."""
         self._durable.append((log, low, high))
         while self.bytes > self._bytes_max and self._durable:
             oldest, first, stop = self._durable.popleft()
             for index in range(first, stop):
                 at = index - oldest.first
                 if 0 <= at < len(oldest.places) and oldest.places[at] == UNPLACED:
-                    continue  # written again under the same index; its own job will come
+                    continue  # superseded by a staged entry at the same index, which is not durable yet
                 self._forget(oldest, index)
 
     def _forget(self, log: GroupLog, index: int) -> None:

@@ -1,10 +1,11 @@
-"""How the WAL's oldest file goes: every group is asked whether it needs an entry of it, and then lets go of its own.
+"""Deleting the WAL's oldest file: ask every group whether it needs an entry of it, then shorten every group's log.
 
-Problem: with ten thousand groups, asking all and shortening all takes a turn of the loop tens of milliseconds.
-Mechanism: a few groups a batch. First all are asked, in order; the first that needs the file holds up the others, and
-is asked again. Then all let go. Who did not need the file does not need it later (entries below a checkpoint only leave
-it, new ones lie elsewhere), but for one whose checkpoint turns out to be damaged: so each is asked once more when it
-lets go. Entries that are let go of are gone for readers at once, while the file stays until the last group has let go.
+Problem: with ten thousand groups, asking and shortening all of them at once takes tens of milliseconds of one turn.
+Mechanism: a few groups a batch. First all groups are asked, in order; a group that needs the file stops the walk, and
+is asked again in the next batch. Then all are shortened. A group that does not need the file will not need it later
+(its entries there are below its checkpoint, new ones go to newer files), unless its checkpoint turns out to be damaged:
+so each group is asked again before it is shortened. Readers lose a group's entries when it is shortened; the file is
+deleted once the last group was.
 """
 
 from collections import deque
@@ -15,20 +16,20 @@ from muster_coordinator.storage.wal_index import GroupLog
 
 
 class Leaving:
-    """Of the oldest file. `looks_max`: groups that are asked, or let go, in one batch."""
+    """The walk for the oldest file. `looks_max`: groups that are asked or shortened in one batch."""
 
     def __init__(self, looks_max: int) -> None:
         self._looks_max = looks_max
         self._sequence = 0
         self._asked = False
-        """All were, and now they let go."""
+        """All groups were asked: now they are shortened."""
         self._queue: deque[GroupLog] = deque()
         self.shortened: list[GroupNo] = []
-        """Who has let go and has not been told of yet."""
+        """Shortened groups that `Wal.take_shortened` has not reported yet."""
 
     def step(self, logs: Mapping[GroupNo, GroupLog], sequence: int, *, held: bool) -> tuple[bool, bool]:
-        """Look at some more groups. (Has everybody let go of the file `sequence`?, is it worth going on without any
-        change?) `held`: it is to stay for now, whoever needs it."""
+        """Look at further groups. Returns (all groups are shortened, so the file `sequence` can be deleted; there are
+        more groups to look at now). `held`: keep the file for now, even if no group needs it."""
         if self._sequence != sequence:
             self._begin(logs, sequence)
         for _ in range(self._looks_max):
@@ -52,7 +53,7 @@ class Leaving:
         self._queue = deque(logs.values())
 
     def _turn(self, logs: Mapping[GroupNo, GroupLog], *, held: bool) -> bool:
-        """All were asked: they begin to let go. False: all have, or it is to stay."""
+        """All groups were asked: begin to shorten them. False: all are shortened already, or the file is held."""
         if self._asked or held:
             return False
         self._asked = True
@@ -61,6 +62,6 @@ class Leaving:
 
 
 def needs(log: GroupLog, sequence: int) -> bool:
-    """Does the group need an entry of the file, or of one before it? No entry may be UNPLACED."""
+    """Does an entry above the group's checkpoint lie in the file or an older one? No entry may be UNPLACED."""
     through = log.first - 1 + log.entries_through_file(sequence)
     return through >= log.first and through > log.written.checkpoint[0]

@@ -1,11 +1,11 @@
-"""Which groups of a WAL have lost something they had promised, remembered until each is made whole.
+"""Which groups of a WAL may have lost a promise (a vote or an entry), recorded until each is made whole.
 
-Problem: what proves a loss is gone once the WAL goes on, and a voter that forgets it in the middle of being made whole
-would vote. Mechanism: a small file beside the WAL, replaced as a whole, written before the proof is. It names groups,
-and says whether there may be more: in the part that is lost there may be groups of which nothing else is known. Then it
-names those that are whole as well. Whoever is on neither list is suspended: also one that begins anew afterwards and
-stands in the WAL by the next start, and needs nothing written down before its first batch.
-A file that is damaged says that every group may have lost something.
+Problem: the WAL's damage, which proves a loss, is gone once the WAL continues; a voter that restarts before it is made
+whole would then vote again. Mechanism: a small file beside the WAL, always replaced whole, and written before the
+damage is cut. It lists the groups that may have lost something, and says whether there may be more: the damaged part
+may have held the only records of further groups. In that case it lists the whole groups too, and every group on neither
+list is suspended. So a group that is created again later is suspended without a write of its own, also after the next
+start. A damaged file means that every group may have lost something.
 """
 
 import struct
@@ -20,12 +20,12 @@ _HEAD = struct.Struct(">4sHBBI")
 _MAGIC = b"MSUS"
 _VERSION = 1
 _VERSION_WHOLE = 2
-"""Behind the numbers of version 1: how many are whole, and theirs. Written while there may be more."""
+"""Version 1 plus the count and the numbers of the whole groups. Written while there may be further lost groups."""
 _COUNT = struct.Struct(">I")
 
 
 class Losses:
-    """`groups` may have lost something; `unknown`: so may any that is not in `whole`."""
+    """`groups` may have lost a promise; if `unknown`, so may every group that is not in `whole`."""
 
     __slots__ = ("groups", "unknown", "whole")
 
@@ -33,14 +33,15 @@ class Losses:
         self.groups = groups
         self.unknown = unknown
         self.whole = whole
-        """None: a release before wrote the file, and did not say."""
+        """None while not `unknown`, or when an older release wrote the file, which did not list them."""
 
     def has(self, group: GroupNo) -> bool:
-        """May it have lost something?"""
+        """May the group have lost a promise?"""
         return group in self.groups or (self.unknown and self.whole is not None and group not in self.whole)
 
     def lost(self, groups: Iterable[GroupNo], found: Iterable[GroupNo], unknown: bool) -> None:
-        """A start has found a loss of `groups`, which are some of `found`, and, if `unknown`, maybe of others."""
+        """A start has found that `groups`, a part of the groups it `found`, may have lost a promise; if `unknown`, so
+        may groups that it did not find."""
         lost = set(groups)
         if unknown:
             before = self.whole if self.unknown else None
@@ -57,7 +58,7 @@ class Losses:
             self.whole.add(group)
 
     def all_known(self) -> None:
-        """Whoever may have lost something is in `groups`."""
+        """Every group that may have lost a promise is in `groups`."""
         self.unknown, self.whole = False, None
 
     def encoded(self) -> bytes:
@@ -71,7 +72,7 @@ class Losses:
 
 
 def load(disk: Disk, folder: str) -> Losses | None:
-    """What is remembered; None when the file is there and cannot be read."""
+    """The stored losses; None when the file exists and is damaged."""
     path = f"{folder}/{LOSSES_NAME}"
     if not disk.exists(path):
         return Losses(set(), False)

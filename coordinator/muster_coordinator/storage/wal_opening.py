@@ -1,13 +1,13 @@
-"""The state of every group, repeated in every file of the WAL so that the files before it are not needed for it.
+"""The state of every group, repeated in every file of the WAL so that older files are not needed for it.
 
-Problem: a file goes as a whole, and with it the only record of a vote, a checkpoint or a recovery point of a group that
-has been silent since. Ten thousand groups' states take a turn of the loop 60 ms to encode. Mechanism: a *pass* writes
-the state of every group, as of the batch before, at the head of a batch: all of them in a file's first batch if they
-are few, else a share a batch from there on, more with larger batches, so that half of the file is enough. A file whose
-first batch does not hold all states says so in its header, and the last record of the pass says that it is complete. A
-file that ends before that (of few large batches, or a start began the pass anew near its end) is followed by one that
-begins with all states. So the two newest files always have them, and a start can tell a whole WAL from one that lost
-its oldest files.
+Problem: a file is deleted whole, and with it the only record of a vote, a checkpoint or a recovery point of a group
+that has been silent since. Encoding the states of ten thousand groups takes 60 ms of one turn. Mechanism: a *pass*
+writes the state of every group, as of the previous batch, at the head of batches: all of them in a file's first batch
+if they are few, else a share per batch, larger in larger batches, so that the pass ends within half of the file. A file
+whose first batch does not hold all states says so in its header, and the last record of the pass says that the pass is
+complete. A file that ends before that (it had few large batches, or a start restarted the pass near its end) is
+followed by one whose first batch holds all states. So the two newest files always hold them, and a start can tell a
+whole WAL from one that lost its oldest files.
 """
 
 from collections import deque
@@ -29,37 +29,37 @@ from muster_coordinator.storage.wal_index import NO_CHECKPOINT, NO_HARD_STATE, G
 
 _STATE_BYTES_MAX = HARD_STATE_BYTES + CHECKPOINT_BYTES + RECOVERY_POINT_BYTES
 _SPEED = 2
-"""A pass is complete after one part in so many of its file."""
+"""A pass is complete after 1/_SPEED of its file."""
 
 
 class Opening:
-    """The passes of one WAL. `groups_max`: states that a small batch takes along."""
+    """The passes of one WAL. `groups_max`: states that a small batch writes at most."""
 
     def __init__(self, groups_max: int) -> None:
         self._groups_max = groups_max
         self._queue: deque[GroupLog] = deque()
-        """Still to be written in the pass under way."""
+        """Groups still to be written in the current pass."""
         self._groups = 0
         self._bytes = 0
-        """Of that pass, up to now."""
+        """Written in the current pass so far."""
         self._at_once = False
         self._behind_hole = False
         self.whole = True
         """The newest file has the state of every group, or did not need it."""
 
     def begin(self, logs: Mapping[GroupNo, GroupLog]) -> bool:
-        """A file begins, and with it a pass. Will the next batch, its first, hold all states?"""
+        """Begin a file and its pass. True: the file's first batch will hold all states."""
         self._at_once = not self.whole or len(logs) <= self._groups_max
         self._start(logs)
         return self._at_once
 
     def resume(self, logs: Mapping[GroupNo, GroupLog]) -> None:
-        """A start found a newest file whose pass is not complete."""
+        """Restart the pass: a start found that the newest file's pass is not complete."""
         self._at_once = False
         self._start(logs)
 
     def begin_behind_hole(self) -> None:
-        """The next batch, whatever file it lies in, holds all states."""
+        """Make the next batch hold all states, in whichever file it lies."""
         self.whole, self._behind_hole = False, True
 
     def _start(self, logs: Mapping[GroupNo, GroupLog]) -> None:
@@ -68,12 +68,12 @@ class Opening:
         self._groups = len(self._queue)
 
     def batch_bytes_max(self) -> int:
-        """What a small batch takes along, at most."""
+        """Most bytes of states that a small batch writes."""
         return min(len(self._queue), self._groups_max) * _STATE_BYTES_MAX
 
     def write(self, writer: BatchWriter, logs: Mapping[GroupNo, GroupLog], *, batch_bytes: int, file_bytes: int) -> int:
-        """Take states along, before the `batch_bytes` that are to come. The bytes of all states when that completes a
-        pass, else 0."""
+        """Write this batch's share of states, before its `batch_bytes` of other records. Returns the bytes of all
+        states when that completes a pass, else 0."""
         if self.whole:
             return 0
         start = writer.position
@@ -94,14 +94,14 @@ class Opening:
         if not self._at_once:
             last = next(iter(logs.values()), None)
             if last is None:
-                return 0  # there is no group whose record could say so
+                return 0  # COMPLETES is the kind of a group's record, and there is no group.
             writer.add_hard_state(last.group, last.written.hard_state, kind=COMPLETES)
         self.whole = True
         return self._bytes
 
 
 def write_all(writer: BatchWriter, logs: Mapping[GroupNo, GroupLog]) -> None:
-    """The states of all groups in this batch, and that they are all: behind a hole, which may have had any of them."""
+    """Write the states of all groups, and that these are all, in one batch: after a hole, which may have held any."""
     last = None
     for last in logs.values():
         writer.add_hard_state(last.group, last.written.hard_state)
@@ -112,7 +112,7 @@ def write_all(writer: BatchWriter, logs: Mapping[GroupNo, GroupLog]) -> None:
 
 
 def write_state(writer: BatchWriter, group: GroupNo, written: GroupState) -> None:
-    """What has been written of a group, once more."""
+    """Repeat a group's state."""
     if written.hard_state != NO_HARD_STATE:
         writer.add_hard_state(group, written.hard_state)
     if written.checkpoint != NO_CHECKPOINT:
@@ -122,7 +122,7 @@ def write_state(writer: BatchWriter, group: GroupNo, written: GroupState) -> Non
 
 
 def state_bytes(written: GroupState) -> int:
-    """Of `write_state`."""
+    """Bytes that `write_state` adds."""
     return (
         HARD_STATE_BYTES * (written.hard_state != NO_HARD_STATE)
         + CHECKPOINT_BYTES * (written.checkpoint != NO_CHECKPOINT)

@@ -1,13 +1,13 @@
-"""How far a WAL was synced for certain, kept apart from it: what tells a damaged last batch from a torn one.
+"""How far a WAL was certainly synced, in a file of its own: it tells a damaged last batch from a torn one.
 
-Problem: a batch that is followed by another was synced, that is known from the WAL alone; the last one may be torn, and
-is then cut. If it was synced and is damaged, votes and acknowledged entries go with it, and nothing says so.
-Mechanism: behind the sync of each batch its number is written to one of two slots of a small file, in turn. That is not
-synced with the batch, but when there is nothing else to write, at a start and at a clean stop: so no commit waits for
-it, and whatever of it reaches the disk is true. A process that dies leaves it in the page cache; a power loss may take
-the newest numbers away, and a last batch of that second that is damaged as well is cut as a torn one. The chain value
-after that batch goes with its number: what lies behind a damaged batch is believed if it leads there (`wal_hole`).
-What it does not do: promise anything. It may be lost, damaged or refused by a full disk: then there is no proof.
+Problem: the WAL alone proves that a batch followed by another was synced; the last batch may be torn, and is then cut.
+If it was synced and then damaged, cutting it loses votes and acknowledged entries unnoticed. Mechanism: after the sync
+of each batch its number is written to one of two slots of a small file, in turn. This file is synced only when there is
+nothing else to write, at a start and at a clean stop, so no commit waits for it, and any number that reaches the disk
+is true. When the process dies, the page cache keeps the number; a power loss may lose the newest numbers, and a last
+batch of that moment that is damaged too is then cut as a torn one. Each number is stored with the chain value after
+that batch: batches after a damaged one count if they lead to it (`wal_hole`).
+What it does not do: promise anything. The file may be lost, damaged or refused by a full disk: then there is no proof.
 """
 
 import struct
@@ -23,12 +23,12 @@ _MAGIC = b"MSYN"
 _VERSION = 2
 SLOT_BYTES = _SLOT.size + 4
 SLOTS_AT = (0, 512)
-"""In sectors of their own: a torn write damages one."""
+"""Each slot lies in a disk sector of its own, so a torn write damages only one."""
 
 
 class Proof:
-    """`batch` is the number of the last batch that the file says was synced, 0 for none; `chain` the chain value after
-    it, None if it is not told. `note` is called in the WAL's queue, one at a time."""
+    """`batch`: number of the last batch that was synced according to the file, 0 for none; `chain`: the chain value
+    after it, None if unknown. `note` is called in the WAL's queue, one call at a time."""
 
     __slots__ = ("_file", "_next", "_seed", "batch", "chain")
 
@@ -51,7 +51,7 @@ class Proof:
         if self._is_sound(slot, _SLOT, _VERSION):
             _, _, _, batch, chain = _SLOT.unpack_from(slot)
             return batch, chain
-        if self._is_sound(slot, _SLOT_1, 1):  # of a release that told no chain value
+        if self._is_sound(slot, _SLOT_1, 1):  # An older release wrote no chain value.
             return _SLOT_1.unpack_from(slot)[3], None
         return 0, None
 
@@ -62,7 +62,7 @@ class Proof:
         return form.unpack_from(slot)[:2] == (_MAGIC, version)
 
     def note(self, batch: int, chain: int) -> None:
-        """The sync of this batch, after which the chain value is `chain`, has returned."""
+        """The sync of this batch has returned; `chain` is the chain value after it."""
         if self._file is None:
             return
         slot = _SLOT.pack(_MAGIC, _VERSION, 0, batch, chain)
@@ -71,7 +71,8 @@ class Proof:
             self._next = 1 - self._next
 
     def begin(self, batch: int, chain: int) -> None:
-        """At a start: the WAL ends with this batch, and what was said before says nothing of what comes."""
+        """At a start: the WAL ends with this batch. Both slots are overwritten: numbers of batches that the start cut
+        must not count as proof for new ones."""
         self.note(batch, chain)
         self.note(batch, chain)
         self.batch, self.chain = batch, chain
@@ -84,7 +85,7 @@ class Proof:
                 self._file.sync()
 
     def close(self) -> None:
-        """At a clean stop."""
+        """Sync and close, at a clean stop."""
         self.sync()
         if self._file is not None:
             self._file.close()

@@ -1,13 +1,13 @@
 """Reading a WAL folder after a start: which batches count, what is a torn tail, what is corruption (docs/format.md).
 
-Problem: an unsynced last batch may be torn and must be cut; anything else that does not fit once was promised, and
-cutting it would take back a vote or an acknowledged entry. Mechanism: files in sequence, whole batches only, each
-chained to the one before. A bad batch before ones that provably follow is a hole (`wal_hole`): it is passed over. A bad
-batch at the end of the last file is cut to zeros: a torn one if nothing says that it was synced, else a loss of every
-group. A damaged file header is made anew from its name, the identity and the file before. A missing file, also the one
-that a SEAL names, is `Corruption`. What it found it makes durable: the last batch may stand in a page cache only, left
-by a process that died before its sync, or of it; after a failed sync those pages count as clean, so the batch is
-written once more.
+Problem: an unsynced last batch may be torn and must be cut; any other damaged batch was synced, and cutting it would
+take back a vote or an acknowledged entry. Mechanism: files are read in sequence, whole batches only, each chained to
+the one before. A bad batch before batches that provably follow it is a hole (`wal_hole`) and is skipped. A bad batch at
+the end of the last file is overwritten with zeros: it was torn if nothing proves that it was synced, else every group
+has lost a promise. A damaged file header is rebuilt from the file's name, the identity and the previous file. A missing
+file, also the one that a SEAL names, is `Corruption`. Recovery makes durable what it found: the last batch may be in
+the page cache only, because the process died before or during its sync. After a failed sync the kernel calls such pages
+clean and would not write them again, so the batch is written again before the sync.
 """
 
 import re
@@ -55,12 +55,12 @@ class LiveFile(NamedTuple):
     sequence: int
     file: File
     end: int
-    """Position behind its last good batch."""
+    """Position after its last good batch."""
     seed: int
 
 
 class Recovered(NamedTuple):
-    """All that a WAL needs to go on."""
+    """What a WAL continues from after a start."""
 
     files: list[LiveFile]
     groups: dict[GroupNo, GroupLog]
@@ -70,12 +70,12 @@ class Recovered(NamedTuple):
     whole: bool
     """The last file has the states of all groups, or is the first."""
     behind_hole: bool = False
-    """Batches are missing, and nothing behind them says yet what of it is known: the states of all groups are to be
-    written before anything else is."""
+    """There is a hole, and no complete pass over all groups after it: the WAL must write the states of all groups
+    before anything else."""
     cut: frozenset[GroupNo] = frozenset()
-    """Groups that go on from before a hole: what they have is to be written anew behind it."""
+    """Groups that continue from before a hole: the WAL must rewrite their entries after it."""
     damage: tuple[str, ...] = ()
-    """What was found and is not refused, in words."""
+    """Messages about damage that was found and not refused."""
 
 
 class _Scan:
@@ -88,20 +88,21 @@ class _Scan:
         self.batch = 0
         self.last_start = 0
         self.end = 0
-        """Where the last good batch of the present file begins; `end`: ends, of the file before as well."""
+        """`last_start`: where the last good batch of the current file begins. `end`: where the last good batch ends,
+        which may lie in the previous file."""
         self.sealed = False
         self.whole = False
-        """The present file has the states of all groups, or is to have them in its first batch."""
+        """The current file has the states of all groups, or must have them in its first batch."""
         self.any_whole = False
-        """The states of all groups have been met in one file, whatever is missing before or behind."""
+        """Some file has the states of all groups, whatever is missing before or after them."""
         self.unnumbered = False
-        """Nothing says which batch the present file begins with: it is the first, and its header is damaged."""
+        """The number of the current file's first batch is unknown: it is the oldest file, and its header is damaged."""
         self.broken = False
-        """Batches of the present file are missing."""
+        """Batches of the current file are missing."""
         self.damage: list[str] = []
 
     def all_states(self) -> None:
-        """They were written in what was just applied, or up to it."""
+        """The batches up to the one just applied hold the states of all groups."""
         self.whole = self.any_whole = True
         self.holes.passed(self.groups)
 
@@ -128,11 +129,11 @@ def recover(
     proven: tuple[int, int | None] = (0, None),
     lost: Callable[[Iterable[GroupNo], Iterable[GroupNo], bool], None] = lambda groups, found, unknown: None,
 ) -> Recovered:
-    """Replay all files; the torn tail of the last one is cut and synced. The folder holds at least one file.
+    """Replay all files; cut the torn tail of the last one and sync. The folder holds at least one file.
 
-    `proven` names a batch that was synced for certain, and the chain value after it if it is known (`wal_proof`).
-    Before anything is cut, `lost` is told of the groups that may have lost a promise, of all that were found, and
-    whether there may be more of the former.
+    `proven`: number of a batch that was certainly synced, and the chain value after it if known (`wal_proof`). Before
+    anything is cut, `lost` is called with the groups that may have lost a promise, all groups that were found, and
+    whether groups that were not found may have lost one too.
     """
     scan = _Scan()
     files: list[LiveFile] = []
@@ -152,7 +153,7 @@ def recover(
             everything = _is_lost(scan, data, end, header, proven[0])
             if everything:
                 scan.damage.append(f"WAL file {file_name(sequence)}: from {end} on synced batches are damaged")
-            if end == FILE_HEADER_BYTES:  # what its first batch had is lost: the next one will not have it
+            if end == FILE_HEADER_BYTES:  # Its first batch is lost, and the next one need not repeat all states.
                 header, write_again, scan.whole = header._replace(spread=True), True, False
             if not scan.any_whole:
                 _states_missing(scan, folder, numbers[0])
@@ -181,14 +182,15 @@ def recover(
 
 
 def _states_missing(scan: _Scan, folder: str, first: int) -> None:
-    """Nowhere are the states of all groups: files before are gone, or damage hides that they are not."""
+    """No file has the states of all groups: older files are missing, or damage hides these states. Raises Corruption
+    when there is no damage."""
     if not scan.damage:
         raise Corruption(f"WAL {folder}: files before {first:016x} are missing, and with them states of groups")
     scan.damage.append(f"WAL {folder}: no file from {first:016x} on has the states of all groups")
 
 
 def _header(data: bytes, sequence: int, node_uuid: bytes, cluster_uuid: bytes) -> FileHeader | None:
-    """None: damaged. Corruption when it is whole, and another file's."""
+    """The file's header; None when it is damaged. Raises Corruption when it is sound and belongs to another file."""
     name = file_name(sequence)
     try:
         header = decode_file_header(data, name)
@@ -197,12 +199,12 @@ def _header(data: bytes, sequence: int, node_uuid: bytes, cluster_uuid: bytes) -
     except Corruption:
         return None
     if header.node_uuid != node_uuid or header.cluster_uuid != cluster_uuid or header.sequence != sequence:
-        raise Corruption(f"WAL file {name} belongs to another replica, cluster or place")
+        raise Corruption(f"WAL file {name} belongs to another replica or cluster, or has another file's name")
     return header
 
 
 def _anchors(proven: tuple[int, int | None] | None, following: Sequence[FileHeader | None]) -> set[Anchor]:
-    """Where the good batches of a file lead: to the next file, or to what was synced of the last one."""
+    """The anchors of a file: its last batch as the next file's header names it, or the proven one in the last file."""
     found = {(header.first_batch - 1, header.chain) for header in following if header is not None}
     if proven is not None and proven[1] is not None:
         found.add((proven[0], proven[1]))
@@ -212,11 +214,11 @@ def _anchors(proven: tuple[int, int | None] | None, following: Sequence[FileHead
 def _begin_file(
     scan: _Scan, header: FileHeader | None, data: bytes, sequence: int, identity: tuple[bytes, bytes], *, first: bool
 ) -> tuple[FileHeader, bool]:
-    """The file's header, and whether to write it: a damaged one is made anew from what leads to it."""
+    """The file's header, and whether to write it to disk: a damaged one is rebuilt from the previous file."""
     name = file_name(sequence)
     scan.broken = False
     scan.unnumbered = first and header is None
-    scan.any_whole |= sequence == 1  # there was nothing before
+    scan.any_whole |= sequence == 1  # No file precedes the first one.
     scan.last_start = FILE_HEADER_BYTES
     if header is None:
         scan.damage.append(f"WAL file {name}: the header is damaged")
@@ -237,14 +239,14 @@ def _begin_file(
 
 
 def _is_all_but(header: bytes, data: bytes) -> bool:
-    """Are the fields, or their CRC, those on the disk?"""
+    """Do the fields, or else the CRC, of this rebuilt header equal those on the disk? Then only the rest is damaged."""
     crc_at = FILE_HEADER_BYTES - 4
     return data[:crc_at] == header[:crc_at] or data[crc_at:FILE_HEADER_BYTES] == header[crc_at:]
 
 
 def _is_lost(scan: _Scan, data: bytes, end: int, header: FileHeader, proven: int) -> bool:
-    """Was a batch behind the last good one synced?"""
-    if proven > scan.batch or scan.batch < header.first_batch:  # a file appears only after its first batch is synced
+    """Was a batch after the last good one synced? A file gets its name only after its first batch was synced."""
+    if proven > scan.batch or scan.batch < header.first_batch:
         return True
     return later_end(data, end, header.seed, scan.batch + 2) is not None
 
@@ -253,13 +255,13 @@ def _whole(file: File) -> bytes:
     size = file.size()
     data = file.pread(0, size)
     if len(data) != size:
-        raise Corruption(f"a WAL file gave {len(data)} of its {size} bytes")
+        raise Corruption(f"reading a WAL file returned {len(data)} of its {size} bytes")
     return data
 
 
 def _replay(scan: _Scan, data: bytes, header: FileHeader, anchors: Collection[Anchor]) -> int:
-    """Apply the good batches of one file; returns the position behind the last one. What is behind a damaged batch
-    counts if it leads to an anchor."""
+    """Apply the good batches of one file; returns the position after the last one. Batches after a damaged one count if
+    they lead to an anchor."""
     position = FILE_HEADER_BYTES
     seed = header.seed
     scan.sealed = False
@@ -273,7 +275,7 @@ def _replay(scan: _Scan, data: bytes, header: FileHeader, anchors: Collection[An
             _pass_over(scan, sound, position, header)
             end, stop, parsed = sound.end, sound.position, sound.parsed or []
         elif parsed and parsed[0][0] == SEAL:
-            scan.sealed = True  # outside the chain: the next file continues from before it
+            scan.sealed = True  # A SEAL is not part of the chain: the next file continues the batch before it.
             return position
         _apply(scan, parsed, data, header.sequence)
         if scan.batch == header.first_batch - 1 and not scan.broken and not header.spread:
@@ -283,18 +285,18 @@ def _replay(scan: _Scan, data: bytes, header: FileHeader, anchors: Collection[An
 
 
 def _is_next(scan: _Scan, data: bytes, end: BatchEnd, position: int, stop: int, records: int) -> bool:
-    """Is this the batch that follows, whole?"""
+    """Is this the next batch, sound and chained to the last good one?"""
     if (end.start, end.number, end.records, end.size) != (position, scan.batch + 1, records, stop - position):
         return False
     return crc32c(memoryview(data)[position:stop], scan.chain) == end.chain
 
 
 def _pass_over(scan: _Scan, sound: Sound, position: int, header: FileHeader) -> None:
-    """Is anything missing before the sound batch?"""
+    """Record a hole before the sound batch, unless no batch is missing there."""
     end = sound.end
     begins = scan.unnumbered and end.start == FILE_HEADER_BYTES
     if sound.parsed is not None and end.start == position and (begins or end.number == scan.batch + 1):
-        return  # its padding is damaged, or its header's chain value
+        return  # Only padding is damaged, or the chain value in the file's header.
     missing = end.number - (sound.parsed is not None)
     scan.hole(file_name(header.sequence), position, missing)
 
@@ -334,8 +336,8 @@ def _apply(scan: _Scan, parsed: Parsed, data: bytes, sequence: int) -> None:
 
 
 def replay_entry(log: GroupLog, index: int, term: int, place: int, length: int) -> None:
-    """An entry supersedes all at and above its index. Below the first, or past the last, a new run begins: older
-    files are gone, and `_settle` proves that the checkpoint covers what was in them."""
+    """An entry supersedes all entries at and above its index. One below the first, or above last + 1, begins the log
+    anew: entries in between were in deleted files, and `_settle` checks that the checkpoint covers them."""
     if not log.first <= index <= log.last + 1:
         log.reset(index - 1, 0)
     elif index <= log.last:
@@ -344,9 +346,9 @@ def replay_entry(log: GroupLog, index: int, term: int, place: int, length: int) 
 
 
 def replay_checkpoint(log: GroupLog, index: int, term: int, kind: int) -> None:
-    """As when it was staged: a log that holds (index, term) keeps its entries, another one begins anew. What was there
-    before the entries that are left is gone with older files, so the record says which; one of a release before does
-    not, but entries of terms that are lower than the checkpoint's cannot follow it."""
+    """As when it was staged: a log that holds (index, term) keeps its entries, any other begins anew. Whether it held
+    that entry cannot be seen once older files are deleted, so the record's kind says it. Records of older releases do
+    not: there, entries of a lower term than the checkpoint's cannot follow it."""
     log.written.checkpoint = (index, term)
     if kind != ANEW and index < log.first and (log.term_at(log.first) or term) >= term:
         return
@@ -355,15 +357,15 @@ def replay_checkpoint(log: GroupLog, index: int, term: int, kind: int) -> None:
 
 
 def _settle(log: GroupLog) -> None:
-    """The entries must follow the checkpoint without a gap, and the term before the first one must be known."""
+    """Invariant: the entries follow the checkpoint without a gap, and the term of first - 1 is known."""
     index, term = log.written.checkpoint
     if log.first > index + 1:
         raise Corruption(f"group {log.group}: entries {index + 1} to {log.first - 1} are missing in the WAL")
     if log.first == index + 1:
         log.compacted_term = term
     elif log.first > 1:
-        # The term of first - 1 is gone with older files; entry `first` is covered by the checkpoint, so it can go as
-        # well.
+        # The term of first - 1 was in a deleted file. The checkpoint covers entry `first`, so that is dropped, and its
+        # own term is the one that is known.
         log.compacted_term = log.terms[0]
         log.first += 1
         del log.terms[:1], log.places[:1], log.lengths[:1]
@@ -378,7 +380,8 @@ def _cut_tail(file: File, data: bytes, end: int, scan: _Scan, header: FileHeader
 
 
 def _make_durable(disk: Disk, folder: str, file: File, batch: bytes, position: int) -> None:
-    """Only one batch was ever in flight, in the last file; that file's directory entry may be unsynced too."""
+    """Write the last batch again and sync it and the folder: only the last batch was in flight, and the directory entry
+    of its file may be unsynced too."""
     if batch:
         file.pwrite(position, (batch,))
     file.sync()

@@ -1,1 +1,1 @@
-"""Kafka frames and connections without sockets: splitting, budgets, order of answers, versions, codecs."""
+"""Kafka frames and connections without sockets: splitting, heap budgets, order of answers, versions, codecs."""

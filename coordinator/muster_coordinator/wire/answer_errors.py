@@ -1,8 +1,9 @@
-"""Which error codes an answer carries, from the shapes that the encoders take.
+"""Which error codes an answer carries, found in the values that the encoders take.
 
-Kafka counts errors by API and code wherever they stand in an answer: of the whole, a topic, a partition, a group.
-Deliberately not here: which partition it was, and more than `limits.ANSWER_PARTS_LOOKED_AT` parts of one answer, so
-that a Metadata of ten thousand partitions is not walked twice.
+Problem: Kafka counts errors by API and code, at whichever level of an answer they are: the whole, a topic, a partition,
+a group. Mechanism: a function per hot API, a walk over nested dictionaries for the rest. What it does not do: say which
+partition had the error, or look at more than `limits.ANSWER_PARTS_LOOKED_AT` parts of one answer, so that a Metadata
+of ten thousand partitions is not walked a second time.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,7 +13,7 @@ from muster_coordinator.wire import limits
 from muster_coordinator.wire.versions import Api
 
 Errors = Iterable[int]
-"""Each code once, 0 among them."""
+"""Each code once; 0 may be among them."""
 
 
 class _WithError(Protocol):
@@ -41,7 +42,7 @@ def _of_fetched_offsets(answer: Sequence[Any]) -> Errors:
 
 
 def _of_dictionary(answer: Mapping[str, Any]) -> Errors:
-    """Of the compiled codecs: `error_code` of the answer itself and of what lies in its lists."""
+    """For the compiled codecs: `error_code` of the answer itself and of the structures in its lists."""
     found: set[int] = set()
     work: list[Mapping[str, Any]] = [answer]
     looked_at = 0
@@ -65,5 +66,5 @@ _HOT: Mapping[int, Callable[[Any], Errors]] = {
 
 
 def errors_in(api: int) -> Callable[[Any], Errors]:
-    """Of the API's answers, as its encoder takes them."""
+    """The function that finds the codes in this API's answers, as its encoder takes them."""
     return _HOT.get(api, _of_dictionary)

@@ -1,4 +1,4 @@
-"""One door to all codecs: hand-written ones for the hot five, compiled ones for the rest.
+"""Look-up of all codecs: hand-written ones for the five hot APIs, compiled ones for the rest.
 
 `decoder` and `encoder` are looked up once per request; both are cached per (API, version).
 """
@@ -22,7 +22,7 @@ Decode = Callable[[Frame, int, RequestContext], Any]
 DecodeFrom = Callable[[Frame, int, RequestContext], tuple[Any, int]]
 """The request and the position after it."""
 BAD_BYTES = (struct.error, IndexError, UnicodeDecodeError)
-"""What reading past the end, or text that is none, raises before anybody can tell."""
+"""What decoders raise when they read past the end of the data or meet text that is not UTF-8."""
 Encode = Callable[[bytearray, Any], None]
 
 HOT: dict[int, ModuleType] = {
@@ -49,13 +49,13 @@ def _checked(decode: DecodeFrom) -> Decode:
 
 @cache
 def decoder(api: int, version: int) -> Decode:
-    """Body of a request of a served version. Raises WireError, nothing else."""
+    """The decoder of a request's body in a served version. It raises WireError, nothing else."""
     return _checked(unchecked_decoder(api, version))
 
 
 @cache
 def unchecked_decoder(api: int, version: int) -> DecodeFrom:
-    """As `decoder`, for a caller that sees to what `BAD_BYTES` and the position behind the body mean."""
+    """As `decoder`, but the caller must handle `BAD_BYTES` and a position after the body that is past the frame."""
     hot = HOT.get(api)
     if hot is not None:
         decode: DecodeFrom = hot.decoder(version)
@@ -66,7 +66,7 @@ def unchecked_decoder(api: int, version: int) -> DecodeFrom:
 
 @cache
 def encoder(api: int, version: int) -> Encode:
-    """Body of an answer of a served version, appended to a buffer."""
+    """The encoder of an answer's body in a served version; it appends to a buffer."""
     hot = HOT.get(api)
     if hot is not None:
         encode: Encode = hot.encoder(version)
@@ -75,7 +75,7 @@ def encoder(api: int, version: int) -> Encode:
 
 
 def preload() -> None:
-    """Compile every served version now instead of at its first request: 60 ms of processor time."""
+    """Compile every served version now instead of at its first request. Takes 60 ms of processor time."""
     for api, versions in VERSIONS.items():
         for version in range(versions.min, versions.max + 1):
             decoder(api, version)

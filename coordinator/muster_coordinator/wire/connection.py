@@ -1,17 +1,17 @@
 """One client connection as a state machine without I/O: bytes in, requests to a handler, answers out in order.
 
 Mechanism (decision 23): frames are split in place; each request is decoded and handed on at once, without waiting for
-the answer to the one before; an `Exchange` keeps its place in line, and answers leave from the head only, so a parked
-JoinGroup holds back what was asked after it, as in Kafka. A handler that only waits for more to tell (a long-polling
-Fetch) may ask to be told when something else queues up behind it (docs/adr/0007). A heartbeat that repeats the one
-before is answered on the spot when nothing stands in line (docs/adr/0012). Reading stops at
-`limits.PIPELINED_REQUESTS_MAX` unanswered requests or `limits.CONNECTION_UNSENT_BYTES_MAX` unsent bytes. Sizes are
-checked before anything is buffered for a frame (decision 24). Bytes that are no request fail the connection: `failure`
-says why and the driver closes it. So does a request or an answer that meets an error of ours: the others go on.
+the previous answer; an `Exchange` keeps its place in line, and answers leave from the head only, so a parked JoinGroup
+holds back the answers to later requests, as in Kafka. A handler that parks only for more data (a long-polling Fetch)
+may ask to be told when another request queues up after it (docs/adr/0007). A heartbeat that repeats the previous one is
+answered at once when the line is empty (docs/adr/0012). Reading stops at `limits.PIPELINED_REQUESTS_MAX` unanswered
+requests or `limits.CONNECTION_UNSENT_BYTES_MAX` unsent bytes. Sizes are checked before anything is buffered for a frame
+(decision 24). Bytes that are no request fail the connection: `failure` says why and the driver closes it. A request or
+an answer that meets a bug of ours fails its connection too; other connections go on.
 
 State (decision 12): a connection of a listener that wants authentication starts in UNAUTHENTICATED, where only
-ApiVersions and the SASL requests are parsed at all; no such mechanism exists yet, so those connections cannot get
-further. What this part does not do: sockets, timers, logging (`runtime.clients`), meaning (`api`).
+ApiVersions and the SASL requests are parsed at all; no SASL mechanism exists yet, so those connections cannot get
+further. What it does not do: sockets, timers, logging (`runtime.clients`), or the meaning of requests (`api`).
 """
 
 import struct
@@ -44,27 +44,27 @@ _PEEK_BYTES = 6
 
 
 class State(Enum):
-    """Where a connection is in its life."""
+    """Life phases of a connection."""
 
     UNAUTHENTICATED = "unauthenticated"
     READY = "ready"
     FAILED = "failed"
-    """Bytes were no request, or a handler asked for the end: to be closed once what is ready is written."""
+    """Bytes were no request, a handler asked to close, or a bug was met: close once the ready answers are written."""
     CLOSED = "closed"
 
 
 class _Sentinel:
-    """Answers that are no bytes."""
+    """An answer that is not sent as bytes."""
 
 
 NO_ANSWER = _Sentinel()
 """The request gets no response frame (Produce with acks=0)."""
 CLOSE = _Sentinel()
-"""The only way to say no is to close the connection."""
+"""Close the connection: the API's answer has no way to refuse."""
 
 
 class Exchange:
-    """One request's place in line; calling it with the answer, once, fills the place. Handlers get it as `reply`."""
+    """One request's place in line. Handlers get it as `reply` and call it once, with the answer."""
 
     __slots__ = ("_began_ns", "_cancel", "_connection", "_correlation", "_followed", "frame", "route")
 
@@ -100,7 +100,7 @@ class Exchange:
             except Exception as error:
                 if ends_process(error):
                     raise
-                # What it promises is done and stays done; this client alone is not told.
+                # What the request did is durable and stays; only this client does not learn of it.
                 self._connection.contain("an answer could not be written", route.api, route.version, error)
                 self.frame = CLOSE
             try:
@@ -110,42 +110,43 @@ class Exchange:
             except Exception as error:
                 if ends_process(error):
                     raise
-                # It goes out all the same.
+                # The answer itself is sound and is sent.
                 self._connection.contain("an answer's errors could not be counted", route.api, route.version, error)
         meter.seconds[self.route.api].observe((meter.now_ns() - self._began_ns) / 1e9)
         self._connection.answered()
 
     def on_close(self, call: Callable[[], None]) -> None:
-        """Call when the connection ends before the answer: nobody waits for it any more."""
+        """Register `call` for the case that the connection ends before the answer."""
         self._cancel = call
 
     def on_followed(self, call: Callable[[], None]) -> None:
-        """Call when a request of another API queues up behind this one, which holds its answer back.
+        """Register `call` for the case that a request of another API queues up after this one, whose answer it waits
+        for.
 
-        Not for a request of the same API: who pipelines long polls wants each to wait its time.
+        A request of the same API does not count: a client that pipelines long polls wants each to wait its full time.
         """
         assert self._followed is None
         self._followed = call
         self._connection.patient += 1
 
     def hurry(self, api: int) -> None:
-        """A request of `api` stands behind this one now."""
+        """A request of `api` has queued up after this one."""
         if self._followed is not None and api != self.route.api:
             self._followed()
 
     def cancel(self) -> None:
-        """The connection is gone."""
+        """The connection has ended: make the call that `on_close` registered."""
         call, self._cancel = self._cancel, None
         if call is not None:
             call()
 
 
 Handle = Callable[[RequestContext, Value, Exchange], None]
-"""Takes a decoded request; calls the exchange now or later, on the same thread."""
+"""Handles a decoded request; calls the exchange now or later, on the same thread."""
 
 
 _UNREAD = RequestMeter(lambda: 0)
-"""Of connections whose numbers nobody wants."""
+"""For connections without a meter; its numbers are never read."""
 
 
 class Connection:
@@ -173,13 +174,13 @@ class Connection:
     ) -> None:
         self.meter = meter or _UNREAD
         self._held_ns = 0
-        """Since when frames wait that could be read; 0 when none do."""
+        """When buffered frames began to wait for a turn; 0 while none waits."""
         self.connection_id = connection_id
         self.state = State.READY if authenticated else State.UNAUTHENTICATED
         self.failure = ""
         self.requests = 0
         self.patient = 0
-        """Exchanges in the line that asked to be told when another request stands behind them."""
+        """Number of exchanges in the line with an `on_followed` call."""
         self.last_request_ms = clock.monotonic_ms()
         self._listener = listener
         self._client_host = client_host
@@ -200,7 +201,7 @@ class Connection:
     # -- input
 
     def receive(self, data: bytes) -> None:
-        """Bytes from the client, in any pieces."""
+        """Take bytes from the client, in any pieces."""
         if self.state in (State.FAILED, State.CLOSED) or not data:
             return
         self._chunks.append(data)
@@ -208,8 +209,9 @@ class Connection:
         self._read()
 
     def answer_at_once(self, data: bytes) -> bytes | None:
-        """Bytes from the client that are whole repetitions of its last heartbeat and nothing else, while nothing is
-        half read, in line or untaken: their answers, for the driver to write now. None: nothing was done, `receive`."""
+        """The answers, for the driver to write now, if `data` is whole repetitions of the client's last heartbeat and
+        nothing else, and no partial frame, unanswered request or untaken answer is left. None: nothing was done, call
+        `receive`."""
         repeated = self._repeated
         if repeated is None or self._line or self._buffered or self._unsent or self.state is not State.READY:
             return None
@@ -223,7 +225,8 @@ class Connection:
         return self._judge(repeated, correlations)
 
     def _judge(self, repeated: RepeatedHeartbeat, correlations: list[bytes]) -> bytes | None:
-        """The answers to repetitions that came together, judged once: nothing can happen between two of them."""
+        """The answers to repetitions that arrived together. The code is looked up once: the state cannot change between
+        two of them."""
         code = self._heartbeat_at_once(repeated.request, len(correlations))
         if code is None:
             return None
@@ -231,7 +234,7 @@ class Connection:
         return repeated.answers(correlations, code)
 
     def hold(self, data: bytes) -> None:
-        """Keep bytes from the client for a later `resume`: this turn has no time for them."""
+        """Keep bytes from the client for a later `resume`, because this turn has no time left."""
         if self.state not in (State.FAILED, State.CLOSED):
             self._chunks.append(data)
             self._buffered += len(data)
@@ -243,21 +246,21 @@ class Connection:
 
     @property
     def holds_frames(self) -> bool:
-        """`resume` would go on with a frame."""
+        """True when `resume` would read a frame."""
         return self._may_go_on() and self._buffered >= self._needed
 
     def subject(self) -> bytes:
-        """What the frame that comes next is about (`wire.fairness`); this connection when that is no group."""
+        """The subject of the next frame (`wire.fairness`): its group, or this connection when it names none."""
         named = subject_of(self._chunks[0]) if self._chunks else b""
         return named or b"\0%d" % self.connection_id
 
     @property
     def wants_bytes(self) -> bool:
-        """False: stop reading from the socket until `wake`; also while whole frames wait for the next turn."""
+        """False: stop reading from the socket until `wake` is called. Also False while whole frames wait for a turn."""
         return self._may_go_on() and self._buffered < self._needed
 
     def resume(self) -> None:
-        """Go on with frames that were held back."""
+        """Read frames that were held back."""
         if self.holds_frames:
             self._read()
 
@@ -287,10 +290,10 @@ class Connection:
                 self._wait()
 
     def _split(self, data: bytes) -> int:
-        """Hand on whole frames, at most one turn's share; the position of the first byte that stays.
+        """Hand on whole frames, at most one turn's share; returns the position of the first byte that stays.
 
-        What is answered at once never fills the line, so thousands of small requests of one read would hold up
-        everybody else's heartbeats.
+        The share is needed because requests that are answered at once never fill the line: thousands of small ones in
+        one read would delay the heartbeats of all other connections.
         """
         pos, size, count = 0, len(data), 0
         self.last_request_ms = now_ms = self._clock.monotonic_ms()
@@ -306,7 +309,7 @@ class Connection:
             frame_size = self._frame_size(data, pos, left)
             stop = pos + _SIZE_BYTES + frame_size
             if stop > size:
-                # With fewer than six bytes the API is still unknown, and so is the limit that applies.
+                # With fewer than _PEEK_BYTES the API is unknown, and with it the size limit that applies.
                 self._needed = _PEEK_BYTES if left < _PEEK_BYTES else _SIZE_BYTES + frame_size
                 break
             if (
@@ -323,9 +326,9 @@ class Connection:
         return pos
 
     def _repeat(self, repeated: RepeatedHeartbeat, data: bytes, pos: int, most: int) -> int:
-        """Answer the repetitions of the last heartbeat that stand at `pos`; how many they were.
+        """Answer the repetitions of the last heartbeat at `pos`; returns their number.
 
-        The line must be empty, so that no answer overtakes another.
+        Precondition: the line is empty. Invariant: answers leave in the order of their requests.
         """
         correlations = repeated.run(data, pos, most)
         answers = self._judge(repeated, correlations) if correlations else None
@@ -400,14 +403,15 @@ class Connection:
             raise self._failed_by(api, version, error) from error
 
     def _failed_by(self, api: int, version: int, error: Exception) -> Exception:
-        """What a request met that is no fault of its bytes: the end of this connection, or of the process."""
+        """The exception to raise for a failure that the request's bytes did not cause: `error` itself when it must end
+        the process, else a WireError that ends this connection."""
         if ends_process(error):
             return error
         self.contain("a request met an error of this replica", api, version, error)
-        return WireError("its request met an error of ours, see the log")
+        return WireError("a request met an error of this replica, see the log")
 
     def contain(self, what: str, api: int, version: int, error: Exception) -> None:
-        """An error of ours that this connection alone pays for."""
+        """Report a bug of ours that costs only this connection."""
         self._notice(what, {"api": api, "version": version, "peer": self._client_host}, error)
 
     def _remember(self, data: bytes, pos: int, stop: int, route: Route, request: Heartbeat) -> None:
@@ -415,8 +419,8 @@ class Connection:
             self._repeated = RepeatedHeartbeat(data, pos, stop, route, request)
 
     def _refuse_version(self, api: int, version: int, correlation: int) -> None:
-        """ApiVersions in a version unknown here is answered in version 0 with 35 and the table (KIP-511; Kafka gives
-        the range of ApiVersions alone, and a client that looks for nothing else finds it here as well)."""
+        """Answer ApiVersions of an unknown version in version 0 with error 35 and the whole table (KIP-511; Kafka gives
+        only the range of ApiVersions, which the table contains). Any other unknown version fails the connection."""
         if api != Api.API_VERSIONS:
             raise WireError(f"API {api} version {version} is not served")
         oldest = route_of(api, 0)
@@ -429,7 +433,7 @@ class Connection:
     # -- output
 
     def answered(self) -> None:
-        """An exchange in the line has its answer: move what is ready at the head to the output."""
+        """An exchange has its answer: move answers from the head of the line to the output, up to the first missing."""
         line = self._line
         if line[0].frame is None:
             return
@@ -445,32 +449,32 @@ class Connection:
         self._wake()
 
     def take(self) -> list[bytes | bytearray]:
-        """Frames to write now, in order and one or more in a piece; each is given once."""
+        """Frames to write now, in order; a piece holds one frame or several. Each is returned once."""
         ready, self._ready = self._ready, []
         return ready
 
     def note_unsent(self, transport_bytes: int) -> None:
-        """The driver still holds this many bytes of what it took."""
+        """The driver has taken answers and still holds `transport_bytes` of them."""
         self._unsent = transport_bytes + sum(map(len, self._ready))
 
     @property
     def ready_bytes(self) -> int:
-        """Answers in order that the driver has not taken yet."""
+        """Bytes of ready answers that the driver has not taken yet."""
         return sum(map(len, self._ready))
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes of frames that are not whole yet or held back."""
+        """Bytes of frames that are incomplete or held back."""
         return self._buffered
 
     @property
     def unsent_bytes(self) -> int:
-        """Answers made and not yet given to the kernel."""
+        """Bytes of answers that the kernel has not taken yet."""
         return self._unsent
 
     @property
     def unanswered(self) -> int:
-        """Requests in the line."""
+        """Number of requests in the line."""
         return len(self._line)
 
     # -- end
@@ -482,7 +486,7 @@ class Connection:
         self._wake()
 
     def close(self) -> None:
-        """The socket is gone: cancel what waits."""
+        """The socket is closed: cancel all exchanges in the line."""
         if self.state is State.CLOSED:
             return
         self.state = State.CLOSED

@@ -1,13 +1,14 @@
-"""Who is served next when more requests have arrived than one turn of the loop may take.
+"""Which connection is served next when more requests have arrived than one turn of the loop may handle.
 
-A rebalance of a thousand members is three thousand requests within milliseconds. Served in the order of arrival, they
-would hold up every other group's heartbeats for as long as all of them take. So what does not fit into a turn is queued
-by its *subject*: the group that a request is about, or the connection where that is no group. Subjects take turns, one
-connection each; a busy group delays itself, and another one's heartbeat waits for one request of each busy group.
+Problem: a rebalance of a thousand members is three thousand requests within milliseconds. Served in the order of
+arrival, they would delay every other group's heartbeats until all are done. Mechanism: connections that do not fit into
+a turn are queued by *subject*: the group that the next request is about, or the connection when it names no group.
+Subjects take turns, one connection each; a busy group delays itself, and another group's heartbeat waits for one
+request of each busy group.
 
-Reading the subject decodes nothing: it is the bytes of the first string behind the request header, which is the group
-id in every hot group request. What this part does not do: say when a turn is over (the driver does), or reorder one
-connection's requests, which stay in line.
+Reading the subject decodes nothing: it is the bytes of the first string after the request header, which is the group
+id in every hot group request. What it does not do: decide when a turn is over (the driver does), or reorder the
+requests of one connection.
 """
 
 import struct
@@ -27,13 +28,14 @@ _GROUPS_SINCE = 8
 _API_AND_VERSION = struct.Struct(">4xhh4xh")
 _SHORT = struct.Struct(">h")
 _SUBJECT_BYTES_MAX = 255
-"""Two groups that agree in so many bytes share a place in the round: harmless, and keys stay small."""
+"""Groups whose ids agree in so many bytes share one subject: harmless, and it bounds the size of keys."""
 _ONE_BYTE_VARINT = 0x80
 
 
 def subject_of(data: bytes) -> bytes:
-    """The group id's bytes of the frame at the start of `data` (its length first); empty when it names none, or when
-    the frame is too short or too odd to tell. Never raises: whether a frame is a request is judged elsewhere."""
+    """The bytes of the group id in the frame at the start of `data` (which begins with the frame's length). Empty when
+    the request names no group, or when the frame is too short or malformed. Never raises: `connection` checks frames.
+    """
     if len(data) < _API_AND_VERSION.size:
         return b""
     api, version, client_id_bytes = _API_AND_VERSION.unpack_from(data)
@@ -54,18 +56,18 @@ def subject_of(data: bytes) -> bytes:
 
 
 class FairQueue(Generic[T]):
-    """Items by subject; `take` goes round the subjects, and within one it is first in, first out."""
+    """Items by subject; `take` is round robin over subjects, and first in, first out within one."""
 
     def __init__(self) -> None:
         self._subjects: dict[bytes, deque[T]] = {}
-        """In the order in which they are served next."""
+        """Ordered: the first subject is served next. Invariant: no queue is empty."""
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
     def put(self, subject: bytes, item: T) -> None:
-        """A subject that is new joins the round at its end."""
+        """Add an item; a new subject is served after all others."""
         waiting = self._subjects.get(subject)
         if waiting is None:
             self._subjects[subject] = deque((item,))
@@ -74,7 +76,7 @@ class FairQueue(Generic[T]):
         self._count += 1
 
     def take(self) -> T:
-        """The next item; there must be one."""
+        """Remove and return the next item. Precondition: there is one."""
         assert self._count, "nothing waits"
         subject, waiting = next(iter(self._subjects.items()))
         del self._subjects[subject]

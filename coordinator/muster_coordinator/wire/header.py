@@ -1,6 +1,7 @@
 """Request headers 1 and 2 (protocol notes 1.2).
 
-Nearly every request of a connection carries the same client id, so its text is made once and known again by its bytes.
+Nearly every request of a connection carries the same client id, so its text is decoded once and reused while the bytes
+are equal.
 """
 
 import struct
@@ -11,7 +12,7 @@ from muster_coordinator.wire.hot.primitives import COMPACT
 from muster_coordinator.wire.reader import text
 
 FIRST_BYTES = 8
-"""API key, version and correlation id: the least that a request has."""
+"""Bytes of API key, version and correlation id: the smallest request."""
 read_first = struct.Struct(">hhi").unpack_from
 """The three numbers that every header version starts with."""
 _UNPACK_I16 = struct.Struct(">h").unpack_from
@@ -27,8 +28,8 @@ class ClientId:
         self.text = ""
 
     def read(self, frame: Frame, pos: int, *, flexible: bool) -> int:
-        """Client id at `pos` ("" for null, in the old form even in header 2); the position of the body. Raises
-        WireError, IndexError, struct.error or UnicodeDecodeError."""
+        """Read the client id at `pos` ("" for null; header 2 has it in the old form too); returns the position of the
+        body. Raises WireError, IndexError, struct.error or UnicodeDecodeError."""
         data = frame.data
         size: int = _UNPACK_I16(data, pos)[0]
         pos += 2

@@ -1,13 +1,12 @@
 """One request's bytes and the heap that decoding them may take.
 
-Problem: a count in a few bytes can ask for gigabytes of objects (eight Kafka implementations had this one bug; kio's
-native reader ends the process with SIGABRT on a compact array of 2**31 elements, six bytes long), and even an honest
-frame becomes up to 83 heap bytes per wire byte in CPython.
-Mechanism: before anything is allocated an array's count is compared with the bytes left times the smallest possible
-element, and its estimated cost is taken from the request's budget (`limits.REQUEST_HEAP_BYTES_MAX`). Byte strings
-cost what they cost on the wire and are bounded by the frame limit; text that CPython widens is charged at four bytes
-a character. What it does not do: sum budgets over connections; `runtime.clients` bounds how many requests are being
-decoded: one.
+Problem: a count of a few bytes can demand gigabytes of objects (eight Kafka implementations had this bug; kio's native
+reader ends the process with SIGABRT on a compact array of 2**31 elements, six bytes long), and even an honest frame
+takes up to 83 heap bytes per wire byte in CPython.
+Mechanism: before anything is allocated, an array's count times its smallest possible element is compared with the bytes
+left, and its estimated cost is taken from the request's budget (`limits.REQUEST_HEAP_BYTES_MAX`). Byte strings take
+their wire size and are bounded by the frame limit; text that CPython widens is charged at four bytes a character. What
+it does not do: sum budgets over connections. There is no need: the loop decodes one request at a time.
 """
 
 from muster_coordinator.errors import WireError
@@ -33,13 +32,14 @@ class Frame:
         self.heap_left = heap
 
     def charge(self, count: int, cost: int) -> None:
-        """Take `count` objects of `cost` bytes from the budget. WireError when it does not reach."""
+        """Take `count` objects of `cost` bytes from the budget. Raises WireError when it is exhausted."""
         self.heap_left -= count * cost
         if self.heap_left < 0:
             raise WireError("request would take more heap than its budget")
 
     def claim(self, pos: int, count: int, smallest: int, cost: int) -> None:
-        """Admit an array of `count` elements that starts at `pos`, before any of them is made."""
+        """Admit an array of `count` elements that starts at `pos`, before any element is made. Raises WireError when
+        the frame cannot hold it or the budget is exhausted."""
         if count * smallest > self.end - pos:
             raise WireError("array is longer than its frame")
         self.charge(count, cost)

@@ -1,9 +1,8 @@
 """Compiles a schema into a function that turns a client's bytes into plain immutable values, within a heap budget.
 
-A structure becomes a tuple with named fields; fields that other versions of the API have are class attributes with
-the value they stand for, so handlers ask for `request.reason` whatever the version. Runs of fixed-size fields are one
-`struct` call. Any byte string gives a value or WireError (invariant P2); bytes after the last field are ignored, as
-in Kafka.
+A structure becomes a tuple with named fields; fields that only other versions of the API have are class attributes with
+their default values, so handlers read `request.reason` in any version. Runs of fixed-size fields are one `struct` call.
+Invariant (P2): any byte string gives a value or WireError. Bytes after the last field are ignored, as in Kafka.
 """
 
 import struct
@@ -17,7 +16,7 @@ from muster_coordinator.wire.heap_budget import INT_COST, POINTER_COST, STRUCT_C
 from muster_coordinator.wire.schema import REQUIRED, Direction, Entity, Field, Value, all_fields, schema, zero_of
 
 Step = Callable[[Frame, int, list[Any]], int]
-"""Read something at a position, append it, return the position after it."""
+"""Reads one field or a run of them at a position, appends the values, returns the position after them."""
 
 FIXED = {
     "int8": "b",
@@ -34,10 +33,11 @@ _UNPACK_I16 = struct.Struct(">h").unpack_from
 _UNPACK_I32 = struct.Struct(">i").unpack_from
 _VARINT_BYTES_MAX = 5
 TEXT_BYTES_MAX = 0x7FFF
-"""Kafka's limit of every string, compact ones included: what came in compact may go out in the old form."""
+"""Kafka's limit of every string. It applies to compact strings too, because such a string may have to be sent in the
+old form."""
 _NEW: Callable[[type, list[Any]], Any] = tuple.__new__
 _RECORD: Callable[[str, list[str]], type] = namedtuple
-"""By another name: a compiler would take a call of `namedtuple` itself for a declaration."""
+"""An alias: the type checker takes a call of `namedtuple` itself for a declaration."""
 
 
 def read_uvarint(data: bytes, pos: int) -> tuple[int, int]:
@@ -68,13 +68,13 @@ def length_i32(frame: Frame, pos: int) -> tuple[int, int]:
 
 
 def length_compact(frame: Frame, pos: int) -> tuple[int, int]:
-    """Compact length: one more than the number, 0 is null (-1 here)."""
+    """Compact length: the wire has length + 1, and 0 for null, which is -1 here."""
     value, pos = read_uvarint(frame.data, pos)
     return value - 1, pos
 
 
 def text(frame: Frame, pos: int, size: int) -> str:
-    """Strict UTF-8. Text that is not ASCII may take four bytes a character."""
+    """Decode strict UTF-8. Text that is not ASCII is charged at four bytes a character, as CPython may store it."""
     value = frame.data[pos : pos + size].decode()
     if len(value) != size:
         frame.charge(size, 4)
@@ -115,7 +115,7 @@ def sized_step(kind: str, *, compact: bool, nullable: bool) -> Step:
 
 
 def array_step(item: Step, *, compact: bool, nullable: bool, smallest: int, cost: int) -> Step:
-    """An array of anything, element by element."""
+    """An array, read element by element."""
     length = length_compact if compact else length_i32
 
     def step(frame: Frame, pos: int, out: list[Any]) -> int:
@@ -155,7 +155,7 @@ def fixed_array_step(code: str, *, compact: bool, nullable: bool) -> Step:
 
 
 def nullable_entity_step(item: Step) -> Step:
-    """A structure that may be null: a marker byte goes first (KIP-893)."""
+    """A structure that may be null: a marker byte precedes it (KIP-893)."""
 
     def step(frame: Frame, pos: int, out: list[Any]) -> int:
         marker = frame.data[pos]
@@ -170,7 +170,7 @@ def nullable_entity_step(item: Step) -> Step:
 
 
 def tags_step(known: Mapping[int, tuple[int, Step]], defaults: tuple[Any, ...]) -> Step:
-    """The tagged fields at the end of a flexible structure; unknown ones are skipped. `known`: tag → (place, step)."""
+    """The tagged fields at the end of a flexible structure; unknown tags are skipped. `known`: tag → (place, step)."""
 
     def step(frame: Frame, pos: int, out: list[Any]) -> int:
         data = frame.data
@@ -191,7 +191,7 @@ def tags_step(known: Mapping[int, tuple[int, Step]], defaults: tuple[Any, ...]) 
             if place is not None:
                 value: list[Any] = []
                 if place[1](frame, pos, value) != stop:
-                    raise WireError("tag size does not fit its value")
+                    raise WireError("a tag's size differs from its value's")
                 out[base + place[0]] = value[0]
             pos = stop
         return pos
@@ -200,7 +200,7 @@ def tags_step(known: Mapping[int, tuple[int, Step]], defaults: tuple[Any, ...]) 
 
 
 class _Compiler:
-    """Builds the steps of one message; `absent` holds what the other versions have."""
+    """Builds the steps of one message. `absent`: per structure, the fields of all versions with their defaults."""
 
     def __init__(self, absent: Mapping[str, Mapping[str, Any]]) -> None:
         self._absent = absent
@@ -292,7 +292,7 @@ class _Compiler:
 
 @cache
 def reader(api: int, version: int, direction: Direction = "request") -> Callable[[Frame, int], Any]:
-    """The function that decodes one message of a served version from `pos` on. Raises WireError, nothing else."""
+    """The function that decodes one message of a served version from `pos` on. It raises WireError, nothing else."""
     step, _, _ = _Compiler(all_fields(api, direction)).entity(schema(api, version, direction))
 
     def read(frame: Frame, pos: int) -> Value:

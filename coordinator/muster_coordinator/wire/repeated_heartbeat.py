@@ -1,14 +1,14 @@
-"""The heartbeat that a connection sent last: its repetition is known by its bytes and answered without decoding it.
+"""The last heartbeat of a connection: its repetition is recognised by its bytes and answered without decoding it.
 
-Problem: a member says the same thing every few seconds until the next rebalance; only the correlation id differs. To
-decode it, judge it by way of ticket and effects, and put the answer into its place in line costs three times what the
-rest of the coordinator has to do for it (docs/benchmarks.md). Mechanism: the connection keeps the bytes of the last
-heartbeat that went the long way, with what was decoded from them; frames of equal bytes mean the same request, and an
-answer is the correlation id between bytes that never change. What the answer *says* is asked anew every time
-(`HeartbeatAtOnce`), from the state of that moment.
+Problem: a member sends the same heartbeat every few seconds until the next rebalance; only the correlation id differs.
+Decoding it, handling it with ticket and effects, and putting the answer in line costs three times what the rest of the
+coordinator does for it (docs/benchmarks.md). Mechanism: the connection keeps the bytes of the last heartbeat that was
+decoded, with the request decoded from them; frames of equal bytes are the same request, and an answer is the
+correlation id between constant bytes. The answer's error code is never reused: the group's state of the moment decides
+it every time (`HeartbeatAtOnce`).
 
-Deliberately not here: any other request (their answers depend on more than one number), when the short way may be gone
-(`wire.connection`: nothing else waits in line), and sessions.
+What it does not do: any other request (their answers depend on more than one number), decide when it may be used
+(`wire.connection`: only while the line is empty), or keep sessions.
 """
 
 import struct
@@ -20,20 +20,20 @@ from muster_coordinator.wire import limits
 from muster_coordinator.wire.route import Route
 
 HeartbeatAtOnce = Callable[[Heartbeat, int], Code | None]
-"""`(request, times)`: the answer to a heartbeat that came so many times in a row, in force at this moment, its session
-restarted and everything counted; or None, and nothing was done: it has to go the long way."""
+"""`(request, times)`: handles a heartbeat that arrived `times` times in a row and returns its error code; its session
+is restarted and its metrics counted. None: nothing was done, the request must be decoded and handled as any other."""
 
 _CORRELATION_AT, _CORRELATION_END = 8, 12
 _PACK_SIZE = struct.Struct(">i").pack
 
 
 def never_at_once(_request: Heartbeat, _times: int) -> Code | None:
-    """Every heartbeat goes the long way."""
+    """For connections without the short way: every heartbeat is decoded."""
     return None
 
 
 class RepeatedHeartbeat:
-    """One connection's memory of its last heartbeat, of `limits.REPEATED_HEARTBEAT_BYTES_MAX` bytes at most."""
+    """The last heartbeat of one connection; a frame of `limits.REPEATED_HEARTBEAT_BYTES_MAX` bytes at most."""
 
     __slots__ = ("_head", "_route", "_tail", "_texts", "request", "size_bytes")
 
@@ -49,11 +49,11 @@ class RepeatedHeartbeat:
 
     @staticmethod
     def remembers(size_bytes: int) -> bool:
-        """Is a frame of this size kept at all?"""
+        """Is a frame of this size small enough to be kept?"""
         return size_bytes <= limits.REPEATED_HEARTBEAT_BYTES_MAX
 
     def run(self, data: bytes, pos: int, most: int) -> list[bytes]:
-        """The correlation ids, as they are on the wire, of the repetitions that stand in line at `pos`."""
+        """The correlation ids, in wire form, of up to `most` repetitions that lie back to back from `pos` on."""
         head, tail, size = self._head, self._tail, self.size_bytes
         found: list[bytes] = []
         while len(found) < most and data.startswith(head, pos) and data.startswith(tail, pos + _CORRELATION_END):
@@ -62,7 +62,7 @@ class RepeatedHeartbeat:
         return found
 
     def answers(self, correlations: list[bytes], code: Code) -> bytes:
-        """The frames that answer `code` to each of them, one behind the other."""
+        """One frame per correlation id, each answering `code`, back to back."""
         texts = self._texts.get(code)
         if texts is None:
             texts = self._texts[code] = self._make_texts(code)
@@ -70,7 +70,7 @@ class RepeatedHeartbeat:
         return before + (after + before).join(correlations) + after
 
     def _make_texts(self, code: Code) -> tuple[bytes, bytes]:
-        """What stands before and after the correlation id in an answer."""
+        """The bytes before and after the correlation id in an answer."""
         frame = self._route.start_answer(0)
         self._route.encode(frame, HeartbeatAnswer(code))
         body = bytes(frame[_CORRELATION_AT:])

@@ -1,7 +1,7 @@
-"""What a connection needs to know of one (API, version), looked up once a request instead of five times.
+"""All that a connection needs for one (API, version), so that a request does one look-up instead of five.
 
-`route_of` is the only door: a dictionary filled at first use. A number outside the served table has no route; whether
-that means "refuse" or "close" is the connection's to say (KIP-511).
+`route_of` fills a dictionary at first use. A version that is not served has no route; the connection decides whether it
+answers an error or closes (KIP-511).
 """
 
 import struct
@@ -22,16 +22,16 @@ class Route:
         self.api = api
         self.version = version
         self.flexible = is_flexible(api, version)
-        """Request header 2: tagged fields stand behind the client id."""
+        """Request header 2: tagged fields follow the client id."""
         self.decode: DecodeFrom = unchecked_decoder(api, version)
         """Raises WireError and `codecs.BAD_BYTES`; the position that it returns may be past the frame's end."""
         self.encode: Encode = encoder(api, version)
         self.errors = errors_in(api)
-        """Codes in an answer as `encode` takes it."""
+        """Finds the error codes in an answer as `encode` takes it."""
         self._header_tail = b"\x00" if response_header_has_tags(api, version) else b""
 
     def start_answer(self, correlation: int) -> bytearray:
-        """A buffer that holds the response header, with room for the frame's length in front."""
+        """A buffer with the response header, preceded by four bytes for the frame's length."""
         return bytearray(_LENGTH_AND_CORRELATION(0, correlation) + self._header_tail)
 
 
@@ -39,8 +39,9 @@ _ROUTES: dict[int, Route] = {}
 
 
 def route_of(api: int, version: int) -> Route | None:
-    """The route of a served version, else None. Both are 16-bit numbers as the wire has them."""
-    key = (api << 16) + version  # a negative version meets no served one of the API before: those are small
+    """The route of a served version, else None. Both are signed 16-bit numbers from the wire."""
+    # A negative version gives a key of the API below, with a version of 32,768 or more, which is never served.
+    key = (api << 16) + version
     route = _ROUTES.get(key)
     if route is None:
         versions = VERSIONS.get(api)

@@ -1,13 +1,13 @@
 """Kafka's message schemas as plain descriptions, one for each (API, version, direction) that we serve.
 
-Problem: every API has up to 15 versions; a hand-written codec for each would be thousands of lines, and kio's own
-reader cannot be let near a client's bytes (`heap_budget`), while its entities differ in name, type and fields from
-version to version. Mechanism: `schemas.json` beside this file holds names, kinds, tags and defaults as kio's generated
-entities have them; `reader` and `writer` compile these descriptions. Times are plain integers there, with `_ms` at the
-end of the name; UUIDs become 16 bytes, zero for none; error codes become integers. So a handler sees one shape for all
-versions of an API. `tests/wire/schemas_from_kio.py` makes the file, and a test holds it to the kio that is installed:
-at run time kio's thousand classes are not needed, which was half of the processor time of a start. Not done here:
-validation of values.
+Problem: every API has up to 15 versions, and a hand-written codec for each would be thousands of lines. kio's own
+reader is not safe for a client's bytes (`heap_budget`), and its entities differ in name, type and fields between
+versions. Mechanism: `schemas.json` beside this file holds names, kinds, tags and defaults of kio's generated entities;
+`reader` and `writer` compile these descriptions. Times are plain integers, with `_ms` at the end of the name; UUIDs are
+16 bytes, zero for none; error codes are integers. So a handler sees one shape for all versions of an API.
+`tests/wire/schemas_from_kio.py` makes the file, and a test compares it with the installed kio. At run time kio's
+thousand classes are not imported, which took half of the processor time of a start. What it does not do: validate
+values.
 """
 
 import json
@@ -23,7 +23,7 @@ Direction = Literal["request", "response"]
 
 
 Value = Any
-"""What a schema that is known at run time only describes: plain values, tuples and mappings of them."""
+"""A value whose schema is known only at run time: a plain value, or tuples and mappings of such."""
 REQUIRED: Value = object()
 """Marks a field without a default."""
 EMPTY_UUID: Final = bytes(16)
@@ -38,11 +38,11 @@ class Field:
     """int8, int16, uint16, int32, uint32, int64, float64, bool, uuid, string, bytes, or "entity"."""
     array: bool
     nullable: bool
-    """The array, string, bytes or single entity may be null. Never set for tagged fields, which are absent instead."""
+    """The array, string, bytes or single entity may be null. False for tagged fields, which may be absent instead."""
     entity: "Entity | None"
     tag: int | None
     default: Any
-    """REQUIRED, or the value that an absent field stands for."""
+    """The value that stands for an absent field, or REQUIRED."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +69,7 @@ def _field(row: Mapping[str, Any], entities: Sequence[Entity]) -> Field:
 
 @cache
 def _messages() -> Mapping[str, Entity]:
-    """ "api.version.direction" → its message. A structure comes behind those inside it."""
+    """ "api.version.direction" → its message. In the file a structure follows all structures that it contains."""
     table = json.loads(resources.files(__package__).joinpath("schemas.json").read_bytes())
     entities: list[Entity] = []
     for row in table["structures"]:
@@ -81,7 +81,7 @@ def _messages() -> Mapping[str, Entity]:
 
 
 def schema(api: int, version: int, direction: Direction) -> Entity:
-    """The message of one advertised version."""
+    """The message of one served version."""
     return _messages()[f"{int(api)}.{version}.{direction}"]
 
 
@@ -93,7 +93,7 @@ def _walk(entity: Entity) -> Iterator[Entity]:
 
 
 def zero_of(field: Field) -> Value:
-    """What a field means in a version that does not have it and in none that gives it a default."""
+    """The value of a field in versions that lack it: its default, or else null, zero or empty."""
     if field.default is not REQUIRED:
         return field.default
     if field.array:
@@ -107,8 +107,7 @@ def zero_of(field: Field) -> Value:
 
 @cache
 def all_fields(api: int, direction: Direction) -> Mapping[str, Mapping[str, Any]]:
-    """For every structure of an API: each field that any served version has, with the value it stands for when
-    absent."""
+    """For every structure of an API: each field of any served version, with the value that stands for its absence."""
     union: dict[str, dict[str, Any]] = {}
     for version in range(VERSIONS[api].min, VERSIONS[api].max + 1):
         for entity in _walk(schema(api, version, direction)):

@@ -1,8 +1,8 @@
-"""Which APIs and versions this server speaks (decision 33): advertised = implemented, proven by round trips of each
-one.
+"""Which APIs and versions this server speaks (decision 33). Every advertised version is implemented and tested by a
+round trip.
 
-The one exception is Produce 0-2: advertised, because older librdkafka enables compression only when version 0 lies
-inside the range (KAFKA-18659), and answered by closing the connection, as Kafka 4 does.
+The one exception is Produce 0-2: they are advertised, because older librdkafka enables compression only when version 0
+lies inside the range (KAFKA-18659), and a request in them closes the connection, as in Kafka 4.
 """
 
 from collections.abc import Mapping
@@ -55,7 +55,7 @@ class Api(IntEnum):
 
 
 class Range(NamedTuple):
-    """Versions of one API: advertised from, served from, up to, and the first flexible one (-1: none)."""
+    """Versions of one API: first advertised, first served, last, and first flexible (-1: none)."""
 
     advertised_min: int
     min: int
@@ -114,10 +114,10 @@ ADVERTISED = tuple(
     {"api_key": int(api), "min_version": versions.advertised_min, "max_version": versions.max}
     for api, versions in sorted(VERSIONS.items())
 )
-"""The table as an answer to ApiVersions holds it."""
+"""The table in the form of an ApiVersions answer."""
 
 BEFORE_AUTHENTICATION = frozenset({Api.API_VERSIONS, Api.SASL_HANDSHAKE, Api.SASL_AUTHENTICATE})
-"""The only APIs that are parsed at all on a connection that has not authenticated (invariant P6)."""
+"""The only APIs that are parsed on a connection that has not authenticated (invariant P6)."""
 
 LARGE_FRAMES = frozenset({Api.PRODUCE, Api.JOIN_GROUP, Api.SYNC_GROUP})
 """APIs whose requests may take `limits.FRAME_BYTES_MAX_LARGE` (decision 24)."""
@@ -130,5 +130,5 @@ def is_flexible(api: int, version: int) -> bool:
 
 
 def response_header_has_tags(api: int, version: int) -> bool:
-    """Response header 1; ApiVersions keeps header 0 for ever, since its caller does not know our versions yet."""
+    """Is it response header 1? ApiVersions always has header 0, since its client does not know our versions yet."""
     return api != Api.API_VERSIONS and is_flexible(api, version)

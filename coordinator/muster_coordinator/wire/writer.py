@@ -1,8 +1,8 @@
 """Compiles a schema into a function that appends an answer to a buffer.
 
-An answer is a mapping from field names to plain values, nested mappings and lists, and the same for all versions of
-an API: the writer takes the fields that its version has and ignores the rest. A field with a default may be left out;
-a field without one is our bug when missing (KeyError). Runs of fixed-size fields are one `struct` call.
+An answer is a mapping from field names to plain values, nested mappings and lists, the same for all versions of an
+API: the writer takes the fields that its version has and ignores the rest. A field with a default may be left out; a
+missing field without one is a bug of the handler (KeyError). Runs of fixed-size fields are one `struct` call.
 """
 
 import struct
@@ -45,7 +45,8 @@ def write_compact_text(out: bytearray, value: str | None) -> None:
 
 
 def write_text(out: bytearray, value: str | None) -> None:
-    """An old string, null allowed. struct.error above 32,767 bytes: our bug, nothing of ours is as long."""
+    """An old string, null allowed. Raises struct.error above 32,767 bytes, which is our bug: no string of ours is so
+    long."""
     if value is None:
         out += b"\xff\xff"
         return
@@ -177,7 +178,7 @@ def _run_part(run: list[Field]) -> Part:
         try:
             values = all_of(answer)
         except KeyError:
-            # Some are left to their defaults; the answers that are made often leave none.
+            # Some fields are left to their defaults; the frequent answers give all of them and take the fast path.
             values = [answer[name] if needed else answer.get(name, default) for name, default, needed in names]
         out += pack(*values)
 

@@ -1,6 +1,6 @@
-"""`muster pipeline …`: the command line of the pipeline, one file a sub-command.
+"""`muster pipeline …`: the command line of the pipeline.
 
-`register` is what the entry-point group `muster.commands` loads. Nothing here imports Spark, Arrow or numpy before a
+The entry-point group `muster.commands` loads `register`. Nothing here imports Spark, Arrow or numpy before a
 sub-command runs, so `muster --help` stays fast and works where the extra is not installed.
 """
 

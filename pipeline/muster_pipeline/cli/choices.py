@@ -1,8 +1,8 @@
-"""Words that an option takes instead of a value of its kind."""
+"""Words with a special meaning as values of options."""
 
 from typing import Final
 
 SUBMIT: Final = "submit"
-"""`--master`: whatever spark-submit says."""
+"""`--master submit`: use the master that spark-submit was given."""
 LIVE: Final = "live"
-"""`--heads`: asked of the cluster."""
+"""`--heads live`: ask the cluster for its log end offsets."""

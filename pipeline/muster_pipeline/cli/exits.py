@@ -1,4 +1,4 @@
-"""Exit codes, and the one place where failures become a sentence and a code (docs/pipeline.md)."""
+"""Exit codes, and the one place where exceptions become a message and an exit code (docs/pipeline.md)."""
 
 import sys
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ import typer
 
 
 class Exit(IntEnum):
-    """What a script may rely on."""
+    """The exit codes; scripts rely on them."""
 
     OK = 0
     FAILED = 1
@@ -22,7 +22,7 @@ class Exit(IntEnum):
     BROKEN = 4
     """An invariant does not hold."""
     NO_SPARK = 69
-    """Java is missing or too old, or Spark does not start; the sentence says what to install."""
+    """Java is missing or too old, or Spark does not start; the message says what to install."""
 
 
 _ABORTED = "Job aborted due to stage failure: "
@@ -35,14 +35,15 @@ def say(text: str) -> None:
 
 
 def leave(code: Exit, sentence: str) -> NoReturn:
-    """End with a sentence."""
+    """Print `sentence` on standard error and exit with `code`."""
     say(sentence)
     raise typer.Exit(int(code))
 
 
 @contextmanager
 def failures_told() -> Iterator[None]:
-    """Around a sub-command. What is not a known failure stays a traceback: it is a bug."""
+    """Wraps a sub-command: known exceptions end it with a message and an exit code. Any other is a bug and keeps its
+    traceback."""
     try:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException, PySparkRuntimeError
@@ -72,7 +73,7 @@ def failures_told() -> Iterator[None]:
 
 
 def worker_error(text: str) -> str:
-    """What a task died of, in what Spark tells: the last line of a worker's traceback, or Spark's own reason."""
+    """The cause in Spark's report of a failed task: the last line of a worker's traceback, or Spark's own reason."""
     _, found, traceback = text.partition("Traceback (most recent call last):")
     lines = [line for line in traceback.splitlines() if line and not line[0].isspace()]
     if found and lines:

@@ -1,7 +1,7 @@
 """Progress of a Spark run for a person: a bar on a terminal, else one line every ten seconds; on standard error.
 
-What is known while tasks run is how many have ended. Tasks start largest first, so n ended tasks are taken to be the n
-largest; that is exact at the end and close before it. The rest of the time is told from what is done, not from a model.
+While tasks run, Spark tells only how many have ended. Tasks start largest first, so n ended tasks are assumed to be the
+n largest; that is exact at the end and close before it. The time left is extrapolated from the share that is done.
 """
 
 import sys
@@ -25,14 +25,14 @@ LOOK_EVERY_S: Final = 0.5
 
 
 def eta_s(done: int, total: int, elapsed_s: float) -> float | None:
-    """Seconds that are left, if it goes on as before; None while nothing is done."""
+    """Seconds left at the speed so far; None while nothing is done."""
     if done <= 0 or total <= 0:
         return None
     return max(0.0, elapsed_s * (total - done) / done)
 
 
 def duration(seconds: float | None) -> str:
-    """For people."""
+    """A duration for people."""
     if seconds is None:
         return "unknown"
     whole = round(seconds)
@@ -42,24 +42,24 @@ def duration(seconds: float | None) -> str:
 
 
 class Sizes:
-    """How much is done when so many tasks are."""
+    """How much is done once n tasks have ended."""
 
     def __init__(self, sizes: Mapping[int, int]) -> None:
         self.tasks = len(sizes)
         self._done = (0, *accumulate(sorted((max(1, size) for size in sizes.values()), reverse=True)))
 
     def done(self, tasks: int) -> int:
-        """Of `total`."""
+        """The part of `total` that `tasks` ended tasks are assumed to have done."""
         return self._done[min(tasks, self.tasks)]
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """Sum of all sizes; a task counts as 1 at least."""
         return self._done[-1]
 
 
 def line(what: str, tasks: int, sizes: Sizes, elapsed_s: float) -> str:
-    """One line of a log."""
+    """One line of progress for a log."""
     done, total = sizes.done(tasks), sizes.total
     share = 100 * done // total if total else 100
     left = duration(eta_s(done, total, elapsed_s))
@@ -68,7 +68,7 @@ def line(what: str, tasks: int, sizes: Sizes, elapsed_s: float) -> str:
 
 @contextmanager
 def shown(what: str, spark: "SparkSession | None", sizes: Mapping[int, int]) -> Iterator[None]:
-    """While the block runs its Spark job."""
+    """Show progress while the block runs its Spark job."""
     if spark is None:
         yield
         return

@@ -26,13 +26,13 @@ from muster_pipeline.verify.finding import INVARIANTS, Verdict
 from muster_pipeline.whatif.compare import compare, skipped, summary
 
 NAME_BYTES_MAX = 200
-"""Of a group's file name; longer ones end in a hash."""
+"""Longest file name of a group; a longer one is cut and ends in a hash."""
 OWN_LINE_MAX = 2
-"""Columns that name a row; the others are numbers, aligned to the right."""
+"""The first columns, which name a row; the others are numbers, aligned to the right."""
 
 
 def report(tables: Path, html: Path | None, prometheus: Path | None, status_dir: Path | None) -> None:
-    """Write what is asked for, each file as a whole. Raises TablesError, OSError."""
+    """Write the requested files, each replaced as a whole. Raises TablesError, OSError."""
     if html is None and prometheus is None and status_dir is None:
         raise BadInput("nothing to write: give --html, --prometheus or --status-dir")
     found = made(tables)
@@ -48,14 +48,14 @@ def report(tables: Path, html: Path | None, prometheus: Path | None, status_dir:
 
 
 def made(tables: Path) -> page.Report:
-    """The report of what is published. Raises NothingPublished, DamagedStore."""
+    """The report of the published tables. Raises NothingPublished, DamagedStore."""
     published = Published(tables)
     groups, hidden = restless(published)
     return page.build(about(published.manifest), published, comparisons(tables, groups), hidden)
 
 
 def about(manifest: Manifest) -> page.About:
-    """From the manifest alone: the same tables give the same report."""
+    """The report's origin, from the manifest alone, so that equal tables give an equal report."""
     if "settings" not in manifest.run:
         raise NothingPublished("the tables have no run: ingest first")
     told = manifest.run["input"].get("of") or manifest.run["input"]
@@ -69,13 +69,13 @@ def about(manifest: Manifest) -> page.About:
 
 
 def groups_of(found: page.Report) -> list[str]:
-    """Every group that any table names."""
+    """Every group that occurs in a table."""
     names: set[str] = set().union(found.lag, found.rebalances.groups, found.balance, found.calendar.states)
     return sorted(names)
 
 
 def status_name(group: str) -> str:
-    """A file name for any group name, one to one: percent-encoded, so that no name leaves the folder."""
+    """A unique file name for any group name, percent-encoded so that no name leads out of the folder."""
     encoded = quote(group, safe="").replace(".", "%2E") or "%"
     if len(encoded) > NAME_BYTES_MAX:
         encoded = f"{encoded[:NAME_BYTES_MAX]}~{hashlib.sha256(group.encode()).hexdigest()[:16]}"
@@ -91,7 +91,7 @@ def whatif(tables: Path, groups: Sequence[str] | None, assignors: Sequence[str],
     """Assignors side by side on standard output. Raises UnknownAssignor, TablesError."""
     unknown = sorted(set(assignors) - set(ASSIGNORS))
     if unknown:
-        raise BadInput(f"unknown assignor {unknown[0]}; there are {', '.join(ASSIGNORS)}")
+        raise BadInput(f"unknown assignor {unknown[0]}; known: {', '.join(ASSIGNORS)}")
     if groups is None:
         groups, hidden = restless(Published(tables))
         if hidden:
@@ -107,7 +107,7 @@ def whatif(tables: Path, groups: Sequence[str] | None, assignors: Sequence[str],
 
 
 def show(rows: pa.Table) -> None:
-    """A table on standard output; a null is a word, not a zero."""
+    """A table on standard output; null is shown as "unknown", not as zero."""
     table = Table(box=None, header_style="")
     for place, name in enumerate(rows.schema.names):
         table.add_column(name, justify="left" if place < OWN_LINE_MAX else "right", overflow="fold")

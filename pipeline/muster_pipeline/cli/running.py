@@ -1,4 +1,4 @@
-"""`ingest`, `stream` and `gold`: inputs and settings into one run of the job, and what it says afterwards."""
+"""`ingest`, `stream` and `gold`: make a run of the job from inputs and settings, and print a summary of it."""
 
 import json
 import os
@@ -32,12 +32,12 @@ from muster_pipeline.tables.errors import BadInput, NothingPublished
 from muster_pipeline.transforms.settings import FoldSettings
 
 OLD_FILES_KEPT_S: Final = 600
-"""A stream removes files that no manifest names any more after so long: readers of the tables before have ended."""
+"""How long a stream keeps files that no manifest names any more, so that readers of earlier tables can end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What `ingest`, `stream` and `gold` have in common."""
+    """The settings that `ingest`, `stream` and `gold` share."""
 
     tables: Path
     settings: FoldSettings
@@ -49,7 +49,7 @@ class Run:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def sampled(self) -> pa.Table | None:
-        """Head samples of this run. Raises BadOption, ClusterUnreachable."""
+        """Samples of log end offsets for this run. Raises BadOption, ClusterUnreachable."""
         if self.heads is None:
             return None
         if self.heads != LIVE:
@@ -61,7 +61,7 @@ class Run:
 
     @contextmanager
     def session(self) -> Iterator[SparkSession]:
-        """Raises SparkMissing."""
+        """A Spark session, stopped at the end of the block. Raises SparkMissing."""
         quiet = {"spark.log.level": "ERROR", **self.spark}
         if self.master is not None and self.master.startswith("local["):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # one machine: no port is open to others
@@ -75,7 +75,7 @@ class Run:
 
 
 def ingest(run: Run, source: Input, *, strict: bool) -> None:
-    """Everything of `source` into all tables."""
+    """Read all of `source` into all tables."""
     samples = run.sampled()
     check_java()
     with run.session() as spark:
@@ -126,7 +126,7 @@ def summary(built: Built, took_s: float) -> str:
 
 
 def end(tables: Path, *, strict: bool) -> None:
-    """Say what is published; exit code 3 where a strict run has quarantined something."""
+    """Print what is published. Exit code 3 if the run is strict and something is in quarantine."""
     found = reader.published(tables)
     rows = {name: sum(entry.rows for entry in found.of(name)) for name in sorted(found.tables)}
     say(f"published in {tables}: " + ", ".join(f"{name} {count:,}" for name, count in rows.items()))
@@ -155,7 +155,7 @@ def published_cluster(tables: Path) -> str:
 
 
 def plan_rows(source: Input) -> list[dict[str, object]]:
-    """What would be read, a log partition a row."""
+    """What would be read, one row per log partition."""
     if isinstance(source, SegmentInput):
         return [_planned(number, files) for number, files in sorted(source.segments.items())]
     if isinstance(source, LiveInput):
@@ -187,7 +187,7 @@ def show_plan(source: Input, *, as_json: bool) -> None:
 
 
 def _appended(tables: Path, samples: pa.Table | None, *, live: bool) -> pa.Table | None:
-    """Live samples follow the published ones; a recorded file is the whole truth."""
+    """The samples to publish: live ones are appended to the published ones, a recorded file replaces them."""
     if samples is None or not live:
         return samples
     try:

@@ -1,12 +1,12 @@
-"""Which of the batches whose CRC fits are where they claim to be: offsets must grow and leader epochs must not fall.
+"""Which batches with a sound CRC have a believable base offset and leader epoch: offsets must grow, epochs never fall.
 
-Base offset and leader epoch lie outside the CRC, so a flipped bit there shows only against the neighbours, before and
-behind. When all batches are in order, which is decided with two comparisons, all are kept. Otherwise the best chain is
-kept: most batches; among equals most exact joints (the offsets between two kept batches are as many as the batches
-skipped between them hold); among equals fewest changes of epoch. It looks back a bounded number of batches.
+Problem: base offset and leader epoch lie outside the CRC, so a flipped bit there shows only against the neighbours.
+Mechanism: when all batches are in order, which two comparisons decide, all are kept. Otherwise the best chain is kept:
+the one with most batches; among equals with most exact joints (the offsets between two kept batches are as many as the
+batches skipped between them hold); among equals with fewest changes of epoch. The look-back is bounded.
 
-Not found: a base offset that was raised within a gap of a compacted log, and one in the very last batch of an active
-segment.
+What it cannot detect: a base offset that was raised within a gap of a compacted log, and a changed one in the very last
+batch of an active segment.
 """
 
 from dataclasses import dataclass, replace
@@ -24,15 +24,16 @@ SEGMENT_SPAN = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a log has been read to. `offset_limit`: every offset is below it (base of the next segment, if known)."""
+    """The position up to which a log was read. `offset_limit`: upper bound of its offsets, exclusive (the base of the
+    next segment, if known)."""
 
     next_offset: int
-    """The next batch begins here or above."""
+    """Smallest base offset that the next batch may have."""
     epoch: int = -1
     offset_limit: int = (1 << 63) - 1
 
     def behind(self, headers: Headers) -> "Place":
-        """After these batches, in order."""
+        """The place after these batches, which are in order."""
         if not len(headers):
             return self
         return replace(self, next_offset=int(headers.last[-1]) + 1, epoch=int(headers.leader_epoch[-1]))

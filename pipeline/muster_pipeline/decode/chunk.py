@@ -1,8 +1,8 @@
 """Batches of one window as rows of `records`: inflated if needed, walked in lock step, decoded in columns.
 
 `decode` is the only way from sound batches to rows. It yields one or several chunks, so that inflated bytes stay
-bounded. What a CRC cannot tell is found here: blocks that do not inflate, records that do not fill their batch (both
-cost the batch), keys and values that break their schema (these cost the record).
+bounded. It detects what a CRC cannot: blocks that do not inflate and records that do not fill their batch (the batch
+goes to quarantine), keys and values that break their schema (the record does).
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from muster_pipeline.decode.walk import Walk, walk
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """Rows in log order. `batches`, `decoded_bytes`, `missing`: of the batches that became rows (or were empty)."""
+    """Rows in log order. `batches`, `decoded_bytes`, `missing` count the batches that were decoded, empty ones too."""
 
     records: pa.RecordBatch
     damages: tuple[Damage, ...]
@@ -32,7 +32,7 @@ class Chunk:
 
 
 def decode(view: View, batches: Headers, origin: Origin, at: int, columns: frozenset[str] | None) -> Iterator[Chunk]:
-    """Rows of these batches; the view begins at file position `at`. `columns`: those wanted, None for all."""
+    """Rows of these batches; the view begins at file position `at`. `columns`: the columns to make, None for all."""
     if not (batches.attributes & CODEC_MASK).any():
         if len(batches):
             yield _chunk(

@@ -1,7 +1,7 @@
 """Inflation of a batch's record block, bounded: gzip, snappy (raw or in xerial's frames), LZ4 frames, zstd.
 
-No codec is trusted with the size of its output. Every one writes into a buffer of at most 64 MiB and, above 1 MiB, at
-most 100 times the input; what does not fit is an error, as is anything behind the end of the stream.
+The output of every codec is bounded: it is written into a buffer of at most 64 MiB and, above 1 MiB, at most 100 times
+the input. Output that does not fit raises InflateError, and so do bytes after the end of the stream.
 """
 
 import struct
@@ -22,15 +22,16 @@ _XERIAL: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES: Final = 16
 _GZIP_WINDOW_BITS: Final = 31
 _USUAL_RATIO: Final = 16
-"""Tried first: zeroing a buffer of the whole limit for every small batch would cost more than inflating it."""
+"""Size of the buffer that is tried first: zeroing the largest allowed one for every small batch would cost more than
+inflating the batch."""
 
 
 class InflateError(ValueError):
-    """The block is no such stream, or it is too large; the text says which."""
+    """The block is not a stream of its codec, or its output is too large; the text says which."""
 
 
 def bytes_max(compressed: int) -> int:
-    """Largest allowed output for that many bytes of input."""
+    """Largest allowed output, in bytes, for so many bytes of input."""
     return min(INFLATED_BYTES_MAX, max(INFLATED_FREE_BYTES, INFLATED_RATIO_MAX * compressed))
 
 

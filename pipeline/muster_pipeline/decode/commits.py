@@ -2,8 +2,8 @@
 
 Layouts: Kafka's OffsetCommitKey and OffsetCommitValue schemas. Fields of fixed size follow strings, so every field's
 position is computed as a column from the lengths before it; a record whose fields do not end exactly where its key or
-value ends is reported, not guessed. Version 4's tagged fields are read in columns for the two forms that are written
-(none; topic id alone) and one by one otherwise.
+value ends is marked bad. Version 4's tagged fields are read in columns for the two forms that brokers write (none;
+topic id alone) and one by one otherwise.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _TOPIC_ID_BYTES: Final = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitKeys:
-    """One row per key; `bad` rows hold anything."""
+    """One row per key; the other columns of `bad` rows have no meaning."""
 
     group_at: I64
     group_length: I64
@@ -36,7 +36,7 @@ class CommitKeys:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitValues:
-    """One row per value; `topic_id_at` is -1 without one."""
+    """One row per value; `topic_id_at` is -1 without a topic id."""
 
     version: I64
     offset: I64

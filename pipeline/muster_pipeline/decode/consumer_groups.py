@@ -22,7 +22,7 @@ _TOPIC_BYTES_MIN: Final = 18
 
 
 def decode_consumer_groups(records: pa.RecordBatch | pa.Table) -> Decoded:
-    """Decode the rows of CONSUMER_TYPES among `records` (columns NEEDED at least); others are passed over."""
+    """Decode the rows of CONSUMER_TYPES among `records` (columns NEEDED at least); other rows are ignored."""
     chosen = records.filter(pc.is_in(records["key_type"], pa.array(CONSUMER_TYPES, pa.int16())))
     rows: list[Row] = []
     damages: list[Damage] = []
@@ -96,7 +96,7 @@ def _member(fields: Fields) -> Row:
 
 
 def _classic_member(fields: Fields) -> Row:
-    """Tag 0 of a member: a nullable struct, whose first byte says whether it is there (0: null)."""
+    """Tag 0 of a member: a nullable struct; its first byte is 0 for null."""
     if fields.uvarint() == 0:
         return {}
     session_timeout = fields.i32()

@@ -1,7 +1,7 @@
-"""Kafka's primitive types, one after another: for the few records that are not offset commits.
+"""A reader of Kafka's primitive types, field by field, for the few records that are not offset commits.
 
-Both encodings: classic (i16 and i32 lengths) and flexible (unsigned varint length + 1, tag sections). Every length is
-checked against the bytes that are left before anything is allocated.
+It reads both encodings: classic (i16 and i32 lengths) and flexible (unsigned varint length + 1, tag sections). Every
+length is checked against the bytes left before anything is allocated.
 """
 
 import base64
@@ -16,7 +16,7 @@ _VARINT_BYTES_MAX: Final = 5
 
 
 class FieldError(ValueError):
-    """The bytes break the schema; the text says where."""
+    """The bytes do not follow the schema; the text says where."""
 
 
 class Fields:
@@ -126,7 +126,7 @@ class Fields:
         return self._count(self.uvarint() - 1, item_bytes_min)
 
     def i32_array(self, count: int) -> list[int]:
-        """`count` i32, whose room was checked by `count`."""
+        """`count` numbers of 32 bits. Precondition: `count` or `compact_count` returned the count."""
         values = struct.unpack_from(f">{count}i", self.data, self.at)
         self.at += 4 * count
         return list(values)
@@ -136,7 +136,7 @@ class Fields:
         return topic_id(self._bytes(16))
 
     def tags(self) -> dict[int, tuple[int, int]]:
-        """A tag section: tag -> (start, end) of its bytes. Tags ascend; each field lies within the bytes."""
+        """A tag section: tag -> (start, end) of its bytes. Raises FieldError unless tags ascend and fit the bytes."""
         found: dict[int, tuple[int, int]] = {}
         last = -1
         for _ in range(self._count(self.uvarint(), 2)):
@@ -153,7 +153,7 @@ class Fields:
         return Fields(self.data, *span)
 
     def done(self) -> None:
-        """Raise unless everything was read."""
+        """Raises FieldError unless all bytes were read."""
         if self.at != self.end:
             raise FieldError(f"{self.end - self.at} bytes too many at {self.at}")
 

@@ -1,8 +1,8 @@
 """Rows of `records` of types 2, 1000 and 1001 as rows of `generation_records`: members, subscriptions, assignments.
 
-Record by record, because these are about one in a hundred and nested; pure. A value that breaks its schema stays in
-`records` (raw) and gives a quarantine entry here. Layouts: Kafka's GroupMetadataValue (versions 0 to 4) and
-docs/format.md for Muster's own types.
+It works record by record, because these records are nested and only about one in a hundred; it is pure. A value that
+breaks its schema stays in `records` (raw) and gives a quarantine entry. Layouts: Kafka's GroupMetadataValue (versions 0
+to 4) and docs/format.md for Muster's own types.
 """
 
 from dataclasses import dataclass
@@ -34,14 +34,14 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
-    """Rows in log order, and what broke its schema."""
+    """Rows in log order, and a damage for each value that breaks its schema."""
 
     rows: pa.RecordBatch
     damages: tuple[Damage, ...]
 
 
 def decode_generations(records: pa.RecordBatch | pa.Table) -> Decoded:
-    """Decode the rows of GENERATION_TYPES among `records` (columns NEEDED at least); others are passed over."""
+    """Decode the rows of GENERATION_TYPES among `records` (columns NEEDED at least); other rows are ignored."""
     chosen = records.filter(pc.is_in(records["key_type"], pa.array(GENERATION_TYPES, pa.int16())))
     rows: list[Row] = []
     damages: list[Damage] = []
@@ -54,14 +54,14 @@ def decode_generations(records: pa.RecordBatch | pa.Table) -> Decoded:
 
 
 def value_damage(record: Row, error: FieldError) -> Damage:
-    """Quarantine entry of a record whose value (or rest of its key) could not be read."""
+    """Quarantine entry of a record whose value, or the rest of its key, breaks the schema."""
     detail = f"record type {record['key_type']}: {error}"
     raw = (record["key"] or b"") + (record["value"] or b"")
     return of_record("value_schema", detail, record["log_offset"], (None, None), raw)
 
 
 def origin_columns(record: Row) -> Row:
-    """The columns that every decoded row takes over."""
+    """The columns that every decoded row copies from its record."""
     return {
         name: record[name] for name in ("cluster", "log_partition", "log_offset", "append_timestamp_ms", "group_id")
     } | {"record_type": record["key_type"]}
@@ -132,7 +132,7 @@ def _member(fields: Fields, version: int, protocol_type: str) -> Row:
 
 
 def _embedded(protocol_type: str, subscribed: bytes, assigned: bytes) -> Row:
-    """Raw bytes and, if the group speaks the consumer protocol, what they say."""
+    """The raw bytes and, if the group uses the consumer protocol, their decoded fields."""
     row: Row = {"subscription": subscribed, "assignment": assigned}
     if protocol_type == _CONSUMER:
         row |= subscription(subscribed) | {"assigned": assignment(assigned)}

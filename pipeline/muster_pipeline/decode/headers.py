@@ -1,7 +1,7 @@
-"""Headers of many RecordBatches v2 as columns, and what makes a header possible at all.
+"""Headers of many RecordBatches v2 as columns, and which headers a broker can have written.
 
-Everything from `attributes` on is covered by the batch's CRC; base offset, length, leader epoch and magic are not, so
-those need the neighbours (`decode.chain`). Layout: Kafka's DefaultRecordBatch; positions below are within the batch.
+The batch's CRC covers everything from `attributes` on; base offset, length, leader epoch and magic lie outside it and
+are checked against the neighbours (`decode.chain`). Layout: Kafka's DefaultRecordBatch; positions are within the batch.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ ATTRIBUTES_KNOWN: Final = 0x7F
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headers:
-    """One row per batch. `at`/`end`: positions in the buffer; `end` is behind the last byte."""
+    """One row per batch. `at`/`end`: positions in the buffer, `end` exclusive."""
 
     at: I64
     end: I64
@@ -73,7 +73,7 @@ def parse(view: View, at: I64) -> Headers:
 
 
 def possible(headers: Headers) -> Bools:
-    """Which headers a broker can have written; says nothing about CRC or neighbours."""
+    """Which headers a broker can have written, by their own fields; CRC and neighbours are not checked."""
     size = headers.end - headers.at
     codec = headers.attributes & CODEC_MASK
     plain_fits = (codec != 0) | (headers.count * RECORD_BYTES_MIN <= size - BATCH_BYTES_MIN)

@@ -6,23 +6,23 @@ KIB: Final = 1 << 10
 MIB: Final = 1 << 20
 
 WINDOW_BYTES: Final = 4 * MIB
-"""Read and decoded at once: larger windows fall out of the processor's caches (measured: 16 MiB a third slower)."""
+"""Bytes read and decoded at once. Larger windows exceed the processor's caches (measured: 16 MiB is a third slower)."""
 BATCH_BYTES_MIN: Final = 61
 """A batch header; no batch is shorter."""
 BATCH_BYTES_MAX: Final = 64 * MIB
-"""A batch said to be longer is damage. Kafka's default is 1 MiB, Muster's generations reach 9 MiB."""
+"""A longer batch length is taken for damage. Kafka's default limit is 1 MiB, Muster's generations reach 9 MiB."""
 INFLATED_BYTES_MAX: Final = 64 * MIB
 INFLATED_RATIO_MAX: Final = 100
 INFLATED_FREE_BYTES: Final = MIB
-"""The ratio counts only above this: a short block of equal records may well shrink more than a hundredfold."""
+"""The ratio applies only above this size: a short block of equal records may shrink more than a hundredfold."""
 CHUNK_BYTES_MAX: Final = 32 * MIB
 """Inflated records that are decoded at once; a chunk is closed before it would exceed this (one batch always fits)."""
 SEARCH_CRC_BYTES_MAX: Final = 256 * MIB
-"""Bytes whose CRC is tried in one search for the next sound batch, against bytes that imitate headers."""
+"""Most bytes whose CRC is computed in one search for the next sound batch: bytes may imitate many headers."""
 HELD_BACK_BATCHES: Final = 16
-"""Sound batches behind those that are emitted: a wrong base offset or epoch shows only in what follows it."""
+"""Sound batches that a window keeps for the next one: a wrong base offset or epoch shows only in later batches."""
 CHAIN_LOOK_BACK: Final = 32
-"""Batches in a row that may be out of order and still be told from the right ones."""
+"""Longest run of misplaced batches that `decode.chain` can skip."""
 RECORD_BYTES_MIN: Final = 7
 """Length, attributes, two deltas, two lengths, header count: one byte each. Bounds a batch's record count."""
 LOCK_STEP_MIN: Final = 16

@@ -1,4 +1,4 @@
-"""Where bytes came from, and rows of the quarantine that remember it."""
+"""The origin of bytes, and quarantine rows that record it."""
 
 import hashlib
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
-"""Rows of table `records` from walked records: one column after another, nothing record by record.
+"""Rows of table `records` from walked records, made column by column.
 
-A record whose key or value breaks its schema becomes a quarantine entry instead of a row. Values of kinds other than
-offset commits are not looked into here (`decode.generations`, `decode.consumer_groups` do).
+A record whose key or value breaks its schema becomes a quarantine entry instead of a row. Only values of offset commits
+are decoded here; `decode.generations` and `decode.consumer_groups` decode the others.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from muster_pipeline.decode.walk import Walk
 from muster_pipeline.schemas.records import NAMED_TYPES, RECORDS
 
 _MEMBER_KEY_TYPES = (5, 7, 8, 16)
-"""Their keys hold a second string: member id, or regular expression."""
+"""Record types whose key holds a second string: a member id, or a regular expression."""
 _CONTROL_KEY_BYTES = 4
 
 
@@ -33,14 +33,14 @@ class Batches:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """Rows in log order and what did not become one."""
+    """Rows in log order, and a damage for each record that did not become one."""
 
     records: pa.RecordBatch
     damages: tuple[Damage, ...]
 
 
 class _Builder:
-    """Columns by name; those that nobody asked for are not made."""
+    """Collects columns by name; columns that are not wanted are dropped."""
 
     def __init__(self, columns: frozenset[str] | None) -> None:
         self.wanted = frozenset(RECORDS.names) if columns is None else columns
@@ -136,7 +136,7 @@ def _keys(
 
 
 def _values(builder: _Builder, view: View, walked: Walk, has_value: Bools, defects: dict[str, Bools]) -> None:
-    """Columns of commit values; rows that are none are read as well, at a harmless place, and made null."""
+    """Columns of commit values. Rows without one are decoded too, at position 0, and set to null."""
     at = np.where(has_value, walked.value_at, 0)
     found = commits.values(view, at, np.where(has_value, walked.value_length, 0))
     bad = has_value & found.bad
@@ -155,7 +155,7 @@ def _values(builder: _Builder, view: View, walked: Walk, has_value: Bools, defec
 
 
 def _topic_ids(view: View, at: I64) -> pa.Array:
-    """Ids as text; each different one is formatted once."""
+    """Topic ids as text; each distinct id is formatted once."""
     there = np.flatnonzero(at >= 0)
     if not len(there):
         return pa.nulls(len(at), pa.string())

@@ -1,7 +1,7 @@
-"""The next sound batch after damage: every position is tried by header, the possible ones by CRC.
+"""The next sound batch after damage: every position is checked by header, the possible ones by CRC.
 
-Bytes may imitate a batch (a commit's metadata may hold one), so a candidate must also lie above the last offset read
-and below the segment's end; and whoever trusts the damaged batch's length does so before calling this.
+Bytes may imitate a batch (a commit's metadata may contain one), so a candidate's offsets must also lie above the last
+offset read and below the segment's end. `decode.window` first tries the end that the damaged batch's own length gives.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,8 @@ from muster_pipeline.decode.view import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """`at`: where reading goes on. `sound`: a batch begins there; False: one may, and the window must reach `end`."""
+    """`at`: where reading continues. `sound`: a sound batch begins there; False: one may, and to check it the window
+    must reach `end`."""
 
     at: int
     end: int
@@ -25,9 +26,9 @@ class Found:
 
 
 def next_batch(view: View, start: int, place: Place, *, whole: bool) -> Found | None:
-    """First sound batch at `start` or behind; None if there is none in the window.
+    """The first sound batch at or after `start`; None if the window has none.
 
-    `whole`: nothing follows the window, so a batch that would reach beyond it is no candidate.
+    `whole`: the log ends with the window, so a batch that would reach beyond it is no candidate.
     """
     stop = view.size - BATCH_BYTES_MIN + 1
     if start >= stop:
@@ -52,6 +53,6 @@ def next_batch(view: View, start: int, place: Place, *, whole: bool) -> Found | 
 
 
 def crc_fits(view: View, at: int, end: int) -> bool:
-    """Whether the CRC-32C of the batch in [at, end) is the one in its header."""
+    """Does the CRC-32C of the batch in [at, end) equal the one in its header?"""
     stored = int.from_bytes(view.data[at + headers.CRC_AT : at + headers.CRC_FROM], "big")
     return crc32c.crc32c(memoryview(view.data)[at + headers.CRC_FROM : end]) == stored

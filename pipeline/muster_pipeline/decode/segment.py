@@ -1,6 +1,6 @@
 """A whole segment, window by window: rows, damage, and the account that proves that no byte was lost.
 
-`decode_segment` is given a way to read, not a file, so the same code serves folders, object stores and tests. It holds
+`decode_segment` takes a read function, not a file, so the same code serves folders, object stores and tests. It holds
 one window at a time. Invariant I1 (bytes in = decoded + quarantined + pending) is asserted at the end of every segment.
 """
 
@@ -58,7 +58,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """What one step of a segment gave. `account` is shared and final after the last piece."""
+    """The result of one step. All pieces share one `account`, which is final after the last piece."""
 
     records: pa.RecordBatch | None
     damages: tuple[Damage, ...]
@@ -67,7 +67,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """One segment to read. `next_base`: base of the segment after it; None for the newest, which may be growing."""
+    """One segment to read. `next_base`: base offset of the next segment; None for the newest, which may still grow."""
 
     origin: Origin
     size: int
@@ -75,11 +75,11 @@ class Segment:
 
     @property
     def is_active(self) -> bool:
-        """Whether an unfinished batch at its end is no damage."""
+        """Active: an incomplete batch at its end is pending, not damage."""
         return self.next_base is None
 
     def place(self) -> Place:
-        """Where its first batch must lie."""
+        """The place at which its first batch must begin."""
         base = self.origin.segment_base
         limit = base + SEGMENT_SPAN + 1 if self.next_base is None else self.next_base
         return Place(next_offset=base, offset_limit=limit)
@@ -113,7 +113,8 @@ def decode_segment(read: Read, segment: Segment, columns: frozenset[str] | None 
 
 
 def _damages(view: View, at: int, found: window.Window, zeros_from: int) -> tuple[tuple[Damage, ...], int]:
-    """(damage of a window, where a run of zeros up to its end began or -1). Zeros count only once they have ended."""
+    """(damage of a window, start of a run of zeros that reaches its end, or -1). Zeros become damage only when other
+    bytes follow: at the end of an active segment they are preallocated space."""
     damages: list[Damage] = []
     if zeros_from >= 0 and view.u8[: max(1, found.consumed)].any():
         damages += _zeros(zeros_from, at)
@@ -134,7 +135,8 @@ def _zeros(start: int, end: int) -> list[Damage]:
 
 
 def _end(read: Read, segment: Segment, account: Account, tail: int) -> Piece:
-    """The bytes behind the last batch: unfinished or preallocated in an active segment, lost in a sealed one."""
+    """Account for the bytes after the last batch: pending (incomplete or preallocated) in an active segment, truncated
+    in a sealed one."""
     left = segment.size - tail
     damages: tuple[Damage, ...] = ()
     if left and segment.is_active:
@@ -154,5 +156,5 @@ def files(origin: Origin, account: Account) -> pa.RecordBatch:
 
 
 def reader(data: bytes | memoryview) -> Read:
-    """A way to read bytes that are in memory."""
+    """A read function over bytes in memory."""
     return lambda at, size: bytes(data[at : at + size])

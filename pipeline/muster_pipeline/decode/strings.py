@@ -1,7 +1,7 @@
 """Arrow strings straight from the log's bytes.
 
-An Arrow binary array is offsets over a buffer. The buffer here is the log itself: its array alternates what lies
-between two strings and the strings, and `take` picks every second element, in C++, one copy per string.
+An Arrow binary array is offsets over a buffer. Here the buffer is the log itself: the array's elements are alternately
+the bytes between two strings and a string, and `take` picks every second element, in C++, with one copy per string.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ def binary(view: View, at: I64, length: I64) -> pa.Array:
 
 
 def utf8(values: pa.Array) -> tuple[pa.Array, Bools | None]:
-    """(strings, None), or (strings with null for what is not UTF-8, mask of those)."""
+    """(strings, None), or (strings with null for values that are not UTF-8, mask of those values)."""
     try:
         return values.cast(pa.string()), None
     except pa.ArrowInvalid:

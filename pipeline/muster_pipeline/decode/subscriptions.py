@@ -1,6 +1,6 @@
 """The consumer protocol inside a member's bytes: subscriptions (versions 0 to 3 and later) and assignments.
 
-These bytes belong to the clients: a coordinator never looks into them, and any client may write anything. What cannot
+These bytes are the clients': a coordinator does not decode them, and a client may write anything. A field that cannot
 be read is therefore null ("unknown"), never an error. A version above 3 is read as 3 and its tail is ignored, as
 clients do. Layouts: Kafka's ConsumerProtocolSubscription and ConsumerProtocolAssignment.
 """
@@ -19,7 +19,7 @@ _NOTHING: dict[str, Any] = {
 
 
 def subscription(data: bytes) -> dict[str, Any]:
-    """Columns subscribed_topics, owned, subscription_generation, rack_id; null each where the bytes do not tell."""
+    """Columns subscribed_topics, owned, subscription_generation, rack_id; a column that the bytes lack is null."""
     fields = Fields(data)
     found = dict(_NOTHING)
     try:
@@ -42,7 +42,7 @@ def subscription(data: bytes) -> dict[str, Any]:
 
 
 def assignment(data: bytes) -> list[dict[str, Any]] | None:
-    """[{topic, partitions}]; [] for empty bytes (nothing assigned); None if the bytes are something else."""
+    """[{topic, partitions}]; [] for empty bytes (nothing assigned); None if the bytes are no assignment."""
     if not data:
         return []
     fields = Fields(data)

@@ -1,7 +1,7 @@
 """Zig-zag and unsigned varints at many positions at once.
 
-Nearly all varints of an offsets log are one byte long, so that is the fast path; longer ones are finished for the few
-positions that need it. A varint of more than five (ten) bytes, or above 32 (64) bits, is reported, not cut.
+Nearly all varints of an offsets log are one byte long, so that is the fast path; longer ones are completed for the few
+positions that need it. A varint of more than five (ten) bytes, or above 32 (64) bits, is marked bad.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ _U32_MAX = (1 << 32) - 1
 
 
 def unsigned(view: View, at: I64, bytes_max: int) -> tuple[I64, I64, Bools]:
-    """(value, position behind, bad) of little-endian base-128 groups; 64-bit values wrap into the sign."""
+    """(value, position after it, bad) of little-endian base-128 groups; 64-bit values wrap into the sign."""
     first = view.u8[at]
     bad = np.zeros(len(at), np.bool_)
     if not (first & 0x80).any():
@@ -36,7 +36,7 @@ def unsigned(view: View, at: I64, bytes_max: int) -> tuple[I64, I64, Bools]:
 
 
 def zigzag(view: View, at: I64, bytes_max: int) -> tuple[I64, I64, Bools]:
-    """(value, position behind, bad) of signed varints: 5 bytes for 32 bits, 10 for 64."""
+    """(value, position after it, bad) of signed varints: at most 5 bytes for 32 bits, 10 for 64."""
     value, behind, bad = unsigned(view, at, bytes_max)
     half = (value.view(np.uint64) >> np.uint64(1)).view(np.int64)
     return half ^ -(value & 1), behind, bad

@@ -1,8 +1,8 @@
 """Big-endian integers at any position of a byte buffer, many at once.
 
 A numpy view with stride 1 over the same bytes gives, for every position, the integer that begins there; gathering from
-it decodes a field of thousands of records in one step. The buffer is padded with zeros, so that reads that start inside
-stay inside.
+it decodes a field of thousands of records in one step. The buffer is padded with zeros, so that a read that starts
+below `size` stays inside it.
 """
 
 from typing import Final

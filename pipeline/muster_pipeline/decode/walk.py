@@ -1,10 +1,10 @@
-"""Where every record's key and value lie, for all batches of a chunk at once.
+"""The positions of every record's key and value, for all batches of a chunk at once.
 
 Records are chained by varints, so one batch is sequential; many batches are not. Step k reads record k of every batch
 that has one, as numpy columns ("lock step"). The few batches that are much longer than the rest are finished by a plain
-loop. A batch whose records do not fill it exactly as its header says is reported as bad, whole.
+loop. A batch whose records do not fill it exactly as its header says is marked bad as a whole.
 
-Record headers (there are none in an offsets log) are skipped unread. Layout: Kafka's DefaultRecord.
+Record headers (an offsets log has none) are skipped. Layout: Kafka's DefaultRecord.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Walk:
     """One row per record, in log order. Lengths are -1 for null. `bad`: one row per batch."""
 
     start: I64
-    """Behind the record's length varint."""
+    """Position after the record's length varint."""
     end: I64
     timestamp_delta: I64
     offset_delta: I64
@@ -35,7 +35,7 @@ class Walk:
 
 
 def walk(view: View, start: I64, end: I64, count: I64) -> Walk:
-    """Walk the records in [start, end) of each batch, `count` of them. Rows of bad batches hold anything."""
+    """Walk the `count` records in [start, end) of each batch. Rows of bad batches have no meaning."""
     first = np.cumsum(count) - count
     rows = np.zeros((_FIELDS, int(count.sum())), np.int64)
     bad = np.zeros(len(count), np.bool_)
@@ -80,7 +80,7 @@ def walk(view: View, start: I64, end: I64, count: I64) -> Walk:
 
 
 def _step(view: View, at: I64, limit: I64) -> tuple[list[I64], I64, Bools]:
-    """One record of each batch: its eight fields, the position behind it, and which are wrong."""
+    """Read one record of each batch: its eight fields, the position after it, and which records are bad."""
     length, start, bad = varints.zigzag(view, at, 5)
     end = start + length
     bad = bad | (length < 0) | (end > limit)
@@ -102,7 +102,7 @@ def _step(view: View, at: I64, limit: I64) -> tuple[list[I64], I64, Bools]:
 
 
 def _clamp(at: I64, limit: I64) -> I64:
-    """Positions that may be read; what was beyond is marked bad by its caller."""
+    """Positions cut to `limit`, so that they may be read; the caller marks those beyond it bad."""
     return np.minimum(at, limit)
 
 
@@ -119,7 +119,7 @@ def _varint(data: bytearray, at: int, bytes_max: int) -> tuple[int, int]:
 
 
 def _rest(view: View, at: int, limit: int, rows: I64) -> tuple[int, bool]:
-    """The remaining records of one batch, one after another; (position behind, bad)."""
+    """Walk the remaining records of one batch, one after another; returns (position after them, bad)."""
     data = view.data
     try:
         for number in range(rows.shape[1]):

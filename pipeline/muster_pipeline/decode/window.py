@@ -1,8 +1,8 @@
 """One window of a log: its sound batches in order, its damaged regions, and where the next window begins.
 
-Pure and total: any bytes give an answer, and batches, regions, tail and `consumed` cover the window without overlap. A
-window that is not the last one holds back its last sound batches (they open the next window), because only what follows
-a batch proves its base offset and epoch.
+Pure and total: any bytes give a result. Invariant: batches, regions and tail cover the window up to `consumed` without
+overlap. A window that is not the last one keeps its last sound batches for the next window, because only the batches
+after a batch prove its base offset and epoch.
 """
 
 import struct
@@ -35,9 +35,9 @@ class Region:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """`consumed`: the next window begins there, and must be at least `need` bytes long (if there are so many).
+    """`consumed`: the next window begins there, and must be at least `need` bytes long, if the log has so many.
 
-    `tail`: position of an unfinished batch that ends the log, or None; only if nothing follows the window.
+    `tail`: position of an incomplete batch that ends the log, or None; only in the log's last window.
     """
 
     batches: Headers
@@ -75,14 +75,14 @@ def scan(view: View, place: Place, *, whole: bool) -> Window:
         if problem in ("short", "beyond"):
             _at_end(progress)
         elif not whole and progress.at > view.size // 2:
-            progress.ended = True  # looked at again at the start of the next window, with more behind it
+            progress.ended = True  # The next window begins here and sees more bytes after the damage.
         else:
             _damage(progress, problem)
     return _judge(progress)
 
 
 def _run(progress: _Progress) -> str:
-    """Note sound batches until something else comes; what that is: short, beyond, framing, crc, or end."""
+    """Note sound batches until something stops it; returns what: short, beyond, framing, crc, or end."""
     view, at, size = progress.view, progress.at, progress.view.size
     data, unpack, checksum, note = memoryview(view.data), _FRAME.unpack_from, crc32c.crc32c, progress.positions.append
     problem = "end"
@@ -109,7 +109,8 @@ def _run(progress: _Progress) -> str:
 
 
 def _at_end(progress: _Progress) -> None:
-    """Less is left than a batch needs: the next window has it, or the log ends here, or the length is damaged."""
+    """Fewer bytes are left than the batch needs: the next window has it, or the log ends here, or its length is
+    damaged."""
     progress.need = max(progress.need, BATCH_BYTES_MIN)
     if not progress.whole:
         progress.ended = True
@@ -146,7 +147,7 @@ def _damage(progress: _Progress, reason: str) -> None:
 
 
 def _begins(view: View, at: int, place: Place, *, whole: bool) -> bool:
-    """Whether a sound batch, or the end of the log, is at `at`."""
+    """Does a sound batch begin at `at`, or does the log end there?"""
     if at == view.size:
         return whole
     if view.size - at < BATCH_BYTES_MIN:
@@ -159,7 +160,7 @@ def _begins(view: View, at: int, place: Place, *, whole: bool) -> bool:
 
 
 def _judge(progress: _Progress) -> Window:
-    """Drop impossible and misplaced batches, hold back the last ones."""
+    """Drop impossible and misplaced batches; leave the last ones to the next window."""
     found = headers.parse(progress.view, np.array(progress.positions, np.int64))
     regions = progress.regions
     ok = headers.possible(found)

@@ -1,4 +1,4 @@
-"""A whole run: heads, tasks, publication. The driver's part; `spark` may be None to run in this process alone."""
+"""A whole run on the driver: heads, tasks, publication. With `spark` None the tasks run in this process."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -38,8 +38,8 @@ def build(
 ) -> Built:
     """Make every table of every log partition of `source` and publish them together.
 
-    `heads` (schema HEADS) replaces the published samples; None keeps them. Log partitions that the source does not have
-    stay as they were published. Raises TablesError, OSError; then what was published before is untouched.
+    `heads` (schema HEADS) replaces the published samples; None keeps them. Log partitions that the source lacks stay as
+    published. Raises TablesError, OSError; the tables published before are unchanged then.
     """
     base = Path(root)
     with writing(base):
@@ -54,7 +54,7 @@ def build(
         numbers = distribute.ordered(task)
         done = _run(spark, task, numbers)
         if {one.log_partition for one in done} != set(numbers):
-            raise AssertionError(f"{len(numbers)} log partitions were asked for, {len(done)} came back")
+            raise AssertionError(f"{len(numbers)} log partitions have tasks, {len(done)} have results")
         made = [entry for one in done for entry in one.files]
         run = {"settings": asdict(settings), "input": dict(source.describe())}
         after = before.with_partitions(task.tables(), made, numbers, run)

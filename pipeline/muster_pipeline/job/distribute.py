@@ -1,8 +1,8 @@
-"""One Spark task a log partition, without a shuffle.
+"""One Spark task per log partition, without a shuffle.
 
-`spark.range` with as many partitions as tasks gives every task its number; `mapInArrow` runs the stage there; the rows
-that come back are the entries of the files written (a few a task), not data. So the physical plan has no exchange,
-which `plan` shows and a test asserts. Tasks are ordered by size, largest first, so that the last to start is short.
+`spark.range` with as many partitions as tasks gives every task its number; `mapInArrow` runs the stage on the worker.
+It returns the entries of the files written (a few per task), not data. So the physical plan has no exchange, which
+`plan` shows and a test asserts. Tasks are ordered by size, largest first, so that the last one to start is short.
 """
 
 import io
@@ -64,7 +64,7 @@ def plan(frame: DataFrame) -> str:
 
 
 def collect(frame: DataFrame) -> tuple[Done, ...]:
-    """Run it. The result does not depend on the order in which tasks ended."""
+    """Run the stage. The result does not depend on the order in which tasks end."""
     found: dict[int, Done] = {}
     for row in sorted(frame.toArrow().to_pylist(), key=lambda one: (one["log_partition"], one["path"] or "")):
         number = row["log_partition"]

@@ -1,4 +1,4 @@
-"""Where a log partition's records come from: an input is a value that is sent to workers and opened there."""
+"""Inputs: values that say where a log partition's records come from. Spark sends them to workers, which open them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from muster_pipeline.store.reader import published
 from muster_pipeline.tables.errors import DamagedStore, NothingPublished
 
 BRONZE_ROWS: int = 65_536
-"""Rows read back at a time."""
+"""Rows of table `records` that are read at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What one step of reading gave. `origin` and `account` are None where bronze exists already."""
+    """The result of one step of reading. `origin` and `account` are None when the input is published bronze."""
 
     records: pa.RecordBatch | None
     damages: tuple[Damage, ...] = ()
@@ -30,25 +30,25 @@ class Part:
     is_end: bool = False
     """The last part of this origin: its account is final."""
     is_carried: bool = False
-    """The records were published before: their damage is in quarantine and in the account already."""
+    """The records were published before: quarantine and the account contain their damage already."""
     carried: pa.Table | None = None
-    """Rows of quarantine that were published before, to be kept."""
+    """Published rows of quarantine, to be kept."""
 
 
 class Input(Protocol):
-    """Picklable. Workers call `parts`, the driver the rest."""
+    """An input; picklable. Workers call `parts`, the driver the other methods."""
 
     def sizes(self) -> Mapping[int, int]:
-        """The log partitions, and how much there is to read of each, in bytes."""
+        """Log partition -> how much of it there is to read: bytes, or offsets for a live cluster."""
 
     def parts(self, log_partition: int) -> Iterator[Part]:
         """Records and damage, in log order; chunks of a few megabytes."""
 
     def makes_bronze(self) -> bool:
-        """Whether bronze tables are to be written."""
+        """Must the run write bronze tables?"""
 
     def describe(self) -> Mapping[str, Any]:
-        """What the manifest shall say about it: plain JSON values, the same for the same input."""
+        """The input as the manifest records it: plain JSON values, equal for equal inputs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class SegmentInput:
 
     @classmethod
     def listed(cls, path: str, cluster: str) -> "SegmentInput":
-        """The segments that are there now. Raises NoLog, AmbiguousLog, BadOption."""
+        """The segments that exist now. Raises NoLog, AmbiguousLog, BadOption."""
         return cls(cluster=cluster, segments=list_segments(path))
 
     def sizes(self) -> dict[int, int]:
@@ -77,7 +77,7 @@ class SegmentInput:
             yield Part(records=None, origin=origin, account=account, is_end=True)
 
     def makes_bronze(self) -> bool:
-        """Nothing of it is published yet."""
+        """True: nothing of it is published yet."""
         return True
 
     def describe(self) -> dict[str, Any]:
@@ -88,7 +88,7 @@ class SegmentInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BronzeInput:
-    """The published table `records`: gold is made anew from it without the log."""
+    """The published table `records`: silver and gold are made again from it, without the log."""
 
     root: str
 
@@ -115,11 +115,11 @@ class BronzeInput:
                 raise DamagedStore(f"{entry.path}: {error}") from error
 
     def makes_bronze(self) -> bool:
-        """Bronze is the input."""
+        """False: bronze is the input."""
         return False
 
     def describe(self) -> dict[str, Any]:
-        """The files that were read, by content, and what they were made of."""
+        """The hashes of the files read, and the input that these files were made from."""
         found = published(self.root)
         made_of = found.run.get("input", {})
         files = [entry.sha256 for entry in found.of("records")]

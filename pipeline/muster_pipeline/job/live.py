@@ -1,9 +1,9 @@
 """The offsets log of a live cluster as an input: from its start, or from where the published tables end.
 
-A range [start, end) a log partition is fixed when the input is made, so a task that is tried again reads the same. How
-far a run came is published in the manifest together with its tables, in one rename: nothing is read twice or left out
-whenever a run dies. The fold keeps no state between runs; it reads published records again and then what is new, so
-tables do not depend on where a stream was cut.
+The range [start, end) of each log partition is fixed when the input is made, so a retried task reads the same records.
+The end of a run is published in the manifest together with its tables, in one rename: no record is read twice or left
+out, whenever a run dies. The fold keeps no state between runs; it reads the published records again and then the new
+ones, so tables do not depend on where a stream was cut.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +24,7 @@ from muster_pipeline.tables.errors import BadInput, NothingPublished
 
 KIND: Final = "live"
 Connect = Callable[[str, Mapping[str, str]], Cluster]
-"""(bootstrap, properties) -> a connection; sent to workers by name."""
+"""(bootstrap, properties) -> a connection; pickled by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,14 +37,14 @@ class LiveInput:
     properties: Mapping[str, str] = field(default_factory=dict)
     root: str | None = None
     offsets: Mapping[int, int] = field(default_factory=dict)
-    """Ends of log partitions that this run does not read, as published before."""
+    """Log partition -> its published end; used for partitions that this run does not read."""
     connect: Connect = Cluster
 
     @classmethod
     def whole(
         cls, bootstrap: str, cluster: str, properties: Mapping[str, str] | None = None, *, connect: Connect = Cluster
     ) -> "LiveInput":
-        """Everything that the cluster has now. Raises ClusterUnreachable, NoLog, BadOption."""
+        """The whole log that the cluster has now. Raises ClusterUnreachable, NoLog, BadOption."""
         given = dict(properties or {})
         starts, ends = _bounds(connect, bootstrap, given)
         ranges = {number: (starts[number], end) for number, end in ends.items()}
@@ -61,9 +61,9 @@ class LiveInput:
         every: bool = True,
         connect: Connect = Cluster,
     ) -> "LiveInput":
-        """What came after the tables of `root`; everything, if nothing is published there.
+        """The log after the end of the tables in `root`; the whole log if nothing is published there.
 
-        `every`: also log partitions without anything new (their tables are folded anew, for new samples of log ends).
+        `every`: include log partitions without new records (their tables are made again, for new samples of log ends).
         Raises BadInput if the tables are of another cluster or of files, OffsetGone if the log has become shorter.
         """
         known = published_ends(root, cluster)
@@ -74,8 +74,8 @@ class LiveInput:
         for number, end in sorted(ends.items()):
             if end < known.get(number, 0):
                 raise OffsetGone(
-                    f"log partition {number} ends at {end}, {known[number]} were read: the log was cut or made anew; "
-                    "give another folder for tables"
+                    f"log partition {number} ends at {end}, but was read up to {known[number]}: the log was cut or "
+                    "created again; give another folder for tables"
                 )
         ranges = {number: (known.get(number, starts[number]), end) for number, end in ends.items()}
         moved = {number: span for number, span in ranges.items() if every or span[0] < span[1]}
@@ -89,7 +89,7 @@ class LiveInput:
         return sum(end - start for start, end in self.ranges.values())
 
     def sizes(self) -> dict[int, int]:
-        """Offsets to be fetched, not bytes: those of a live log are not known before."""
+        """Offsets to be fetched; the bytes of a live log are not known before."""
         return {number: end - start for number, (start, end) in self.ranges.items()}
 
     def parts(self, log_partition: int) -> Iterator[Part]:
@@ -110,17 +110,17 @@ class LiveInput:
         yield Part(records=None, origin=where, account=summed(before, account), is_end=True)
 
     def makes_bronze(self) -> bool:
-        """Published records are written again, followed by the new ones."""
+        """True: published records are written again, followed by the new ones."""
         return True
 
     def describe(self) -> dict[str, Any]:
-        """How far the tables reach: the same however many runs it took."""
+        """The ends of all log partitions: equal however many runs it took to reach them."""
         ends = {**self.offsets, **{number: end for number, (_, end) in self.ranges.items()}}
         return {"kind": KIND, "ends": {str(number): ends[number] for number in sorted(ends)}}
 
 
 def published_ends(root: str, cluster: str) -> dict[int, int] | None:
-    """Log partition to the offset behind the last that was read; None if nothing is published. Raises BadInput."""
+    """Log partition -> the offset after the last one read; None if nothing is published. Raises BadInput."""
     try:
         run = reader.published(root).run
     except NothingPublished:
@@ -136,7 +136,7 @@ def published_ends(root: str, cluster: str) -> dict[int, int] | None:
 
 
 def summed(before: Account, after: Account) -> Account:
-    """One account of what two runs read, the second where the first ended."""
+    """The sum of two accounts; the second begins where the first ended."""
     found = Account(is_active=True, bytes_in=before.bytes_in + after.bytes_in)
     for name in ("decoded", "quarantined", "pending"):
         setattr(found, f"bytes_{name}", getattr(before, f"bytes_{name}") + getattr(after, f"bytes_{name}"))

@@ -1,7 +1,7 @@
-"""One log partition, in one process: read, decode, fold, write files. Returns what was written; publishes nothing.
+"""One log partition, in one process: read, decode, fold, write files. It publishes nothing.
 
-Memory: one chunk, the fold's state, and a row group a table. Every output file is durable when the function returns; if
-it raises or is killed there are drafts and unnamed files only, which no reader sees.
+Memory: one chunk, the fold's state, and a row group per table. Every output file is durable when `run` returns; if it
+raises or is killed, it leaves only drafts and files that no manifest names, which no reader sees.
 """
 
 import os
@@ -33,7 +33,7 @@ _OF_LOG: Final = tuple(name for name in BRONZE if name != "heads")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """What every task of a run has in common; sent to the workers."""
+    """The values that all tasks of a run share; sent to the workers."""
 
     input: Input
     root: str
@@ -48,7 +48,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What one task wrote, and the largest memory its process has had."""
+    """The result of one task: the files it wrote, and the peak memory of its process."""
 
     log_partition: int
     files: tuple[FileEntry, ...]
@@ -57,7 +57,7 @@ class Done:
 
 
 def run(stage: Stage, log_partition: int, attempt: str) -> Done:
-    """One task. `attempt` is unique among tries that may run at the same time. Raises TablesError, OSError."""
+    """Run one task. `attempt` is unique among attempts that may run at the same time. Raises TablesError, OSError."""
     root = Path(stage.root)
     with ExitStack() as drafts:
         writers = {name: TableWriter(root, name, log_partition, attempt) for name in stage.tables()}
@@ -88,7 +88,7 @@ def run(stage: Stage, log_partition: int, attempt: str) -> Done:
 
 
 def attempt_name(number: int) -> str:
-    """A name for drafts of this process."""
+    """A name for the drafts of one attempt, unique over hosts and processes."""
     return f"{os.uname().nodename}-{os.getpid()}-{number}"
 
 
@@ -98,7 +98,7 @@ def _write(writers: Mapping[str, TableWriter], tables: Mapping[str, pa.Table]) -
 
 
 def _account(writers: Mapping[str, TableWriter], part: Part, damages: tuple[Damage, ...]) -> None:
-    """Quarantine rows of a part, those found in group records included; and the file's account at its end."""
+    """Write a part's quarantine rows, those of its group records included, and at its end the file's account."""
     assert part.origin is not None
     assert part.account is not None
     if part.carried is not None:

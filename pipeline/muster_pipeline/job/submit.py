@@ -1,8 +1,8 @@
-"""What spark-submit runs: segments of a folder into tables.
+"""The script for spark-submit: segments of a folder into tables.
 
     spark-submit --master M submit.py --segments DIR --tables OUT --cluster NAME
 
-Master, memory and cluster settings are spark-submit's. `muster pipeline ingest` does the same from a command line.
+spark-submit gives master, memory and cluster settings. `muster pipeline ingest` does the same from a command line.
 """
 
 import argparse
@@ -20,9 +20,11 @@ EXIT_USAGE = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 done; 2 the input cannot be used, with a sentence on stderr."""
+    """Returns the exit code: 0 done; 2 the input cannot be used, with a message on stderr."""
     parser = argparse.ArgumentParser(description="Offsets log to tables")
-    parser.add_argument("--segments", help="folder with the log's segments; absent: make gold anew from OUT's records")
+    parser.add_argument(
+        "--segments", help="folder with the log's segments; without it, make gold again from OUT's records"
+    )
     parser.add_argument("--tables", required=True, help="folder of the tables; all executors must see it")
     parser.add_argument("--cluster", required=True, help="name of the cluster")
     given = parser.parse_args(arguments)

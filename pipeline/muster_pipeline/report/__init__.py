@@ -1,7 +1,7 @@
-"""From gold tables to what people and programs read: one HTML page, Prometheus text, one JSON a group.
+"""From gold tables to a report for people and programs: one HTML page, Prometheus text, one JSON document per group.
 
-Mechanism: each section is a small value built by one pass over one table, in batches, so that memory grows with the
-number of groups and not of rows; what is shown of a fleet is bounded by `report.limits` and says how much is not shown.
-The page needs no network and no script to be read. What it does not do: decide anything that the tables do not already
-say; unknown stays unknown all the way to the page.
+Mechanism: each section is a small value built in one pass over one table, in batches, so that memory grows with the
+number of groups and not of rows. `report.limits` bounds how much of a fleet is shown; the page says how much is not
+shown. It needs no network and no script. What it does not do: derive anything that the tables do not say. A value that
+is unknown in a table is "unknown" on the page.
 """

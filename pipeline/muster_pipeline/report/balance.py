@@ -1,4 +1,4 @@
-"""Balance: how evenly partitions are shared now, and how they were before the last change."""
+"""Balance: how evenly members share a group's partitions, in the last generation and in the one before."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Numbers to positions: everything that a chart needs, as plain values that the template draws. Pure.
+"""Charts as plain values with positions, which the template draws. Pure.
 
 Coordinates are SVG's, in a view box of `WIDTH` x the chart's height; the page scales it to any width.
 """
@@ -52,7 +52,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """One column: heights of what is above and below the axis."""
+    """One column, with its heights above and below the axis."""
 
     x: float
     width: float

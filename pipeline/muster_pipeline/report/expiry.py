@@ -13,7 +13,7 @@ _COLUMNS = ("group_id", "topic", "partition", "committed_offset", "group_state",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expiring:
-    """One offset that goes if nothing changes."""
+    """One offset that expires if nothing changes."""
 
     group: str
     topic: str
@@ -25,21 +25,21 @@ class Expiring:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calendar:
-    """`days`: (start of the day in ms, offsets that go that day), oldest first, at most `EXPIRY_DAYS_MAX`."""
+    """`days`: (start of the day in ms, offsets that expire that day), oldest first, at most `EXPIRY_DAYS_MAX`."""
 
     offsets: int
     never: int
-    """Kept as things stand: subscribed, or no rule applies."""
+    """Offsets that do not expire as things are: a member subscribes to the topic, or no rule applies."""
     days: tuple[tuple[int, int], ...]
     later: int
-    """Offsets that go after the last day shown."""
+    """Offsets that expire after the last day shown."""
     soonest: tuple[Expiring, ...]
     states: dict[str, str]
     """Group → state at the log's end."""
 
 
 def calendar(tables: Tables) -> Calendar:
-    """One pass."""
+    """The calendar, in one pass over the table."""
     days: Counter[int] = Counter()
     states: dict[str, str] = {}
     total = never = 0

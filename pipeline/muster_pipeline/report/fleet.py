@@ -1,4 +1,4 @@
-"""The fleet table: one row a group, the most troubling first."""
+"""The fleet table: one row per group, those in most trouble first."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetRow:
-    """None is unknown or never seen; 0 is a zero that was counted."""
+    """One group. None: unknown or never seen; 0: counted, and zero."""
 
     group: str
     state: str | None
@@ -65,7 +65,7 @@ def fleet(
     calendar: Calendar,
     stalls: Stalls,
 ) -> tuple[list[FleetRow], int]:
-    """Rows to show and how many are left out: lost records first, then open stalls, then lag, then the name."""
+    """(rows to show, number of rows left out), ordered by lost records, open stalls, lag and name."""
     names: set[str] = set().union(lag, rate, rebalances.groups, balance, calendar.states)
     ranked = sorted((_row(n, lag, rate, rebalances, balance, calendar, stalls) for n in names), key=_trouble)
     return ranked[: limits.GROUPS_SHOWN_MAX], max(0, len(ranked) - limits.GROUPS_SHOWN_MAX)
@@ -109,6 +109,6 @@ def _trouble(row: FleetRow) -> tuple[int, int, int, str]:
 
 
 def total_lag(found: Iterable[GroupLag]) -> int | None:
-    """Sum over all groups of what is known; None when nothing is."""
+    """Sum of the known lags of all groups; None when none is known."""
     known = [one.total for one in found if one.total is not None]
     return sum(known) if known else None

@@ -1,4 +1,4 @@
-"""One JSON document a group, small enough for an object's status (`limits.STATUS_BYTES_MAX`)."""
+"""One JSON document per group, small enough for a Kubernetes object's status (`limits.STATUS_BYTES_MAX`)."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ from muster_pipeline.report.page import Report
 
 
 def group_status(report: Report, group: str) -> bytes:
-    """What the report says of `group`; null is unknown. The partitions furthest behind, as many as fit."""
+    """The report on `group` as JSON; null is unknown. Of its partitions only those furthest behind, as many as fit."""
     lag = report.lag.get(group, GroupLag())
     moved = report.rebalances.groups.get(group)
     share = report.balance.get(group)

@@ -1,7 +1,7 @@
-"""Lag: now by group, and over time for the groups that are furthest behind.
+"""Lag: the last one of every group, and the course over time of the groups that were furthest behind.
 
-A group's lag is the sum over its partitions of each one's last known row. It is complete only if every partition's lag
-is known: otherwise the sum is a lower bound and says so. Over time a partition keeps its last row until the next one.
+A group's lag is the sum of the last lag of each partition. If some partition's lag is unknown, the sum is a lower bound
+and is marked so. Between two rows of a partition the earlier one applies.
 """
 
 from collections.abc import Mapping
@@ -44,17 +44,17 @@ class GroupLag:
 
     partitions: dict[tuple[str, int], PartitionLag] = field(default_factory=dict)
     peak: int = 0
-    """Highest lag of one partition at any time: what the charts are chosen by."""
+    """Highest lag of any partition at any time; by it the groups with a chart are chosen."""
 
     @property
     def total(self) -> int | None:
-        """Sum of what is known; None when nothing is."""
+        """Sum of the known lags; None when none is known."""
         known = [one.lag for one in self.partitions.values() if one.lag is not None]
         return sum(known) if known else None
 
     @property
     def quality(self) -> str:
-        """The worst of its partitions: a sum that lacks one is no better than that."""
+        """The worst quality of its partitions; `lower_bound` if only some of them are unknown."""
         found = {one.quality for one in self.partitions.values()}
         if "unknown" in found and found != {"unknown"}:
             return "lower_bound"
@@ -62,7 +62,7 @@ class GroupLag:
 
     @property
     def below_start(self) -> int:
-        """Partitions whose committed offset is no longer there: records are lost for the group."""
+        """Partitions whose committed offset is below the log start: the group has lost records."""
         return sum(one.is_below_start is True for one in self.partitions.values())
 
 

@@ -20,18 +20,18 @@ from muster_pipeline.report.whatif import Comparison
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """Where the tables come from; printed at the top. Times come from the run, never from a clock here."""
+    """The origin of the tables, printed at the top of the page."""
 
     cluster: str
     source: str
     run: str
-    """Id or time of the run that published the tables."""
+    """Id of the run that published the tables."""
     version: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Everything the page, the Prometheus text and the JSON documents are made of."""
+    """All values from which the page, the Prometheus text and the JSON documents are made."""
 
     about: About
     quality: Quality
@@ -76,7 +76,7 @@ def build(about: About, tables: Tables, whatif: Sequence[Comparison] = (), whati
 
 
 def render(report: Report) -> str:
-    """The page. Group names and metadata are foreign text: everything is escaped."""
+    """The page. Clients choose group names and metadata, so all text is escaped."""
     environment = Environment(
         loader=PackageLoader("muster_pipeline.report"),
         autoescape=select_autoescape(default=True),
@@ -116,14 +116,14 @@ def _events(found: Rebalances) -> list[tuple[str, int, str, str]]:
 
 
 def number(value: float | None) -> str:
-    """With thousands separated; unknown stays a word."""
+    """A number with thousands separators; None is "unknown"."""
     if value is None:
         return "unknown"
     return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
 
 
 def size(value: int) -> str:
-    """Bytes for people."""
+    """A size in bytes for people."""
     scaled = float(value)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if scaled < 1024:
@@ -133,7 +133,7 @@ def size(value: int) -> str:
 
 
 def seconds(value_ms: int | None) -> str:
-    """Milliseconds as a duration for people; unknown stays a word."""
+    """Milliseconds as a duration for people; None is "unknown"."""
     if value_ms is None:
         return "unknown"
     if value_ms < 1_000:

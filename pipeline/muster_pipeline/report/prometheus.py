@@ -1,7 +1,7 @@
 """The report as Prometheus text, for a node exporter's textfile folder or a push gateway.
 
-Names follow kafka-lag-exporter, so that its dashboards and alerts read them. Unknown lag has no sample: a missing
-series can be alerted on, a wrong zero cannot. Groups are bounded; the rest is summed under `group="(other)"`.
+Names follow kafka-lag-exporter, so that its dashboards and alerts can use them. Unknown lag has no sample: an alert can
+find a missing series, but not a wrong zero. The number of groups is bounded; the rest is summed as `group="(other)"`.
 """
 
 from prometheus_client import CollectorRegistry, Gauge, generate_latest

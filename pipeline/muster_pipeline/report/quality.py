@@ -1,4 +1,5 @@
-"""Data quality: where the bytes went, what is missing, what is damaged. The first thing a reader must know."""
+"""Data quality: how many bytes were decoded, quarantined or pending, and which offsets are missing. It comes first on
+the page, because all other sections depend on it."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quality:
-    """Sums over all files. Bytes in = decoded + quarantined + pending, or `is_conserved` is false."""
+    """Sums over all files."""
 
     files: int
     log_partitions: int

@@ -1,4 +1,4 @@
-"""Rebalances: the timeline, what set them off, and who came and went."""
+"""Rebalances: the timeline, their triggers, and how many members joined and left."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ class Rebalances:
     avoided: int
     by_trigger: tuple[tuple[str, int], ...]
     churn: tuple[tuple[int, int, int], ...]
-    """(day, members that came, members that went) by day, oldest first."""
+    """(day, members that joined, members that left), oldest first."""
 
     @property
     def hidden(self) -> int:
@@ -70,7 +70,7 @@ class Rebalances:
 
 
 def rebalances(tables: Tables) -> Rebalances:
-    """One pass."""
+    """All rebalances, in one pass over the table."""
     groups: dict[str, GroupRebalances] = {}
     heap: list[tuple[int, int, Rebalance]] = []
     triggers: Counter[str] = Counter()

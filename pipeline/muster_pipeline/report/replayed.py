@@ -12,7 +12,7 @@ from muster_pipeline.whatif.compare import compare, skipped, summary
 
 
 def restless(tables: Tables, most: int = limits.WHATIF_SHOWN_MAX) -> tuple[list[str], int]:
-    """Groups that had rebalances, most first, at most so many; and how many others had some."""
+    """(the `most` groups with most rebalances, number of further groups with rebalances)."""
     found = {name: one.count for name, one in rebalances(tables).groups.items() if one.count}
     ranked = sorted(found, key=lambda name: (-found[name], name))
     return ranked[:most], max(0, len(ranked) - most)

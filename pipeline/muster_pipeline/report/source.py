@@ -1,4 +1,4 @@
-"""Where the sections read from: any named tables in batches of the catalogue's schemas."""
+"""The interface from which sections read: named tables, in batches of the catalogue's schemas."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
@@ -13,7 +13,7 @@ class Tables(Protocol):
 
 
 class InMemory:
-    """Tables at hand, by name; one that is missing is empty. For tests and small runs."""
+    """Tables in memory, by name; a missing table is empty. For tests and small runs."""
 
     def __init__(self, tables: dict[str, pa.Table]) -> None:
         self._tables = tables

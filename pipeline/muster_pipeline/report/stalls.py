@@ -1,4 +1,4 @@
-"""Stalls: partitions whose committed offset stands still although there is more to read, the open ones first."""
+"""Stalls: partitions whose committed offset does not move although there is more to read; open ones first."""
 
 from dataclasses import dataclass
 from heapq import nlargest
@@ -14,7 +14,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stall:
-    """One row. `evidence` "behind" is proven; "unknown" only says that nobody sampled the log end."""
+    """One row. `evidence` "behind": proven by a sample of the log end; "unknown": there is no such sample."""
 
     group: str
     topic: str
@@ -34,12 +34,12 @@ class Stalls:
 
     total: int
     open_by_group: dict[str, int]
-    """Stalls that go on and are proven to be behind."""
+    """Group -> its stalls that have not ended and have evidence "behind"."""
     worst: tuple[Stall, ...]
 
 
 def stalls(tables: Tables) -> Stalls:
-    """One pass; a stall with nothing to read is none that anybody needs to see."""
+    """All stalls, in one pass over the table. Stalls with nothing to read are left out."""
     total = 0
     open_by_group: dict[str, int] = {}
     worst: list[Stall] = []

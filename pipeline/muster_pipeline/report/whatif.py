@@ -14,7 +14,7 @@ class Alternative:
     balance_score: float
     """Mean over the generations; 0 is perfect."""
     paused_partitions: float
-    """Mean partitions that stop being consumed, a rebalance."""
+    """Mean number of partitions that are not consumed during a rebalance."""
     stall_ms: int | None = None
     """Mean partition-milliseconds of standstill, over generations with a known duration; None if there is none."""
 

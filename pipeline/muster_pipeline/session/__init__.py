@@ -1,1 +1,1 @@
-"""Starting Spark, with a clear sentence when something it needs is absent."""
+"""Starting Spark, with a clear message when something that it needs is missing."""

@@ -1,7 +1,7 @@
 """The Spark session of the pipeline: settings that the results rely on, and a check of Java before the start.
 
-Time zone UTC, no UI, few shuffle partitions (the stages do not shuffle). Master, memory and cluster settings are the
-caller's or spark-submit's: what they set wins.
+Settings: time zone UTC, no UI, few shuffle partitions (the stages do not shuffle). Master, memory and cluster settings
+come from the caller or spark-submit and override these.
 """
 
 import os
@@ -36,7 +36,7 @@ class SparkMissing(TablesError):
 
 
 def java() -> Path:
-    """The Java that Spark will use: of JAVA_HOME, else of PATH. Raises SparkMissing."""
+    """The Java that Spark will use: from JAVA_HOME, else from PATH. Raises SparkMissing."""
     home = os.environ.get("JAVA_HOME")
     found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if found is None or not Path(found).is_file():
@@ -46,7 +46,7 @@ def java() -> Path:
 
 
 def check_java() -> int:
-    """Its feature version. Raises SparkMissing."""
+    """The feature version of that Java. Raises SparkMissing when it is missing, broken or too old."""
     path = java()
     try:
         done = subprocess.run(
@@ -56,7 +56,7 @@ def check_java() -> int:
         raise SparkMissing(f"Spark needs Java, but {path} does not run ({error}); {_INSTALL}") from error
     version = java_version(done.stderr + done.stdout)
     if version is None:
-        raise SparkMissing(f"Spark needs Java, but {path} does not tell its version; {_INSTALL}")
+        raise SparkMissing(f"Spark needs Java, but {path} does not print its version; {_INSTALL}")
     if version < JAVA_MIN:
         raise SparkMissing(f"Spark needs Java {JAVA_MIN}, {path} is Java {version}; {_INSTALL}")
     return version
@@ -72,7 +72,7 @@ def java_version(text: str) -> int | None:
 
 
 def session(master: str | None, extra: Mapping[str, str] | None = None, app: str = "muster-pipeline") -> SparkSession:
-    """A session; `master` None: spark-submit's. Workers run the Python of this process. Raises SparkMissing."""
+    """A session; `master` None: spark-submit's own. Workers run this process's Python. Raises SparkMissing."""
     check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app)

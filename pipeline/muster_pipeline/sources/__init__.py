@@ -1,1 +1,1 @@
-"""Where logs are read from: folders of segments, live clusters, samples of log ends; each also a Spark data source."""
+"""Sources of logs: folders of segments, live clusters, samples of log ends; each is also a Spark data source."""

@@ -1,8 +1,8 @@
-"""A live cluster as the sources need it: partitions, log ends, and raw batch bytes by Fetch.
+"""Requests to a live cluster for the sources: partitions, log end offsets, and raw batches by Fetch.
 
-Kafka-python's connection manager speaks the protocol (versions negotiated, TLS and SASL by its settings); its consumer
-is not used, because it would decode records. Questions are repeated while a leader moves; after a bounded number of
-attempts the answer is ClusterUnreachable, never "nothing there".
+kafka-python's connection manager speaks the protocol (versions negotiated, TLS and SASL by its settings); its consumer
+is not used, because it would decode records. Requests are repeated while a leader moves; after a bounded number of
+attempts they raise ClusterUnreachable. Unknown is never reported as empty.
 """
 
 import logging
@@ -42,7 +42,7 @@ _METADATA_VERSION_MAX: Final = 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """Answer of a Fetch. `out_of_range`: the offset is not in the log, now [log_start, ...)."""
+    """Answer of a Fetch. `out_of_range`: the offset is not in the log, which now begins at `log_start`."""
 
     data: bytes
     high_watermark: int
@@ -75,7 +75,7 @@ def client_settings(properties: Mapping[str, str]) -> dict[str, Any]:
 
 
 class Cluster:
-    """A connection, used from one thread. Raises ClusterUnreachable from every question."""
+    """A connection, used by one thread. Every request may raise ClusterUnreachable."""
 
     def __init__(self, bootstrap: str, properties: Mapping[str, str] | None = None) -> None:
         self._bootstrap = bootstrap
@@ -90,7 +90,7 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
-        """Harmless when closed."""
+        """May be called more than once."""
         if self._client is not None:
             self._client.close()
             self._client = None
@@ -105,7 +105,7 @@ class Cluster:
         return tuple(sorted(topic.name for topic in answer.topics if not topic.is_internal and not topic.error_code))
 
     def list_offsets(self, topic: str, partitions: Iterable[int], timestamp: int) -> dict[int, Listed]:
-        """EARLIEST, LATEST or MAX_TIMESTAMP of partitions; retried while leaders move, then told as error."""
+        """EARLIEST, LATEST or MAX_TIMESTAMP of partitions. Retried while leaders move; then `Listed.error` is set."""
         left, found = set(partitions), dict[int, Listed]()
         for attempt in range(ATTEMPTS_MAX):
             answers = self._list_once(topic, left, timestamp)
@@ -121,7 +121,7 @@ class Cluster:
         return found | {partition: Listed(offset=None, timestamp_ms=None, error="no answer") for partition in left}
 
     def bound(self, topic: str, partitions: Iterable[int], timestamp: int) -> dict[int, int]:
-        """Offsets of all these partitions; ClusterUnreachable if one has none."""
+        """Offsets of all these partitions. Raises ClusterUnreachable if one is not known."""
         listed = self.list_offsets(topic, partitions, timestamp)
         for partition, answer in sorted(listed.items()):
             if answer.offset is None:
@@ -210,7 +210,7 @@ class Cluster:
         return self._leaders[topic]
 
     def _pause(self, topic: str) -> None:
-        """Before a question is repeated: forget who leads, and let the client work."""
+        """Before a request is repeated: forget the topic's leaders, and let the client do its I/O."""
         self._leaders.pop(topic, None)
         if self._client is not None:
             self._client.poll(timeout_ms=RETRY_PAUSE_MS)
@@ -237,7 +237,7 @@ class Cluster:
 
     def _connected(self) -> Untyped:
         if self._client is None:
-            logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)  # errors reach the caller as exceptions
+            logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)  # Errors reach the caller as exceptions.
             self._client = KafkaNetClient(
                 bootstrap_servers=[one.strip() for one in self._bootstrap.split(",") if one.strip()],
                 client_id="muster-pipeline",

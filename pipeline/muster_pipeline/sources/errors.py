@@ -1,4 +1,4 @@
-"""What can go wrong outside the log's bytes. Every text says what to do."""
+"""Errors of reading logs, other than damaged bytes. Every message says what to do."""
 
 
 class SourceError(Exception):
@@ -6,7 +6,7 @@ class SourceError(Exception):
 
 
 class BadOption(SourceError):
-    """An option is missing, unknown or has an impossible value: the caller's fault."""
+    """An option is missing, unknown or has an impossible value."""
 
 
 class NoLog(SourceError):
@@ -14,7 +14,7 @@ class NoLog(SourceError):
 
 
 class AmbiguousLog(SourceError):
-    """Two folders hold the same log partition: which one is meant?"""
+    """Two folders hold the same log partition, so one must be named."""
 
 
 class LogChanged(SourceError):

@@ -1,10 +1,10 @@
 """Offsets logs in folders: finds the segments itself and reads them by position, from a disk or an object store.
 
-Found below the given path, at any depth, are folders named `<topic>-<partition>`: Kafka's
-`log.dirs/__consumer_offsets-N` and Muster's `segments/<group>/__consumer_offsets-N` alike (docs/format.md). Spark's own
-file listing is not used: it passes over names that begin with `_` without a word. Only `<20 digits>.log` counts;
-`.deleted`, `.cleaned`, `.swap` and indexes do not. Listing is a snapshot: the newest segment of a partition is read up
-to the size it had then.
+It looks below the given path, at any depth, for folders named `<topic>-<partition>`: Kafka's
+`log.dirs/__consumer_offsets-N` and Muster's `segments/<group>/__consumer_offsets-N` (docs/format.md). Spark's own file
+listing is not used, because it silently skips names that begin with `_`. Only files named `<20 digits>.log` are read,
+not `.deleted`, `.cleaned`, `.swap` or indexes. A listing is a snapshot: the newest segment of a partition is read up to
+the size that it had then.
 """
 
 import os
@@ -41,7 +41,7 @@ class SegmentFile:
     """Base of the partition's next segment; None for the newest one."""
 
     def pieces(self, cluster: str, columns: frozenset[str] | None = None) -> Iterator[Piece]:
-        """Decode the file. Raises LogChanged when it is not any more what was listed."""
+        """Decode the file. Raises LogChanged when it has changed since it was listed."""
         segment = self.segment(cluster)
         system, _ = filesystem(self.root)
         try:
@@ -53,11 +53,11 @@ class SegmentFile:
             ) from error
 
     def origin(self, cluster: str) -> Origin:
-        """What its rows say about where they came from."""
+        """The origin that its rows record."""
         return Origin(cluster=cluster, log_partition=self.log_partition, file=self.file, segment_base=self.base)
 
     def segment(self, cluster: str) -> Segment:
-        """What the decoder must know about it."""
+        """The segment for the decoder."""
         return Segment(origin=self.origin(cluster), size=self.size, next_base=self.next_base)
 
 

@@ -1,10 +1,10 @@
-"""Spark data source `muster.heads`: where topics' logs end, sampled live by ListOffsets or from a recorded file.
+"""Spark data source `muster.heads`: log end offsets of topics, sampled live by ListOffsets or from a recorded file.
 
     spark.read.format("muster.heads").option("bootstrap", "h:9092").option("cluster", "prod").load()
     spark.read.format("muster.heads").option("path", "heads.parquet").load()
 
-Lag needs these and the offsets log does not hold them. A value that a cluster did not give is null with the error
-beside it, never 0. A live read is one sample of every partition; `sample` makes the same rows for whoever records them.
+Lag needs them, and the offsets log does not contain them. A value that the cluster did not give is null, with the error
+in its own column, never 0. A live read is one sample of every partition; `sample` makes the same rows for recording.
 """
 
 import time
@@ -63,7 +63,7 @@ def sample(cluster: Cluster, name: str, topics: Sequence[str] | None, now_ms: Ca
 
 
 def recorded(path: str) -> pa.Table:
-    """Samples of a file. Raises BadOption if it is not one."""
+    """Samples from a recorded file. Raises BadOption if the file cannot be read as one."""
     try:
         if path.endswith(".jsonl"):
             options = pj.ParseOptions(explicit_schema=HEADS, unexpected_field_behavior="error")

@@ -1,9 +1,9 @@
 """A range of offsets of one live log partition, fetched and decoded like a file.
 
-`pieces` yields rows of exactly [start, end), whatever the batch borders. Fetch answers end within a batch, which is
-no damage; the last sound batches of an answer are fetched again with the next one, because only what follows a batch
-proves its base offset (`decode.chain`). Offsets that the cluster deleted before they were read give a quarantine row of
-scope `gap`, or OffsetGone in a strict run; they are never passed over silently. Byte positions are within the answer.
+`pieces` yields rows of exactly [start, end), whatever the batch borders. A Fetch answer may end within a batch, which
+is no damage; the last sound batches of an answer are fetched again with the next one, because only later batches prove
+a base offset (`decode.chain`). Offsets that the cluster deleted before they were read give a quarantine row of scope
+`gap`, or raise OffsetGone in a strict run; they are never skipped silently. Byte positions are within the answer.
 """
 
 from collections.abc import Iterator
@@ -27,12 +27,12 @@ from muster_pipeline.sources.errors import ClusterUnreachable, OffsetGone
 EMPTY_FETCHES_MAX: Final = 20
 """Answers without data below the high watermark; each waits up to half a second at the broker."""
 UNREADABLE_FETCHES_MAX: Final = 1_000
-"""Answers without one sound batch; each moves on by at least one offset."""
+"""Answers without one sound batch; after each, reading continues at least one offset later."""
 FILE: Final = "fetch"
 
 
 class Fetcher(Protocol):
-    """What `pieces` needs of a cluster."""
+    """The part of `sources.cluster.Cluster` that `pieces` uses."""
 
     def fetch(self, topic: str, partition: int, offset: int) -> Fetched:
         """See `sources.cluster.Cluster`."""
@@ -126,7 +126,7 @@ def _answer(state: _Range, got: Fetched, where: Origin) -> Iterator[Piece]:
 
 
 def _advance(state: _Range, batches: headers.Headers, begin: int | None, last: int, damaged: bool) -> None:
-    """Behind what was decoded; without anything sound, behind what the damaged batch claims to hold."""
+    """Continue after the decoded batches; without a sound one, after the offsets that the damaged batch claims."""
     if len(batches):
         if state.account.first_offset is None:
             state.account.first_offset = int(batches.base[0])
@@ -143,11 +143,12 @@ def _advance(state: _Range, batches: headers.Headers, begin: int | None, last: i
 
 
 def _gap(state: _Range, got: Fetched, where: Origin, *, strict: bool) -> Damage:
-    """The log begins behind the offset asked for; or, worse, ends before it."""
+    """The damage of an out-of-range Fetch: the log begins after the offset. Raises OffsetGone if the log ends before
+    it, or if the run is strict."""
     if got.log_start <= state.next:
         raise OffsetGone(
-            f"log partition {where.log_partition} ends before offset {state.next}, which was there: the log was cut or "
-            "made anew; start a new checkpoint folder"
+            f"log partition {where.log_partition} ends before offset {state.next}, which it had: the log was cut or "
+            "created again; start with a new checkpoint folder"
         )
     first, last = state.next, min(got.log_start, state.end) - 1
     text = f"offsets {first} to {last} of log partition {where.log_partition} were deleted before they were read"

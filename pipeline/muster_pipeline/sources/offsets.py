@@ -2,9 +2,9 @@
 
     spark.readStream.format("muster.offsets").option("bootstrap", "h:9092").option("cluster", "prod").load()
 
-Positions are log offsets per partition, kept in Spark's checkpoint ({"0": 1234, ...}); no consumer group is used and
-nothing is committed to the cluster. One task per log partition. `rowsPerTrigger` bounds a micro-batch; it is divided
-over the partitions in proportion to what each has left.
+Positions are log offsets per partition, kept in Spark's checkpoint ({"0": 1234, ...}); it uses no consumer group and
+commits nothing to the cluster. One task per log partition. `rowsPerTrigger` bounds a micro-batch; it is divided over
+the partitions in proportion to the offsets that each has left.
 """
 
 from collections.abc import Iterator, Mapping
@@ -193,8 +193,8 @@ class OffsetsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def admitted(start: Mapping[str, int], ends: Mapping[str, int], rows: int | None) -> Positions:
     """Ends of the next micro-batch: all of `ends`, or at most `rows` offsets further than `start` in all.
 
-    Shares are in proportion to what is left, rounded up for as long as rows are left, so that every partition that has
-    something moves before any moves twice. Never goes back: a partition whose end lies below its start stays.
+    Shares are in proportion to the offsets left, rounded up while rows remain, so that every partition with new offsets
+    advances before any advances twice. Positions never go back: a partition whose end is below its start stays.
     """
     left = {number: max(0, end - start.get(number, 0)) for number, end in ends.items()}
     total = sum(left.values())

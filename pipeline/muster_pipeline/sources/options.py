@@ -1,4 +1,4 @@
-"""Options of the data sources: named, typed, and an unknown one is an error instead of a silent nothing."""
+"""Options of the data sources: named and typed; an unknown option is an error instead of being ignored."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,7 @@ from muster_pipeline.sources.errors import BadOption
 
 
 class Options:
-    """Spark hands options over as strings, names in any case."""
+    """Options as Spark passes them: strings, with names in any case."""
 
     def __init__(self, source: str, given: Mapping[str, str], known: Mapping[str, str]) -> None:
         """`known`: name -> what it is, for the error text. Raises BadOption."""
@@ -18,14 +18,14 @@ class Options:
             raise BadOption(f"{source}: unknown option {unknown[0]!r}; known: {', '.join(sorted(known))}")
 
     def text(self, name: str, default: str | None = None) -> str:
-        """A string; required without a default."""
+        """A string. Raises BadOption when it is missing and has no default."""
         found = self._given.get(name.lower(), default)
         if not found:
             raise BadOption(f"{self._source}: option {name!r} is missing: {self._known[name]}")
         return found
 
     def one_of(self, name: str, choices: Mapping[str, object] | tuple[str, ...], default: str) -> str:
-        """One of some words."""
+        """One of `choices`."""
         found = self.text(name, default)
         if found not in choices:
             raise BadOption(f"{self._source}: {name} is {found!r}; possible: {', '.join(choices)}")

@@ -1,4 +1,4 @@
-"""Which table a source gives: rows of `records`, or what is made of them chunk by chunk."""
+"""The table that a source yields: rows of `records`, or a table made from them chunk by chunk."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -1,4 +1,4 @@
-"""Makes the pipeline's data sources known to a Spark session (Spark keeps them per session)."""
+"""Registers the pipeline's data sources with a Spark session (Spark keeps them per session)."""
 
 from typing import Final
 

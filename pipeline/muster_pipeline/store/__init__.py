@@ -1,4 +1,4 @@
-"""Tables on disk: Parquet files and one manifest. `read(table, root)` is the way in for reports and people."""
+"""Tables on disk: Parquet files and one manifest. Reports and people use `read(table, root)`."""
 
 from muster_pipeline.store.reader import Published, damages, files, published, read, tables
 

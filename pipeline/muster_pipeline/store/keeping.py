@@ -17,7 +17,7 @@ class StoreBusy(TablesError):
 
 @contextmanager
 def writing(root: Path) -> Iterator[None]:
-    """Hold the folder's writer lock; it ends with the process, also a killed one. Raises StoreBusy."""
+    """Hold the folder's writer lock. The kernel releases it when the process ends, even if killed. Raises StoreBusy."""
     root.mkdir(parents=True, exist_ok=True)
     handle = os.open(root / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:
@@ -40,10 +40,10 @@ def orphans(root: Path) -> list[Path]:
 
 
 class Sweeper:
-    """Removes orphans of a folder in steady use, each only after it has been one for a while.
+    """Removes orphans of a folder in use, each after it has been an orphan for `grace_s`.
 
-    Until then a reader that opened an earlier manifest may still need it. What it knows dies with the process: the next
-    one starts counting anew.
+    Until then a reader that opened an earlier manifest may still need it. The times are kept in memory: after a restart
+    they begin again.
     """
 
     def __init__(self, root: Path, grace_s: float) -> None:
@@ -52,7 +52,7 @@ class Sweeper:
         self._since: dict[Path, float] = {}
 
     def sweep(self, now_s: float) -> int:
-        """How many were removed; `now_s` on a clock that only goes forward. Raises StoreBusy."""
+        """Remove orphans that are due; returns their number. `now_s`: a monotonic clock. Raises StoreBusy."""
         with writing(self._root):
             self._since = {path: self._since.get(path, now_s) for path in orphans(self._root)}
             due = [path for path, since in self._since.items() if now_s - since >= self._grace_s]
@@ -62,7 +62,8 @@ class Sweeper:
 
 
 def prune(root: Path) -> int:
-    """Remove the orphans; how many. The caller holds the lock, and knows that no reader still has an old manifest."""
+    """Remove all orphans; returns their number. Preconditions: the caller holds the lock, and no reader still uses an
+    earlier manifest."""
     found = orphans(root)
     for path in found:
         path.unlink()

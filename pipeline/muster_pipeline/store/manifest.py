@@ -1,8 +1,8 @@
-"""The manifest: the list of files that are the tables, and nothing else is.
+"""The manifest: the list of files of which the tables consist.
 
 One JSON file, replaced as a whole (write, fsync, rename, fsync of the folder). A reader sees the old tables or the new
-ones, never a part; files that no manifest names yet, or no longer, are not there for it. It holds no time and no host,
-so the same input gives the same bytes. What a run depended on (settings, inputs) stands beside the files.
+ones, never a mixture; it ignores files that the manifest does not name. The manifest holds no time and no host, so
+equal input gives equal bytes. It also holds what a run depended on: settings and inputs.
 """
 
 import hashlib
@@ -36,12 +36,12 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What is published. `tables`: names that were made, also those without a row."""
+    """What is published. `tables`: names of the tables that were made, empty ones included."""
 
     tables: frozenset[str]
     files: tuple[FileEntry, ...]
     run: Mapping[str, Any] = field(default_factory=dict)
-    """Settings and inputs of the runs that made it: plain JSON values."""
+    """Settings and inputs of the runs that made the tables: plain JSON values."""
 
     def of(self, table: str) -> tuple[FileEntry, ...]:
         """A table's files, by log partition and order within it."""
@@ -50,7 +50,7 @@ class Manifest:
     def with_partitions(
         self, made: Iterable[str], files: Iterable[FileEntry], log_partitions: Iterable[int], run: Mapping[str, Any]
     ) -> "Manifest":
-        """These log partitions of the tables `made` replaced by `files`; everything else stays."""
+        """A manifest in which `files` replace these log partitions of the tables `made`; all other files stay."""
         names, replaced = frozenset(made), frozenset(log_partitions)
         kept = [one for one in self.files if one.table not in names or one.log_partition not in replaced]
         return Manifest(tables=self.tables | names, files=tuple(sorted([*kept, *files])), run={**self.run, **run})
@@ -60,7 +60,7 @@ EMPTY: Final = Manifest(tables=frozenset(), files=())
 
 
 def fingerprint(schema: pa.Schema) -> str:
-    """Of names, types and nullability: comments may be improved without making tables unreadable."""
+    """A hash of names, types and nullability. Comments are left out, so that a new comment keeps tables readable."""
     text = "\n".join(f"{one.name} {one.type} {one.nullable}" for one in schema)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -88,7 +88,7 @@ def decode(data: bytes) -> Manifest:
         files = []
         for name, entry in body["tables"].items():
             if name in TABLES and entry["schema"] != fingerprint(TABLES[name].schema):
-                raise DamagedStore(f"table {name} was written with other columns: make it anew with this release")
+                raise DamagedStore(f"table {name} was written with other columns: make it again with this release")
             files += [FileEntry(table=name, **one) for one in entry["files"]]
         return Manifest(tables=frozenset(body["tables"]), files=tuple(sorted(files)), run=body["run"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -104,12 +104,12 @@ def load(root: Path) -> Manifest:
 
 
 def publish(root: Path, manifest: Manifest) -> None:
-    """Make these the tables, atomically and durably. The files must be durable already."""
+    """Replace the manifest atomically and durably. Precondition: the files that it names are durable."""
     replace(root / NAME, encode(manifest))
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Write a whole file: afterwards it has the old content or the new one, also after a power loss."""
+    """Replace a file's content. It has the old content or the new one at any time, also after a power loss."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with draft.open("wb") as file:
         file.write(data)

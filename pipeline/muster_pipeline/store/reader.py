@@ -15,12 +15,12 @@ from muster_pipeline.tables.errors import DamagedStore, NothingPublished
 
 
 def published(root: Path | str) -> Manifest:
-    """What is found. Raises NothingPublished, DamagedStore."""
+    """The manifest of `root`. Raises NothingPublished, DamagedStore."""
     return manifests.load(Path(root))
 
 
 def tables(root: Path | str) -> frozenset[str]:
-    """Names of the tables that are there."""
+    """Names of the published tables."""
     return published(root).tables
 
 
@@ -63,7 +63,7 @@ def read(
 
 
 def damages(root: Path | str) -> list[str]:
-    """Files that are not what was published, by content; empty if all is well."""
+    """One message for each file whose content is not what was published; empty if there is none."""
     base = Path(root)
     found = []
     for entry in published(base).files:
@@ -88,7 +88,7 @@ def _whole(base: Path, entry: FileEntry) -> Path:
 
 
 class Published:
-    """The tables of a folder, read in batches: what a report or an export walks through without holding a table."""
+    """The tables of a folder, read in batches, so that a report or an export need not hold a table in memory."""
 
     def __init__(self, root: Path | str) -> None:
         """Raises NothingPublished, DamagedStore."""

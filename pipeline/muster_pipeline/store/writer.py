@@ -1,11 +1,11 @@
 """Rows to Parquet files whose bytes depend on the rows alone.
 
 Rows are buffered and written in groups of exactly ROW_GROUP_ROWS. A file gets its final name, which contains the hash
-of its content, only when it is whole and durable: so a run that dies leaves drafts only, a second run writes the same
-names with the same bytes, and a run with other results never touches files that a published manifest names.
+of its content, only when it is complete and durable. So a run that dies leaves only drafts, a second run writes the
+same names with the same bytes, and a run with other results never changes files that a published manifest names.
 
-Numbers are delta-encoded and strings by dictionary. Parquet's default, a dictionary for everything, hashes every offset
-and time of a log to find that nearly all differ: twice the CPU and up to twenty times the bytes (measured).
+Numbers are delta-encoded, strings use a dictionary. Parquet's default, a dictionary for every column, hashes every
+offset and time of a log although nearly all differ: twice the CPU and up to twenty times the bytes (measured).
 """
 
 import hashlib
@@ -27,7 +27,7 @@ DRAFT_SUFFIX: Final = ".draft"
 
 
 class TableWriter:
-    """Writes one table's rows of one log partition. `attempt` keeps drafts of several tries apart."""
+    """Writes one table's rows of one log partition. `attempt` keeps the drafts of several attempts apart."""
 
     def __init__(self, root: Path, table: str, log_partition: int, attempt: str) -> None:
         self._root = root
@@ -57,7 +57,7 @@ class TableWriter:
             self._waiting, self._waiting_rows = ([_compact(rest)] if rest.num_rows else []), rest.num_rows
 
     def close(self) -> tuple[FileEntry, ...]:
-        """Write what is left; the files, durable under their final names."""
+        """Write the remaining rows; returns the files, durable under their final names."""
         if self._waiting_rows:
             self._group(pa.concat_tables(self._waiting))
             self._waiting, self._waiting_rows = [], 0
@@ -107,7 +107,7 @@ class TableWriter:
 
 
 def close_all(writers: Iterable[TableWriter]) -> tuple[FileEntry, ...]:
-    """Close them at the same time: each waits for the disk mostly, and disks sync several files in one go."""
+    """Close the writers in parallel: closing is mostly waiting for the disk, and a disk syncs several files at once."""
     with ThreadPoolExecutor(CLOSING_THREADS) as pool:
         return tuple(entry for entries in pool.map(TableWriter.close, writers) for entry in entries)
 

@@ -1,1 +1,1 @@
-"""Which tables there are, and the reference that is generated from them."""
+"""The catalogue of tables, and the reference that is generated from it."""

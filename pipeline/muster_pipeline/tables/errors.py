@@ -1,4 +1,4 @@
-"""What can go wrong with tables: the caller's fault, damage on disk, and limits reached."""
+"""Errors of tables: bad input, damage on disk, and limits reached."""
 
 
 class TablesError(Exception):

@@ -1,4 +1,4 @@
-"""The table reference `docs/tables.md`, generated from the schemas, so that it cannot say anything else.
+"""The table reference `docs/tables.md`, generated from the schemas, so that the two cannot differ.
 
 `python -m muster_pipeline.tables.reference` prints it; a test compares it with the file.
 """

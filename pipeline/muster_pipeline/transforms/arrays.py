@@ -1,4 +1,4 @@
-"""Between Arrow columns and numpy arrays, and the array idioms that several folds share."""
+"""Conversions between Arrow columns and numpy arrays, and array idioms that several folds share."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -38,7 +38,7 @@ def nullable(values: Ints, type_: pa.DataType | None = None) -> pa.Array:
 
 
 def words(codes: npt.NDArray[np.int8], names: Sequence[str]) -> pa.Array:
-    """Strings from small codes, without a Python object a row."""
+    """Strings from small codes, without a Python object per row."""
     return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(list(names))).cast(pa.string())
 
 
@@ -57,7 +57,7 @@ def constant(value: str | int, count: int, type_: pa.DataType) -> pa.Array:
 
 
 def run_starts(*keys: Ints) -> npt.NDArray[np.intp]:
-    """Where in parallel arrays a new combination of values begins: of every run the first index."""
+    """The first index of every run of equal combinations of values in parallel arrays."""
     size = len(keys[0])
     if size == 0:
         return np.empty(0, dtype=np.intp)
@@ -69,5 +69,5 @@ def run_starts(*keys: Ints) -> npt.NDArray[np.intp]:
 
 
 def run_ends(starts: npt.NDArray[np.intp], size: int) -> npt.NDArray[np.intp]:
-    """Behind the last index of every run."""
+    """The index after the last one of every run."""
     return np.append(starts[1:], size) if len(starts) else starts

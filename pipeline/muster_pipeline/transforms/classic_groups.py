@@ -1,7 +1,7 @@
 """Classic groups: from decoded group metadata to silver rows, and to gold `rebalances` and `balance`.
 
-Per group one view (the last completed generation) and what has been said about the rebalance that is under way. Kafka's
-log knows completed generations only; Muster's also says when a rebalance began and when its join phase ended.
+The state of a group is its last completed generation and the records of the rebalance under way. Kafka's log has
+records of completed generations only; Muster's also says when a rebalance began and when its join phase ended.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,10 +44,10 @@ Record = Mapping[str, Any]
 
 @dataclass(slots=True)
 class ClassicState:
-    """What is kept of a group between records."""
+    """The state of one group between records."""
 
     state: str = "empty"
-    """stable, empty, preparing or completing: as the log says."""
+    """stable, empty, preparing or completing, by the last record."""
     protocol_type: str | None = None
     state_timestamp_ms: int | None = None
     view: HistoricGroup | None = None
@@ -151,7 +151,7 @@ class ClassicFold:
 
 
 def view(record: Record) -> HistoricGroup:
-    """The generation that a completed record tells."""
+    """The generation in a completed record."""
     members = [
         MemberView(
             member_id=member["member_id"],

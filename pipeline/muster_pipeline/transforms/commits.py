@@ -1,12 +1,12 @@
-"""Offset commits and what becomes of them: silver `commits`, and the stream of effects that gold is made of.
+"""Offset commits and their outcomes: silver `commits`, and the stream of effects from which gold is made.
 
-Plain commits and tombstones take effect where they stand. A transactional commit waits for its producer's marker
+Plain commits and tombstones take effect at their own offset. A transactional commit waits for its producer's marker
 (protocol notes 4.4): COMMIT applies it only if no commit with a higher record offset was stored for its key meanwhile,
-ABORT drops it, a tombstone of its key removes it, and a second commit of the same producer replaces it. Rows that wait
-are held back (bounded) and appear where they were settled.
+ABORT drops it, a tombstone of its key removes it, and a second commit of the same producer replaces it. Pending rows
+are held back (bounded) and appear at the offset of the record that settled them.
 
-Rows without anything transactional around them, nearly all of a usual log, go through array operations only; the
-others are walked one by one. Does not judge whether a marker is genuine: the coordinator did.
+Rows without open transactions around them, nearly all of a usual log, go through array operations only; the others are
+walked one by one. What it does not do: check whether a marker is valid. The coordinator did.
 """
 
 from typing import Final, NamedTuple
@@ -27,10 +27,10 @@ COMMITTED, TXN_COMMITTED, SUPERSEDED, REPLACED, ABORTED, REMOVED, OPEN, TOMBSTON
 
 
 class Effects(NamedTuple):
-    """What changed committed offsets, in the order of the log. Parallel arrays."""
+    """Changes of committed offsets, in log order. Parallel arrays."""
 
     at: Ints
-    """Log offset of the record that made it so: the commit, the tombstone, or the marker."""
+    """Log offset of the record that caused the change: the commit, the tombstone, or the marker."""
     clock_ms: Ints
     """The log partition's clock there."""
     key: Ints
@@ -126,7 +126,7 @@ class CommitFold:
     def _walk(
         self, records: pa.Table, rows: Ints, row_of: Ints, keys: Ints, record_at: Ints, clock_ms: Ints
     ) -> list[_Settled]:
-        """The rows around transactions, one by one."""
+        """Settle the rows around transactions, one by one."""
         settled: list[_Settled] = []
         chosen = records.select(("log_offset", "producer_id", "is_control", "control_type", "is_tombstone")).take(
             pa.array(rows)
@@ -167,7 +167,7 @@ class CommitFold:
         return settled
 
     def _drop(self, key: int) -> list[int]:
-        """A tombstone: every pending commit of the key is gone."""
+        """A tombstone removes every pending commit of the key."""
         rows = [rows.pop(key) for rows in self._pending.values() if key in rows]
         self._pending = {producer: rows for producer, rows in self._pending.items() if rows}
         self._waiting.pop(key, None)

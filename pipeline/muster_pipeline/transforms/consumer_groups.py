@@ -1,8 +1,8 @@
 """KIP-848 groups: from decoded records of types 3 to 8 to silver rows, and to gold `rebalances` and `balance`.
 
 An epoch begins with a type 3 record and is complete when the target assignment is for it (type 6) and every member has
-reached it (type 8) with nothing left to give up. Both ends are in the log, so durations are exact. An epoch that is
-overtaken by the next is told as not completed. Regular expressions (type 16) are resolved in type 5's topics already.
+reached it (type 8) with no partition left to revoke. Both ends are in the log, so durations are exact. An epoch that
+the next one overtakes is reported as not completed. Regular expressions (type 16) are resolved in type 5's topics.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ Record = Mapping[str, Any]
 
 @dataclass(slots=True)
 class ConsumerState:
-    """What is kept of a group between records."""
+    """The state of one group between records."""
 
     epoch: int = 0
     target_epoch: int = -1
@@ -44,7 +44,7 @@ class ConsumerState:
         )
 
     def topics(self, member: Record) -> frozenset[str] | None:
-        """What a member subscribes to; None if its expression has not been resolved in the log."""
+        """Topics that a member subscribes to; None if the log has not resolved its regular expression."""
         topics = frozenset(member["subscribed_topics"] or ())
         regex = member["subscribed_regex"]
         if not regex:
@@ -52,7 +52,7 @@ class ConsumerState:
         return topics | self.regexes[regex] if regex in self.regexes else None
 
     def is_complete(self) -> bool:
-        """Every member has reached the epoch, and the target is for it. Without members nothing is left to reach."""
+        """The target is for the epoch, and every member has reached it. True without members."""
         if not self.members:
             return True
         return self.target_epoch >= self.epoch and all(

@@ -1,7 +1,7 @@
-"""Gold `expiry`: which rule of KIP-211 decides about each committed offset, and when it goes (protocol notes 4.6).
+"""Gold `expiry`: which rule of KIP-211 applies to each committed offset, and when it expires (protocol notes 4.6).
 
-Told for the end of the log. Compaction keeps the last record of every key and group, so this needs no history; only a
-Kafka group that is rebalancing cannot be told from a stable one, because Kafka does not log that.
+It holds at the end of the log. Compaction keeps the last record of every key and group, so this needs no history. What
+it cannot do: distinguish a Kafka group that is rebalancing from a stable one, because Kafka does not log that.
 """
 
 from collections.abc import Container, Mapping
@@ -20,14 +20,14 @@ from muster_pipeline.transforms.settings import FoldSettings
 
 
 class GroupNow(NamedTuple):
-    """What expiry needs to know of a group."""
+    """The state of a group that expiry depends on."""
 
     kind: str
     state: str
     protocol_type: str | None
     state_timestamp_ms: int | None
     topics: frozenset[str] | None
-    """Subscribed by any member; None if not readable."""
+    """Topics that any member subscribes to; None if a subscription is not readable."""
 
 
 SIMPLE = GroupNow("simple", "simple", None, None, frozenset())

@@ -1,8 +1,8 @@
-"""Everything about one log partition in one pass: chunks of decoded records in, rows of every table out.
+"""All tables of one log partition in one pass: chunks of decoded records in, rows of every table out.
 
-This is the fused stage. It holds the state of the partition's keys and groups, never the log: memory is bounded by the
-limits and the chunk size. Its rows do not depend on how the log was cut into chunks (asserted by tests), so a log read
-from files, fetched live, or read back from bronze gives the same silver and gold.
+It holds the state of the partition's keys and groups, never the log: memory is bounded by the limits and the chunk
+size. Its rows do not depend on how the log was cut into chunks (asserted by tests), so a log read from files, fetched
+live, or read back from bronze gives the same silver and gold.
 """
 
 from collections.abc import Callable
@@ -36,21 +36,21 @@ Decode = Callable[[pa.Table], Decoded]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDecoders:
-    """The decoders of group records, handed in: the fold knows schemas, not bytes."""
+    """The decoders of group records, passed in so that the fold depends on schemas and not on byte formats."""
 
     generations: Decode
     consumer_groups: Decode
 
 
 class Fed(NamedTuple):
-    """What one chunk gave: rows by table name, and group records whose value could not be read."""
+    """The result of one chunk: rows by table name, and group records whose value could not be read."""
 
     tables: dict[str, pa.Table]
     damages: tuple[Damage, ...]
 
 
 class PartitionFold:
-    """One log partition. `feed` every chunk in log order, then `finish` once."""
+    """The fold over one log partition. `feed` every chunk in log order, then `finish` once."""
 
     def __init__(self, log_partition: int, settings: FoldSettings, heads: HeadSamples, decoders: GroupDecoders) -> None:
         self._log_partition = log_partition
@@ -70,7 +70,7 @@ class PartitionFold:
         self._consumer = ConsumerFold(self._rows, self._names)
 
     def feed(self, records: pa.Table) -> Fed:
-        """Rows of `records` in log order, directly behind those of the chunk before. Raises LimitReached."""
+        """Rows of `records` in log order, which directly follow those of the previous chunk. Raises LimitReached."""
         clock_ms = self._clock.advance(ints(records["append_timestamp_ms"]))
         silver, effects = self._commits.feed(records, clock_ms)
         made = {"commits": silver}
@@ -84,7 +84,7 @@ class PartitionFold:
         return Fed(made | self._rows.tables(), tuple(damages))
 
     def finish(self) -> dict[str, pa.Table]:
-        """What only the end of the log settles: the open minute, stalls that go on, open transactions, expiry."""
+        """The rows that only the end of the log decides: the open minute, open stalls, open transactions, expiry."""
         size = len(self._keys)
         self._lag.take_rest(self._state.offset.ensure(size))
         found = self._stalls.finish(self._state, size, self._clock.now_ms)

@@ -29,12 +29,12 @@ class GroupRows:
         self._rows: dict[str, list[dict[str, Any]]] = {name: [] for name in _SCHEMAS}
 
     def add(self, table: str, row: Mapping[str, Any] | None) -> None:
-        """None is no row."""
+        """Add a row; None adds nothing."""
         if row is not None:
             self._rows[table].append({**self._place, **row})
 
     def tables(self) -> dict[str, pa.Table]:
-        """What was added, and begin anew. A column that a row lacks is null, which the schema must allow."""
+        """Return the rows added since the last call. A column that a row lacks is null; the schema must allow that."""
         made = {
             name: pa.Table.from_pylist(sorted(rows, key=_place_in_log), schema=_SCHEMAS[name])
             for name, rows in self._rows.items()
@@ -44,6 +44,6 @@ class GroupRows:
 
 
 def _place_in_log(row: Mapping[str, Any]) -> int:
-    """Of `rebalances` the record that ended it. Equal places keep their order."""
+    """The log offset by which a row is sorted; for `rebalances` of the record that ended it. The sort is stable."""
     place: int = row["ended_log_offset"] if "ended_log_offset" in row else row["log_offset"]
     return place

@@ -1,4 +1,4 @@
-"""A group at one moment, as its records say: who is in it, and who owns what. Both group kinds look the same here."""
+"""A group at one moment, by its records: its members and which partitions each owns, for both kinds of groups."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class MemberView:
 
     @property
     def identity(self) -> str:
-        """What stays the same over a restart of a static member: its instance id; else the member id."""
+        """Instance id of a static member, which survives its restart; else the member id."""
         return self.member_id if self.instance_id is None else self.instance_id
 
 
@@ -41,7 +41,7 @@ class HistoricGroup:
     def owners(self) -> dict[Owned, str] | None:
         """Owner of every assigned partition; None if some member's assignment is not readable.
 
-        Of two owners the one named later counts: that there are two is for `verify` to tell.
+        Of two owners the later one in the record counts; `verify` reports that there are two.
         """
         found: dict[Owned, str] = {}
         for member in self.members.values():
@@ -60,7 +60,7 @@ NO_GROUP = HistoricGroup(generation=0, protocol=None, members={})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moves:
-    """What happened to the partitions between two views."""
+    """How many partitions changed owners between two views."""
 
     kept: int
     moved: int

@@ -1,4 +1,4 @@
-"""Numpy arrays that grow with the number of keys: one slot a key, filled with a neutral value."""
+"""Numpy arrays that grow with the number of keys: one slot per key, filled with a neutral value."""
 
 from typing import Generic, TypeVar
 
@@ -9,7 +9,7 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 class Grow(Generic[Scalar]):
-    """`values[: size]` are in use. Capacity doubles, so growth costs amortised O(1) a key."""
+    """`values[: size]` are in use. Capacity doubles, so growth costs amortised O(1) per key."""
 
     __slots__ = ("_fill", "values")
 

@@ -1,8 +1,8 @@
-"""Samples of log ends by topic partition, and what they prove about a committed offset at a time.
+"""Samples of log end offsets by topic partition, and what they prove about a committed offset at a time.
 
-Never extrapolates: outside the samples there is a lower bound or nothing (a straight line beyond the last sample is how
-other exporters came to show lags that never existed). Log ends only grow, unless a topic is made anew; where two
-samples say otherwise nothing is concluded from the pair.
+It never extrapolates: outside the samples there is a lower bound or nothing (other exporters draw a line beyond the
+last sample and so show lags that never existed). Log ends only grow, unless a topic is created again; from two samples
+that fall nothing is concluded.
 """
 
 from typing import Final, NamedTuple
@@ -23,7 +23,7 @@ NO_HEAD: Final = -1
 
 
 class Measured(NamedTuple):
-    """Parallel to the asked times; NONE where null; codes count through LAG_QUALITIES and LAG_DETAILS."""
+    """Arrays parallel to the requested times; NONE is null; codes are positions in LAG_QUALITIES and LAG_DETAILS."""
 
     log_end: Ints
     lag: Ints
@@ -50,7 +50,7 @@ class HeadSamples:
         self._thinned(number)
 
     def _thinned(self, number: Ints) -> None:
-        """The last sample of each minute: the times at which lag is told."""
+        """Keep the last sample of each minute: the times at which lag rows are made."""
         minute = minutes(self._at_ms)
         is_last = np.ones(len(number), dtype=np.bool_)
         is_last[:-1] = (number[1:] != number[:-1]) | (minute[1:] != minute[:-1])
@@ -71,7 +71,7 @@ class HeadSamples:
         return None if index < first else (int(self._at_ms[index]), int(self._end[index]))
 
     def measure(self, number: int, at_ms: Ints, committed: Ints) -> Measured:
-        """What the samples of a topic partition say about committed offsets at times."""
+        """Lag of committed offsets at these times, by the samples of a topic partition."""
         size = len(at_ms)
         none = np.full(size, NONE, dtype=np.int64)
         unknown = np.full(size, _QUALITY["unknown"])
@@ -88,7 +88,7 @@ class HeadSamples:
 
 
 def _answered(heads: pa.Table | None, cluster: str) -> pa.Table:
-    """Samples with a log end, sorted; of equal times the last one given."""
+    """Samples with a log end, sorted; of several at the same time the last one in the table."""
     if heads is None or heads.num_rows == 0:
         empty = {"topic": pa.string(), "partition": pa.int32()}
         names = ("sample_timestamp_ms", "end_offset", "start_offset")
@@ -149,7 +149,7 @@ def _log_end(times: Ints, ends: Ints, before: Ints, at_ms: Ints, committed: Ints
 
 
 def _time_lag(times: Ints, ends: Ints, at_ms: Ints, committed: Ints, lag: Ints, quality: Ints) -> tuple[Ints, Ints]:
-    """How long ago the log end passed the committed offset, and the quality code of that."""
+    """(time since the log end passed the committed offset, quality code of that)."""
     highest = np.maximum.accumulate(ends)
     passed = np.searchsorted(highest, committed, "right")
     high, low = np.minimum(passed, len(times) - 1), np.maximum(np.minimum(passed, len(times) - 1) - 1, 0)

@@ -1,7 +1,7 @@
 """The committed offset of every key: the boundary state that rate, lag, stalls and expiry share.
 
-`steps` orders a chunk's effects by key and says, for each, what was there before: the effect before it in the chunk, or
-the state left by earlier chunks. `absorb` then moves the state past the chunk.
+`steps` orders a chunk's effects by key and gives, for each, the committed offset before it: that of the previous effect
+in the chunk, or of the state left by earlier chunks. `absorb` then advances the state past the chunk.
 """
 
 from typing import NamedTuple
@@ -32,7 +32,7 @@ class Steps(NamedTuple):
 
 
 class KeyState:
-    """By key number; NONE where there is no committed offset."""
+    """Committed offsets by key number; NONE where there is none."""
 
     def __init__(self) -> None:
         none = np.int64(NONE)

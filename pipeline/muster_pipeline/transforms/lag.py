@@ -1,9 +1,9 @@
-"""Gold `lag`: committed offsets against log ends, one row a key and minute.
+"""Gold `lag`: committed offsets against log ends, one row per key and minute.
 
-A minute with a sample of the topic partition is told at its last sample, for every group that has a committed offset
-there, whether it commits or not. A minute with commits only is told at its last commit, from the samples around it. The
-committed offset as of a sample is found among the chunk's effects, else in the state before the chunk. A sample is
-taken up once the log's clock has passed it, since then no later commit can be before it.
+In a minute with a sample of the topic partition, the row is for its last sample, for every group that has a committed
+offset there, whether it commits in that minute or not. In a minute with commits only, the row is for its last commit,
+by the samples around it. The committed offset as of a sample is found among the chunk's effects, else in the state
+before the chunk. A sample is used once the log's clock has passed it, since no later commit can precede it then.
 """
 
 from typing import Final, NamedTuple
@@ -25,7 +25,7 @@ _SPAN_MAX: Final = (1 << limits.CLOCK_SPAN_BITS) - 1
 
 
 class _Points(NamedTuple):
-    """Times at which lag is told."""
+    """The times for which lag rows are made."""
 
     key: Ints
     at_ms: Ints
@@ -36,7 +36,7 @@ _NO_POINTS: Final = _Points(*(np.empty(0, dtype=np.int64) for _ in range(3)))
 
 
 class LagFold:
-    """Keeps the points of the open minute, and how far the samples have been taken up."""
+    """Keeps the points of the open minute, and up to where the samples were used."""
 
     def __init__(self, heads: HeadSamples, keys: KeyNumbers) -> None:
         self._heads = heads
@@ -48,7 +48,7 @@ class LagFold:
         self._by_head: dict[int, list[int]] = {}
 
     def feed(self, steps: Steps, offset_before: Ints, now_ms: int) -> None:
-        """Take up the samples before `now_ms`, the clock after the chunk. `offset_before`: state before the chunk."""
+        """Use the samples before `now_ms`, the clock after the chunk. `offset_before`: state before the chunk."""
         upto = int(np.searchsorted(self._heads.told_ms, now_ms, "left"))
         self._take(steps, offset_before, upto)
         self._learn()
@@ -106,7 +106,7 @@ class LagFold:
         )
 
     def take_rest(self, offset_now: Ints) -> None:
-        """The log has ended: samples after its clock are told with the state as it is."""
+        """The log has ended: use the samples after its clock, with the final state."""
         empty = np.empty(0, dtype=np.int64)
         none = Steps(empty, empty, empty, empty, empty, empty, empty, empty.astype(np.bool_))
         self._take(none, offset_now, len(self._heads.told_ms))
@@ -116,7 +116,7 @@ class LagFold:
         return int(self._head_of.ensure(len(self._keys))[key])
 
     def _learn(self) -> None:
-        """Keys that are new since the last chunk."""
+        """Learn the keys that are new since the last chunk."""
         head_of = self._head_of.ensure(len(self._keys))
         for key in range(self._known, len(self._keys)):
             _, topic, partition = self._keys.keys[key]

@@ -1,4 +1,4 @@
-"""Named limits of the folds, so that a worker's memory is bounded whatever the log holds."""
+"""Named limits of the folds, so that a worker's memory is bounded for any log."""
 
 from typing import Final
 
@@ -17,4 +17,4 @@ HEAD_SAMPLES_MAX: Final = 1_000_000
 MINUTE_MS: Final = 60_000
 
 CLOCK_SPAN_BITS: Final = 41
-"""Times within one chunk are compared as ms since its begin; what is later than 2^41 ms (69 years) counts as that."""
+"""Times within one chunk are compared as ms since its beginning; later ones than 2^41 ms (69 years) are cut to that."""

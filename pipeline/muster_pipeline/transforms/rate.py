@@ -1,8 +1,7 @@
 """Gold `commit_rate`: commits and messages of every key and minute.
 
-A chunk's effects become groups of one, are put behind the groups of the minute that is still open, and reduced
-together by (minute, key). All measures are integers that add or take the maximum, so the cut between chunks does not
-show.
+A chunk's effects become groups of one effect each, are appended to the groups of the open minute, and all are reduced
+by (minute, key). All measures are integer sums or maxima, so the result does not depend on the cut between chunks.
 """
 
 from typing import Final
@@ -91,7 +90,7 @@ class RateFold:
             self._missing[at] = self._missing.get(at, 0) + gap
 
     def _missing_in(self, minute: Ints) -> Ints:
-        """Of each group's minute; minutes before the last one asked for are forgotten."""
+        """Offsets missing in each group's minute; minutes before the last one requested are dropped."""
         if len(minute) == 0:
             return minute
         distinct, local = np.unique(minute, return_inverse=True)

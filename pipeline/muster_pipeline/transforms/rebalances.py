@@ -1,4 +1,4 @@
-"""Rows of gold `rebalances`: two views of a group and the times of what happened between."""
+"""Rows of gold `rebalances`: the views of a group before and after, and the times in between."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """When a rebalance began and ended. The begin is known only if a record says so."""
+    """When a rebalance began and ended. The beginning is known only if a record says so."""
 
     started_ms: int | None
     started_at: int | None
@@ -19,9 +19,9 @@ class Timing:
     ended_ms: int
     ended_at: int
     sync_ms: int | None
-    """Classic: from the end of the join phase to the leader's plan."""
+    """Classic groups: from the end of the join phase to the leader's assignments."""
     previous_ms: int | None
-    """When the generation before was completed."""
+    """When the previous generation was completed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,25 +39,25 @@ class Rebalance:
 
     @property
     def avoided(self) -> bool:
-        """A static member took its place again: no new generation."""
+        """A static member rejoined under its instance id, without a new generation."""
         return self.before is not None and self.before.generation == self.after.generation
 
     @property
     def history_complete(self) -> bool:
-        """Whether the generations follow each other. A group's first generation is 1."""
+        """Do the two generations follow each other? A group's first generation is 1."""
         if self.before is None:
             return self.after.generation <= 1
         return self.avoided or self.after.generation == self.before.generation + 1
 
     def changes(self) -> Moves | None:
-        """Against the view before; a first generation with complete history is compared with nobody owning anything."""
+        """Moves since the previous view; a first generation with complete history is compared with an empty group."""
         if self.before is None and not self.history_complete:
             return None
         return moves(self.before or NO_GROUP, self.after)
 
 
 def row(one: Rebalance) -> Row:
-    """Everything but `cluster` and `log_partition`."""
+    """A row without `cluster` and `log_partition`."""
     changes = one.changes()
     name, evidence = trigger(
         one.before,

@@ -1,4 +1,4 @@
-"""What a run is told and what its results depend on; published in the manifest beside them."""
+"""Settings on which the results of a run depend; published in the manifest."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,7 @@
 """Gold `stalls`: times in which a committed offset did not move.
 
-A step that changes the offset (or removes it) is a move. Between two moves of a key lies a stall if it is long enough.
-State a key: clock and log offset of its last move, and the commits of the same offset since.
+A step that changes the offset (or removes it) is a move. The time between two moves of a key is a stall if it is long
+enough. State per key: clock and log offset of its last move, and the number of commits of the same offset since.
 """
 
 from typing import Final
@@ -60,7 +60,7 @@ class StallFold:
         return found
 
     def finish(self, state: KeyState, key_count: int, now_ms: int) -> Found:
-        """Stalls that go on at the end of the log, in the order of keys."""
+        """Stalls that have not ended at the end of the log, in the order of keys."""
         moved_ms, offset = self._moved_ms.ensure(key_count)[:key_count], state.offset.ensure(key_count)[:key_count]
         alive = (offset != NONE) & (moved_ms != NONE)
         chosen = np.flatnonzero(alive & (now_ms - np.where(alive, moved_ms, now_ms) >= self._min_ms))

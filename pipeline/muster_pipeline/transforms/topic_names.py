@@ -1,7 +1,7 @@
-"""Topic names by topic id, as far as earlier records of the log partition tell them.
+"""Topic names by topic id, learnt from earlier records of the log partition.
 
-KIP-848 records name topics by id. Names are told by type 4 records (Kafka 4.0 and before) and by offset commits that
-carry the id (4.1 and later). A name counts from the record that tells it, so that chunk borders do not matter.
+KIP-848 records name topics by id. Names come from type 4 records (Kafka 4.0 and before) and from offset commits that
+carry the id (4.1 and later). A name applies from the record that gives it, so that chunk borders do not matter.
 """
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ from muster_pipeline.transforms.arrays import ints
 
 
 class TopicNames:
-    """Ids are never given twice, so the first name stands."""
+    """Topic ids are never reused, so the first name of an id is kept."""
 
     __slots__ = ("_told",)
 
@@ -19,7 +19,7 @@ class TopicNames:
         self._told: dict[str, tuple[int, str]] = {}
 
     def learn(self, topic_id: str, topic: str, log_offset: int) -> None:
-        """A record at `log_offset` tells the name."""
+        """A record at `log_offset` gives the name."""
         known = self._told.get(topic_id)
         if known is None or log_offset < known[0]:
             self._told[topic_id] = (log_offset, topic)
@@ -35,6 +35,6 @@ class TopicNames:
             self.learn(topic_id, topic, at)
 
     def name(self, topic_id: str, log_offset: int) -> str | None:
-        """The name as a record at `log_offset` may know it."""
+        """The name, if a record before `log_offset` or at it has given it."""
         known = self._told.get(topic_id)
         return None if known is None or known[0] > log_offset else known[1]

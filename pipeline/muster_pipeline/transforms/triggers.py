@@ -1,8 +1,9 @@
 """Why a group rebalanced, as far as the log proves it.
 
-Muster's log says why (type 1001); its first reason counts, since it began the rebalance. In Kafka's log only the
-members before and after can be compared, which tells a join from a departure, but not a departure from an expired
-session; such a trigger has a name of its own. Reasons that clients gave (KIP-800) are texts of theirs and mean "left".
+Muster's log gives the reasons (type 1001); the first one counts, since it began the rebalance. In Kafka's log only the
+members before and after can be compared, which distinguishes a join from a departure, but not a departure from an
+expired session; such a trigger has a name of its own. Reasons that clients gave (KIP-800) are free text and count as
+"left".
 """
 
 from collections.abc import Sequence
@@ -42,7 +43,7 @@ def trigger(
 
 
 def _told(reason: str, before: HistoricGroup | None, after: HistoricGroup) -> str | None:
-    """None: a member rejoined, so the difference between the generations has to tell why."""
+    """The trigger that a reason names. None: a member rejoined, so the difference between the generations decides."""
     if reason in _FIXED:
         return _FIXED[reason]
     if reason.endswith(" rejoins"):

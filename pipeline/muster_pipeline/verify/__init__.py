@@ -1,1 +1,1 @@
-"""Invariants of published tables: what does not hold is a finding to read, not an exception."""
+"""Checks of the invariants of published tables. A broken invariant gives findings, not an exception."""

@@ -1,4 +1,4 @@
-"""I5 and I6: assignments as recorded are possible, and gold counts what silver holds."""
+"""I5 and I6: recorded assignments give each partition one owner, and gold counts the moves that silver records."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ Owners = dict[tuple[str, int], str]
 
 
 def one_owner(assignments: pa.Table) -> Verdict:
-    """I5 for classic groups: within one generation's record. A violation is the group's (a faulty assignor).
+    """I5 for classic groups, within one generation's record. A violation is the group's fault (a faulty assignor).
 
-    KIP-848 groups are not judged: a member that leaves takes its partitions along without an assignment record.
+    KIP-848 groups are not checked: the partitions of a member that leaves are freed without an assignment record.
     """
     findings: list[Finding] = []
     generations: dict[tuple[str, int], Owners] = {}

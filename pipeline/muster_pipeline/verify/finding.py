@@ -1,4 +1,4 @@
-"""A broken invariant, for a human and for an exit code."""
+"""Findings about broken invariants, for people and for the exit code."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -12,7 +12,7 @@ INVARIANTS: Final = {
     "I6": "the moves of rebalances are the differences of assignments",
 }
 EXAMPLES_MAX: Final = 20
-"""Findings that are told one by one for each invariant; the rest are counted."""
+"""Findings of one invariant that are listed; further ones are only counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What one check found. `checked` counts what was looked at: 0 means that there was nothing to check."""
+    """The result of one check. `checked`: number of rows or files checked; 0: there was nothing to check."""
 
     invariant: str
     checked: int

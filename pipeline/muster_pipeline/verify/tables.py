@@ -29,7 +29,7 @@ def same_rows(stream: Path | str, batch: Path | str) -> Verdict:
 
 
 def check(root: Path | str) -> tuple[Verdict, ...]:
-    """I1, I2, I5 and I6 of published tables, and that their files are what was published (told as I3).
+    """I1, I2, I5 and I6 of published tables, and that their files are what was published (reported as I3).
 
     Raises NothingPublished, DamagedStore when a table that a check needs cannot be read at all.
     """

@@ -1,1 +1,1 @@
-"""What if the group had used another assignor: recorded memberships replayed through the coordinator package's own."""
+"""What if a group had used another assignor: recorded memberships replayed through the coordinator's assignors."""

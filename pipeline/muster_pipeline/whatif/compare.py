@@ -1,4 +1,4 @@
-"""The question as asked: all assignors side by side, from published tables."""
+"""The comparison: all assignors side by side, from published tables."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
@@ -132,7 +132,7 @@ def _durations(rebalances: pa.Table) -> dict[str, dict[int, int]]:
 
 
 def _offsets(rebalances: pa.Table, column: str, values: Collection[str | bool]) -> dict[str, set[int]]:
-    """By group, where the rebalances with such a value were completed."""
+    """Group -> log offsets at which rebalances with one of these values were completed."""
     found: dict[str, set[int]] = {}
     for row in rebalances.select(["group_id", "ended_log_offset", column]).to_pylist():
         if row[column] in values:

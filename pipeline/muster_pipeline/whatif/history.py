@@ -1,8 +1,8 @@
 """Recorded membership history of groups, from silver `memberships` and `assignments`.
 
-One step is one completed classic generation: who was in it, what each subscribed to, what the leader gave. Partition
-counts are not in the log. A topic's count at a step is taken as one more than the highest partition that any generation
-up to then assigned (or the given counts, if they are larger): a lower bound, exact once everything has been assigned.
+One step is one completed classic generation: its members, their subscriptions, and the assignments that the leader
+gave. Partition counts are not in the log. A topic's count at a step is one more than the highest partition that any
+generation up to then assigned (or the given count, if larger): a lower bound, exact once every partition was assigned.
 """
 
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -55,7 +55,7 @@ class History:
     skipped: int
 
     def without(self, log_offsets: Container[int]) -> "History":
-        """The same without the generations that were completed at these log offsets."""
+        """A copy without the generations that were completed at these log offsets."""
         return replace(self, steps=tuple(step for step in self.steps if step.log_offset not in log_offsets))
 
 
@@ -65,7 +65,7 @@ def histories(
     """One history for each classic group, ordered by group id. Raises LimitReached, BadInput."""
     for topic, count in (partition_counts or {}).items():
         if count < 1:
-            raise BadInput(f"topic {topic} is said to have {count} partitions")
+            raise BadInput(f"topic {topic} cannot have {count} partitions")
     chosen = memberships.filter((pc.field("group_kind") == "classic") & (pc.field("stage") == "completed")).sort_by(
         [("group_id", "ascending"), ("log_offset", "ascending")]
     )

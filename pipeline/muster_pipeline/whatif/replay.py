@@ -1,10 +1,10 @@
-"""One group's history under one assignor: what moves, how even it gets, how long partitions stand still.
+"""One group's history under one assignor: which partitions move, how evenly they are shared, how long they stop.
 
-Each step gives the assignor the members of a recorded generation with what they owned under the replay, as its own
-client would tell it. An eager assignor stops every partition of the group for the whole rebalance; a cooperative one
-only those that change hands, and needs a second rebalance for these; recorded second steps are therefore to be left
-out of the history. The stall counts partition-milliseconds: partitions that stood still, each for the
-rebalance's duration as recorded (given per generation; without it stalls are not told).
+Each step gives the assignor the members of a recorded generation, with the partitions that they owned under the replay,
+in the form that its own client sends. An eager assignor stops every partition of the group for the whole rebalance; a
+cooperative one stops only those that change owners, and needs a second rebalance for them. Recorded follow-up
+rebalances must therefore be left out of the history. The stall counts partition-milliseconds: stopped partitions, each
+for the recorded duration of the rebalance; without a known duration the stall is unknown.
 """
 
 from collections.abc import Container, Mapping, Sequence
@@ -61,7 +61,7 @@ def replay(history: History, assignor: Assignor, duration_ms: Mapping[int, int])
 
 
 def recorded(history: History, duration_ms: Mapping[int, int], cooperative_offsets: Container[int]) -> list[Outcome]:
-    """What really happened, in the same terms. `cooperative_offsets`: completed under a cooperative assignor."""
+    """The recorded history as outcomes. `cooperative_offsets`: log offsets of generations of a cooperative assignor."""
     owners: Owners = {}
     found = []
     for step in history.steps:
@@ -72,7 +72,7 @@ def recorded(history: History, duration_ms: Mapping[int, int], cooperative_offse
 
 
 def _settle(step: Step, assignor: Assignor, before: Owners, generation: int) -> tuple[Owners, int, list[int]]:
-    """Owners after the step, the replay's generation, and the partitions stopped in each rebalance."""
+    """(owners after the step, the replay's generation, partitions stopped in each rebalance)."""
     topology = Topology(dict(step.partition_counts))
     present = {member.identity for member in step.members}
     owners = {one: owner for one, owner in before.items() if owner in present}
@@ -111,7 +111,7 @@ def _member(member: HistoryMember, assignor: Assignor, owners: Owners, generatio
 
 
 def _stops(before: Owners, after: Owners, *, cooperative: bool) -> int:
-    """Partitions that somebody read before and that stood still: all (eager), or those that lost their owner."""
+    """Partitions that had an owner and were not consumed: all (eager), or those that lost their owner (cooperative)."""
     if not cooperative:
         return len(before)
     return sum(after.get(one) != owner for one, owner in before.items())

@@ -152,7 +152,7 @@ def test_deleted_offsets_are_told_once(tmp_path: Path) -> None:
 
 def test_what_is_not_the_same_log_is_refused(tmp_path: Path) -> None:
     follow(tmp_path / "live", [5])
-    with pytest.raises(OffsetGone, match="was cut or made anew; give another folder"):
+    with pytest.raises(OffsetGone, match="was cut or created again; give another folder"):
         follow(tmp_path / "live", [4])
     with pytest.raises(BadInput, match="are of cluster c, not d"):
         LiveInput.onward("b", "d", str(tmp_path / "live"), connect=Cluster(5))

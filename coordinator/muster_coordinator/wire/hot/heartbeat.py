@@ -1,4 +1,4 @@
-"""Heartbeat: the request that a group sends most often. Its 25 or so different answers are made once."""
+"""Heartbeat: the request that members send most often. Each error code's answer is encoded once and kept."""
 
 import struct
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _INSTANCE_SINCE, _THROTTLE_SINCE = 3, 1
 
 @cache
 def decoder(version: int) -> Callable[[Frame, int, RequestContext], tuple[Heartbeat, int]]:
-    """Request of one version; returns the position after it, too."""
+    """The decoder of one version's request."""
     spell = form(flexible=is_flexible(Api.HEARTBEAT, version))
     text, nullable_text, tags = spell.text, spell.nullable_text, spell.tags
     has_instance = version >= _INSTANCE_SINCE
@@ -35,7 +35,7 @@ def decoder(version: int) -> Callable[[Frame, int, RequestContext], tuple[Heartb
 
 @cache
 def encoder(version: int) -> Callable[[bytearray, HeartbeatAnswer], None]:
-    """Answer of one version."""
+    """The encoder of one version's answer."""
     layout = struct.Struct(">ih" if version >= _THROTTLE_SINCE else ">h")
     tail = b"\x00" if is_flexible(Api.HEARTBEAT, version) else b""
     made: dict[int, bytes] = {}

@@ -1,4 +1,4 @@
-"""JoinGroup: bytes to `groups.requests.JoinGroup`, and the generation's members back."""
+"""JoinGroup: bytes to `groups.requests.JoinGroup`, and the answer with the generation's members to bytes."""
 
 import struct
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _TYPE_SINCE, _REASON_SINCE, _SKIP_SINCE = 7, 8, 9
 
 @cache
 def decoder(version: int) -> Callable[[Frame, int, RequestContext], tuple[JoinGroup, int]]:
-    """Request of one version. v0 has no rebalance timeout: its session timeout counts."""
+    """The decoder of one version's request. v0 has no rebalance timeout: the session timeout stands for it."""
     spell = form(flexible=is_flexible(Api.JOIN_GROUP, version))
     text, nullable_text, tags = spell.text, spell.nullable_text, spell.tags
     has_rebalance = version >= _REBALANCE_TIMEOUT_SINCE
@@ -61,7 +61,7 @@ def decoder(version: int) -> Callable[[Frame, int, RequestContext], tuple[JoinGr
 
 @cache
 def encoder(version: int) -> Callable[[bytearray, JoinGroupAnswer], None]:
-    """Answer of one version. The chosen protocol may be null from v7 on; before that it is ""."""
+    """The encoder of one version's answer. The chosen protocol may be null from v7 on; before, null becomes ""."""
     spell = form(flexible=is_flexible(Api.JOIN_GROUP, version))
     write_text, write_bytes, write_tags = spell.write_text, spell.write_bytes, spell.write_tags
     pack_head = struct.Struct(">hi").pack

@@ -1,7 +1,7 @@
-"""OffsetCommit: bytes to `groups.requests.OffsetCommit`, and the list of partition errors back.
+"""OffsetCommit: bytes to `groups.requests.OffsetCommit`, and the list of partition errors to bytes.
 
-A topic of a v10 request has its id and the name ""; of an older one its name and sixteen zero bytes. `api.commits`
-fills in the other.
+A topic of a v10 request has an id and the name ""; a topic of an older request has a name and the zero id.
+`api.commits` fills in the missing one.
 """
 
 import struct
@@ -46,7 +46,7 @@ def _partition_reader(version: int, spell: Form) -> tuple[Callable[[Frame, int],
 
 @cache
 def decoder(version: int) -> Callable[[Frame, int, RequestContext], tuple[OffsetCommit, int]]:
-    """Request of one version."""
+    """The decoder of one version's request."""
     spell = form(flexible=is_flexible(Api.OFFSET_COMMIT, version))
     text, length, tags = spell.text, spell.length, spell.tags
     read_partition, partition_size = _partition_reader(version, spell)
@@ -97,7 +97,7 @@ def decoder(version: int) -> Callable[[Frame, int, RequestContext], tuple[Offset
 
 @cache
 def encoder(version: int) -> Callable[[bytearray, CommitAnswer], None]:
-    """Answer of one version."""
+    """The encoder of one version's answer."""
     spell = form(flexible=is_flexible(Api.OFFSET_COMMIT, version))
     write_count, write_text, write_tags = spell.write_count, spell.write_text, spell.write_tags
     tail = b"\x00" * spell.tags_size

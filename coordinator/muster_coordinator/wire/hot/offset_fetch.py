@@ -1,6 +1,6 @@
-"""OffsetFetch: one group (v1-7) or several (v8+) to `Asked` values, and the committed offsets back.
+"""OffsetFetch: one group (v1-7) or several (v8+) to `Asked` values, and the committed offsets to bytes.
 
-Topics are names, or ids in v10; `api.commits` translates. A null list of topics asks for all that have a committed
+Topics are names, or ids in v10; `api.commits` translates. A null list of topics asks for all topics with a committed
 offset.
 """
 
@@ -24,7 +24,7 @@ Topic = str | bytes
 
 
 class Asked(NamedTuple):
-    """What one request wants of one group."""
+    """The offsets of one group that a request asks for."""
 
     group: str
     topics: tuple[tuple[Topic, tuple[int, ...]], ...] | None
@@ -32,7 +32,7 @@ class Asked(NamedTuple):
 
 
 class GroupOffsets(NamedTuple):
-    """One group's answer; topics named as in the request."""
+    """One group's answer; topics are names or ids, as in the request."""
 
     group: str
     error: int
@@ -72,7 +72,7 @@ def _topics_reader(
 
 @cache
 def decoder(version: int) -> Callable[[Frame, int, RequestContext], tuple[tuple[Asked, ...], int]]:
-    """Request of one version: always a tuple of groups, of length one before v8."""
+    """The decoder of one version's request: a tuple of groups, of length one before v8."""
     spell = form(flexible=is_flexible(Api.OFFSET_FETCH, version))
     text, tags, read_topics = spell.text, spell.tags, _topics_reader(version, spell)
     smallest = spell.text_size + 1 + spell.tags_size
@@ -106,14 +106,14 @@ def decoder(version: int) -> Callable[[Frame, int, RequestContext], tuple[tuple[
 
 @cache
 def encoder(version: int) -> Callable[[bytearray, Sequence[GroupOffsets]], None]:
-    """Answer of one version."""
+    """The encoder of one version's answer."""
     spell = form(flexible=is_flexible(Api.OFFSET_FETCH, version))
     write_count, write_text, write_tags = spell.write_count, spell.write_text, spell.write_tags
     has_epoch = version >= _EPOCH_SINCE
     pack_offset = struct.Struct(">iqi" if has_epoch else ">iq").pack
     pack_error = struct.Struct(">h").pack
     tail = b"\x00" * spell.tags_size
-    # Nearly all offsets have no metadata text: those are one pack instead of four pieces.
+    # Nearly all offsets have no metadata: those take one pack instead of four pieces.
     empty_text = bytearray()
     write_text(empty_text, "")
     pack_bare = struct.Struct(f">iqi{len(empty_text)}sh{len(tail)}s").pack

@@ -1,4 +1,4 @@
-"""Reading and writing of strings, bytes and counts for the hand-written codecs; the flexible form or the old one."""
+"""Strings, bytes and counts for the hand-written codecs, read and written in the flexible or the old form."""
 
 import struct
 from collections.abc import Callable
@@ -93,7 +93,7 @@ def _write_no_tags(_: bytearray) -> None:
 
 
 class Form(NamedTuple):
-    """One of the two spellings of variable-length things."""
+    """One of the two forms of variable-length fields: `OLD` or `COMPACT`."""
 
     text: Callable[[Frame, int], tuple[str, int]]
     nullable_text: Callable[[Frame, int], tuple[str | None, int]]
@@ -103,7 +103,7 @@ class Form(NamedTuple):
     tags: Callable[[Frame, int], int]
     """Skip a tag section."""
     text_size: int
-    """Smallest string."""
+    """Bytes of the smallest string."""
     bytes_size: int
     tags_size: int
     write_text: Callable[[bytearray, str | None], None]
@@ -124,12 +124,12 @@ COMPACT = Form(
 
 
 def form(*, flexible: bool) -> Form:
-    """The spelling of a version."""
+    """The form that a version uses."""
     return COMPACT if flexible else OLD
 
 
 def count_of(frame: Frame, pos: int, length: Length, smallest: int, cost: int) -> tuple[int, int]:
-    """Length of an array that must not be null, admitted by the budget."""
+    """Length of an array that must not be null, after its elements were claimed from the heap budget."""
     count, pos = length(frame, pos)
     if count < 0:
         raise WireError("null or negative array")

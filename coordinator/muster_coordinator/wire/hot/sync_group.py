@@ -1,4 +1,4 @@
-"""SyncGroup: bytes to `groups.requests.SyncGroup`, and the member's assignment back."""
+"""SyncGroup: bytes to `groups.requests.SyncGroup`, and the member's assignment to bytes."""
 
 import struct
 from collections.abc import Callable
@@ -17,7 +17,7 @@ _PACK_I16 = struct.Struct(">h").pack
 
 @cache
 def decoder(version: int) -> Callable[[Frame, int, RequestContext], tuple[SyncGroup, int]]:
-    """Request of one version."""
+    """The decoder of one version's request."""
     spell = form(flexible=is_flexible(Api.SYNC_GROUP, version))
     text, nullable_text, tags = spell.text, spell.nullable_text, spell.tags
     smallest = spell.text_size + spell.bytes_size + spell.tags_size
@@ -55,7 +55,7 @@ def decoder(version: int) -> Callable[[Frame, int, RequestContext], tuple[SyncGr
 
 @cache
 def encoder(version: int) -> Callable[[bytearray, SyncGroupAnswer], None]:
-    """Answer of one version."""
+    """The encoder of one version's answer."""
     spell = form(flexible=is_flexible(Api.SYNC_GROUP, version))
 
     def encode(out: bytearray, answer: SyncGroupAnswer) -> None:
