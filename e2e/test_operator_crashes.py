@@ -71,9 +71,12 @@ class Place:
     client: ApiClient
     clock: AheadClock
     pods: PlayedPods
-    kafka: FakeKafka = field(default_factory=FakeKafka)
+    kafka: FakeKafka = field(init=False)
     image: int = 1
     replicas: int = 3
+
+    def __post_init__(self) -> None:
+        self.kafka = FakeKafka(self.pods)
 
     @property
     def kube(self) -> KubeAdapter:
