@@ -253,7 +253,7 @@ def test_a_leader_epoch_that_no_checksum_covers_is_given_anew_when_it_is_damaged
     disk.damage(f"{folder}/00000000000000000000.log", 12, b"\x40")
     listening(cluster)
     node = cluster.restart(follower)
-    assert "epochs fall" in troubles(node)[GROUP]
+    assert "leader epochs do not ascend" in troubles(node)[GROUP]
     same_everywhere(cluster)
     lead(cluster, follower)
 
