@@ -66,6 +66,7 @@ class Requests:
         self.read.note_error(Api.HEARTBEAT, Code.REBALANCE_IN_PROGRESS, 3)
         self.read.note_error(Api.HEARTBEAT, 32_000)
         self.read.in_flight = 5
+        self.read.held_bytes = 70_000
         self.stats = ClientStats(connections=2, accepted=9, idle=3, bytes_in=100)
 
     def clients(self) -> Mapping[str, ClientStats]:
@@ -404,6 +405,7 @@ def test_requests_by_api_with_the_short_way_in_the_first_bucket() -> None:
     assert of("muster_request_errors_total", api="HEARTBEAT", error="REBALANCE_IN_PROGRESS") == 3
     assert of("muster_request_errors_total", api="HEARTBEAT", error="OTHER") == 1
     assert of("muster_requests_in_flight") == 5
+    assert of("muster_requests_held_bytes") == 70_000
 
 
 def test_listeners_have_a_metric_for_each_meaning_and_the_old_one_for_one_release() -> None:

@@ -80,6 +80,11 @@ class RequestCollector(Collector):
         yield GaugeMetricFamily(
             "muster_requests_in_flight", "Requests decoded and not yet answered in order.", value=meter.in_flight
         )
+        yield GaugeMetricFamily(
+            "muster_requests_held_bytes",
+            "Estimated memory of large requests that are not answered.",
+            value=meter.held_bytes,
+        )
 
     def _counts(self) -> dict[int, int]:
         counts = {int(api): count for api, count in self._view.served().items()}

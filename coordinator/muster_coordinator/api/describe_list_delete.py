@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from muster_coordinator.api.authorize import Operation, Resource, ResourceType
 from muster_coordinator.api.cluster_view import offsets_partition
-from muster_coordinator.api.gather import Gather
+from muster_coordinator.api.gather import Gather, gather_few
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code
@@ -34,9 +34,12 @@ class DescribeListDelete:
 
     def describe(self, context: RequestContext, version: int, request: Value, reply: Exchange) -> None:
         """DescribeGroups v0-6: each group on its own; an unknown one is Dead, from v6 on 69."""
-        gather: Gather[Value] = Gather(len(request.groups), lambda groups: reply({"groups": groups}))
-        for index, group in enumerate(request.groups):
-            self._describe(context, version, group, request.include_authorized_operations, gather.part(index))
+        names, operations = request.groups, request.include_authorized_operations
+
+        def begin(index: int, arrived: Callable[[Value], None]) -> None:
+            self._describe(context, version, names[index], operations, arrived)
+
+        gather_few(len(names), begin, lambda groups: reply({"groups": groups}))
 
     def _describe(
         self, context: RequestContext, version: int, group: str, operations: bool, done: Callable[[Value], None]
@@ -105,9 +108,7 @@ class DescribeListDelete:
             results = [{"group_id": name, "error_code": code} for name, code in zip(names, codes, strict=True)]
             reply({"results": results})
 
-        gather: Gather[int] = Gather(len(names), answered)
-        for index, group in enumerate(names):
-            self._delete(context, group, gather.part(index))
+        gather_few(len(names), lambda index, arrived: self._delete(context, names[index], arrived), answered)
 
     def _delete(self, context: RequestContext, group: str, done: Callable[[int], None]) -> None:
         services = self._services

@@ -1,7 +1,13 @@
-"""Waits for several answers without a scheduler: each part is told by index, the last one calls `done`."""
+"""Waits for several answers without a scheduler: each part is told by index, the last one calls `done`.
+
+`Gather` has all parts begun by its caller; `gather_few` begins them itself, a bounded number at once, for requests
+whose parts are as many as their client likes and each a task of its own: what these hold together stays small.
+"""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
+
+from muster_coordinator.api.limits import PARTS_AT_ONCE_MAX
 
 T = TypeVar("T")
 
@@ -29,3 +35,55 @@ class Gather(Generic[T]):
                 self._done([r for r in self._results if r is not None])
 
         return arrived
+
+
+class _Few(Generic[T]):
+    """See `gather_few`."""
+
+    __slots__ = ("_at_once", "_begin", "_beginning", "_count", "_gather", "_next", "_unfinished")
+
+    def __init__(
+        self,
+        count: int,
+        begin: Callable[[int, Callable[[T], None]], None],
+        done: Callable[[list[T]], None],
+        at_once: int,
+    ) -> None:
+        self._begin = begin
+        self._at_once = at_once
+        self._count = count
+        self._next = 0
+        self._unfinished = 0
+        self._beginning = False
+        self._gather: Gather[T] = Gather(count, done)
+
+    def go_on(self) -> None:
+        # A part that is answered at once calls back from within this loop, which goes on by itself then.
+        self._beginning = True
+        while self._next < self._count and self._unfinished < self._at_once:
+            index = self._next
+            self._next += 1
+            self._unfinished += 1
+            self._begin(index, self._finish(self._gather.part(index)))
+        self._beginning = False
+
+    def _finish(self, part: Callable[[T], None]) -> Callable[[T], None]:
+        def finished(result: T) -> None:
+            self._unfinished -= 1
+            part(result)
+            if not self._beginning:
+                self.go_on()
+
+        return finished
+
+
+def gather_few(
+    count: int,
+    begin: Callable[[int, Callable[[T], None]], None],
+    done: Callable[[list[T]], None],
+    *,
+    at_once: int = PARTS_AT_ONCE_MAX,
+) -> None:
+    """Call `begin(index, arrived)` for each of `count` parts, of which at most `at_once` are not answered; then
+    `done` with the results in order."""
+    _Few(count, begin, done, at_once).go_on()

@@ -15,7 +15,7 @@ from functools import partial
 
 from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.cluster_view import offsets_partition
-from muster_coordinator.api.gather import Gather
+from muster_coordinator.api.gather import gather_few
 from muster_coordinator.api.limits import OFFSET_FETCH_IMAGES_MAX
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
@@ -41,9 +41,7 @@ class OffsetFetches:
         if len(request) == 1:
             self._group(context, version, request[0], lambda offsets: reply((offsets,)))
             return
-        gather: Gather[GroupOffsets] = Gather(len(request), reply)
-        for index, asked in enumerate(request):
-            self._group(context, version, asked, gather.part(index))
+        gather_few(len(request), lambda index, arrived: self._group(context, version, request[index], arrived), reply)
 
     def _group(self, context: RequestContext, version: int, asked: Asked, done: Done) -> None:
         if self._services.may_group(context, Operation.DESCRIBE, asked.group):

@@ -5,9 +5,9 @@ the previous answer; an `Exchange` keeps its place in line, and answers leave fr
 holds back the answers to later requests, as in Kafka. A handler that parks only for more data (a long-polling Fetch)
 may ask to be told when another request queues up after it (docs/adr/0007). A heartbeat that repeats the previous one is
 answered at once when the line is empty (docs/adr/0012). Reading stops at `limits.PIPELINED_REQUESTS_MAX` unanswered
-requests or `limits.CONNECTION_UNSENT_BYTES_MAX` unsent bytes. Sizes are checked before anything is buffered for a frame
-(decision 24). Bytes that are no request fail the connection: `failure` says why and the driver closes it. A request or
-an answer that meets a bug of ours fails its connection too; other connections go on.
+requests, at what they hold in memory, or at `limits.CONNECTION_UNSENT_BYTES_MAX` unsent bytes. Sizes are checked before
+anything is buffered for a frame (decision 24). Bytes that are no request fail the connection: `failure` says why and
+the driver closes it. A request or an answer that meets a bug of ours fails its connection too; other connections go on.
 
 State (decision 12): a connection of a listener that wants authentication starts in UNAUTHENTICATED, where only
 ApiVersions and the SASL requests are parsed at all; no SASL mechanism exists yet, so those connections cannot get
@@ -63,10 +63,25 @@ CLOSE = _Sentinel()
 """Close the connection: the API's answer has no way to refuse."""
 
 
+class Held:
+    """Memory of an unanswered request. It counts until nothing refers to this any more: a handler that has dropped its
+    exchange, whether it answered or not, has let go of the request as well."""
+
+    __slots__ = ("_meter", "bytes")
+
+    def __init__(self, meter: RequestMeter, held_bytes: int) -> None:
+        self._meter = meter
+        self.bytes = held_bytes
+        meter.held_bytes += held_bytes
+
+    def __del__(self) -> None:
+        self._meter.held_bytes -= self.bytes
+
+
 class Exchange:
     """One request's place in line. Handlers get it as `reply` and call it once, with the answer."""
 
-    __slots__ = ("_began_ns", "_cancel", "_connection", "_correlation", "_followed", "frame", "route")
+    __slots__ = ("_began_ns", "_cancel", "_connection", "_correlation", "_followed", "frame", "held", "route")
 
     def __init__(self, connection: "Connection", route: Route, correlation: int, began_ns: int) -> None:
         self._connection = connection
@@ -75,6 +90,8 @@ class Exchange:
         self._correlation = correlation
         self._cancel: Callable[[], None] | None = None
         self._followed: Callable[[], None] | None = None
+        self.held: Held | None = None
+        """None for a small request, and once the answer has left the line."""
         self.frame: bytearray | _Sentinel | None = None
 
     def __call__(self, answer: Value) -> None:
@@ -86,6 +103,7 @@ class Exchange:
             self._connection.patient -= 1
         if self._connection.state is State.CLOSED:
             self.frame = NO_ANSWER
+            self.held = None
             return
         meter = self._connection.meter
         if isinstance(answer, _Sentinel):
@@ -154,8 +172,8 @@ class Connection:
 
     __slots__ = (
         "_buffered", "_chunks", "_client_host", "_client_id", "_clock", "_handle", "_heartbeat_at_once", "_held_ns",
-        "_line", "_listener", "_needed", "_notice", "_ready", "_repeated", "_unsent", "_wake", "connection_id",
-        "failure", "last_request_ms", "meter", "patient", "requests", "state",
+        "_line", "_line_bytes", "_listener", "_needed", "_notice", "_ready", "_repeated", "_unsent", "_wake",
+        "connection_id", "failure", "last_request_ms", "meter", "patient", "requests", "state",
     )  # fmt: skip
 
     def __init__(
@@ -195,6 +213,8 @@ class Connection:
         self._buffered = 0
         self._needed = _SIZE_BYTES
         self._line: deque[Exchange] = deque()
+        self._line_bytes = 0
+        """Estimated memory of the requests in the line that are not small."""
         self._ready: list[bytes | bytearray] = []
         self._unsent = 0
 
@@ -268,7 +288,13 @@ class Connection:
         return self.state in (State.READY, State.UNAUTHENTICATED) and not self._is_full()
 
     def _is_full(self) -> bool:
-        return len(self._line) >= limits.PIPELINED_REQUESTS_MAX or self._unsent > CONNECTION_UNSENT_BYTES_MAX
+        line = self._line
+        if len(line) >= limits.PIPELINED_REQUESTS_MAX or self._unsent > CONNECTION_UNSENT_BYTES_MAX:
+            return True
+        # Only with a line that is not empty: its next answer makes this connection look again.
+        return self._line_bytes > limits.CONNECTION_HELD_BYTES_MAX or (
+            bool(line) and self.meter.held_bytes > limits.REQUESTS_HELD_BYTES_MAX
+        )
 
     def _read(self) -> None:
         if self._buffered < self._needed or self._is_full():
@@ -384,6 +410,10 @@ class Connection:
             raise self._failed_by(api, version, error) from error
         if end > stop:
             raise WireError("request is longer than its frame")
+        held_bytes = frame.held_bytes(pos)
+        small = held_bytes <= limits.SMALL_REQUEST_BYTES_MAX
+        if not small and self.meter.held_bytes + held_bytes > limits.REQUESTS_HELD_BYTES_MAX:
+            raise WireError("the unanswered requests of all clients hold too much memory for another of this size")
         if self.patient:
             for waiting in tuple(self._line):
                 waiting.hurry(api)
@@ -396,6 +426,9 @@ class Connection:
         if self._held_ns:
             meter.queue_seconds.observe((began_ns - self._held_ns) / 1e9)
         exchange = Exchange(self, route, correlation, began_ns)
+        if not small:
+            exchange.held = Held(meter, held_bytes)
+            self._line_bytes += held_bytes
         self._line.append(exchange)
         try:
             self._handle(context, request, exchange)
@@ -438,8 +471,12 @@ class Connection:
         if line[0].frame is None:
             return
         while line and line[0].frame is not None:
-            frame = line.popleft().frame
+            exchange = line.popleft()
+            frame = exchange.frame
             self.meter.in_flight -= 1
+            if exchange.held is not None:
+                self._line_bytes -= exchange.held.bytes
+                exchange.held = None
             if isinstance(frame, bytearray):
                 self._ready.append(frame)
                 self._unsent += len(frame)
@@ -493,7 +530,7 @@ class Connection:
         line, self._line = self._line, deque()
         self.meter.in_flight -= len(line)
         self._chunks.clear()
-        self._buffered = self._unsent = 0
+        self._buffered = self._unsent = self._line_bytes = 0
         self._ready.clear()
         for exchange in line:
             exchange.cancel()

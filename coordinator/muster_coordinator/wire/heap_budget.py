@@ -6,7 +6,8 @@ takes up to 83 heap bytes per wire byte in CPython.
 Mechanism: before anything is allocated, an array's count times its smallest possible element is compared with the bytes
 left, and its estimated cost is taken from the request's budget (`limits.REQUEST_HEAP_BYTES_MAX`). Byte strings take
 their wire size and are bounded by the frame limit; text that CPython widens is charged at four bytes a character. What
-it does not do: sum budgets over connections. There is no need: the loop decodes one request at a time.
+was taken counts once more, as an estimate of what the request holds until it is answered (`connection`). What it does
+not do: sum budgets over connections while decoding. There is no need: the loop decodes one request at a time.
 """
 
 from muster_coordinator.errors import WireError
@@ -30,6 +31,10 @@ class Frame:
         self.data = data
         self.end = end
         self.heap_left = heap
+
+    def held_bytes(self, start: int) -> int:
+        """An estimate of the memory that the request, which begins at `start`, takes until it is answered."""
+        return self.end - start + limits.HANDLING_FACTOR * (limits.REQUEST_HEAP_BYTES_MAX - self.heap_left)
 
     def charge(self, count: int, cost: int) -> None:
         """Take `count` objects of `cost` bytes from the budget. Raises WireError when it is exhausted."""

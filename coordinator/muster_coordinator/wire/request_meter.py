@@ -21,7 +21,7 @@ BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 
 class RequestMeter:
     """All attributes may be read at any time. `now_ns`: a monotonic clock."""
 
-    __slots__ = ("errors", "in_flight", "now_ns", "queue_seconds", "request_bytes", "seconds")
+    __slots__ = ("errors", "held_bytes", "in_flight", "now_ns", "queue_seconds", "request_bytes", "seconds")
 
     def __init__(self, now_ns: Callable[[], int]) -> None:
         self.now_ns = now_ns
@@ -35,6 +35,9 @@ class RequestMeter:
         """(API, error code) -> answers with it; code 0 is not counted."""
         self.in_flight = 0
         """Requests in the lines of all connections."""
+        self.held_bytes = 0
+        """Estimated memory of requests that are not answered, also those of connections that have ended since. Without
+        the small ones."""
 
     def note_error(self, api: int, code: int, times: int = 1) -> None:
         self.errors[api, int(code)] += times
