@@ -15,6 +15,7 @@ from tests.cluster import MusterCluster
 from tests.faults.soak import Point, growth_bytes, resident_bytes
 from tests.fuzz.sane import TOPICS, Known
 from tests.fuzz.wires import Wires, frame
+from tests.integration.test_hostile_requests import settled
 from tests.integration.test_many_raft_groups import create_topic
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1_800)]
@@ -22,7 +23,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(1_800)]
 REQUESTS = int(os.environ.get("MUSTER_SOAK_REQUESTS", "2000"))
 """To each of three replicas."""
 WARM = REQUESTS // 3
-EVERY = REQUESTS // 12
+EVERY = REQUESTS // 6
 GROWTH_BYTES_MAX = 32 << 20
 MAKE_TOPICS = frozenset((Api.CREATE_TOPICS, Api.DELETE_TOPICS, Api.CREATE_PARTITIONS))
 
@@ -47,6 +48,7 @@ def test_memory_stays_within_32_mib_after_the_first_requests(tmp_path: Path) -> 
             for wire in wires:
                 wire.send(made[0], sane=made[1])
             if sent % EVERY == 0:
+                settled(cluster)  # what is in the making is bounded elsewhere: tests/integration/test_held_requests.py
                 for found, pid in zip(points, pids, strict=True):
                     found.append(Point(sent, resident_bytes(pid)))
         for wire in wires:
