@@ -179,7 +179,13 @@ class FakeLog:
             go(self.room)
 
     def produce(
-        self, batch: bytes, *, configs: Mapping[str, str], deadline_ms: int, done: Callable[[ProduceResult], None]
+        self,
+        batch: bytes,
+        *,
+        configs: Mapping[str, str],
+        deadline_ms: int,
+        done: Callable[[ProduceResult], None],
+        may_begin: bool = True,
     ) -> None:
         self.produced.append((batch, configs, deadline_ms))
         if self.produce_result is None:

@@ -9,13 +9,12 @@ import pytest
 from muster_coordinator.api import limits
 from muster_coordinator.api.authorize import Operation, Resource
 from muster_coordinator.context import RequestContext
-from muster_coordinator.errors import Code
-from muster_coordinator.topics.machine import ProduceResult
 from muster_coordinator.wire.schema import all_fields
 from muster_coordinator.wire.versions import VERSIONS, Api
 
 from tests.api.batches import batch
 from tests.api.fake_surface import FakeSurface, topic
+from tests.api.judging_log import JudgingLog
 from tests.api.kafka_client import KafkaClient
 from tests.api.test_every_version import error_codes, happy
 from tests.topics.batch_bytes import idempotent
@@ -271,11 +270,11 @@ def test_a_batch_pipelined_behind_one_of_an_unknown_topic_is_not_stored_before_i
         client.send(Api.PRODUCE, 9, acks=-1, timeout_ms=1_000, topic_data=data)
         if sequence == 0:
             surface.add_topic(topic(NAME, 1))
-            surface.log_of(NAME, 0).produce_result = ProduceResult(Code.NONE, 42, -1, 0)
+            log = JudgingLog.of(surface, NAME)
     held.tell(current=True)
     answers = client.receive()
     assert [error_codes(answer) for answer in answers] == [[6], [6]]
-    assert surface.log_of(NAME, 0).produced == []
+    assert log.stored == []
     again = idempotent(0)
     data = [{"name": NAME, "partition_data": [{"index": 0, "records": again}]}]
     assert error_codes(client.ask(Api.PRODUCE, 9, acks=-1, timeout_ms=1_000, topic_data=data)) == [0]

@@ -12,6 +12,7 @@ from muster_coordinator.limits import PRODUCER_BATCHES_KEPT
 from muster_coordinator.topics.machine import ProduceResult
 
 from tests.api.fake_surface import FakeSurface
+from tests.api.judging_log import JudgingLog
 from tests.api.kafka_client import KafkaClient
 from tests.api.test_produce import codes, produce
 from tests.topics.batch_bytes import batch, idempotent
@@ -22,33 +23,70 @@ RETRIED = [Code.NOT_LEADER_OR_FOLLOWER, Code.NOT_ENOUGH_REPLICAS, Code.NOT_ENOUG
 
 
 class Line:
-    """One connection, one partition that answers as it is told."""
+    """One connection, one partition that answers as it is told, and judges by itself where it is told nothing."""
 
     def __init__(self, surface: FakeSurface | None = None, dispatcher: Dispatcher | None = None) -> None:
         self.surface = surface or FakeSurface()
         self.client = KafkaClient(self.surface, dispatcher=dispatcher)
-        self.log = self.surface.log_of("orders", 0)
-
-    def judged(self) -> int:
-        return len(self.log.produced)
+        self.log = JudgingLog.of(self.surface, "orders")
 
     def send(self, records: bytes, result: Code = Code.NONE) -> int:
-        """What the batch is answered, were it judged on its own `result`."""
+        """What the batch is answered, when it comes to `result`; NONE: when the partition judges it."""
         self.log.produce_result = ProduceResult(result)
         ((_, _, error),) = codes(produce(self.client, 9, ("orders", 0, records)))
         return error
 
 
 @pytest.mark.parametrize("code", RETRIED)
-@pytest.mark.parametrize("first", [0, 40, LAST - 1])
-def test_what_follows_a_refused_batch_gets_its_answer_until_that_comes_again(code: Code, first: int) -> None:
-    """Also from a producer that nobody knows, which may begin anywhere."""
+@pytest.mark.parametrize("first", [1, 40, LAST - 1])
+@pytest.mark.parametrize("known", [True, False])
+def test_what_follows_a_refused_batch_gets_its_answer_until_that_comes_again(
+    code: Code, first: int, known: bool
+) -> None:
+    """Also from a producer that the partition does not know, which may begin anywhere."""
     line = Line()
+    if known:
+        line.log.apply(idempotent(first - 1))
     batches = [idempotent((first + n) % (LAST + 1)) for n in range(5)]
     assert line.send(batches[0], code) == code
     assert [line.send(one) for one in batches[1:]] == [code] * 4
-    assert line.judged() == 1
+    assert len(line.log.stored) == known
     assert [line.send(one) for one in batches] == [Code.NONE] * 5
+
+
+def test_what_follows_a_refused_batch_is_stored_when_that_was_stored_elsewhere() -> None:
+    """Through another broker, or by the next leader, which had it."""
+    line = Line()
+    line.send(idempotent(1), Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+    line.log.apply(idempotent(1))
+    assert [line.send(idempotent(sequence)) for sequence in (2, 3, 1)] == [Code.NONE] * 3
+    assert len(line.log.stored) == 3
+
+
+def test_of_two_without_their_predecessor_the_second_is_told_of_a_gap_only_if_the_first_is() -> None:
+    """Both are judged before a round shows whether this broker leads; it does not for the first, and does for the
+    second."""
+    line = Line()
+    line.log.produce_result = None
+    for sequence in (1, 2):
+        line.client.send(0, 9, **request(idempotent(sequence)))
+    first, second = line.log.waiting
+    first(ProduceResult(Code.NOT_LEADER_OR_FOLLOWER))
+    second(ProduceResult(Code.OUT_OF_ORDER_SEQUENCE_NUMBER))
+    assert [codes(answer)[0][2] for answer in line.client.receive()] == [Code.NOT_LEADER_OR_FOLLOWER] * 2
+
+
+def test_a_batch_keeps_the_answer_of_its_predecessor_when_that_comes_again_before_it_is_judged() -> None:
+    """A round takes its time."""
+    line = Line()
+    line.send(idempotent(1), Code.NOT_LEADER_OR_FOLLOWER)
+    line.log.produce_result = None
+    line.client.send(0, 9, **request(idempotent(2)))
+    line.client.send(0, 9, **request(idempotent(1)))
+    second, again = line.log.waiting
+    again(ProduceResult(Code.NONE, 0))
+    second(ProduceResult(Code.OUT_OF_ORDER_SEQUENCE_NUMBER))
+    assert [codes(answer)[0][2] for answer in line.client.receive()] == [Code.NOT_LEADER_OR_FOLLOWER, Code.NONE]
 
 
 def test_a_batch_that_the_next_was_stored_behind_is_stored() -> None:
@@ -125,14 +163,14 @@ def test_a_topic_that_is_not_known_here_yet_refuses_in_order_too() -> None:
     assert line.send(idempotent(0)) == Code.UNKNOWN_TOPIC_OR_PARTITION
     surface.topics["orders"] = topic
     assert line.send(idempotent(1)) == Code.NOT_LEADER_OR_FOLLOWER
-    assert line.judged() == 0
+    assert not line.log.stored
     assert [line.send(idempotent(0)), line.send(idempotent(1))] == [Code.NONE] * 2
 
 
 def test_no_more_is_remembered_than_its_limit() -> None:
     refused = RefusedBatches()
     for producer in range(limits.REFUSED_BATCHES_KEPT + 3):
-        refused.answered(Numbered(Place(1, "t", 0, producer), 0, 5), Code.NOT_LEADER_OR_FOLLOWER)
+        refused.answered(Numbered(Place(1, "t", 0, producer), 0, 5), Code.NOT_LEADER_OR_FOLLOWER, None)
     assert len(refused) == limits.REFUSED_BATCHES_KEPT
     assert refused.before(Numbered(Place(1, "t", 0, 2), 0, 6)) is None
     assert refused.before(Numbered(Place(1, "t", 0, 3), 0, 6)) is Code.NOT_LEADER_OR_FOLLOWER
@@ -152,13 +190,15 @@ def test_a_producer_that_pipelines_five_and_sends_again_never_leaves_a_gap(first
         answers = []
         for number in flight:
             one = Numbered(place, 0, (first + number) % (LAST + 1))
-            code = refused.before(one)
-            if code is None:
-                code = next(fate, Code.NONE)
-                refused.answered(one, code)
-                if code is Code.NONE:
-                    assert number == len(stored), "judged without its predecessor"
-                    stored.append(number)
+            before = refused.before(one)
+            judged = next(fate, Code.NONE)
+            if judged is Code.NONE and number > len(stored):
+                assert stored or before, "a producer that nobody knows began without its predecessor"
+                judged = Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+            code = refused.answered(one, judged, before)
+            assert code is not Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+            if judged is Code.NONE and number == len(stored):
+                stored.append(number)
             answers.append(code)
         done += next((at for at, code in enumerate(answers) if code is not Code.NONE), len(answers))
         sent += 1
@@ -170,11 +210,11 @@ def test_batches_that_wait_for_room_in_the_wal_are_judged_in_their_order_when_it
     line.log.room = None
     for sequence in range(3):
         line.client.send(0, 9, **request(idempotent(sequence)))
-    assert (line.judged(), len(line.log.parked)) == (0, 3)
+    assert (len(line.log.stored), len(line.log.parked)) == (0, 3)
     for go in line.log.parked:
         go(True)
     assert [codes(answer)[0][2] for answer in line.client.receive()] == [Code.NONE] * 3
-    assert [batch for batch, *_ in line.log.produced] == [idempotent(n) for n in range(3)]
+    assert line.log.stored == [idempotent(n) for n in range(3)]
 
 
 def test_what_follows_a_batch_that_got_no_room_is_not_judged_without_it() -> None:
@@ -187,7 +227,7 @@ def test_what_follows_a_batch_that_got_no_room_is_not_judged_without_it() -> Non
     second(True)
     third(True)
     assert [codes(answer)[0][2] for answer in line.client.receive()] == [Code.NOT_ENOUGH_REPLICAS] * 3
-    assert line.judged() == 0
+    assert not line.log.stored
     line.log.room = True
     assert [line.send(idempotent(n)) for n in range(3)] == [Code.NONE] * 3
 

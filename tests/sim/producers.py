@@ -82,9 +82,12 @@ class TopicClient(Client):
             )
             self.knows = self.knows or (found is not None and found[0] == 0)
             if found is not None and found[0] == 0 and found[1].get(self.partition, -1) >= 0:
-                self.line = Line(self, found[1][self.partition])
+                self.line = self.connect(found[1][self.partition])
                 return self.line
             yield from self.sleep(self.rand.uniform(20, 200))
+
+    def connect(self, broker: int) -> Line:
+        return Line(self, broker)
 
     def producer_id(self) -> Steps:
         while True:

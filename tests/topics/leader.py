@@ -28,8 +28,8 @@ class Leader:
         self.log: list[AppliedBatch | bytes] = []
         self.term = 1
 
-    def offer(self, records: bytes, now: Now = NOW) -> Refused | Duplicate | Accepted:
-        result = self.partition.offer(now, records, configs=self.configs)
+    def offer(self, records: bytes, now: Now = NOW, *, may_begin: bool = True) -> Refused | Duplicate | Accepted:
+        result = self.partition.offer(now, records, configs=self.configs, may_begin=may_begin)
         if isinstance(result, Accepted):
             self.pending.append(result)
         return result

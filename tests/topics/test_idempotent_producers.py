@@ -60,6 +60,18 @@ def test_an_unknown_producer_begins_with_any_sequence() -> None:
     assert Leader().produce(idempotent(12345)) == 0
 
 
+def test_behind_a_refused_batch_an_unknown_producer_does_not_begin() -> None:
+    """Nor one that is known by an older epoch only; the state of its own epoch, also in flight, decides by itself."""
+    leader = Leader()
+    for epoch in (0, 1):
+        refused = leader.offer(idempotent(0, epoch=epoch), may_begin=False)
+        assert isinstance(refused, Refused)
+        assert refused.code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+        leader.accept(idempotent(0, epoch=epoch))
+        assert isinstance(leader.offer(idempotent(1, epoch=epoch), may_begin=False), Accepted)
+        assert isinstance(leader.offer(idempotent(1, epoch=epoch), may_begin=False), Duplicate)
+
+
 def test_an_older_epoch_is_fenced() -> None:
     leader = Leader()
     leader.produce(idempotent(0, epoch=3))

@@ -229,28 +229,34 @@ class Produce:
         doubt: Doubt | None,
         done: Callable[[ProduceResult], None],
     ) -> None:
-        """Offer what does not stand behind a batch that has to come again."""
+        """Offer the batch to its log. Behind a refused batch it can neither begin its producer's state here nor be
+        told of a gap (`refused_batches`)."""
         batch = part.first.batch
         one = numbered(context.connection_id, part.key, part.partition, batch) if batch else None
-        before = None if one is None else self._refused.before(one)
-        if before is not None:
-            done(ProduceResult(before, message="a batch before it has to come again first"))
+        if one is None:
+            if doubt is None or part.code not in ABSENT:
+                self._offer(part, deadline_ms, done)
+            else:
+                self._tell_absent(part, doubt, done)
             return
+        before = self._refused.before(one)
 
         def answered(result: ProduceResult) -> None:
-            if one is not None:
-                self._refused.answered(one, result.code)
+            code = self._refused.answered(one, result.code, before)
+            if code is not result.code:
+                result = ProduceResult(code, message="a batch before it was refused and has to be sent again first")
             done(result)
 
         if doubt is None or part.code not in ABSENT:
-            self._offer(part, deadline_ms, answered)
+            self._offer(part, deadline_ms, answered, may_begin=before is None)
             return
-        if one is not None:
-            # Before anything that is pipelined behind it is judged.
-            self._refused.answered(one, Code.NOT_LEADER_OR_FOLLOWER)
+        # Before any batch that is pipelined behind it is judged.
+        self._refused.answered(one, Code.NOT_LEADER_OR_FOLLOWER, before)
         self._tell_absent(part, doubt, done)
 
-    def _offer(self, part: Part, deadline_ms: int, done: Callable[[ProduceResult], None]) -> None:
+    def _offer(
+        self, part: Part, deadline_ms: int, done: Callable[[ProduceResult], None], *, may_begin: bool = True
+    ) -> None:
         if part.code is not Code.NONE:
             done(ProduceResult(part.code))
             return
@@ -262,7 +268,8 @@ class Produce:
         if log is None:
             done(ProduceResult(Code.NOT_LEADER_OR_FOLLOWER))
             return
-        log.produce(part.first.batch, configs=dict(part.topic.configs), deadline_ms=deadline_ms, done=done)
+        configs = dict(part.topic.configs)
+        log.produce(part.first.batch, configs=configs, deadline_ms=deadline_ms, may_begin=may_begin, done=done)
 
     def _answer(self, context: RequestContext, parts: list[Part], results: list[ProduceResult]) -> Value:
         topics: dict[str | bytes, list[Value]] = {}

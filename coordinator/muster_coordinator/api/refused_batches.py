@@ -1,14 +1,17 @@
-"""Batches of idempotent producers that were refused, or whose fate is unknown, and what was pipelined behind them.
+"""Batches of idempotent producers that were refused, or whose outcome is unknown, and those pipelined behind them.
 
-Problem: a producer has up to five batches of a partition on their way. When the first is refused because this replica
-does not lead yet, and it does when the second comes, the second is judged without its predecessor: out of order, or,
-from a producer that nobody knows, even accepted. librdkafka takes "out of order" for a gap, begins a new epoch, and
-sends again under it whatever has an unknown fate in any partition: records stand twice (docs/adr/0018).
+Problem: a producer has up to five batches of a partition in flight. When the first is refused because this replica
+does not lead yet, and the replica leads when the second arrives, the second is judged without its predecessor: it is
+out of order, or, from a producer the partition does not know, even accepted. librdkafka takes "out of order" for a
+gap, begins a new epoch, and sends again under it every batch of unknown outcome in any partition: records stand twice
+(docs/adr/0018).
 
-Mechanism: per connection, partition and producer the first batch that got an answer on which it is sent again. What
-comes behind it on the connection gets the same answer, until it comes again itself, or something behind it is known to
-be stored. A client that gives it up instead is in order again after the number of batches that can have been on their
-way: then the gap is a fact, and is told. What it does not do: grow past its bound; who was refused first is forgotten.
+Mechanism: per connection, partition and producer, the first batch that was answered with an error on which producers
+send it again. A later batch on that connection is judged by the partition all the same, since its predecessor may have
+been stored through another broker meanwhile. But a partition that does not know the producer does not accept it, and
+"out of order" becomes the predecessor's error. A client that gives the predecessor up is told of the gap after as many
+batches as can have been in flight behind it. What this does not do: grow past its bound; the oldest refusal is
+forgotten.
 """
 
 import struct
@@ -23,14 +26,14 @@ SENT_AGAIN = frozenset((
     Code.CORRUPT_MESSAGE, Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID, Code.NOT_LEADER_OR_FOLLOWER,
     Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
 ))  # fmt: skip
-"""Answers after which a producer sends the same batch again."""
+"""Errors after which a producer sends the same batch again."""
 _SEQUENCES = 1 << 31
 _PRODUCER = struct.Struct(">qhi")
 _PRODUCER_AT = 43
 
 
 class Place(NamedTuple):
-    """Whose batches these are; they come in order."""
+    """One producer's batches of one partition on one connection; they arrive in order."""
 
     connection: int
     topic: str | bytes
@@ -51,7 +54,7 @@ class _Refused(NamedTuple):
     sequence: int
     code: Code
     followers: int
-    """Batches that may still come of those that were on their way."""
+    """How many more of the batches that were in flight behind it may be answered with its error."""
 
 
 def numbered(connection: int, topic: str | bytes, partition: int, batch: bytes) -> Numbered | None:
@@ -72,26 +75,35 @@ class RefusedBatches:
         return len(self._refused)
 
     def before(self, batch: Numbered) -> Code | None:
-        """What a batch in front of this one was answered, if this one has to get the same."""
+        """The error of a refused batch in front of this one, or None. Call it before `batch` is judged."""
         refused = self._refused.get(batch.place)
         if refused is None:
             return None
-        if refused.epoch != batch.epoch or not _follows(batch.sequence, refused.sequence) or not refused.followers:
+        if refused.epoch != batch.epoch or refused.sequence == batch.sequence or not refused.followers:
             del self._refused[batch.place]
             return None
-        self._refused[batch.place] = refused._replace(followers=refused.followers - 1)
-        return refused.code
+        return refused.code if _follows(batch.sequence, refused.sequence) else None
 
-    def answered(self, batch: Numbered, code: Code) -> None:
-        """What a batch that was judged on its own came to."""
+    def answered(self, batch: Numbered, code: Code, before: Code | None) -> Code:
+        """What to answer to a batch that was judged `code`. `before`: what `before()` gave when it arrived, since the
+        refused batch may have come again by now; but it may also have been refused only after that."""
         refused = self._refused.get(batch.place)
-        if refused is not None and refused.epoch == batch.epoch and _follows(batch.sequence, refused.sequence):
-            if code is Code.NONE:
-                del self._refused[batch.place]  # it was stored behind the other one: that is stored as well
+        behind = refused is not None and refused.epoch == batch.epoch and _follows(batch.sequence, refused.sequence)
+        if code is Code.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            if refused is not None and behind:
+                self._refused[batch.place] = refused._replace(followers=refused.followers - 1)
+                before = before or refused.code
+            return before or code
+        if code is Code.NONE:
+            if behind:
+                del self._refused[batch.place]  # a batch behind it is stored, so it is stored as well
         elif code in SENT_AGAIN:
-            self._refused[batch.place] = _Refused(batch.epoch, batch.sequence, code, PRODUCER_BATCHES_KEPT - 1)
+            first = refused if refused is not None and behind else _Refused(batch.epoch, batch.sequence, code, 0)
+            self._refused[batch.place] = first._replace(followers=PRODUCER_BATCHES_KEPT - 1)
+            self._refused.move_to_end(batch.place)
             if len(self._refused) > limits.REFUSED_BATCHES_KEPT:
                 self._refused.popitem(last=False)
+        return code
 
 
 def _follows(sequence: int, other: int) -> bool:

@@ -50,6 +50,11 @@ class InFlight:
         inflights = self._inflights.get(producer_id)
         return inflights[-1].after if inflights else self._table.get(producer_id)
 
+    def knows(self, header: BatchHeader) -> bool:
+        """Something of this producer's epoch is applied or in flight."""
+        state = self.state(header.producer_id)
+        return state is not None and state.epoch == header.producer_epoch
+
     def judge(self, header: BatchHeader) -> Judgement:
         """What a batch is to its producer: next, duplicate, fenced or out of order."""
         state = self.state(header.producer_id)

@@ -81,8 +81,14 @@ class RetentionView(NamedTuple):
 class TopicMachine(Protocol):
     """Implemented by `topics.partition.TopicPartition`."""
 
-    def offer(self, now: Now, batch: bytes, *, configs: Mapping[str, str]) -> Refused | Duplicate | Accepted:
-        """Validate against applied and in-flight state. The token comes back in `applied` or `dropped`."""
+    def offer(
+        self, now: Now, batch: bytes, *, configs: Mapping[str, str], may_begin: bool = True
+    ) -> Refused | Duplicate | Accepted:
+        """Validate against applied and in-flight state. The token comes back in `applied` or `dropped`.
+
+        A producer that is not known here may begin with any sequence (KIP-360). Not `may_begin`: a batch of the same
+        producer was refused before this one, so for an unknown producer this one is out of order.
+        """
 
     def applied(self, token: int) -> None: ...
     def dropped(self, token: int) -> None: ...

@@ -48,7 +48,9 @@ class TopicPartition:
 
     # Leader.
 
-    def offer(self, now: Now, batch: bytes, *, configs: Mapping[str, str]) -> Refused | Duplicate | Accepted:
+    def offer(
+        self, now: Now, batch: bytes, *, configs: Mapping[str, str], may_begin: bool = True
+    ) -> Refused | Duplicate | Accepted:
         """Validate the records field of one partition (protocol notes 12.2 rows 5, 11-20, 22-25)."""
         checked = validate(now.wall_ms, batch, topic_settings(configs))
         if isinstance(checked, Refused):
@@ -57,7 +59,7 @@ class TopicPartition:
         if header.is_transactional:
             return Refused(Code.INVALID_TXN_STATE, "transactions are not supported yet")
         if header.producer_id >= 0:
-            verdict = self._judge(header)
+            verdict = self._judge(header, may_begin)
             if isinstance(verdict, Refused):
                 return verdict
             self._heard_ms[header.producer_id] = now.monotonic_ms
@@ -67,7 +69,7 @@ class TopicPartition:
         self._last_token += 1
         return Accepted(checked.batch, self._last_token, checked.log_append_time_ms)
 
-    def _judge(self, header: BatchHeader) -> Refused | Duplicate | None:
+    def _judge(self, header: BatchHeader, may_begin: bool) -> Refused | Duplicate | None:
         """Rows 23 and 25; None: it is the producer's next batch."""
         producer_id = header.producer_id
         state = self._table.get(producer_id)
@@ -80,7 +82,7 @@ class TopicPartition:
             return Refused(
                 Code.INVALID_PRODUCER_EPOCH, f"producer {producer_id}: epoch {header.producer_epoch} is over"
             )
-        if standing == Standing.OUT_OF_ORDER:
+        if standing == Standing.OUT_OF_ORDER or not (may_begin or self._in_flight.knows(header)):
             return Refused(
                 Code.OUT_OF_ORDER_SEQUENCE_NUMBER, f"producer {producer_id}: {header.base_sequence} is not next"
             )

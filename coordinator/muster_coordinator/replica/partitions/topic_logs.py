@@ -93,7 +93,9 @@ class LogView:
     def when_room(self, size_bytes: int, deadline_ms: int, go: Callable[[bool], None]) -> None:
         self.raft.wal_writer.admission.when_room(size_bytes, deadline_ms, go)
 
-    def produce(self, batch: bytes, *, configs: Mapping[str, str], deadline_ms: int, done: Produced) -> None:
+    def produce(
+        self, batch: bytes, *, configs: Mapping[str, str], deadline_ms: int, done: Produced, may_begin: bool = True
+    ) -> None:
         """Offsets partitions are written by their coordinator only."""
         done(ProduceResult(Code.INVALID_TOPIC_EXCEPTION))
 
@@ -217,7 +219,9 @@ class TopicGroup:
 
     # -- producing -------------------------------------------------------------------------------------------------
 
-    def produce(self, batch: bytes, configs: Mapping[str, str], deadline_ms: int, done: Produced) -> None:
+    def produce(
+        self, batch: bytes, configs: Mapping[str, str], deadline_ms: int, done: Produced, *, may_begin: bool = True
+    ) -> None:
         group = self.group
         assert group is not None
         if not group.serves or group.transferring:
@@ -226,7 +230,7 @@ class TopicGroup:
         if not self.rolls.said():
             done(ProduceResult(Code.NOT_ENOUGH_REPLICAS))  # certainly not appended, and retried
             return
-        judged = self.machine.offer(self._now(), batch, configs=configs)
+        judged = self.machine.offer(self._now(), batch, configs=configs, may_begin=may_begin)
         if isinstance(judged, topics.Refused):
             self._refuse(group, topics.refusal(judged, self.state.log_start), done)
         elif isinstance(judged, topics.Duplicate):
@@ -382,8 +386,10 @@ class TopicLog(LogView):
         return self.topic.machine.last_stable_offset()
 
     @override
-    def produce(self, batch: bytes, *, configs: Mapping[str, str], deadline_ms: int, done: Produced) -> None:
-        self.topic.produce(batch, configs, deadline_ms, done)
+    def produce(
+        self, batch: bytes, *, configs: Mapping[str, str], deadline_ms: int, done: Produced, may_begin: bool = True
+    ) -> None:
+        self.topic.produce(batch, configs, deadline_ms, done, may_begin=may_begin)
 
     @override
     def delete_records(self, offset: int, *, deadline_ms: int, done: Callable[[OffsetResult], None]) -> None:
