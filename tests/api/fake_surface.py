@@ -79,12 +79,16 @@ class FakeLoop:
         """Let time pass."""
         until = self.now_ms + for_ms
         while self._calls and self._calls[0][0] <= until:
-            at, _, timer = heapq.heappop(self._calls)
-            self.now_ms = max(self.now_ms, at)
-            call, timer.call = timer.call, None
-            if call is not None:
-                call()
+            self.step()
         self.now_ms = until
+
+    def step(self) -> None:
+        """Make the next call, whenever it is due."""
+        at, _, timer = heapq.heappop(self._calls)
+        self.now_ms = max(self.now_ms, at)
+        call, timer.call = timer.call, None
+        if call is not None:
+            call()
 
     @property
     def pending(self) -> int:

@@ -5,6 +5,9 @@ from random import Random
 
 import pytest
 from muster_coordinator.api.gather import gather_few
+from muster_coordinator.api.limits import PARTS_IN_A_TURN_MAX
+
+from tests.api.fake_surface import FakeLoop
 
 Arrived = Callable[[int], None]
 
@@ -19,7 +22,7 @@ def test_few_parts_are_unfinished_at_a_time(count: int, at_once: int) -> None:
         unfinished[index] = arrived
         assert len(unfinished) <= at_once
 
-    gather_few(count, begin, done.append, at_once=at_once)
+    gather_few(FakeLoop(), count, begin, done.append, at_once=at_once)
     while unfinished:
         assert not done
         index = rand.choice(sorted(unfinished))
@@ -39,7 +42,31 @@ def test_parts_that_are_answered_at_once_need_no_stack() -> None:
         else:
             later.append(lambda: arrived(index))
 
-    gather_few(10_000, begin, done.append, at_once=7)
+    loop = FakeLoop()
+    gather_few(loop, 10_000, begin, done.append, at_once=7)
     while later:
         later.pop()()
+        loop.run()
     assert done == [list(range(10_000))]
+
+
+def test_parts_that_are_answered_at_once_leave_the_loop_its_turns() -> None:
+    """The next thousand is begun by the next turn; a late answer in between begins none earlier."""
+    loop, begun, late, done = FakeLoop(), [], [], []
+
+    def begin(index: int, arrived: Arrived) -> None:
+        begun.append(index)
+        if index:
+            arrived(index)
+        else:
+            late.append(arrived)
+
+    gather_few(loop, 2 * PARTS_IN_A_TURN_MAX + 1, begin, done.append)
+    turns = [len(begun)]
+    late.pop()(0)
+    assert len(begun) == turns[0]
+    while loop.pending:
+        loop.step()
+        turns.append(len(begun))
+    assert turns == [PARTS_IN_A_TURN_MAX, 2 * PARTS_IN_A_TURN_MAX, 2 * PARTS_IN_A_TURN_MAX + 1]
+    assert done == [list(range(2 * PARTS_IN_A_TURN_MAX + 1))]

@@ -39,7 +39,8 @@ class DescribeListDelete:
         def begin(index: int, arrived: Callable[[Value], None]) -> None:
             self._describe(context, version, names[index], operations, arrived)
 
-        gather_few(len(names), begin, lambda groups: reply({"groups": groups}))
+        loop = self._services.surface.loop
+        gather_few(loop, len(names), begin, lambda groups: reply({"groups": groups}))
 
     def _describe(
         self, context: RequestContext, version: int, group: str, operations: bool, done: Callable[[Value], None]
@@ -108,7 +109,8 @@ class DescribeListDelete:
             results = [{"group_id": name, "error_code": code} for name, code in zip(names, codes, strict=True)]
             reply({"results": results})
 
-        gather_few(len(names), lambda index, arrived: self._delete(context, names[index], arrived), answered)
+        loop = self._services.surface.loop
+        gather_few(loop, len(names), lambda index, arrived: self._delete(context, names[index], arrived), answered)
 
     def _delete(self, context: RequestContext, group: str, done: Callable[[int], None]) -> None:
         services = self._services

@@ -4,6 +4,8 @@ from muster_coordinator.limits import MIB
 
 PARTS_AT_ONCE_MAX = 1_000
 """Groups of one DescribeGroups, DeleteGroups or OffsetFetch that are looked for at the same time."""
+PARTS_IN_A_TURN_MAX = 1_000
+"""... and that are begun in one turn of the loop, some 10 ms."""
 METADATA_LEADERLESS_WAIT_MS = 100
 """An answer that names a partition without leader waits this long: some clients ask again without any pause."""
 METADATA_NEW_PARTITION_WAIT_MS = 1_000

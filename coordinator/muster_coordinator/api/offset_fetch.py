@@ -41,7 +41,11 @@ class OffsetFetches:
         if len(request) == 1:
             self._group(context, version, request[0], lambda offsets: reply((offsets,)))
             return
-        gather_few(len(request), lambda index, arrived: self._group(context, version, request[index], arrived), reply)
+
+        def begin(index: int, arrived: Done) -> None:
+            self._group(context, version, request[index], arrived)
+
+        gather_few(self._services.surface.loop, len(request), begin, reply)
 
     def _group(self, context: RequestContext, version: int, asked: Asked, done: Done) -> None:
         if self._services.may_group(context, Operation.DESCRIBE, asked.group):
