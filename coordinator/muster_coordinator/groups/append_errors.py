@@ -1,4 +1,4 @@
-"""What a client is told when the record behind its request did not get into the log (protocol notes 2.4)."""
+"""Error codes for a client whose request's record could not be appended to the log (protocol notes 2.4)."""
 
 from muster_coordinator.errors import Code
 
@@ -15,5 +15,5 @@ _CLIENT_CODE = {
 
 
 def client_code(code: Code) -> Code:
-    """The code of the answer; codes that clients of the group APIs know pass through."""
+    """The code to answer with; codes that clients of the group APIs know are returned unchanged."""
     return _CLIENT_CODE.get(code, code)

@@ -1,7 +1,7 @@
 """Settings of a group shard under Kafka's names, with Muster's defaults (decision 24, protocol notes 9.1).
 
-Frozen: a shard never sees a setting change under a request. Validation of what users wrote is the settings file's
-business; here only relations that the state machine relies on are asserted.
+Frozen: settings cannot change under a request. Validation of user input is the settings file's task; only the relations
+that the state machine relies on are asserted here.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from muster_coordinator.limits import GROUP_STORED_BYTES_MAX, OFFSETS_BATCH_BYTE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardConfig:
-    """What an operator may change; each docstring names Kafka's key."""
+    """Settings that an operator may change; each docstring names Kafka's key."""
 
     session_timeout_min_ms: int = limits.SESSION_TIMEOUT_MIN_MS
     """`group.min.session.timeout.ms`, inclusive."""
@@ -25,11 +25,11 @@ class ShardConfig:
     group_stored_bytes_max: int = GROUP_STORED_BYTES_MAX
     """Metadata plus assignments of one generation; not a setting of Kafka's."""
     pending_members_max: int = limits.PENDING_MEMBERS_MAX
-    """Member ids handed out and not yet joined (KIP-394), a group; not a setting of Kafka's."""
+    """Member ids of one group that were handed out and have not joined (KIP-394); not a setting of Kafka's."""
     waiting_requests_max: int = limits.GROUP_WAITING_REQUESTS_MAX
     """Requests of one group that wait for its in-flight record; not a setting of Kafka's."""
     offset_metadata_chars_max: int = limits.OFFSET_METADATA_CHARS_MAX
-    """`offset.metadata.max.bytes`; Kafka counts UTF-16 units, whatever the name says."""
+    """`offset.metadata.max.bytes`; Kafka counts UTF-16 units, in spite of the name."""
     offsets_retention_ms: int = limits.OFFSETS_RETENTION_MS
     """`offsets.retention.minutes`, in milliseconds."""
     offsets_retention_check_ms: int = limits.OFFSETS_RETENTION_CHECK_MS

@@ -1,8 +1,8 @@
-"""State and effects of a shard that leads: what every request handler needs. Rules of the protocol are in the handlers.
+"""State and effects of a leading shard, shared by all request handlers. The protocol's rules are in the handlers.
 
-Handlers are functions `(core, now, ticket, request)` in one file a request kind; they read `core.state` (durable,
-changed only by apply), keep their volatile part in `core.lives`, and act through `answer` and `append`. Effects
-collect in order of happening and leave with the call that caused them.
+A handler is a function `(core, now, ticket, request)`, one file per kind of request. It reads `core.state` (durable,
+changed only by apply), keeps volatile state in `core.lives`, and acts through `answer` and `append`. Effects are
+collected in the order in which they happen; the call that caused them returns them.
 """
 
 from collections import deque
@@ -30,16 +30,16 @@ Record = tuple[bytes | None, bytes | None]
 
 
 class Step(Enum):
-    """What a background job did with its slice."""
+    """Outcome of one slice of a background job."""
 
     DONE = 0
     MORE = 1
     WAITS = 2
-    """For a record in flight; it queues itself again."""
+    """The job waits for an in-flight record and will queue itself again."""
 
 
 class Job(Interface):
-    """Work that must not take a turn for itself (decision 21): done in slices of `limits.GROUP_SLICE_WORK`."""
+    """Work too long for one turn (decision 21): done in slices of `limits.GROUP_SLICE_WORK`."""
 
     def step(self, core: "Core", now: Now) -> Step: ...
 
@@ -57,16 +57,16 @@ class Core:
         self.queues: dict[str, GroupQueue] = {}
         self.jobs: deque[Job] = deque()
         self.resting: dict[Timer, Job] = {}
-        """Jobs that try again when their timer fires."""
+        """Jobs that continue when their timer fires."""
         self.listings: dict[int, GroupRequest] = {}
-        """Tickets of ListGroups that are being answered in slices."""
+        """Ticket → ListGroups request that is being answered in slices."""
         self.clock_base_ms = 0
-        """Wall minus monotonic clock when last checked: expiry does not trust a clock that jumped."""
+        """Wall clock minus monotonic clock at the last expiry sweep: expiry does not trust a clock that jumped."""
         self.term: int | None = None
         self.faults: list[Fault] = []
-        """Contained and not told yet."""
+        """Contained errors that the host has not taken yet."""
         self.events: list[Event] = []
-        """Not told yet."""
+        """Log events that the host has not taken yet."""
         self._handle = handle
         self._inflights: dict[int, InFlightAppend] = {}
         self._last_token = 0
@@ -77,16 +77,18 @@ class Core:
         return effects
 
     def tell(self, kind: EventKind, group: str, generation: int, **fields: object) -> None:
-        """For the log: what is applied, and what nobody was promised."""
+        """Emit a log event about a change that is applied, or about volatile state."""
         self.events.append(Event(kind, {"consumer_group": group, "generation": generation, **fields}))
 
     def answer(self, ticket: int, answer: GroupAnswer) -> None:
         self._effects.append(Answer(ticket, answer))
 
     def append(self, now: Now, inflight: InFlightAppend, records: tuple[Record, ...]) -> None:
-        """Propose one batch; `inflight` says what follows."""
+        """Propose one batch of records; `inflight` holds what to do once it is applied or dropped."""
         assert records, "an empty batch"
         queue = self.queue(inflight.group)
+        # Invariant: at most one exclusive append of a group is in flight, so each membership change is judged against
+        # applied state.
         if inflight.exclusive:
             assert not queue.exclusive, "two membership records of one group in flight"
             queue.exclusive = self._last_token + 1
@@ -103,7 +105,8 @@ class Core:
         return queue
 
     def admitted(self, ticket: int, request: GroupRequest, group: str) -> bool:
-        """True: judge it now. Otherwise it waits behind its group's record, or was answered 15 (too many wait)."""
+        """True: handle the request now. Else it was queued behind its group's in-flight record, or answered 15 because
+        too many requests are waiting."""
         queue = self.queues.get(group)
         if queue is None:
             return True
@@ -118,7 +121,7 @@ class Core:
         return False
 
     def when_quiet(self, now: Now, group: str, call: Callable[[Now], None]) -> None:
-        """Make `call` once no record of the group is in flight; requests that come later wait behind it."""
+        """Call `call` once no record of the group is in flight; requests that arrive later are queued behind it."""
         queue = self.queues.get(group)
         if queue is None:
             self._make(now, group, call)
@@ -126,7 +129,7 @@ class Core:
             queue.waiting.append(Waiting(Gate.QUIET, -1, None, call))
 
     def applied(self, now: Now, token: int) -> None:
-        """A proposed batch was applied. Unknown tokens belong to an earlier leadership."""
+        """A proposed batch was applied. Unknown tokens belong to an earlier leadership and are ignored."""
         inflight = self._land(token)
         if inflight is not None:
             try:
@@ -136,7 +139,7 @@ class Core:
             self.drain(now, inflight.group)
 
     def dropped(self, now: Now, token: int, code: Code) -> None:
-        """A proposed batch did not get in."""
+        """A proposed batch was not appended, or its fate is unknown because leadership was lost."""
         inflight = self._land(token)
         if inflight is not None:
             try:
@@ -146,14 +149,15 @@ class Core:
             self.drain(now, inflight.group)
 
     def unprovable(self, now: Now, token: int, error: Exception) -> None:
-        """A batch must not be proposed: whoever waits for it is told -1, and its group starts again from the log."""
+        """A batch failed its proof and was not proposed: its requests are answered -1, and its group is rebuilt from
+        stored state."""
         inflight = self._land(token)
         if inflight is not None:
             self._contain_inflight(now, inflight, "the proof of a record", error)
             self.drain(now, inflight.group)
 
     def drain(self, now: Now, group: str) -> None:
-        """Judge what waited for the group's record, in order; at most a slice in one turn."""
+        """Handle requests that waited for the group's record, in order; at most GROUP_WAITING_PER_TURN in one turn."""
         queue = self.queues.get(group)
         if queue is None:
             return
@@ -187,13 +191,13 @@ class Core:
             del self.queues[queue.group]
 
     def rest(self, job: Job, until_ms: int) -> None:
-        """Queue the job again at a monotonic time."""
+        """Run the job again at a monotonic time."""
         timer = Timer(TimerKind.JOB)
         self.resting[timer] = job
         self.deadlines.arm(timer, until_ms)
 
     def defers(self, timer: Timer) -> bool:
-        """True: the group has a membership record in flight, and the timer comes back after it."""
+        """Whether the timer is deferred: its group has a membership record in flight. It is armed again after that."""
         queue = self.queues.get(timer.group)
         if queue is None or not queue.exclusive:
             return False
@@ -202,12 +206,12 @@ class Core:
         return True
 
     def retire(self, live: LiveGroup) -> None:
-        """Forget the volatile part of a group that has none any more."""
+        """Drop the volatile state of a group if it holds nothing that the stored group does not."""
         if live.idle() and self.lives.get(live.id) is live:
             self.forget(live)
 
     def forget(self, live: LiveGroup) -> None:
-        """Drop a group's volatile part with all its timers."""
+        """Drop a group's volatile state with all its timers."""
         del self.lives[live.id]
         for timer in (*live.sessions.values(), *live.pending.values()):
             self.deadlines.cancel(timer)
@@ -215,8 +219,8 @@ class Core:
             self.deadlines.cancel(timer)
 
     def contain(self, now: Now, during: str, group: str, error: Exception) -> None:
-        """An error escaped a handler of `group` ("": of none): keep it for the log, and forget what is volatile of the
-        group, which may be half changed."""
+        """An error escaped a handler of `group` ("": of no group). Keep the error for the log, and drop the group's
+        volatile state, which may be half changed."""
         self.stats.faults += 1
         if len(self.faults) < limits.FAULTS_KEPT:
             self.faults.append(Fault(during, group, error))
@@ -224,7 +228,7 @@ class Core:
             self._isolate(now, group)
 
     def answer_once(self, ticket: int, answer: GroupAnswer) -> None:
-        """Unless this very call has answered it already: what failed half-way may have."""
+        """Answer, unless this call has already answered the ticket: a handler that failed half-way may have."""
         if not any(isinstance(effect, Answer) and effect.ticket == ticket for effect in self._effects):
             self.answer(ticket, answer)
 
@@ -234,12 +238,12 @@ class Core:
         self.contain(now, during, inflight.group, error)
 
     def _isolate(self, now: Now, group: str) -> None:
-        """As if leadership of this one group had ended: who waits is answered 16, its records in flight take effect
-        without a word, and the next request wakes it from what is stored."""
+        """Treat this one group as if leadership had ended: its waiting requests are answered 16, records in flight are
+        still applied but answer nothing, and the next request rebuilds the group from stored state."""
         code = Code.NOT_COORDINATOR
         for token, inflight in [(t, f) for t, f in self._inflights.items() if f.group == group]:
             self._inflights[token] = InFlightAppend(group, inflight.exclusive, (), _nothing, _ignored)
-            with suppress(Exception):  # of state that is thrown away next
+            with suppress(Exception):  # Only its answers matter; the state it works on is dropped below.
                 inflight.on_dropped(now, code)
             for ticket, request in inflight.asked:
                 self.answer_once(ticket, refusal(request, code))
@@ -261,7 +265,7 @@ class Core:
             self._drop_if_free(queue)
 
     def abandon(self) -> None:
-        """Leadership is over: answer everybody who still waits with 16 and forget everything volatile."""
+        """Leadership is lost: answer every open request with 16 and drop all volatile state."""
         code = Code.NOT_COORDINATOR
         for inflight in self._inflights.values():
             for ticket, request in inflight.asked:
@@ -302,7 +306,7 @@ class Core:
 
 
 def _nothing(_: Now) -> None:
-    """Whoever asked was answered when the group was isolated."""
+    """The requests were answered when the group was isolated."""
 
 
 def _ignored(_: Now, __: Code) -> None:

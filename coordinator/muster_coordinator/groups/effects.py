@@ -1,4 +1,4 @@
-"""What a group shard asks its host to do, and the shard's whole surface.
+"""The interface between a group shard and its host: the shard's calls, and the effects it asks for.
 
 A shard is one offsets partition's groups: a pure state machine. `handle`, `lead`, `resign`, `on_timer`, `applied` and
 `dropped` return effects; `apply` is the only call that changes durable state, on leader and followers alike
@@ -6,9 +6,10 @@ A shard is one offsets partition's groups: a pure state machine. `handle`, `lead
 (`replica.partitions.shards`) owns ordering:
 
 * `Append` is proposed at once, in the same synchronous turn and term as the `handle` that returned it (decision 8).
-  When the entry is applied here in the same term, `applied(now, token)` follows `apply` at once; when it certainly was
-  not appended, or when its fate is unknown because leadership was lost, `dropped(now, token, code)`.
-* `Answer` may leave at once: the shard returns it only when what it promises is already applied.
+  `applied(now, token)` follows directly after `apply` when the entry is applied here in the same term.
+  `dropped(now, token, code)` is called when the entry was certainly not appended, or when its fate is unknown because
+  leadership was lost.
+* `Answer` may leave at once: the shard returns it only after everything that it promises was applied.
 * Every ticket passed to `handle` gets exactly one `Answer`, also on `resign`.
 """
 
@@ -20,14 +21,14 @@ from muster_coordinator.groups.requests import GroupAnswer, GroupRequest
 
 
 class Now(NamedTuple):
-    """Both clocks at one instant."""
+    """Both clocks, read at one instant."""
 
     monotonic_ms: int
     wall_ms: int
 
 
 class Answer(NamedTuple):
-    """Send this to whoever holds `ticket`."""
+    """Send this to the request that holds `ticket`."""
 
     ticket: int
     answer: GroupAnswer
@@ -50,7 +51,7 @@ Effect = Answer | Append
 
 
 class AppliedBatch(NamedTuple):
-    """One NORMAL entry as apply sees it."""
+    """One NORMAL entry as `apply` receives it."""
 
     term: int
     base_offset: int
@@ -66,25 +67,25 @@ class CheckpointImage(Protocol):
         ...
 
     def parts(self) -> "CheckpointParts":
-        """As `encode`, for who wants to take them one at a time."""
+        """As `encode`, but blobs are encoded one at a time."""
         ...
 
 
 class CheckpointBody(NamedTuple):
-    """`head` is read at start; `blobs` are read when touched (decision 20). Keys are unique, e.g. group ids."""
+    """`head` is read at start; `blobs` are read on demand (decision 20). Keys are unique, e.g. group ids."""
 
     head: bytes
     blobs: tuple[tuple[bytes, bytes], ...]
 
 
 class CheckpointParts(NamedTuple):
-    """A body whose blobs are made when they are asked for, ascending by key."""
+    """A body whose blobs are encoded on demand, ascending by key."""
 
     head: bytes
     blobs: Iterator[tuple[bytes, bytes]]
 
     def whole(self) -> CheckpointBody:
-        """All of them."""
+        """The body with all blobs."""
         return CheckpointBody(self.head, tuple(self.blobs))
 
 
@@ -93,18 +94,18 @@ class Shard(Protocol):
 
     def handle(self, now: Now, ticket: int, request: GroupRequest) -> list[Effect]: ...
     def apply(self, now: Now, entry: AppliedBatch) -> None:
-        """Durable change; must not depend on `now` (it only arms volatile timers on a leader)."""
+        """Change durable state; must not depend on `now`, which only arms volatile timers on a leader."""
 
     def applied(self, now: Now, token: int) -> list[Effect]: ...
     def dropped(self, now: Now, token: int, code: Code) -> list[Effect]: ...
     def on_timer(self, now: Now) -> list[Effect]: ...
     def next_deadline_ms(self) -> int | None: ...
     def lead(self, now: Now, term: int) -> list[Effect]:
-        """The no-op of `term` is applied here: arm every session anew from this clock (decision 7)."""
+        """The no-op of `term` is applied here: arm every session anew, from this replica's clock (decision 7)."""
         ...
 
     def resign(self, now: Now) -> list[Effect]:
-        """Leadership is gone: answer every parked request with 16, forget all volatile state."""
+        """Leadership is lost: answer every parked request with 16, drop all volatile state."""
         ...
 
     def unprovable(self, now: Now, token: int, error: Exception) -> list[Effect]:
@@ -112,7 +113,7 @@ class Shard(Protocol):
         ...
 
     def topic_deleted(self, now: Now, topic_id: bytes) -> list[Effect]:
-        """Positive evidence from the controller log (decision 27): tombstone the offsets committed under this id."""
+        """The controller log says that the topic is deleted (decision 27): tombstone offsets committed under its id."""
         ...
 
     def image(self) -> CheckpointImage: ...

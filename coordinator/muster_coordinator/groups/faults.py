@@ -1,26 +1,26 @@
-"""What went wrong inside a shard while it judged a request or a timer: a bug of ours, met by somebody's bytes.
+"""Errors that escape a handler of a shard: bugs of ours, triggered by a client's bytes or a timer.
 
-Nothing that a client sends may end the process that serves everybody else. So an exception that escapes a handler
-costs its request, answered -1, and what was volatile of its group (`Core.contain`): the group goes on from what the
-log says, as it does under a new leader. The durable state cannot be half changed, as only `apply` changes it; an error
-there is the host's matter. Every fault is kept here for the host to log and count: it is never normal.
+Nothing that a client sends may end the process that serves all others. So an exception that escapes a handler fails
+its request with -1 and drops the volatile state of its group (`Core.contain`); the group continues from stored state,
+as under a new leader. Durable state cannot be half changed, because only `apply` changes it; an error in `apply` is
+handled by the host. Every fault is kept for the host to log and count: none is normal.
 """
 
 from muster_coordinator.errors import CallerError
 
 
 class Fault:
-    """One contained error. No named tuple: mypyc does not find `Exception` among a tuple's fields."""
+    """One contained error. Not a NamedTuple, because mypyc cannot compile one with a field of type `Exception`."""
 
     __slots__ = ("during", "error", "group")
 
     def __init__(self, during: str, group: str, error: Exception) -> None:
         self.during = during
-        """A request's kind, a timer's, or what else was under way."""
+        """What was being handled: a kind of request or timer, or another step."""
         self.group = group
-        """"" when it was about no group."""
+        """The group's id; "" when the error concerned no group."""
         self.error = error
 
 
 class Unprovable(CallerError):
-    """A batch that some replica could not store, apply, checkpoint or tell: it is not proposed (`proof`)."""
+    """A replica could not store, apply, checkpoint or describe this batch, so it must not be proposed (`proof`)."""

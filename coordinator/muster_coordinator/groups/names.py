@@ -1,4 +1,4 @@
-"""Member ids, and which names the offsets log can store."""
+"""Member ids, and whether a name fits the offsets log."""
 
 from muster_coordinator.groups import limits
 from muster_coordinator.ports import Rand
@@ -14,15 +14,15 @@ def new_member_id(rand: Rand, prefix: str) -> str:
 
 
 def storable(name: str | None) -> bool:
-    """Does it fit the log's strings? Compact strings of newer request versions could be longer."""
+    """Whether the name fits the log's strings. Compact strings of newer request versions may be longer."""
     return name is None or _fits(name, limits.LOG_STRING_BYTES_MAX)
 
 
 def storable_prefix(name: str | None) -> bool:
-    """Does the member id that is made of this client or instance id fit?"""
+    """Whether a member id made of this client or instance id fits the log's strings."""
     return name is None or _fits(name, limits.LOG_STRING_BYTES_MAX - limits.MEMBER_ID_SUFFIX_BYTES)
 
 
 def _fits(name: str, bytes_max: int) -> bool:
-    # No character takes more than four bytes.
+    # UTF-8 takes at most four bytes per character: most names need no encoding.
     return len(name) * 4 <= bytes_max or (len(name) <= bytes_max and len(name.encode()) <= bytes_max)

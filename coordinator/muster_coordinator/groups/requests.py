@@ -1,8 +1,9 @@
-"""Group requests and answers without API versions: what the shard understands, whatever version the client spoke.
+"""Requests and answers of groups without API versions: the shard's interface, whatever version the client uses.
 
-`api` translates from and to Kafka's entities; version differences that change *meaning* are explicit fields here.
-Immutable; lists are tuples. What passes tens of thousands of times a second is a named tuple, made in a third of the
-time that a frozen dataclass takes. Errors are `errors.Code` numbers. Nothing here is validated: the shard does that.
+`api` translates between them and Kafka's messages; where versions differ in *meaning*, there is an explicit field.
+Immutable; lists are tuples. Types that are made tens of thousands of times a second are named tuples, which take a
+third of the time of a frozen dataclass. Errors are `errors.Code` numbers. Values are not validated here but in the
+shard.
 """
 
 from collections.abc import Mapping
@@ -27,14 +28,14 @@ class JoinGroup:
     client_host: str
     session_timeout_ms: int
     rebalance_timeout_ms: int
-    """v0 has none: the API layer puts the session timeout."""
+    """v0 has no such field: the API layer sets the session timeout."""
     protocol_type: str
     protocols: tuple[Protocol, ...]
     reason: str
     requires_known_member: bool
-    """v4+ (KIP-394): a dynamic member without an id is first given one (79)."""
+    """v4+ (KIP-394): a dynamic member without an id is refused with 79 and gets an id to join with."""
     supports_skip_assignment: bool
-    """v9+ (KIP-814)."""
+    """v9+ (KIP-814): the answer may tell the leader not to compute an assignment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class Leaver:
 
 @dataclass(frozen=True, slots=True)
 class LeaveGroup:
-    """v0-2 carry one leaver; the API layer lifts its error to the top."""
+    """v0-2 have one member; the API layer moves its error to the top of the answer."""
 
     group: str
     leavers: tuple[Leaver, ...]
@@ -105,7 +106,7 @@ class LeaveGroup:
 class LeaveGroupAnswer:
     error: int
     leavers: tuple[tuple[str, str | None, int], ...]
-    """(member, instance, error) as the request named them."""
+    """(member, instance, error), with the ids of the request."""
 
 
 class PartitionCommit(NamedTuple):
@@ -128,7 +129,7 @@ class OffsetCommit(NamedTuple):
     member: str
     instance: str | None
     topics: tuple[TopicCommit, ...]
-    """Only known topics and partitions; the API layer answered the others."""
+    """Known topics and partitions only; the API layer answers the others."""
     retention_ms: int = -1
     commit_timestamp_ms: int = -1
     unknown_group_is_69: bool = True
@@ -137,16 +138,16 @@ class OffsetCommit(NamedTuple):
 
 class OffsetCommitAnswer(NamedTuple):
     topics: tuple[tuple[str, tuple[tuple[int, int], ...]], ...]
-    """(topic, ((partition, error), ...)) for every partition asked."""
+    """(topic, ((partition, error), ...)) for every partition of the request."""
 
 
 class TopicIds(NamedTuple):
-    """Which topics there are, by the image here: what tells a topic from its predecessors of the same name."""
+    """Topic ids in this replica's cluster image; they tell a topic from an earlier one of the same name."""
 
     names: Mapping[bytes, str]
-    """id -> name of every topic"""
+    """Topic id → name of every topic."""
     deleted: frozenset[bytes]
-    """Ids that are certainly no topic's any more."""
+    """Ids of topics that are known to be deleted."""
 
 
 class OffsetFetch(NamedTuple):
@@ -155,7 +156,7 @@ class OffsetFetch(NamedTuple):
     """None: all topics that have a committed offset."""
     require_stable: bool
     ids: TopicIds | None = None
-    """None: offsets are answered whatever topic they were committed for."""
+    """None: offsets are answered without regard to the topic id of their commit."""
 
 
 class FetchedOffset(NamedTuple):
@@ -170,7 +171,7 @@ class OffsetFetchAnswer(NamedTuple):
     error: int
     topics: tuple[tuple[str, tuple[FetchedOffset, ...]], ...]
     unknown_id: bool = False
-    """An offset was left out whose topic id the image does not know at all: it may be late."""
+    """An offset was left out because its topic id is unknown to the image, which may be behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,13 +208,13 @@ class DescribeGroupAnswer:
     state: str
     """Empty, PreparingRebalance, CompletingRebalance, Stable, Dead; Dead also when there is no such group."""
     known: bool = True
-    """False: there is no such group (v6+ answers 69, before: Dead with 0)."""
+    """False: the group does not exist (v6+ answers 69, older versions Dead with error 0)."""
     generation: int = -1
-    """Not on Kafka's wire; for /v1 and metrics. So are the next two."""
+    """Not in Kafka's answer, but in /v1 and metrics; likewise the next two."""
     rebalanced_at_ms: int | None = None
-    """Wall clock of its coordinator when the last rebalance ended; None while one is under way or there was none."""
+    """The coordinator's wall clock when the last rebalance ended; None during a rebalance, or if there was none."""
     rebalance_reason: str | None = None
-    """Why the last one began, if this coordinator saw it begin."""
+    """Reason of the last rebalance, if this coordinator was leader when it began."""
     protocol_type: str = ""
     protocol: str = ""
     members: tuple[DescribedMember, ...] = ()
@@ -221,7 +222,7 @@ class DescribeGroupAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ListGroups:
-    """One partition's share. Filters: lower-case state names, lower-case types; empty = all."""
+    """The groups of one partition. Filters: lower-case state names, lower-case types; empty = all."""
 
     states: tuple[str, ...]
     types: tuple[str, ...]
@@ -267,11 +268,12 @@ DENIALS = frozenset((
     Code.ILLEGAL_GENERATION, Code.INCONSISTENT_GROUP_PROTOCOL, Code.UNKNOWN_MEMBER_ID, Code.NON_EMPTY_GROUP,
     Code.GROUP_ID_NOT_FOUND, Code.FENCED_INSTANCE_ID, Code.GROUP_SUBSCRIBED_TO_TOPIC,
 ))  # fmt: skip
-"""What the state of a group forbids. A member acts on these: it gives up its partitions, its id, or its life."""
+"""Errors that the group's state causes. A client acts on them: it gives up its partitions, its member id, or ends."""
 
 
 def denies(answer: GroupAnswer) -> bool:
-    """Is it true only of a coordinator that still is one? Then a round has to show that (decision 36)."""
+    """Whether the answer has one of DENIALS. A replica that lost leadership without knowing may be wrong about those,
+    so a ReadIndex round must confirm the leadership before the answer leaves (decision 36)."""
     if isinstance(answer, OffsetCommitAnswer):
         topics = answer.topics
         return bool(topics) and bool(topics[0][1]) and topics[0][1][0][1] in DENIALS
@@ -279,7 +281,7 @@ def denies(answer: GroupAnswer) -> bool:
 
 
 def refusal(request: GroupRequest, code: Code) -> GroupAnswer:
-    """The answer that says `code` in the place where this request's clients look for it (protocol notes 2.3)."""
+    """An answer with error `code`, in the field where clients of this request read it (protocol notes 2.3)."""
     match request:
         case JoinGroup():
             return JoinGroupAnswer(error=code, member=request.member)

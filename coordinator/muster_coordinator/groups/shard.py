@@ -1,10 +1,11 @@
 """The group coordinator of one offsets partition: a pure state machine (`effects.Shard`).
 
-Requests go in with a ticket, effects come out; the log comes back through `apply`. This file only dispatches: what
-a request means is in the file of its kind, what is stored is in `state`, what a leader adds is in `core`.
+Requests with tickets go in, effects come out, and committed entries come back through `apply`. This file only
+dispatches: request handlers are in `membership`, `offsets` and `views`, durable state is in `state`, volatile state in
+`core`.
 
-Deliberately absent: who leads, when a quorum was last heard, whether a request may be answered yet (the host's),
-and whether a principal may ask at all (the API's).
+Deliberately absent: who leads, when a quorum was last heard, whether an answer may leave yet (the host decides), and
+whether a principal is authorised (the API layer decides).
 """
 
 from collections.abc import Iterator
@@ -55,8 +56,8 @@ from muster_coordinator.ports import Rand
 
 
 class GroupShard:
-    """One partition's groups. One thread; no method blocks, sleeps or raises for what a client sends: what escapes a
-    handler all the same is contained (`faults`)."""
+    """The groups of one offsets partition. Single-threaded. No method blocks, sleeps, or raises because of a client's
+    bytes: an error that escapes a handler is contained (`faults`)."""
 
     def __init__(self, config: ShardConfig, rand: Rand) -> None:
         self._core = Core(config, rand, self._judge)
@@ -67,52 +68,52 @@ class GroupShard:
     # The log.
 
     def apply(self, now: Now, entry: AppliedBatch) -> None:
-        """One committed batch, in log order. Raises MalformedError for a record that this release cannot hold."""
+        """Apply one committed batch, in log order. Raises MalformedError for a record that this release cannot keep."""
         del now
         replay_batch(self._core.state, entry)
 
     def applied(self, now: Now, token: int) -> list[Effect]:
-        """A batch that this leader proposed was applied just now."""
+        """A batch that this leader proposed was just applied."""
         self._now_ms = now.monotonic_ms
         self._core.applied(now, token)
         return self._core.take_effects()
 
     def dropped(self, now: Now, token: int, code: Code) -> list[Effect]:
-        """A proposed batch is not in the log, or nobody can tell because leadership is gone."""
+        """A proposed batch was not appended, or its fate is unknown because leadership was lost."""
         self._now_ms = now.monotonic_ms
         self._core.dropped(now, token, code)
         return self._core.take_effects()
 
     def unprovable(self, now: Now, token: int, error: Exception) -> list[Effect]:
-        """A batch failed its proof (`proof`): it is not in the log."""
+        """A batch failed its proof (`proof`) and was not proposed."""
         self._now_ms = now.monotonic_ms
         self._core.unprovable(now, token, error)
         return self._core.take_effects()
 
     def take_faults(self) -> list[Fault]:
-        """Contained errors that were not told yet; see `faults`."""
+        """Take the contained errors since the last call; see `faults`."""
         core = self._core
         faults, core.faults = core.faults, []
         return faults
 
     @property
     def untold(self) -> bool:
-        """There are faults or events to take."""
+        """Whether there are faults or events to take."""
         core = self._core
         return bool(core.events or core.faults)
 
     def take_events(self) -> list[Event]:
-        """What happened to groups since they were taken last, in order; see `events`."""
+        """Take the log events since the last call, in order; see `events`."""
         core = self._core
         events, core.events = core.events, []
         return events
 
     def image(self) -> CheckpointImage:
-        """O(groups) pointer copies."""
+        """A snapshot. O(groups) pointer copies."""
         return ShardImage(self._core.state)
 
     def restore(self, body: CheckpointBody) -> None:
-        """Replace everything by a checkpoint. Not while leading. Corruption when it cannot be read."""
+        """Replace all state by a checkpoint. Not while leading. Raises Corruption when it cannot be read."""
         assert self._core.term is None, "a leader is never restored"
         self._core.state = restore_state(body)
 
@@ -123,7 +124,7 @@ class GroupShard:
     # Leadership.
 
     def lead(self, now: Now, term: int) -> list[Effect]:
-        """Serve from now on: every session is armed anew, in slices, or earlier when its group is touched."""
+        """Start serving: every session is armed anew, in slices, or before that by its group's first request."""
         core = self._core
         assert core.term is None, "leads already"
         self._now_ms = now.monotonic_ms
@@ -136,14 +137,14 @@ class GroupShard:
         return core.take_effects()
 
     def resign(self, now: Now) -> list[Effect]:
-        """Every ticket that is still open is answered 16."""
+        """Leadership is lost: every open ticket is answered 16."""
         self._now_ms = now.monotonic_ms
         self._core.abandon()
         self._expiry_timer = Timer(TimerKind.EXPIRY)
         return self._core.take_effects()
 
     def topic_deleted(self, now: Now, topic_id: bytes) -> list[Effect]:
-        """Tombstone what was committed under this id, in slices. A follower remembers it, in case it leads soon."""
+        """Tombstone the offsets committed under this id, in slices. A follower keeps the id for when it leads."""
         self._now_ms = now.monotonic_ms
         self._deleted_topics[topic_id] = None
         if len(self._deleted_topics) > limits.TOPIC_DELETIONS_REMEMBERED:
@@ -155,7 +156,7 @@ class GroupShard:
     # Requests and time.
 
     def handle(self, now: Now, ticket: int, request: GroupRequest) -> list[Effect]:
-        """Judge a request, let it wait behind its group's record, or refuse it."""
+        """Handle a request, queue it behind its group's record in flight, or refuse it."""
         core = self._core
         self._now_ms = now.monotonic_ms
         if core.term is None:
@@ -165,27 +166,27 @@ class GroupShard:
         return core.take_effects()
 
     def heartbeat_at_once(self, now_ms: int, request: Heartbeat) -> Code | None:
-        """The answer that `handle` would give, without a ticket or an effect; None: ask `handle`."""
+        """The answer that `handle` would give, without ticket and effects; None: call `handle`."""
         core = self._core
         try:
             return None if core.term is None else heartbeat_at_once(core, now_ms, request)
-        except Exception:  # noqa: BLE001  # `handle` meets it again, and contains it
+        except Exception:  # noqa: BLE001  # `handle` raises it again, and contains it.
             return None
 
     def fetched(self, request: OffsetFetch) -> OffsetFetchAnswer | None:
-        """The answer that `handle` would give, without a ticket or an effect; None: ask `handle`."""
+        """The answer that `handle` would give, without ticket and effects; None: call `handle`."""
         core = self._core
         try:
             return None if core.term is None else fetched(core, request)
-        except Exception:  # noqa: BLE001  # `handle` meets it again, and contains it
+        except Exception:  # noqa: BLE001  # `handle` raises it again, and contains it.
             return None
 
     def next_deadline_ms(self) -> int | None:
-        """When `on_timer` should be called; at or before the time of the last call means: at the next gap."""
+        """When to call `on_timer`. A time not after the last call's means: as soon as the loop has time."""
         return self._now_ms if self._core.jobs else self._core.deadlines.next_ms()
 
     def on_timer(self, now: Now) -> list[Effect]:
-        """Fire what is due, at most a slice of it, then give one background job a slice."""
+        """Fire due timers, at most GROUP_TIMERS_PER_TURN, then run one slice of one background job."""
         core = self._core
         self._now_ms = now.monotonic_ms
         sessions: dict[str, list[Timer]] = {}
@@ -216,21 +217,21 @@ class GroupShard:
         return self._core.stats
 
     def views(self) -> Iterator[GroupMetrics]:
-        """Every group, lazily: the caller takes as many in a turn as it may. Names are fixed at the first step."""
+        """All groups, lazily: the caller takes as many per turn as it may. The names are fixed at the first step."""
         return group_views(self._core)
 
     def committed(self, group: str) -> Iterator[tuple[str, int, int]]:
-        """(topic, partition, offset) of what a group had committed at the first step, lazily."""
+        """(topic, partition, offset) of the offsets that a group had at the first step, lazily."""
         return committed_offsets(self._core, group)
 
     def first_open_offset(self) -> int:
-        """Kafka offset where the oldest open transaction began, or -1: below it everything is stable."""
+        """Kafka offset at which the oldest open transaction began, -1 for none: the last stable offset stops there."""
         return self._core.state.producers.first_open_offset()
 
     # Dispatch.
 
     def _judge(self, now: Now, ticket: int, request: GroupRequest) -> None:
-        """Also what waited for its group's record comes here."""
+        """Handle a request now. Requests that waited for their group's record come here too."""
         try:
             self._dispatch(now, ticket, request)
         except Exception as error:  # noqa: BLE001  # contained: see `faults`
@@ -285,7 +286,7 @@ class GroupShard:
             expulsion.expire_pending(core, now, live, timer)
 
     def _expire_sessions(self, now: Now, group: str, timers: list[Timer]) -> None:
-        """All of one group at once: one record removes them."""
+        """Expired sessions of one group, together: one record removes all of their members."""
         core = self._core
         waiting = [timer for timer in timers if not core.defers(timer)]
         live = core.lives.get(group)

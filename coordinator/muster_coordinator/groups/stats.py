@@ -1,6 +1,6 @@
 """Counters and views of a shard for metrics and `/v1` (protocol notes 10).
 
-Nothing here feeds back into decisions. Each number is a family of `/metrics` (`admin.metrics`), summed over the shards.
+No decision depends on them. Each number is a family of `/metrics` (`admin.metrics`), summed over the shards.
 """
 
 from collections.abc import Iterable
@@ -10,27 +10,27 @@ from typing import NamedTuple
 
 @dataclass(slots=True)
 class ShardStats:
-    """What this process did while it led; volatile."""
+    """Counts since this process started, while it led; volatile."""
 
     rebalances_started: int = 0
     rebalances_completed: int = 0
-    """Once per CompletingRebalance -> Stable, as Kafka's group-completed-rebalance-count."""
+    """One per CompletingRebalance → Stable, as Kafka's group-completed-rebalance-count."""
     rebalances_timed: int = 0
-    """Completed ones whose start this leader saw."""
+    """Completed rebalances that also began under this leader."""
     rebalances_ms: int = 0
-    """Their time in all, from the start of the join phase to Stable."""
+    """Their total duration, from the start of the join phase to Stable."""
     offsets_committed: int = 0
     offsets_expired: int = 0
     offsets_deleted: int = 0
     sessions_expired: int = 0
     requests_refused_waiting: int = 0
-    """Answered 15 because too many waited for one group's record."""
+    """Requests answered 15 because too many waited for one group's record."""
     faults: int = 0
-    """Errors of ours that cost a request and its group's volatile state (`faults`)."""
+    """Contained errors of ours; each fails a request and drops its group's volatile state (`faults`)."""
 
 
 def summed(stats: Iterable[ShardStats]) -> ShardStats:
-    """All of them together."""
+    """The sums over all shards."""
     total = ShardStats()
     for one in stats:
         total.rebalances_started += one.rebalances_started

@@ -1,4 +1,4 @@
-"""Codec of the embedded consumer protocol: what members of protocol type `consumer` put into their opaque bytes.
+"""Codec of the embedded consumer protocol: the opaque bytes of members whose protocol type is `consumer`.
 
 Layouts (big endian; `string` = i16 length and UTF-8, `bytes` = i32 length, -1 = null, `[x]` = i32 count and items):
 
@@ -8,9 +8,9 @@ Layouts (big endian; `string` = i16 length and UTF-8, `bytes` = i32 length, -1 =
     Sticky user data: [string topic, [i32 partition]] previous; v1 i32 generation
     Cooperative-sticky user data: i32 generation
 
-Readers take any version: one above the highest known is read as the highest, and what follows is ignored, because
-every version only appends. Writers sort topics and partitions, so that an unchanged subscription gives unchanged bytes:
-the coordinator compares bytes to tell a re-sent join from a changed one. Source: protocol notes 6.
+A reader takes any version: every version only appends fields, so one above the highest known is read as the highest,
+and the rest of its bytes is ignored. Writers sort topics and partitions, so that an unchanged subscription has the same
+bytes: the coordinator compares bytes to tell a repeated JoinGroup from a changed one. Source: protocol notes 6.
 """
 
 import struct
@@ -38,14 +38,15 @@ class Assignment(NamedTuple):
 
 
 class StickyClaim(NamedTuple):
-    """The sticky assignor's user data. `generation` is None in its oldest form and -1 in an unreadable one."""
+    """The sticky assignor's user data. `generation` is None in version 0, which has no such field, and -1 when the data
+    cannot be read."""
 
     partitions: tuple[TopicPartition, ...]
     generation: int | None
 
 
 def encode_subscription(subscription: Subscription, version: int = VERSION_MAX) -> bytes:
-    """Fields that `version` (0-3) lacks are left out."""
+    """The subscription in `version` (0-3); fields that the version lacks are left out."""
     assert 0 <= version <= VERSION_MAX
     parts = [_I16.pack(version), _I32.pack(len(subscription.topics))]
     parts += [_string(topic) for topic in sorted(subscription.topics)]
@@ -60,7 +61,7 @@ def encode_subscription(subscription: Subscription, version: int = VERSION_MAX) 
 
 
 def decode_subscription(data: bytes) -> Subscription:
-    """Raises ConsumerProtocolError."""
+    """Decode a subscription of any version. Raises ConsumerProtocolError."""
     reader = _Reader(data)
     version = reader.version()
     topics = tuple(reader.string() for _ in range(reader.count(2)))
@@ -74,13 +75,13 @@ def decode_subscription(data: bytes) -> Subscription:
 
 
 def encode_assignment(assignment: Assignment, version: int = VERSION_MAX) -> bytes:
-    """All versions have one layout."""
+    """The assignment in `version`; all versions have the same layout."""
     assert 0 <= version <= VERSION_MAX
     return b"".join((_I16.pack(version), _partitions(assignment.partitions), _bytes(assignment.user_data)))
 
 
 def decode_assignment(data: bytes) -> Assignment:
-    """No bytes at all mean "nothing assigned". Raises ConsumerProtocolError."""
+    """Decode an assignment of any version; no bytes mean that nothing is assigned. Raises ConsumerProtocolError."""
     if not data:
         return Assignment()
     reader = _Reader(data)
@@ -89,12 +90,12 @@ def decode_assignment(data: bytes) -> Assignment:
 
 
 def encode_sticky_user_data(partitions: Iterable[TopicPartition], generation: int) -> bytes:
-    """Version 1."""
+    """The sticky assignor's user data, version 1."""
     return _partitions(partitions) + _I32.pack(generation)
 
 
 def decode_sticky_user_data(data: bytes) -> StickyClaim:
-    """Unreadable bytes claim nothing, as in Kafka: they come from another member, and the group must go on."""
+    """Unreadable bytes claim nothing, as in Kafka: another member sent them, and they must not fail the rebalance."""
     reader = _Reader(data)
     try:
         partitions = reader.partitions()
@@ -104,12 +105,12 @@ def decode_sticky_user_data(data: bytes) -> StickyClaim:
 
 
 def encode_cooperative_user_data(generation: int) -> bytes:
-    """Only read from members whose subscription has no generation field (before v2)."""
+    """The cooperative-sticky user data. Only read when the subscription has no generation field (v0, v1)."""
     return _I32.pack(generation)
 
 
 def decode_cooperative_user_data(data: bytes) -> int:
-    """-1 when unreadable."""
+    """The generation; -1 when unreadable."""
     return int(_I32.unpack_from(data)[0]) if len(data) >= _I32.size else -1
 
 
@@ -166,7 +167,7 @@ class _Reader:
         return min(version, VERSION_MAX)
 
     def count(self, item_bytes_min: int) -> int:
-        """Items that follow; refused before any allocation when they cannot be in what is left."""
+        """Number of items that follow. Raises, before any allocation, when the bytes left cannot hold so many."""
         count = self.i32()
         if not 0 <= count * item_bytes_min <= self.left():
             raise ConsumerProtocolError(f"{count} items announced, {self.left()} bytes are left")

@@ -1,11 +1,11 @@
-"""The orders of Java that show through in Kafka's assignors.
+"""The orders of Java collections and strings on which the plans of Kafka's assignors depend.
 
-Two leaders of one group must come to one plan, or a change of leader moves partitions for nothing. Kafka's assignors
-compare strings by UTF-16 units, and the sticky ones walk a `HashMap` of members: its iteration order decides who keeps
-an extra partition. Both orders are part of the JDK's documented `String.hashCode` and of the long-standing layout of
-`HashMap`: a power-of-two table, filled to three quarters, indexed by the hash with its upper half folded in; inside one
-bucket entries stay in insertion order. What is left out: a bucket of more than eight entries becomes a tree, which
-keeps insertion order for iteration as well unless it shrinks again.
+Two leaders of one group must compute the same plan, or a change of leader moves partitions needlessly. Kafka's
+assignors compare strings by UTF-16 units, and the sticky ones iterate over a `HashMap` of members, whose iteration
+order decides which member keeps an extra partition. Both orders are stable: the JDK documents `String.hashCode`, and
+`HashMap` has had one layout for long: a power-of-two table, at most three quarters full, indexed by the hash XORed
+with its upper half; entries of one bucket stay in insertion order. Deliberately left out: a bucket of more than eight
+entries becomes a tree, whose iteration order differs only after it shrinks again.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,13 +31,13 @@ def string_hash(text: str) -> int:
 
 
 def hash_map_order(keys: Sequence[str]) -> list[str]:
-    """Iteration order of a `HashMap` into which distinct `keys` were put one after the other."""
+    """Iteration order of a `HashMap` into which the distinct `keys` were inserted in this order."""
     table = hash_table_size(len(keys))
     return sorted(keys, key=lambda key: bucket(string_hash(key), table))
 
 
 def hash_table_size(entries: int) -> int:
-    """Buckets of a `HashMap` that has grown to hold that many entries (it never shrinks)."""
+    """Number of buckets of a `HashMap` that has grown to this many entries (it never shrinks)."""
     table = _TABLE_MIN
     while entries * 4 > table * 3:
         table *= 2
@@ -45,12 +45,12 @@ def hash_table_size(entries: int) -> int:
 
 
 def bucket(key_hash: int, table: int) -> int:
-    """Where a `HashMap` of `table` buckets keeps a key."""
+    """Index of the bucket of a key in a `HashMap` of `table` buckets."""
     return (key_hash ^ key_hash >> 16) & (table - 1)
 
 
 def partition_hash(topic_hash: int, partition: int) -> int:
-    """`TopicPartition.hashCode`, from that of the topic's name."""
+    """`TopicPartition.hashCode`, given the hash of the topic's name."""
     return (31 * (31 + partition) + topic_hash) & _MASK
 
 
@@ -60,9 +60,8 @@ def by_member_id(members: Iterable[Member]) -> list[Member]:
 
 
 def static_first(members: Iterable[Member]) -> list[Member]:
-    """Kafka's member order for range and round-robin: members with an instance id by that, then the others by id.
-
-    So a restarted static member, which gets a new member id, keeps its place.
+    """Kafka's member order for range and round-robin: first the members with an instance id, by instance id, then the
+    others by member id. A restarted static member gets a new member id, but keeps its place by its instance id.
     """
 
     def key(member: Member) -> tuple[bool, bytes]:

@@ -14,7 +14,7 @@ class TopicPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """What a member wrote into its JoinGroup: ConsumerProtocolSubscription, any version (protocol notes 6)."""
+    """A member's subscription in its JoinGroup: ConsumerProtocolSubscription, any version (protocol notes 6)."""
 
     topics: tuple[str, ...] = ()
     user_data: bytes | None = None
@@ -37,8 +37,8 @@ class Member(NamedTuple):
 class Topology:
     """Partition counts, and the racks of each partition's replicas where known.
 
-    Topics without an entry in `partitions` (or with none left) are skipped, as a client skips topics it has no
-    metadata of.
+    Topics without an entry in `partitions`, or with no partitions, are skipped, as a client skips topics without
+    metadata.
     """
 
     partitions: Mapping[str, int]
@@ -50,7 +50,7 @@ Plan = dict[str, list[TopicPartition]]
 
 
 def subscribers(members: Sequence[Member], topology: Topology) -> dict[str, list[Member]]:
-    """Members of every known subscribed topic, in the order of `members`."""
+    """Members subscribed to each known topic, in the order of `members`."""
     found: dict[str, list[Member]] = {}
     for member in members:
         for topic in dict.fromkeys(member.subscription.topics):

@@ -1,10 +1,10 @@
-"""`range`: every topic on its own is cut into contiguous blocks, one a member; the first members get one more.
+"""`range`: each topic is cut into contiguous blocks, one block per member; the first members get one partition more.
 
-Topics with the same subscribers and partition count are so co-partitioned: partition p of all of them goes to one
-member. With racks (KIP-881) partitions are first handed to members in a rack that has a replica, within the same
-quotas, and what is left is cut into blocks as before; co-partitioned topics move together, which comes before racks.
-Racks are used for a topic only where some member has one, it is among its replicas' racks, and not every partition has
-replicas in all of them.
+Topics with the same subscribers and partition count are therefore co-partitioned: partition p of all of them goes to
+the same member. With racks (KIP-881), partitions are first given to members in a rack that has a replica, within the
+same quotas, and the remaining ones are cut into blocks as before; keeping topics co-partitioned takes precedence over
+racks. Racks are used for a topic only if a member's rack is among the racks of its replicas, and not every partition
+has replicas in all racks.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ def assign(members: Sequence[Member], topology: Topology) -> Plan:
 
 
 class _Topic:
-    """One topic while it is being handed out."""
+    """One topic during its assignment."""
 
     __slots__ = (
         "_extras_left",
@@ -61,7 +61,7 @@ class _Topic:
         self.rack_aware = bool(member_racks & all_racks) and any(racks != all_racks for racks in self._racks)
 
     def room(self, member_id: str) -> int:
-        """How many more partitions the member may get now."""
+        """How many more partitions the member may get now, by the quota and the extra partitions that are left."""
         return max(0, self._quota + (self._extras_left > 0) - self._given[member_id])
 
     def racks_match(self, member_id: str, partition: int) -> bool:
@@ -77,7 +77,7 @@ class _Topic:
             self._plan[member_id].append(TopicPartition(self.topic, partition))
 
     def cut(self, allowed: Callable[[str, int], bool]) -> None:
-        """Give every member its block of what waits and is allowed to it."""
+        """Give each member its block: the first unassigned partitions `allowed` to it, up to its quota."""
         for member_id in self.members:
             if not self._waiting:
                 break
@@ -99,7 +99,7 @@ def _match_racks(topics: Sequence[_Topic]) -> None:
 
 
 def _match_racks_of_copartitioned(group: Sequence[_Topic]) -> None:
-    """Partition p of all topics goes to the first member with room whose rack has a replica of each."""
+    """Give partition p of all topics to the first member with room whose rack has a replica of each of them."""
     open_members = list(group[0].members)
     for partition in range(group[0].partitions):
         for member_id in open_members:

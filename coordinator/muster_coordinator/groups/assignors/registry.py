@@ -1,6 +1,6 @@
 """Assignors by name.
 
-Kafka's names are written; the spellings with an underscore are read too (decision 32: users write them).
+Accepts Kafka's names and the spellings with an underscore, which users write (decision 32).
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ class UnknownAssignor(CallerError):
 
 
 class Assignor(NamedTuple):
-    """One algorithm: `assign(members, topology)`. Every member must be subscribed in this assignor's form."""
+    """One algorithm: `assign(members, topology)`. Subscriptions must have the form that this assignor reads."""
 
     name: str
     assign: Callable[[Sequence[Member], Topology], Plan]

@@ -1,7 +1,7 @@
 """`roundrobin`: deal all partitions, in order of topic and number, to the members in a circle.
 
-A member that is not subscribed to a partition's topic is passed over (and loses its turn, so unequal subscriptions
-give uneven plans; `sticky` does better there).
+A member that is not subscribed to a partition's topic is skipped and loses its turn, so unequal subscriptions give
+uneven plans; `sticky` balances those better.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """`sticky` and `cooperative-sticky`: balanced plans that move as little as possible.
 
-Both run one algorithm, in two forms (all members subscribe alike, or not). They differ in where a member says what it
-owned, and in that the cooperative one never gives away a partition in the same generation in which another member has
-to let it go: such a partition is left out of the plan and follows in the next rebalance.
+Both run one algorithm, in two forms: for equal subscriptions, and for different ones. They differ in where a member
+states what it owned; and the cooperative one never assigns a partition in the same generation in which another member
+has to revoke it: such a partition is left out of the plan and assigned in the next rebalance.
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ from muster_coordinator.groups.assignors.sticky_input import Claims, StickyInput
 
 
 def assign_sticky(members: Sequence[Member], topology: Topology) -> Plan:
-    """Kafka's StickyAssignor: eager, so what was owned comes from the user data."""
+    """Kafka's StickyAssignor. It is eager: members state in their user data what they owned."""
     return _assign(members, topology, cooperative=False)
 
 
 def assign_cooperative(members: Sequence[Member], topology: Topology) -> Plan:
-    """Kafka's CooperativeStickyAssignor: what is owned comes from the subscription's own field."""
+    """Kafka's CooperativeStickyAssignor: members state what they own in the subscription's `owned` field."""
     return _assign(members, topology, cooperative=True)
 
 
@@ -44,7 +44,7 @@ def _assign(members: Sequence[Member], topology: Topology, *, cooperative: bool)
 
 
 def _changing_owner(members: Sequence[Member], plan: Plan) -> dict[str, set[TopicPartition]]:
-    """New owner → partitions of it that some other member has yet to revoke."""
+    """New owner → partitions assigned to it that another member has yet to revoke."""
     added: dict[str, set[TopicPartition]] = {}
     revoked: set[TopicPartition] = set()
     for member in members:

@@ -1,13 +1,13 @@
-"""Sticky assignment where all members subscribe to the same topics: as even as can be, then as few moves as can be.
+"""Sticky assignment where all members have the same subscription: first as even, then with as few moves as possible.
 
-With P partitions and C members every member gets floor(P/C), and P mod C of them one more (the quota). In order:
+With P partitions and C members every member gets floor(P/C), the quota, and P mod C of them get one more. In order:
 
-1. Members keep what they owned, at most the smaller quota, or one more for as many members as may have one more.
-   With racks, a partition without replica in the owner's rack is not kept.
-2. With racks: unassigned partitions go to near members within the quotas.
-3. The rest is dealt in a circle to the members below the smaller quota, in order of id, then one each to those at it.
+1. Members keep what they owned up to the quota; P mod C members may keep one more. With racks, a partition without a
+   replica in the owner's rack is not kept.
+2. With racks: unassigned partitions go to members with a replica in their rack, within the quotas.
+3. The rest is dealt round-robin, in order of member id, to the members below the quota, then one each to members at it.
 
-Also tells which partitions change owner, which the cooperative assignor needs. O(P log P + C log C) without racks.
+It also tells which partitions change owner, which the cooperative assignor needs. O(P log P + C log C) without racks.
 """
 
 from collections import deque
@@ -17,7 +17,7 @@ from muster_coordinator.groups.assignors.sticky_input import Key, StickyInput
 
 
 class EqualAssignment:
-    """Runs the steps above once. `assigned` per member; `moving`: partition → new owner, where the owner changes."""
+    """Runs the steps above once. `assigned` by member; `moving`: partition → new owner, where the owner changes."""
 
     __slots__ = (
         "_above",
@@ -41,7 +41,7 @@ class EqualAssignment:
         self._at_quota: deque[int] = deque()
         """Members at the quota that may still get one more; empty once `_above` is at its maximum."""
         self._given_up: dict[Key, int] = {}
-        """Partition → member that owned it and may have to give it up."""
+        """Partition → the member that owned it and did not keep it in step 1."""
         self.assigned: list[list[Key]] = [[] for _ in range(members)]
         self.moving: dict[Key, int] = {}
         for member in problem.order:
@@ -52,6 +52,7 @@ class EqualAssignment:
         if problem.racks.usable:
             waiting = self._deal_near(waiting)
         self._deal(waiting)
+        # No member is left below the quota.
         assert all(len(self.assigned[member]) == self._quota for member in self._below_quota)
 
     def _keep_owned(self, member: int) -> None:
@@ -86,7 +87,7 @@ class EqualAssignment:
         return [key for key in every if key not in taken]
 
     def _deal_near(self, waiting: Sequence[Key]) -> list[Key]:
-        """Step 2; returns what could not be placed."""
+        """Step 2; returns the partitions that fit no member."""
         racks, turn, left = self._problem.racks, 0, []
         for key in waiting:
             index = racks.next_near(key, self._below_quota, turn)
@@ -112,7 +113,7 @@ class EqualAssignment:
         return left
 
     def _deal(self, waiting: Sequence[Key]) -> None:
-        """Step 3."""
+        """Step 3: round-robin to the members below the quota, then one each to members at it."""
         turn = 0
         for key in waiting:
             if not self._below_quota:
@@ -131,5 +132,6 @@ class EqualAssignment:
 
     def _give(self, key: Key, member: int) -> None:
         self.assigned[member].append(key)
+        # The owner changes if another member owned the partition, or if several members claimed it.
         if self._given_up.get(key, member) != member or key in self._problem.contested:
             self.moving[key] = member

@@ -1,16 +1,19 @@
-"""Sticky assignment where members subscribe to different topics: keep what is valid, then trade until balanced.
+"""Sticky assignment where members subscribe to different topics: keep valid ownership, then move until balanced.
 
-1. Members keep what they owned of topics that they still subscribe to (and, with racks, that is near).
-2. Every unassigned partition, those of topics with the fewest subscribers first, goes to the least loaded subscriber;
-   with racks first to near ones only.
-3. Partitions with one possible owner and members that cannot trade are set aside.
+1. Members keep what they owned of topics that they still subscribe to (with racks: only what has a replica in their
+   rack).
+2. Every unassigned partition goes to the least loaded subscriber, topics with the fewest subscribers first; with racks,
+   first only to members whose rack has a replica.
+3. Partitions with only one possible owner, and members that can neither give nor take a partition, take no part in
+   step 4.
 4. While some partition's owner holds at least two more than another subscriber of its topic, the partition moves: to
-   its owner of an earlier generation if that balances, else to the least loaded subscriber. First only partitions that
-   had no owner, unless something had to be revoked anyway; then all.
-5. If the trading of owned partitions did not lower the balance score, it is undone.
+   its owner of an earlier generation if that improves the balance, else to the least loaded subscriber. The first pass
+   moves only partitions that had no owner, unless step 1 revoked something; the second moves all.
+5. If the second pass moved partitions, and the balance score is no lower than before step 4, step 4 is undone. (Not if
+   no member owned anything at the start.)
 
 Balance score: sum over all pairs of members of the difference of their loads; 0 is perfectly even.
-Two moves of one topic in opposite directions between two members are folded into one (`_Movements`).
+Two moves of one topic in opposite directions between two members cancel out (`_Movements`).
 Deviation from Kafka: an earlier owner that no longer subscribes to the topic gets nothing back.
 """
 
@@ -21,11 +24,11 @@ from muster_coordinator.groups.assignors.java_order import bucket, hash_table_si
 from muster_coordinator.groups.assignors.sticky_input import NO_GENERATION, Key, StickyInput
 
 TRADES_PER_PARTITION_MAX = 64
-"""A safety bound: step 4 ends because every trade improves the balance, and ends here if that should be wrong."""
+"""Safety bound on the loop of step 4, which ends anyway, because every move improves the balance."""
 
 
 class GeneralAssignment:
-    """Runs the steps above once; `assigned` per member."""
+    """Runs the steps above once; `assigned` by member."""
 
     __slots__ = (
         "_by_load",
@@ -49,12 +52,14 @@ class GeneralAssignment:
         self.assigned: list[dict[Key, None]] = [{} for _ in members]
         self._owner: dict[Key, int] = {}
         self._owners_of_topic: list[dict[int, int]] = [{} for _ in problem.topics]
-        """Topic → member → how many of its partitions the member holds."""
+        """Topic → member → number of the topic's partitions that the member holds."""
         self._movements = _Movements(problem.topics)
         self._revoked = False
         self._keep_owned()
         self._earlier_owner = _earlier_owners(problem)
         self._by_load = sorted((len(self.assigned[member]), member) for member in members)
+        # Invariant: sorted by (load, member) with each member's current load; `_leave_order` and `_enter_order` bracket
+        # every change of a load.
         self._balance()
 
     def _keep_owned(self) -> None:
@@ -109,7 +114,7 @@ class GeneralAssignment:
                 self.assigned = before
 
     def _place(self, waiting: Sequence[Key], *, near_only: bool) -> list[Key]:
-        """Step 2; returns what found no taker."""
+        """Step 2; returns the partitions that no member could take."""
         subscribed, racks, left = self._problem.subscribed, self._problem.racks, []
         for key in waiting:
             for _load, member in self._by_load:
@@ -129,7 +134,7 @@ class GeneralAssignment:
         return any(len(self._subscribers[topic]) > 1 for topic in self._problem.subscribed[member])
 
     def _balanced(self) -> bool:
-        """No subscriber of a topic holds two less than an owner of one of its partitions."""
+        """Whether no subscriber of a topic holds at least two less than an owner of one of the topic's partitions."""
         if self._by_load[0][0] >= self._by_load[-1][0] - 1:
             return True
         load = [len(keys) for keys in self.assigned]
@@ -139,7 +144,7 @@ class GeneralAssignment:
         )
 
     def _trade(self, keys: Sequence[Key]) -> bool:
-        """Step 4 over `keys`, again and again until nothing moves; whether anything did."""
+        """Step 4 over `keys`, in passes until a pass moves nothing. Returns whether any partition moved."""
         trades, trades_max = 0, TRADES_PER_PARTITION_MAX * (len(self._owner) + 1)
         balanced = self._balanced()
         moved_in_pass = True
@@ -158,7 +163,7 @@ class GeneralAssignment:
         return trades > 0
 
     def _better_owner(self, key: Key) -> int | None:
-        """Who should have the partition instead of its owner; None: it stays."""
+        """The member that should get the partition instead of its owner; None: it stays."""
         load = len(self.assigned[self._owner[key]])
         earlier = self._earlier_owner.get(key)
         if earlier is not None and load > len(self.assigned[earlier]) + 1:
@@ -190,7 +195,8 @@ def balance_score(loads: Iterable[int]) -> int:
 
 
 def _earlier_owners(problem: StickyInput) -> dict[Key, int]:
-    """Partition → still subscribed member with the latest claim of a generation below the highest."""
+    """Partition → its owner before the newest generation: of the subscribed members with a claim of an older
+    generation, the one with the latest."""
     generations = [NO_GENERATION if one is None else one for one in problem.generations]
     newest = max(generations, default=NO_GENERATION)
     found: dict[Key, tuple[int, int]] = {}
@@ -205,9 +211,9 @@ def _earlier_owners(problem: StickyInput) -> dict[Key, int]:
 
 
 class _Movements:
-    """Which partitions went from whom to whom, by topic, so that opposite moves cancel out.
+    """Moves so far by (topic, source, target), so that opposite moves can cancel out.
 
-    Invariant: a partition has at most one entry, from the owner it had at the start to the one it has now.
+    Invariant: a partition has at most one entry, from its first owner to its present one.
     """
 
     __slots__ = ("_pair_of", "_route", "_topic_hashes")
@@ -216,7 +222,7 @@ class _Movements:
         self._topic_hashes = [string_hash(topic) for topic in topics]
         self._pair_of: dict[Key, tuple[int, int]] = {}
         self._route: dict[tuple[int, int, int], _Moved] = {}
-        """(topic, source, target) → what went that way."""
+        """(topic, source, target) → the partitions that moved so."""
 
     def note(self, key: Key, source: int, target: int) -> None:
         pair = self._pair_of.pop(key, None)
@@ -235,9 +241,9 @@ class _Movements:
         route.table = max(route.table, hash_table_size(len(route.keys)))
 
     def actual(self, key: Key, source: int, target: int) -> Key:
-        """The partition to move instead of `key`: one of the topic that came the opposite way, if there is one.
+        """The partition to move instead of `key`: one of the topic that moved the opposite way before, if any.
 
-        Of several Kafka takes the first of a `HashSet`; so do we, because the choice shows in later moves.
+        Of several, Kafka takes the first of a `HashSet`. So do we, because the choice affects later moves.
         """
         pair = self._pair_of.get(key)
         if pair is not None:
@@ -250,7 +256,7 @@ class _Movements:
 
 
 class _Moved:
-    """Partitions of one route, and the size that Kafka's set of them has grown to."""
+    """Partitions of one route, and the number of buckets that Kafka's set of them has grown to."""
 
     __slots__ = ("keys", "table")
 

@@ -1,11 +1,10 @@
-"""What both sticky algorithms work on: members, topics and partitions as small integers, and who owned what.
+"""Input of both sticky algorithms: members, topics and partitions as small integers, and the settled ownership.
 
 Mechanism: members and topics are sorted as Java sorts strings and replaced by their position, so that every later
-comparison "by id" is one of integers. Claims of ownership are settled here, once, for both algorithms:
-
+comparison of names is one of integers. Claims of ownership are settled here, once, for both algorithms:
 1. A claim counts only for a partition that exists (a topic may have been re-created with fewer partitions).
 2. Of two claims to one partition the one of the higher generation wins.
-3. Two claims of one generation void each other: the partition is `contested` and owned by nobody.
+3. Two claims of one generation void each other: the partition is `contested` and has no owner.
 
 Deviations from Kafka, all on inputs where Kafka's own plan would be wrong: rule 1; a member without subscriptions never
 counts as "equally subscribed"; a partition that a member claims twice counts once.
@@ -28,14 +27,14 @@ class Key(NamedTuple):
 
 
 class Claims(NamedTuple):
-    """What a member says it owned, and in which generation (None: it does not say)."""
+    """What a member says it owned, and in which generation (None: its data has no generation)."""
 
     partitions: tuple[TopicPartition, ...]
     generation: int | None
 
 
 class StickyInput:
-    """One assignment to make. Built by `StickyInput(members, topology, claims_of)`; not changed by the algorithms."""
+    """The input of one assignment. The algorithms do not change it."""
 
     __slots__ = (
         "claims",
@@ -66,7 +65,7 @@ class StickyInput:
         self.subscriptions_equal = len({frozenset(member.subscription.topics) for member in members}) <= 1
         position_of_member = {member_id: i for i, member_id in enumerate(self.member_ids)}
         self.order = [position_of_member[name] for name in hash_map_order([member.member_id for member in members])]
-        """Members in the order in which Kafka's leader walks them."""
+        """Members in the order in which Kafka's leader iterates over them."""
         self.claims: list[list[Key]] = []
         self.generations: list[int | None] = []
         for member in ordered:
@@ -74,7 +73,7 @@ class StickyInput:
             self.claims.append(self._existing(partitions, position_of_topic))
             self.generations.append(generation)
         self.owned: list[list[Key]] = []
-        """Settled ownership of still existing partitions, by member."""
+        """Settled ownership of partitions that exist, by member."""
         self.contested: set[Key] = set()
         self._settle([member.subscription.generation_id for member in ordered])
         self.racks = Racks(self, [member.subscription.rack_id or None for member in ordered], topology)
@@ -84,7 +83,7 @@ class StickyInput:
         return [Key(topic, partition) for topic in topics for partition in range(self.partition_counts[topic])]
 
     def plan(self, assigned: Sequence[Sequence[Key]]) -> Plan:
-        """Back from positions to names; each member's partitions in order of topic and number."""
+        """Translate positions back to names; each member's partitions are in order of topic and number."""
         return {
             member_id: [TopicPartition(self.topics[key.topic], key.partition) for key in sorted(keys)]
             for member_id, keys in zip(self.member_ids, assigned, strict=True)
@@ -101,8 +100,8 @@ class StickyInput:
     def _settle(self, subscription_generations: Sequence[int]) -> None:
         """Fill `owned` and `contested`.
 
-        NB: as in Kafka the earlier claimant's generation is read from its subscription, the later one's from the
-        claim; they differ only for the sticky assignor's user data.
+        NB: as in Kafka, the earlier claimant's generation is read from its subscription, but the later one's from its
+        claim. The two differ only for the sticky assignor's user data.
         """
         owned: list[dict[Key, None]] = [{} for _ in self.member_ids]
         owner_of: dict[Key, int] = {}
@@ -124,7 +123,8 @@ class StickyInput:
 
 
 class Racks:
-    """Who is near which replica. Without usable racks (see `range`) nothing mismatches and `usable` is False."""
+    """Which members are in the rack of a replica. Without usable racks (see `range`) `usable` is False and nothing
+    mismatches."""
 
     __slots__ = ("_member_racks", "_nearby", "_partition_racks", "usable")
 
@@ -153,23 +153,23 @@ class Racks:
         self._member_racks = member_racks
 
     def mismatch(self, member: int, key: Key) -> bool:
-        """The member has a rack and the partition has no replica in it."""
+        """Whether the member has a rack, and the partition has no replica in it."""
         rack = self._member_racks[member]
         return rack is not None and rack not in self._partition_racks[key]
 
     def match(self, member: int, key: Key) -> bool:
-        """Member and a replica are known to share a rack."""
+        """Whether the member has a rack, and the partition has a replica in it."""
         rack = self._member_racks[member]
         return rack is not None and rack in self._partition_racks[key]
 
     def fewest_nearby_first(self, keys: list[Key]) -> list[Key]:
-        """Partitions that few members are near to come first; otherwise the order stays."""
+        """Sort by the number of members with a replica in their rack, ascending; ties keep their order."""
         if not self._nearby:
             return keys
         return sorted(keys, key=self._nearby.__getitem__)
 
     def next_near(self, key: Key, members: Sequence[int], start: int) -> int:
-        """Index in `members` of the next one near to the partition, from `start` on in a circle; -1 for none."""
+        """Index of the first of `members` with a replica in its rack, in a circle from `start`; -1 for none."""
         for step in range(len(members)):
             index = (start + step) % len(members)
             if self.match(members[index], key):

@@ -1,1 +1,1 @@
-"""What only the leader keeps of its groups, and loses with leadership: members, deadlines, appends in flight."""
+"""Volatile state that only the leader keeps of its groups: members, deadlines, in-flight appends."""

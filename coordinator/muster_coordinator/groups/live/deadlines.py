@@ -1,12 +1,11 @@
-"""Every deadline of a shard in one heap, where moving a deadline later costs nothing.
+"""All deadlines of a shard in one heap, in which moving a deadline later costs O(1).
 
-A heartbeat moves its member's session deadline 3 times a session and more; pushing into a heap each time would make
-the commonest request O(log n) and leave dead entries behind. So a `Timer` remembers when it is due (`at_ms`) and
-the time of its one live heap entry (`queued_ms <= at_ms`). When that entry comes up early, the timer is queued
-again for its real time. Cancelling only forgets `at_ms`. Dead entries are swept whenever the heap has doubled since
-the last sweep.
+Every heartbeat moves its member's session deadline; a push for each would make the most frequent request O(log n) and
+leave dead entries behind. So a `Timer` holds when it is due (`at_ms`) and the time of its one live heap entry
+(`queued_ms <= at_ms`). When that entry comes up early, the timer is queued again at its real time. Cancelling only
+clears `at_ms`. Dead entries are swept whenever the heap has doubled since the last sweep.
 
-Times are monotonic milliseconds of the leader; nothing here is ever stored.
+Times are monotonic milliseconds of the leader; none is ever stored.
 """
 
 import heapq
@@ -24,19 +23,19 @@ class TimerKind(IntEnum):
     JOIN = 2
     """End of a join phase, or of one window of an initial one."""
     SYNC = 3
-    """Members that never sent SyncGroup are removed."""
+    """End of the sync phase: members that have not sent SyncGroup are removed."""
     PENDING_REBALANCE = 4
-    """A rebalance that could not be started when it was due."""
+    """A rebalance that could not start when it was due."""
     EXPIRY = 5
-    """The next sweep for expired offsets."""
+    """The next sweep of expired offsets."""
     WAITING = 6
-    """More requests of a group are waiting than one turn may handle."""
+    """A group has more waiting requests than one turn may handle."""
     JOB = 7
-    """A background job rests before it tries again."""
+    """A background job pauses before it continues."""
 
 
 class Timer:
-    """One re-armable deadline. `group` and `member` are empty where they mean nothing."""
+    """One deadline that can be armed again. `group` and `member` are empty where they do not apply."""
 
     __slots__ = ("at_ms", "due_ms", "group", "kind", "member", "queued_ms")
 
@@ -47,8 +46,9 @@ class Timer:
         self.at_ms: int | None = None
         """None while not armed."""
         self.queued_ms: int | None = None
+        # Invariant while armed: queued_ms <= at_ms.
         self.due_ms = 0
-        """When it should have fired, once it did."""
+        """The time at which it was due when it last fired."""
 
 
 _SWEEP_MIN = 64
@@ -65,24 +65,24 @@ class Deadlines:
         self._sweep_at = _SWEEP_MIN
 
     def arm(self, timer: Timer, at_ms: int) -> None:
-        """(Re-)arm. Later than before: a field is written. Earlier, or new: one push."""
+        """Arm or move the timer. A later time writes a field; an earlier one, or a new timer, costs one push."""
         timer.at_ms = at_ms
         if timer.queued_ms is None or at_ms < timer.queued_ms:
             self._push(timer, at_ms)
 
     def postpone(self, timer: Timer, at_ms: int) -> bool:
-        """Move an armed timer to a time not earlier than now set. False, and nothing done, when `arm` is needed."""
+        """Move an armed timer to an equal or later time. Returns False, and does nothing, when `arm` is needed."""
         if timer.at_ms is None or at_ms < timer.at_ms:
             return False
         timer.at_ms = at_ms
         return True
 
     def cancel(self, timer: Timer) -> None:
-        """Never fires until armed again."""
+        """Disarm the timer."""
         timer.at_ms = None
 
     def clear(self) -> None:
-        """Forget every timer; they must not be used again."""
+        """Drop all timers; they must not be used again."""
         self._heap.clear()
         self._sweep_at = _SWEEP_MIN
 
@@ -97,9 +97,9 @@ class Deadlines:
         return None
 
     def due(self, now_ms: int, limit: int) -> Iterator[Timer]:
-        """Timers that are due, disarmed one by one (`due_ms` tells when each was). Moves at most `limit` heap entries.
+        """Timers that are due, disarmed one by one (`due_ms` tells when each was due). Visits at most `limit` entries.
 
-        What one timer's handler arms or cancels holds for those behind it.
+        A handler may arm or cancel other timers: that affects the ones not yet yielded.
         """
         for _ in range(limit):
             if not self._heap or self._heap[0][0] > now_ms:
@@ -122,7 +122,7 @@ class Deadlines:
             self._sweep()
 
     def _drop_head(self) -> Timer | None:
-        """Take the head off; its timer if the entry was the live one."""
+        """Pop the head; its timer if the entry was live, else None."""
         at_ms, _, timer = heapq.heappop(self._heap)
         if timer.queued_ms != at_ms:
             return None
@@ -130,7 +130,7 @@ class Deadlines:
         return timer
 
     def _sweep(self) -> None:
-        """Drop entries that cannot fire. Amortised O(1) a push: it runs once per doubling."""
+        """Drop dead entries. Amortised O(1) per push, as it runs once per doubling."""
         kept = []
         for entry in self._heap:
             at_ms, _, timer = entry

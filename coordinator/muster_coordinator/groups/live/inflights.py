@@ -1,12 +1,12 @@
-"""Records on their way into the log, and who waits for them.
+"""In-flight appends of a group, and the requests that wait for them.
 
-A record that changes a group's membership, or deletes, is *exclusive*: the group's further mutations wait behind it
-in order, so each is judged against what was applied. Commits are *shared*: they never change what another request
-is judged by, and a commit that was judged before a membership record also precedes it in the log. A deletion must
-know every offset there is, so it waits until no commit is in flight (else its tombstones would miss one: a ghost
-offset).
+A record that changes a group's membership, or deletes offsets, is *exclusive*: further mutations of the group wait
+behind it in order, so that each is judged against applied state. Commits are *shared*: no other request is judged by
+their effect, and a commit that was judged before a membership record also precedes it in the log. A deletion must know
+every offset of the group, so it waits until no commit is in flight; else it would write no tombstone for that commit,
+and the offset would survive the deletion.
 
-A `Queue` exists only while its group has something in flight or waiting.
+A `GroupQueue` exists only while its group has an append in flight or a request waiting.
 """
 
 from collections import deque
@@ -29,18 +29,18 @@ from muster_coordinator.groups.requests import (
 
 
 class Gate(IntEnum):
-    """What must not be in flight when a request is judged."""
+    """Which of its group's records must not be in flight when a request is handled."""
 
     NONE = 0
-    """Read from current state."""
+    """Any may be: the request reads current state."""
     SETTLED = 1
-    """No membership record."""
+    """No membership record may be."""
     QUIET = 2
-    """No record of the group at all."""
+    """No record of the group may be."""
 
 
 def gate_of(request: GroupRequest) -> Gate:
-    """How long this kind of request has to wait for records of its group."""
+    """The gate of this kind of request."""
     if isinstance(request, Heartbeat | OffsetFetch | DescribeGroup | ListGroups):
         return Gate.NONE
     if isinstance(request, OffsetDelete | DeleteGroup):
@@ -49,18 +49,18 @@ def gate_of(request: GroupRequest) -> Gate:
 
 
 class InFlightAppend(NamedTuple):
-    """One proposed batch. Exactly one of the two calls is made, or neither when leadership ends first."""
+    """One proposed batch. Exactly one of the two callbacks is called, or neither when leadership ends first."""
 
     group: str
     exclusive: bool
     asked: tuple[tuple[int, GroupRequest], ...]
-    """Requests that nobody else would answer if leadership ended."""
+    """Tickets and requests that are answered when the append ends, or here when leadership ends first."""
     on_applied: Callable[[Now], None]
     on_dropped: Callable[[Now, Code], None]
 
 
 class Waiting(NamedTuple):
-    """Somebody behind a group's record: a client's request, or a background job's turn (then `call` is set)."""
+    """An entry of a group's queue: a client's request, or a background job's call (then `call` is set)."""
 
     gate: Gate
     ticket: int
@@ -69,25 +69,26 @@ class Waiting(NamedTuple):
 
 
 class GroupQueue:
-    """What one group has in flight."""
+    """A group's in-flight appends and the requests waiting for them."""
 
     __slots__ = ("deferred", "exclusive", "group", "shared", "timer", "waiting")
 
     def __init__(self, group: str) -> None:
         self.group = group
+        # Token of the exclusive append in flight, 0 for none; and the number of shared ones.
         self.exclusive = 0
         self.shared = 0
         self.waiting: deque[Waiting] = deque()
         self.deferred: list[Timer] = []
-        """Timers that fired meanwhile; they are judged again when the record is settled."""
+        """Timers that fired while an exclusive append was in flight; they are armed again after it."""
         self.timer = Timer(TimerKind.WAITING, group)
 
     def admits(self, gate: Gate) -> bool:
-        """May a request be judged now, as far as records in flight go?"""
+        """Whether the appends in flight let a request of this gate be handled now."""
         if gate is Gate.NONE:
             return True
         return not self.exclusive and (gate is Gate.SETTLED or not self.shared)
 
     def free(self) -> bool:
-        """Nothing in flight and nobody waiting."""
+        """Whether nothing is in flight and nothing waits."""
         return not self.exclusive and not self.shared and not self.waiting

@@ -1,7 +1,8 @@
-"""What only the leader knows of a group, and loses with leadership (architecture "State changes only by apply").
+"""Volatile state of one group on its leader (architecture "State changes only by apply").
 
-Parked joins and syncs, session and rebalance deadlines, member ids that were handed out but never joined. The next
-leader starts from the stored group alone and grants every member a full new session (decision 7).
+It holds parked JoinGroup and SyncGroup requests, session and rebalance deadlines, and member ids that were handed out
+but have not joined. The next leader starts from the stored group alone and gives every member a full new session
+(decision 7).
 """
 
 from muster_coordinator.groups.live.deadlines import Timer, TimerKind
@@ -23,7 +24,7 @@ class ParkedJoin:
 
 
 class JoinPhase:
-    """A join phase that runs: the group acts as PreparingRebalance while there is one."""
+    """A running join phase. While there is one, the group acts as PreparingRebalance."""
 
     __slots__ = ("delay_ms", "initial", "leader", "member_added", "parked", "remaining_ms", "started_ms")
 
@@ -32,11 +33,12 @@ class JoinPhase:
         self.leader = leader
         self.parked: dict[str, ParkedJoin] = {}
         self.initial = initial
-        """Started from Empty: only time ends it, so that one rebalance takes in everybody who starts together."""
+        """The phase started from Empty: only time ends it, so that one rebalance takes in all clients that start
+        together."""
         self.delay_ms = 0
         self.remaining_ms = 0
         self.member_added = False
-        """Somebody joined in the present window of an initial phase."""
+        """A member joined in the current window of an initial phase."""
 
 
 class LiveGroup:
@@ -62,32 +64,32 @@ class LiveGroup:
     def __init__(self, group_id: str, group: ClassicGroup) -> None:
         self.id = group_id
         self.group = group
-        """As stored: what was applied last."""
+        """The stored group: what was applied last."""
         self.roster = Roster(group.protocol_type, group.members.values())
         self.phase: JoinPhase | None = None
         self.pending: dict[str, Timer] = {}
-        """Ids handed out with 79 that have not come back (KIP-394)."""
+        """Member ids handed out with error 79 that have not joined yet (KIP-394)."""
         self.sessions: dict[str, Timer] = {}
         self.syncs: dict[str, tuple[int, SyncGroup]] = {}
-        """Member id -> its parked SyncGroup and the ticket of it."""
+        """Member id → ticket and request of its parked SyncGroup."""
         self.sync_waits: set[str] = set()
         """Members of this generation that have not sent SyncGroup."""
         self.join_timer = Timer(TimerKind.JOIN, group_id)
         self.sync_timer = Timer(TimerKind.SYNC, group_id)
         self.pending_rebalance_timer = Timer(TimerKind.PENDING_REBALANCE, group_id)
         self.pending_rebalance: str | None = None
-        """Why a rebalance must be started as soon as it can be."""
+        """Reason of a rebalance that must start as soon as it can be stored; None: none is pending."""
         self.rebalance_started_ms: int | None = None
         self.rebalance_reason: str | None = None
-        """Why the last rebalance began. Not stored: another leader does not know it."""
+        """Reason of the last rebalance. Not stored: a new leader does not know it."""
 
     @property
     def state(self) -> State:
-        """What the group acts as."""
+        """The state that the group acts in."""
         return self.group.state if self.phase is None else State.PREPARING
 
     def adopt(self, group: ClassicGroup) -> None:
-        """A record of this group was applied: the roster is the stored members and whoever is parked since."""
+        """A record of this group was applied: the roster becomes the stored members plus the parked ones."""
         self.group = group
         phase = self.phase
         protocol_type = group.protocol_type
@@ -99,9 +101,9 @@ class LiveGroup:
                 self.roster.put(parked.member)
 
     def all_joined(self) -> bool:
-        """Everybody is parked and no id that was handed out is still on its way."""
+        """Whether every member is parked, and no pending member id is still to join."""
         return self.phase is not None and not self.pending and len(self.phase.parked) == len(self.roster.members)
 
     def idle(self) -> bool:
-        """Nothing here that the stored group does not say."""
+        """Whether nothing is held here beyond the stored group."""
         return self.phase is None and not self.pending and self.pending_rebalance is None and not self.group.members

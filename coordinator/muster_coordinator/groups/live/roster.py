@@ -1,9 +1,9 @@
-"""The people of a group as its leader sees them now, with the sums that admission needs.
+"""The members of a group as its leader sees them now, with the sums that admission needs.
 
-In Stable and CompletingRebalance a roster equals the stored members. In a join phase it is the stored members with
-those overlaid who joined since: nobody of them was promised anything yet, so it is volatile. Whether a joiner's
-protocols fit must not cost a walk over 2,000 members, so the roster counts how many list each name. It counts when it
-is first asked: a roster is made with every record of its group, and most are never joined.
+In Stable and CompletingRebalance the roster equals the stored members. In a join phase it also has the members that
+joined since: none of them has an answer yet, so they are volatile. Admission must not walk over 2,000 members to check
+a new member's protocols, so the roster counts how many members list each protocol name. It counts on first use: a
+roster is built with every record of its group, and most are never asked.
 
 Rules: protocol notes 3.5, 3.6.
 """
@@ -26,16 +26,16 @@ class Roster:
         """Instance id -> member id."""
         self._stored_bytes = 0
         self._supported: dict[str, int] | None = None
-        """Protocol name -> how many list it; None, as the sum of bytes, until somebody asks."""
+        """Protocol name → how many members list it. None until first used; `_stored_bytes` is 0 until then too."""
 
     @property
     def stored_bytes(self) -> int:
-        """About the size of a record of these members, without assignments."""
+        """Approximate size of a record of these members, without assignments."""
         self._counts()
         return self._stored_bytes
 
     def put(self, member: Member) -> None:
-        """Add at the end, or change in place."""
+        """Add a member at the end, or replace it in place."""
         old = self.members.get(member.id)
         self.members[member.id] = member
         if old is not None and _counts_alike(old, member):
@@ -48,13 +48,13 @@ class Roster:
             self._count(self._supported, member, 1)
 
     def remove(self, member: str) -> None:
-        """Harmless when absent."""
+        """Remove a member; no effect when it is absent."""
         old = self.members.pop(member, None)
         if old is not None:
             self._forget(old)
 
     def supports(self, protocol_type: str, protocols: tuple[Protocol, ...]) -> bool:
-        """May somebody with these protocols be in this group? An empty group takes any type (protocol notes 3.6)."""
+        """Whether a member with these protocols may join. An empty group takes any type (protocol notes 3.6)."""
         if not self.members:
             return bool(protocol_type) and bool(protocols)
         if protocol_type != self.protocol_type:
@@ -63,7 +63,7 @@ class Roster:
         return any(supported.get(p.name) == everybody for p in protocols)
 
     def max_rebalance_timeout_ms(self) -> int:
-        """0 without members."""
+        """The longest rebalance timeout of all members; 0 without members."""
         return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
 
     def _counts(self) -> dict[str, int]:
@@ -91,7 +91,7 @@ class Roster:
 
 
 def _counts_alike(old: Member, new: Member) -> bool:
-    """A rejoin that changes only time-outs, or nothing: the commonest by far."""
+    """Whether only timeouts or nothing changed, as in most rejoins: then no sum changes."""
     return (
         old.instance == new.instance
         and old.client_id == new.client_id
@@ -101,10 +101,10 @@ def _counts_alike(old: Member, new: Member) -> bool:
 
 
 def choose_protocol(members: Iterable[Member], leader: Member) -> str:
-    """The vote: each member votes for the first name of its list that all support; most votes win.
+    """The protocol vote: each member votes for the first name in its list that all members support; most votes win.
 
-    A tie goes to the name that comes first in the leader's own list (decision 33). There always is a common name:
-    nobody is admitted, or changes its list, without one (23).
+    A tie goes to the name that comes first in the leader's own list (decision 33). A common name always exists: a
+    member without one is refused with 23, and so is a changed list without one.
     """
     everybody = list(members)
     common = set.intersection(*({p.name for p in m.protocols} for m in everybody))

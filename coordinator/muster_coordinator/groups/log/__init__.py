@@ -1,1 +1,1 @@
-"""Between the log and the state: replay, the proof before a proposal, checkpoints."""
+"""Between log and state: replay, the proof before a proposal, checkpoints."""

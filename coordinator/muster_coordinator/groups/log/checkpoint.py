@@ -1,8 +1,8 @@
 """A shard's state as a checkpoint body: taken in one turn, encoded on an I/O thread, equal bytes for equal state.
 
-The snapshot copies two dicts whose values are immutable (or frozen, see `offsets_store`) and the small rest. A group
-is one blob: its records as they are in the log, and its packed offsets. Restoring slices blobs and decodes nothing
-(decision 20).
+The snapshot copies two dicts whose values are immutable (or frozen, see `offsets_store`) and the small remainder. A
+group is one blob: its records as they are in the log, and its packed offsets. Restoring slices the blobs and decodes
+nothing (decision 20).
 
 Body, version 1. All integers big-endian; `bytes` is u32 length and data; `str` is `bytes` of UTF-8.
 
@@ -10,7 +10,7 @@ Body, version 1. All integers big-endian; `bytes` is u32 length and data; `str` 
            pending: i64 producer | str group | str topic | i32 partition | bytes row
     blob "g" + group id: u8 flags (2 own record, 4 metadata record, 8 offsets) | u8 own record's state
                          | bytes each of own record, metadata record, packed offsets, where its flag says so
-    blob "r" + key:      a record of a kind that is only kept
+    blob "r" + key:      a record of a kind that is kept but not interpreted
 """
 
 import hashlib
@@ -55,15 +55,15 @@ class ShardImage:
         self._raw = state.raw.copy()
 
     def encode(self) -> CheckpointBody:
-        """O(state)."""
+        """The whole body. O(state)."""
         return self.parts().whole()
 
     def parts(self) -> CheckpointParts:
-        """Touches nothing that the loop may change."""
+        """The body with blobs made on demand. It reads nothing that the loop may change: safe on an I/O thread."""
         return CheckpointParts(self._encode_head(), self._blobs())
 
     def _blobs(self) -> Iterator[tuple[bytes, bytes]]:
-        """Names in the order of their code points, which is the order of their UTF-8."""
+        """Groups by the order of their code points, which is also the order of their UTF-8 keys."""
         assert _GROUP < _RAW
         only_offsets = (group for group in self._offsets if group not in self._groups)
         for group in in_order(chain(self._groups, only_offsets)):
@@ -81,7 +81,7 @@ class ShardImage:
 
 
 def restore_state(body: CheckpointBody) -> ShardState:
-    """The state that `body` was made of. Corruption when it is not what `encode` writes."""
+    """The state of which `body` was made. Raises Corruption when `encode` cannot have written it."""
     state = ShardState()
     try:
         _restore_head(state, body.head)
@@ -98,7 +98,7 @@ def restore_state(body: CheckpointBody) -> ShardState:
 
 
 def body_hash(body: CheckpointBody) -> str:
-    """SHA-256 over everything, lengths included."""
+    """SHA-256 over head, keys and blobs with their lengths."""
     digest = hashlib.sha256(_bytes(body.head))
     for key, blob in body.blobs:
         digest.update(_bytes(key))

@@ -1,11 +1,12 @@
-"""The batch that the offsets log consists of, read in one go: plain commits and tombstones of committed offsets.
+"""Fast reader for the commonest batches of the offsets log: plain commits, and tombstones of committed offsets.
 
-Problem: every replica applies every commit, and decoding key and value field by field into objects, to encode them
-again as rows, was two fifths of a replica's work under commit load. Mechanism: one pass over the bytes that knows the
-layouts this product writes (key type 1; values v3 and v4) and makes the rows directly. It accepts a whole batch or
-nothing: whatever is not exactly of that form, damaged bytes included, gives None, and the general reader (`replay`)
-decides. So it can be fast without having opinions; a property test holds the two together. Records that differ only in
-partition, offset, epoch and time, as those of one commit do, are taken a stretch at a time: one `struct` call each.
+Problem: every replica applies every commit. Decoding key and value into objects, only to encode them again as rows,
+took two fifths of a replica's work under commit load. Mechanism: one pass over the bytes that knows the layouts this
+product writes (key type 1; values v3 and v4) and makes the rows directly. It accepts a whole batch or nothing: for
+anything that is not exactly of that form, damaged bytes included, it returns None, and the general reader (`replay`)
+decides. So it never judges a batch by itself; a property test holds both readers to the same result. Consecutive
+records that differ only in partition, offset, epoch and time, as those of one commit do, are a *stretch*: they are
+unpacked with one `struct` call each.
 """
 
 import struct
@@ -21,36 +22,36 @@ _HEAD_V4 = struct.Struct(">hqi").unpack_from
 _ROW = struct.Struct(">Bqqiq").pack
 _BARE_V3 = struct.Struct(">BhqihqB")
 _BARE_V4 = struct.Struct(">BhqiBq3s16sB")
-"""A record's end when the commit has no metadata text, as nearly all: length of the value, value, number of headers."""
+"""End of a record whose commit has no metadata text, as nearly all: length of the value, value, number of headers."""
 _NOT_SMALLEST = 0x81
-"""Bits of a varint's first byte: it is negative, or has more bytes."""
+"""Bits of a varint's first byte; if one is set, the number is negative or has more bytes."""
 _NO_VALUE_NO_HEADERS = b"\x01\x00"
 _OFFSET_COMMIT = 1
 _V3_HEAD_BYTES, _V4_HEAD_BYTES = 16, 14
 _TAGGED = b"\x01\x00\x10"
-"""v4's tag section: one tag, number 0, 16 bytes: the topic's id."""
+"""Tag section of v4: one tag, number 0, of 16 bytes: the topic's id."""
 _NO_ID = bytes(16)
 _IS_BARE_V3 = (2 * (_BARE_V3.size - 2), 3, 0, 0)
 """Length of the value as a varint, version, length of the text, headers."""
 _IS_BARE_V4 = (2 * (_BARE_V4.size - 2), 4, 1, _TAGGED, 0)
 _HAS_TOPIC_ID = 2
 _STRETCH_ROW = struct.Struct(">Bq12s8s").pack
-"""As `_ROW`, with offset and epoch, and time, as the bytes that they are in the value too."""
+"""As `_ROW`, but offset with epoch, and time, are the bytes copied from the value."""
 _V4_SIZED, _V4_NO_TEXT = bytes((2 * (_BARE_V4.size - 2), 0, 4)), b"\x01"
 _V3_SIZED, _V3_NO_TEXT = bytes((2 * (_BARE_V3.size - 2), 0, 3)), b"\0\0"
 _NO_HEADERS = b"\0"
 _STRETCH_MIN = 4
-"""Records that make looking for a stretch worth its while."""
+"""Fewest remaining records for which trying a stretch pays off."""
 _FORMS_KEPT = 256
-"""Layouts of stretches: as many as there are lengths of names."""
+"""Layouts of stretches that are kept; there is one per combination of name lengths."""
 
 Commit = tuple[str, str, int, bytes | None]
-"""(group, topic, partition, row); None: the offset was removed."""
+"""(group, topic, partition, row); row None: a tombstone removed the offset."""
 
 
 def plain_commits(batch: bytes, header: BatchHeader, base_offset: int) -> list[Commit] | None:
-    """All of a batch's records, in order, or None when a record is anything else. `base_offset` is the batch's in the
-    log. Never raises."""
+    """All records of a batch, in order, or None when one is anything else. `base_offset` is the offset that the batch
+    has in the log. Never raises."""
     if header.is_control or header.compression or header.producer_id != NO_PRODUCER_ID:
         return None
     try:
@@ -66,11 +67,11 @@ def _read(batch: bytes, count: int, base_offset: int) -> list[Commit] | None:
     group = topic = ""
     while len(found) < count:
         start = position
-        # Thrice the same: a call for each varint would be a third of the loop.
+        # The same varint code three times: a call for each would take a third of the loop.
         raw = batch[position]
         length, position = (raw >> 1, position + 1) if not raw & _NOT_SMALLEST else _small(batch, position)
         stop = position + length
-        # Attributes are not used; our batches have one timestamp.
+        # Attributes are unused, and all records of our batches have the same timestamp, so its delta is 0.
         if length < 0 or stop > size or batch[position + 1] != 0:
             return None
         delta_at = position + 2
@@ -106,8 +107,11 @@ def _read(batch: bytes, count: int, base_offset: int) -> list[Commit] | None:
 
 @lru_cache(maxsize=_FORMS_KEPT)
 def _form(head_bytes: int, delta_bytes: int, keyed_bytes: int, text_bytes: int, tail_bytes: int) -> struct.Struct:
-    """Length and attributes | offset delta | length of the key and names | partition | length of the value and version
-    | offset and epoch | metadata text | time | topic id and headers."""
+    """Layout of one record of a stretch:
+
+    Length and attributes | offset delta | length of the key and names | partition | length of the value and version
+    | offset and epoch | metadata text | time | topic id and headers.
+    """
     delta = "H" if delta_bytes == 2 else "B"
     return struct.Struct(f">{head_bytes}s{delta}{keyed_bytes}si3s12s{text_bytes}s8s{tail_bytes}s")
 
@@ -121,9 +125,9 @@ def _stretch(
     topic: str,
     found: list[Commit],
 ) -> int:
-    """Take the record at hand and all that follow in the same form; the bytes they take, 0 when it has no such form.
-    `places`: where the record, its offset delta, its key with length, and its value begin, and where it ends. Record
-    and key were judged by the caller, and the others are equal to them byte by byte."""
+    """Read the record at hand and all that follow in the same form, into `found`. Returns the bytes read; 0 when the
+    record has no such form. `places`: where the record, its offset delta, its key with length, and its value begin, and
+    where it ends. The caller has judged this record and its key; the following ones must equal them byte by byte."""
     start, delta_at, lead, value_at, stop = places
     value_bytes = stop - value_at
     if value_bytes == _BARE_V4.size:
@@ -157,7 +161,7 @@ def _stretch(
 
 
 def _names(batch: bytes, at: int, key_end: int) -> tuple[str, str] | None:
-    """Group and topic of the key at `at`."""
+    """Group and topic of the key at `at`; None when it is not a key of type 1."""
     kind, group_bytes = _KEY_HEAD(batch, at)
     topic_at = at + 4 + group_bytes
     if kind != _OFFSET_COMMIT or group_bytes < 0 or topic_at + 6 > key_end:
@@ -168,7 +172,7 @@ def _names(batch: bytes, at: int, key_end: int) -> tuple[str, str] | None:
 
 
 def _value_row(batch: bytes, at: int, stop: int, record_offset: int) -> bytes | None:
-    """The row of what follows the key: the value with its length, and no headers."""
+    """The row of the value at `at`, given with its length and followed by no headers; None for any other form."""
     row: bytes
     if stop - at == _BARE_V4.size:
         size, version, offset, epoch, text, timestamp_ms, tagged, topic_id, headers = _BARE_V4.unpack_from(batch, at)
@@ -188,7 +192,7 @@ def _value_row(batch: bytes, at: int, stop: int, record_offset: int) -> bytes | 
 
 
 def _row(batch: bytes, at: int, end: int, record_offset: int) -> bytes | None:
-    """The row (`offset_row`) of a value of v3 or v4."""
+    """The row (`offset_row`) of a value of v3 or v4; None for any other form."""
     version, offset, epoch = _HEAD_V4(batch, at)
     if version == 3:
         text_at = at + _V3_HEAD_BYTES
@@ -201,7 +205,7 @@ def _row(batch: bytes, at: int, end: int, record_offset: int) -> bytes | None:
         text_at = at + _V4_HEAD_BYTES + 1
         text_bytes = batch[text_at - 1] - 1
         text_end = text_at + text_bytes
-        # Before any slice: one that ends before it begins is an error in the compiled form.
+        # Checked before any slice: in compiled code a slice that ends before it begins raises.
         if not 0 <= text_bytes < 127 or text_end + 27 != end:
             return None
         flags, topic_id = _HAS_TOPIC_ID, batch[text_end + 11 : end]
@@ -216,7 +220,7 @@ def _row(batch: bytes, at: int, end: int, record_offset: int) -> bytes | None:
 
 
 def _small(data: bytes, position: int) -> tuple[int, int]:
-    """A signed varint of at most two bytes; IndexError for a longer one, which the general reader may take."""
+    """A signed varint of at most two bytes. Raises IndexError for a longer one: the general reader then decides."""
     raw = data[position]
     position += 1
     if raw > 127:

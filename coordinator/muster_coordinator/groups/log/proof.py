@@ -1,13 +1,15 @@
-"""The proof before a proposal: what goes into the offsets log can be read back from it, by everybody, for ever.
+"""The proof before a proposal: every replica can read back, now and later, what this batch writes to the offsets log.
 
-A committed entry that cannot be applied stops its partition on every replica, and a restart meets it again. So the
-leader reads each batch as the replicas will before it proposes it: header, every key, every value, with the decoders
-of `replay`. Plain commits go through the one pass that applying takes, a microsecond or two a record. Records of a
-group are decoded with all members up to `limits.PROOF_DECODED_BYTES_MAX`, which is some 300 members; of a larger one
-only what `replay` reads, as a thousand members take 9 ms: their encoders refuse every string that is too long and
-every number outside its type, and each member was in a small record or was measured when it joined.
+Problem: a committed entry that cannot be applied stops its partition on every replica, and again after every restart.
+Mechanism: the leader reads each batch as the replicas will, before it proposes it: header, every key, every value,
+with the decoders of `replay`. Plain commits take the same single pass as in apply, a microsecond or two per record.
+Records of a group are decoded with all members up to `limits.PROOF_DECODED_BYTES_MAX`, some 300 members. Of a larger
+record only what `replay` reads is decoded, because a thousand members take 9 ms: their encoders refuse every string
+that is too long and every number out of range, and each member was in a smaller record before or was measured when it
+joined.
 
-Deliberately absent: whether the change is right (the handlers'), and whether Raft takes it (the host's).
+What it deliberately does not check: whether the change is right (the handlers do), and whether Raft accepts it (the
+host does).
 """
 
 import struct
@@ -32,11 +34,12 @@ from muster_coordinator.records.keys import (
 from muster_coordinator.records.offsets_log import decode_offset_value
 
 _UNREADABLE = (MalformedError, UnsupportedError, struct.error, ValueError, IndexError, OverflowError, AssertionError)
-"""What encoding and reading back raise; ValueError includes text that is no UTF-8."""
+"""Errors that encoding and reading back raise; ValueError includes text that is not UTF-8."""
 
 
 def proven_batch(append: Append) -> bytes:
-    """The batch of `append`, base offset 0, that every replica can apply, checkpoint and tell. Raises Unprovable."""
+    """The batch of `append` with base offset 0, which every replica can apply, checkpoint and describe. Raises
+    Unprovable."""
     try:
         batch = encode_batch(
             append.records,

@@ -2,11 +2,11 @@
 
 Runs on leaders and followers alike, on Muster's log and on one written by a Kafka broker (protocol notes 4.4, 5.6). It
 depends on the entries alone: no clock, no random numbers, no setting. Kafka's record types that are not implemented
-are kept raw; a record that a newer release wrote, or that is no record, raises and the replica refuses to go on.
+are kept raw. A record of a newer release, or bytes that are no record, raise, and the replica refuses to continue.
 
-A group's tombstone ends the group and none of its committed offsets: those have tombstones of their own, which the
-deletion of a group writes with it. (Kafka keeps them too: its migration of a group to the newer protocol writes such a
-tombstone.) Offsets in an open transaction are the producer's to commit or abort.
+A group's tombstone ends the group but not its committed offsets: deleting a group writes tombstones for those, too.
+(Kafka also keeps them: when it migrates a group to the newer protocol, it writes such a tombstone.) Offsets in an open
+transaction stay until their producer commits or aborts it.
 """
 
 from itertools import groupby
@@ -39,7 +39,7 @@ _GROUP_OF = itemgetter(0)
 
 
 def replay_batch(state: ShardState, entry: AppliedBatch) -> int:
-    """Apply one batch; the number of offset commits in it."""
+    """Apply one batch. Returns the number of offset commits in it."""
     header = parse_header(entry.batch)
     if header.producer_id != NO_PRODUCER_ID:
         _note_producer(state, header, entry.base_offset)
@@ -73,13 +73,14 @@ def _put_all(state: ShardState, plain: list[Commit]) -> int:
 
 
 def _remove(state: ShardState, group: str, topic: str, partition: int) -> None:
-    """A tombstone: what an open transaction holds of the partition goes, too."""
+    """Apply a tombstone; it also removes pending offsets of open transactions for this partition."""
     state.offsets.remove(group, topic, partition)
     state.pending.remove(Partition(group, topic, partition))
 
 
 def _note_producer(state: ShardState, header: BatchHeader, base_offset: int) -> None:
-    """The table is bounded: past the bound the quarter that was silent longest is forgotten, equally everywhere."""
+    """Update the producer table. It is bounded: above the limit, the quarter that was silent longest is removed; the
+    choice depends on the log alone, so it is the same on all replicas."""
     producers = state.producers
     producers.apply(header, base_offset)
     if len(producers) <= limits.OFFSETS_PRODUCERS_MAX:
@@ -97,6 +98,7 @@ def _end_transaction(state: ShardState, producer: int, record: Record) -> None:
     if marker is None:
         return
     for key, row in state.pending.take(producer).items():
+        # A commit outside the transaction that came later in the log stays in force.
         if not marker.commit:
             continue
         committed = state.offsets.get(key.group, key.topic, key.partition)
@@ -105,7 +107,7 @@ def _end_transaction(state: ShardState, producer: int, record: Record) -> None:
 
 
 def _replay_record(state: ShardState, header: BatchHeader, shift: int, record: Record) -> int:
-    """1 for an offset commit, else 0."""
+    """Apply one record. Returns 1 for an offset commit, else 0."""
     if record.key is None:
         raise MalformedError("a record of the offsets log without a key")
     key, value = decode_key(record.key), record.value

@@ -1,7 +1,7 @@
-"""Members whose session ended, and member ids that never came back (protocol notes 3.8).
+"""Expired sessions of members, and pending member ids that were not used in time (protocol notes 3.8).
 
-Expiry is judged with care: a timer that comes up a second or more after it was due tells of a paused process or a
-blocked loop, in which heartbeats could not be heard; its member gets a new session instead (invariant G14).
+A session timer that fires a second or more after it was due shows a paused process or a blocked loop, in which
+heartbeats could not be received. So its member gets a new session instead of being expelled (invariant G14).
 """
 
 from muster_coordinator.errors import Code
@@ -15,16 +15,16 @@ from muster_coordinator.groups.membership import removal, sessions
 
 
 def expire(core: Core, now: Now, live: LiveGroup, timers: list[Timer]) -> None:
-    """These session timers fired, all of one group: one record removes everybody whose session is over."""
+    """Session timers of one group fired: remove all members whose session is over, with one record."""
     gone: dict[str, Code] = {}
     for timer in timers:
         member = timer.member
         if live.sessions.get(member) is not timer or timer.at_ms is not None:
-            continue  # gone, or armed anew meanwhile
+            continue  # The member is gone, or its timer was armed again.
         if now.monotonic_ms - timer.due_ms >= limits.PAUSE_SUSPECTED_MS:
             sessions.restart(core, now, live, member)
         elif _parked(live, member) and member in live.group.members:
-            continue  # it waits for us; the answer restarts its session
+            continue  # Its client waits for an answer of ours, which restarts the session.
         else:
             gone[member] = Code.UNKNOWN_MEMBER_ID
     if not gone:
@@ -35,7 +35,7 @@ def expire(core: Core, now: Now, live: LiveGroup, timers: list[Timer]) -> None:
     def failed(_: Now, __: Code) -> None:
         for member in gone:
             timer = live.sessions.get(member)
-            if timer is not None and timer.at_ms is None:  # else it was heard meanwhile
+            if timer is not None and timer.at_ms is None:  # Else a request of the member has restarted its session.
                 core.deadlines.arm(timer, retry_at_ms)
 
     removal.remove_members(
@@ -52,7 +52,7 @@ def expire(core: Core, now: Now, live: LiveGroup, timers: list[Timer]) -> None:
 
 
 def expire_pending(core: Core, now: Now, live: LiveGroup, timer: Timer) -> None:
-    """The id was never used; whoever waited for it waits no longer."""
+    """The id was not used in time; a join phase that waited for it may now be complete."""
     if live.pending.get(timer.member) is not timer:
         return
     del live.pending[timer.member]
@@ -64,4 +64,4 @@ def _parked(live: LiveGroup, member: str) -> bool:
 
 
 def _nothing(_: Now) -> None:
-    """A session that ended by itself has nobody to answer."""
+    """No request waits for the end of a session."""

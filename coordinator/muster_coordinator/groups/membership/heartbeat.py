@@ -1,8 +1,8 @@
-"""Heartbeat (protocol notes 3.3): the commonest request, so one look-up, three comparisons and one field written.
+"""Heartbeat (protocol notes 3.3): the most frequent request, so one look-up, three comparisons and one field written.
 
-It promises nothing, so it is answered from current state also while a record of its group is in flight. That is also
-why it has a short way (`heartbeat_at_once`, docs/adr/0012): the same judgement as a return value, for the two commonest
-outcomes; whatever else there is to say, or to do, goes the long way.
+A heartbeat's answer promises nothing, so it is given from current state even while a record of the group is in flight.
+For the same reason there is a fast path (`heartbeat_at_once`, docs/adr/0012): it judges alike and returns the code, for
+the two most frequent outcomes only; every other case takes the ordinary path.
 """
 
 from muster_coordinator.errors import Code
@@ -17,7 +17,7 @@ _REBALANCE = HeartbeatAnswer(Code.REBALANCE_IN_PROGRESS)
 
 
 def heartbeat(core: Core, now: Now, ticket: int, request: Heartbeat) -> None:
-    """25, 82, 22, then 27 in a join phase, else 0; the last two restart the session."""
+    """Errors 25, 82, 22; else 27 in a join phase, else 0. The last two restart the session."""
     if not request.group:
         return core.answer(ticket, HeartbeatAnswer(Code.INVALID_GROUP_ID))
     live = core.lives.get(request.group) or waking.find(core, now, request.group)
@@ -34,9 +34,10 @@ def heartbeat(core: Core, now: Now, ticket: int, request: Heartbeat) -> None:
 
 
 def heartbeat_at_once(core: Core, now_ms: int, request: Heartbeat) -> Code | None:
-    """What `heartbeat` would answer, 0 or 27, its session restarted. None: nothing was done, go the long way.
+    """The answer that `heartbeat` would give, if it is 0 or 27, with the session restarted. None: nothing was done, and
+    the caller must take the ordinary path.
 
-    Needs a group that is awake and a session that only moves later, so no effect and no earlier deadline comes of it.
+    Only for a group with volatile state, and a session that moves later: so no effect and no earlier deadline results.
     """
     live = core.lives.get(request.group)
     if live is None or request.generation != live.group.generation:

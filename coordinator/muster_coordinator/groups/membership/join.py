@@ -1,9 +1,8 @@
 """JoinGroup (protocol notes 3.3, 3.5, 3.6): admission, the id hand-out of KIP-394, parking, and answers without a
 rebalance.
 
-A join that must interrupt a generation first puts that into the log and is then judged again as a join of a
-PreparingRebalance group; so there is one place that parks. A join that creates a group first creates it (Kafka's
-empty GroupMetadata) and is then judged again.
+A JoinGroup that ends a generation first stores a rebalance and is then parked, so there is one place that parks. A
+JoinGroup that creates a group first stores the group (Kafka's empty GroupMetadata) and is then handled again.
 """
 
 from muster_coordinator.errors import Code
@@ -21,7 +20,7 @@ from muster_coordinator.groups.state.member import Member, member_of, rebalance_
 
 
 def join(core: Core, now: Now, ticket: int, request: JoinGroup) -> None:
-    """Answers at once only what changes nothing: errors, and the generation that is applied already."""
+    """Answers at once only what changes nothing: errors, and the generation that is already applied."""
     config = core.config
     if not request.group or not storable(request.group):
         return _refuse(core, ticket, Code.INVALID_GROUP_ID, request.member)
@@ -46,7 +45,7 @@ def join(core: Core, now: Now, ticket: int, request: JoinGroup) -> None:
 
 
 def _fits_the_log(request: JoinGroup) -> bool:
-    """Whatever of it is stored, and the member id made of it, can be told in every version of every answer."""
+    """Whether all stored strings, and the member id built from them, fit the log and every version of every answer."""
     names = (request.member, request.protocol_type, *(listed.name for listed in request.protocols))
     return all(map(storable, names)) and all(map(storable_prefix, (request.instance, request.client_id)))
 
@@ -73,7 +72,8 @@ def _join_unknown_group(core: Core, now: Now, ticket: int, request: JoinGroup) -
 
 
 def _accepts(core: Core, live: LiveGroup, request: JoinGroup) -> bool:
-    """`group.max.size` (protocol notes 3.5). A known instance counts as the member it replaces (quirk Q1, fixed)."""
+    """Whether `group.max.size` allows this join (protocol notes 3.5). A known instance id counts as the member that it
+    replaces (quirk Q1, fixed)."""
     if live.state is State.EMPTY:
         return True
     member = request.member
@@ -85,7 +85,7 @@ def _accepts(core: Core, live: LiveGroup, request: JoinGroup) -> bool:
 
 
 def _kick(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup) -> None:
-    """The group is full: 81, and whoever asked is no member any more."""
+    """The group is full: answer 81, and remove the client from the group if it is a member."""
 
     def done(_: Now) -> None:
         _refuse(core, ticket, Code.GROUP_MAX_SIZE_REACHED, "")
@@ -132,7 +132,7 @@ def _join_pending(core: Core, now: Now, live: LiveGroup, ticket: int, request: J
 
 
 def _add(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup, member: str) -> None:
-    """A new member: parked in the phase that runs, or in one that starts now."""
+    """Add a new member: parked in the running join phase, or in one that starts now."""
     newcomer = member_of(request, member)
     if live.roster.stored_bytes + newcomer.stored_bytes() > core.config.group_stored_bytes_max:
         return _refuse(core, ticket, Code.GROUP_MAX_SIZE_REACHED, "")
@@ -156,7 +156,7 @@ def _add(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup,
 
 
 def _rejoin(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup) -> None:
-    """Somebody who says it is a member already."""
+    """A JoinGroup with a member id that is not pending: the client says that it is a member."""
     roster = live.roster
     refused = validate_member(roster.members, roster.instances, request.member, request.instance)
     if refused is not Code.NONE:
@@ -188,7 +188,7 @@ def _rejoin(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGro
 def _interrupt(
     core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup, reason: str, then_park: rebalance.Then
 ) -> None:
-    """The generation ends: that goes into the log before anything is built on it."""
+    """End the generation: the rebalance must be applied before `then_park` runs."""
 
     def failed(_: Now, code: Code) -> None:
         _refuse(core, ticket, code, request.member)

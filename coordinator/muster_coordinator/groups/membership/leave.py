@@ -1,8 +1,7 @@
-"""LeaveGroup (protocol notes 3.3, 3.9): a batch of leavers, one record for all of them, then the answer.
+"""LeaveGroup (protocol notes 3.3, 3.9): one record for all members that leave, then the answer.
 
-An entry without a member id but with an instance id removes whoever holds the instance: the administrator's way.
-Ids that were only handed out are dropped at once; that they were promised nothing makes it safe, and no generation
-is disturbed.
+An entry without a member id but with an instance id removes the member that holds the instance id: administrators use
+that. A pending member id is dropped at once: its client was promised nothing, and it is in no generation.
 """
 
 from muster_coordinator.errors import Code
@@ -16,7 +15,7 @@ from muster_coordinator.groups.state.classic_group import validate_member
 
 
 def leave(core: Core, now: Now, ticket: int, request: LeaveGroup) -> None:
-    """Answers per entry, with the ids that the request named."""
+    """Answers each entry, with the ids of the request."""
     if not request.group:
         return core.answer(ticket, LeaveGroupAnswer(Code.INVALID_GROUP_ID, ()))
     live = waking.find(core, now, request.group)
@@ -49,7 +48,7 @@ def leave(core: Core, now: Now, ticket: int, request: LeaveGroup) -> None:
 
 
 def _leave_one(core: Core, live: LiveGroup, leaver: Leaver, gone: dict[str, Code]) -> Code:
-    """One entry's code; a member that is to go is added to `gone`."""
+    """The code of one entry; a member to be removed is added to `gone`."""
     roster = live.roster
     member = leaver.member
     if not member:

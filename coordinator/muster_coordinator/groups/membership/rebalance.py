@@ -1,10 +1,10 @@
 """The join phase: how it starts, how long it lasts, how it ends (protocol notes 3.7).
 
-Everything that a client may rely on is in the log first. A group with a generation enters PreparingRebalance by a
-`GroupRebalance` record (own type 1001) that names who remains; a phase ends with the whole candidate generation
-(own type 1000), and only then are the parked JoinGroups answered (decisions 6 and 7). A phase that starts from
-Empty is volatile: nobody has been promised anything yet. Every completed phase counts the generation up by one, in
-the log before in any answer, so no number is ever given to two member sets (invariant G2).
+Everything that a client may rely on is stored first. A group with a generation enters PreparingRebalance by a
+`GroupRebalance` record (own type 1001) with the remaining members. A phase ends by a record of the whole candidate
+generation (own type 1000), and only then are the parked JoinGroups answered (decisions 6 and 7). A phase that starts
+from Empty is volatile: no client has been promised anything yet. Each completed phase increments the generation, in
+the log before in any answer, so no generation number ever stands for two member sets (invariant G2).
 """
 
 from collections.abc import Callable, Iterable
@@ -55,10 +55,11 @@ def store_rebalance(
     done: Then,
     failed: Callable[[Now, Code], None],
 ) -> None:
-    """Put into the log that the group rebalances with `remaining`; then `done`, and the phase runs.
+    """Store that the group rebalances with the members `remaining`; once applied, the join phase runs and `done` is
+    called.
 
-    `gone`: who is removed, and the code that answers their parked requests. `heir` leads if one of them did; without
-    one it is the first who remains (quirk Q12).
+    `gone`: the removed members, each with the code that answers its parked requests. If the leader is among them,
+    `heir` becomes leader, or without one the first remaining member (quirk Q12).
     """
     group = live.group
     leader = group.leader if live.phase is None else live.phase.leader
@@ -90,7 +91,7 @@ def store_rebalance(
 
 
 def interrupt(core: Core, now: Now, live: LiveGroup, stored: ClassicGroup) -> None:
-    """The group acts as PreparingRebalance from now on: parked syncs get 27, the join timer runs."""
+    """The group acts as PreparingRebalance from now on: parked SyncGroups are answered 27, the join timer runs."""
     live.pending_rebalance = None
     core.deadlines.cancel(live.pending_rebalance_timer)
     core.deadlines.cancel(live.sync_timer)
@@ -114,7 +115,7 @@ def interrupt(core: Core, now: Now, live: LiveGroup, stored: ClassicGroup) -> No
 
 
 def turn_away(core: Core, live: LiveGroup, gone: dict[str, Code]) -> None:
-    """Forget removed members; answer what they had parked (protocol notes 3.9, quirk Q5: the parked sync too)."""
+    """Drop removed members and answer their parked requests, the SyncGroups too (protocol notes 3.9, quirk Q5)."""
     for member, code in gone.items():
         sessions.forget(core, live, member)
         sessions.drop_pending(core, live, member)
@@ -129,7 +130,7 @@ def turn_away(core: Core, live: LiveGroup, gone: dict[str, Code]) -> None:
 
 
 def start_initial(core: Core, now: Now, live: LiveGroup) -> None:
-    """The first member of an Empty group is parked: wait a while for others who start at the same time."""
+    """The first member of an Empty group is parked: wait `group.initial.rebalance.delay.ms` for others."""
     phase = live.phase
     assert phase is not None
     assert phase.initial
@@ -144,7 +145,7 @@ def start_initial(core: Core, now: Now, live: LiveGroup) -> None:
 
 
 def on_join_timer(core: Core, now: Now, live: LiveGroup) -> None:
-    """The phase, or one window of an initial one, is over."""
+    """The phase, or one window of an initial one, has ended."""
     phase = live.phase
     if phase is None:
         return
@@ -159,14 +160,14 @@ def on_join_timer(core: Core, now: Now, live: LiveGroup) -> None:
 
 
 def maybe_complete(core: Core, now: Now, live: LiveGroup) -> None:
-    """End the phase if everybody joined and no record is in flight; an initial phase ends by time only."""
+    """End the phase if all members joined and no record is in flight; an initial phase ends by time only."""
     queue = core.queues.get(live.id)
     if live.phase is not None and not live.phase.initial and live.all_joined() and not (queue and queue.exclusive):
         complete(core, now, live)
 
 
 def complete(core: Core, now: Now, live: LiveGroup) -> None:
-    """End the join phase: propose the next generation of everybody who is parked, and absent static members."""
+    """End the join phase: propose the next generation, of all parked members and absent static members."""
     phase = live.phase
     assert phase is not None
     core.deadlines.cancel(live.join_timer)
@@ -180,7 +181,7 @@ def complete(core: Core, now: Now, live: LiveGroup) -> None:
 
 
 def _wait_for_static(core: Core, now: Now, live: LiveGroup, staying: list[Member]) -> None:
-    """Only absent static members are left: stay until they come or their sessions end."""
+    """Only absent static members remain: extend the phase until they join or their sessions end."""
     kept = {m.id for m in staying}
     absent = [m for m in live.group.members.values() if m.id not in kept]
     gone = {m.id: Code.UNKNOWN_MEMBER_ID for m in absent}
@@ -200,7 +201,8 @@ def _wait_for_static(core: Core, now: Now, live: LiveGroup, staying: list[Member
 
 
 def _with_last_assignments(core: Core, live: LiveGroup, members: list[Member]) -> list[Member]:
-    """What everybody held last stays to be seen until there is a new plan, if the record has room for it."""
+    """The members with their last assignments, which DescribeGroups shows until there is a new plan; without, if the
+    record has no room for them."""
     size = live.roster.stored_bytes + sum(len(m.assignment) + _ASSIGNMENT_FIXED_BYTES for m in members)
     if size <= core.config.group_stored_bytes_max:
         return members
@@ -208,7 +210,7 @@ def _with_last_assignments(core: Core, live: LiveGroup, members: list[Member]) -
 
 
 def _next_generation(group: ClassicGroup) -> int:
-    """One more. After the last int32 the first again: nobody can tell a member of 2^31 generations ago."""
+    """One more; after the int32 maximum again 1. No client can still hold a generation of 2^31 rebalances ago."""
     return group.generation + 1 if 0 <= group.generation < _GENERATION_MAX else 1
 
 
@@ -236,7 +238,7 @@ def store_empty(
     done: Then,
     failed: Callable[[Now, Code], None],
 ) -> None:
-    """A phase that ends without members: Kafka's Empty GroupMetadata with the next generation; the type is kept."""
+    """End a phase without members: Kafka's Empty GroupMetadata with the next generation; the protocol type stays."""
     stored = ClassicGroup(
         state=State.EMPTY,
         generation=_next_generation(live.group),
@@ -288,7 +290,7 @@ def _store_candidate(core: Core, now: Now, live: LiveGroup, phase: JoinPhase, st
 
 
 def _answer_joins(core: Core, now: Now, live: LiveGroup, phase: JoinPhase, stored: ClassicGroup) -> None:
-    """The candidate is applied: everybody may know it."""
+    """The candidate generation is applied, so the JoinGroups of its members may be answered."""
     live.phase = None
     live.adopt(stored)
     count, leader, protocol = len(stored.members), stored.leader, stored.protocol
@@ -299,14 +301,14 @@ def _answer_joins(core: Core, now: Now, live: LiveGroup, phase: JoinPhase, store
 
 
 def start_sync_phase(core: Core, now: Now, live: LiveGroup) -> None:
-    """CompletingRebalance begins here, by a join phase or by leading a group that was in it."""
+    """Enter CompletingRebalance, after a join phase or when leadership begins for a group stored in that state."""
     sessions.restart_all(core, now, live)
     live.sync_waits = set(live.group.members)
     core.deadlines.arm(live.sync_timer, now.monotonic_ms + live.roster.max_rebalance_timeout_ms())
 
 
 def current_generation(group: ClassicGroup, member: str) -> JoinGroupAnswer:
-    """The answer to a JoinGroup that the stored generation includes: only its leader sees the members."""
+    """The answer to a JoinGroup of a member of the stored generation. Only the group's leader gets the member list."""
     members: tuple[JoinedMember, ...] = ()
     if member == group.leader:
         members = tuple(JoinedMember(m.id, m.instance, m.metadata(group.protocol)) for m in group.members.values())
@@ -322,7 +324,7 @@ def current_generation(group: ClassicGroup, member: str) -> JoinGroupAnswer:
 
 
 def _candidate_lost(core: Core, now: Now, live: LiveGroup, phase: JoinPhase, code: Code) -> None:
-    """The candidate did not get in: its number was never given. Everybody is told to try again."""
+    """The candidate was not appended, so its generation was never given out. All parked members are told to retry."""
     for parked in phase.parked.values():
         core.answer(parked.ticket, JoinGroupAnswer(error=code, member=parked.request.member))
         _hand_back(core, now, live, parked)
@@ -339,7 +341,7 @@ def _candidate_lost(core: Core, now: Now, live: LiveGroup, phase: JoinPhase, cod
 
 
 def _hand_back(core: Core, now: Now, live: LiveGroup, parked: ParkedJoin) -> None:
-    """A parked member keeps its session; an id that is in no generation yet may be used once more."""
+    """A stored member keeps its session; a member id that is in no generation yet becomes pending again."""
     member = parked.member.id
     if member in live.group.members:
         sessions.restart(core, now, live, member)
@@ -349,7 +351,7 @@ def _hand_back(core: Core, now: Now, live: LiveGroup, parked: ParkedJoin) -> Non
 
 
 def park(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup, member: Member) -> None:
-    """Let this JoinGroup wait for the end of the phase. An older one of the same member is told 27 (quirk Q4)."""
+    """Park this JoinGroup until the phase ends. An older one of the same member is answered 27 (quirk Q4)."""
     phase = live.phase
     assert phase is not None
     older = phase.parked.get(member.id)
@@ -365,7 +367,7 @@ def park(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup,
 
 
 def tell_members(core: Core, live: LiveGroup, kind: EventKind, members: Iterable[Member], reason: str) -> None:
-    """They are out of the group, one event each."""
+    """One log event for each of these members, which are out of the group."""
     for member in members:
         core.tell(
             kind,
@@ -380,8 +382,8 @@ def tell_members(core: Core, live: LiveGroup, kind: EventKind, members: Iterable
 
 
 def _extend(core: Core, now: Now, live: LiveGroup, phase: JoinPhase, timeout_ms: int) -> None:
-    """The phase lasts as long as the longest rebalance timeout of all who are in it, also of those who came late. An
-    initial one lasts as long as was known at its start, as Kafka's."""
+    """Move the end of the phase to the longest rebalance timeout of all members in it, late ones included. An initial
+    phase keeps the end that was computed at its start, as in Kafka."""
     until_ms = phase.started_ms + timeout_ms
     due_ms = live.join_timer.at_ms
     if not phase.initial and due_ms is not None and due_ms < until_ms and now.monotonic_ms < until_ms:
@@ -389,4 +391,4 @@ def _extend(core: Core, now: Now, live: LiveGroup, phase: JoinPhase, timeout_ms:
 
 
 def _nothing(_: Now) -> None:
-    """Nobody asked for it."""
+    """No request waits for this."""

@@ -1,7 +1,7 @@
-"""Taking members out of a group, whatever the reason (decision 7).
+"""Removing members from a group, for any reason (decision 7).
 
-Members of a stored generation go by a record, before anybody is told; a removed member never comes back after a crash.
-Members that only wait in a join phase were never stored: they just go.
+Members of a stored generation are removed by a record, before any client is told, so a crash cannot bring a removed
+member back. Members that are only parked in a join phase were never stored and are just dropped.
 """
 
 from collections.abc import Callable
@@ -27,10 +27,10 @@ def remove_members(
     done: rebalance.Then,
     failed: Callable[[Now, Code], None],
 ) -> None:
-    """Remove `gone` (member -> code for its parked requests); `done` once that is applied, or `failed`.
+    """Remove `gone` (member → code for its parked requests). Calls `done` once that is applied, or `failed`.
 
-    `kind` is what each of them is told as. `completes_initial`: a phase that everybody has joined now ends, even an
-    initial one (quirk Q2).
+    `kind`: the log event of each removed member. `completes_initial`: if all other members have joined, the phase ends
+    now, even an initial one (quirk Q2).
     """
     assert gone
     members = live.roster.members
@@ -61,7 +61,7 @@ def remove_members(
 
 
 def after_removal(core: Core, now: Now, live: LiveGroup, *, completes_initial: bool) -> None:
-    """Somebody who was waited for is gone: perhaps the phase is complete now."""
+    """A member that the phase may have waited for is gone: end the phase if it is complete now."""
     phase = live.phase
     queue = core.queues.get(live.id)
     if phase is not None and live.all_joined() and (completes_initial or not phase.initial):

@@ -1,6 +1,6 @@
-"""Session and pending-id timers: who is alive (protocol notes 3.8).
+"""Session timers of members, and timers of pending member ids (protocol notes 3.8).
 
-A heartbeat only writes a field of its member's timer (`deadlines`). What happens when one fires is in `expulsion`.
+A heartbeat only writes a field of its member's timer (`deadlines`). Fired timers are handled by `expulsion`.
 """
 
 from muster_coordinator.groups import limits
@@ -11,7 +11,7 @@ from muster_coordinator.groups.live.live_group import LiveGroup
 
 
 def restart(core: Core, now: Now, live: LiveGroup, member: str) -> None:
-    """A full session from now."""
+    """Start a full session for the member now."""
     timer = live.sessions.get(member)
     if timer is None:
         timer = live.sessions[member] = Timer(TimerKind.SESSION, live.id, member)
@@ -19,7 +19,7 @@ def restart(core: Core, now: Now, live: LiveGroup, member: str) -> None:
 
 
 def restart_all(core: Core, now: Now, live: LiveGroup) -> None:
-    """Every member of the roster; timers of others are forgotten."""
+    """Restart the sessions of all members of the roster; cancel all others."""
     for member in [m for m in live.sessions if m not in live.roster.members]:
         core.deadlines.cancel(live.sessions.pop(member))
     for member in live.roster.members:
@@ -27,7 +27,7 @@ def restart_all(core: Core, now: Now, live: LiveGroup) -> None:
 
 
 def await_answer(core: Core, now: Now, live: LiveGroup, member: str) -> None:
-    """A new member is parked: its client may wait long, but not for ever (KAFKA-4669's five minutes)."""
+    """A new member is parked: its client may wait for the answer for at most five minutes (KAFKA-4669)."""
     timer = live.sessions.get(member)
     if timer is None:
         timer = live.sessions[member] = Timer(TimerKind.SESSION, live.id, member)
@@ -35,20 +35,20 @@ def await_answer(core: Core, now: Now, live: LiveGroup, member: str) -> None:
 
 
 def forget(core: Core, live: LiveGroup, member: str) -> None:
-    """The member is gone."""
+    """Cancel the session of a member that is gone."""
     timer = live.sessions.pop(member, None)
     if timer is not None:
         core.deadlines.cancel(timer)
 
 
 def hand_out(core: Core, now: Now, live: LiveGroup, member: str, session_timeout_ms: int) -> None:
-    """A member id that was given with 79 must come back within its session timeout."""
+    """A member id given with error 79 must be used within the session timeout."""
     timer = live.pending[member] = Timer(TimerKind.PENDING, live.id, member)
     core.deadlines.arm(timer, now.monotonic_ms + session_timeout_ms)
 
 
 def drop_pending(core: Core, live: LiveGroup, member: str) -> None:
-    """The id joined, left or is not wanted any more."""
+    """Drop a pending id: it joined, left, or is refused."""
     timer = live.pending.pop(member, None)
     if timer is not None:
         core.deadlines.cancel(timer)

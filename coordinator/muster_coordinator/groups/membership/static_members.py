@@ -1,10 +1,10 @@
-"""A static member that comes back under its instance id (KIP-345, KIP-814; protocol notes 3.9).
+"""A static member that rejoins under its instance id (KIP-345, KIP-814; protocol notes 3.9).
 
-It gets a new member id; the old one is fenced for ever (82). In a Stable group whose vote does not change, and whose
-member wants the topics it wanted, this is no rebalance: GroupMetadata with the new id is in the log before the answer,
-so the new id also survives a crash (invariants G10, G11). GroupMetadata holds the metadata of the chosen protocol
-only; if the member lists more, the same batch carries the generation's candidate record with the full lists in front of
-it.
+It gets a new member id; the old one is fenced from then on (82). No rebalance is needed in a Stable group if the
+protocol vote does not change and the member wants the same topics: then GroupMetadata with the new id is stored before
+the answer, so the new id survives a crash (invariants G10, G11). GroupMetadata holds the metadata of the chosen
+protocol only; if the member lists more protocols, the same batch first repeats the generation's candidate record with
+the full lists.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ from muster_coordinator.groups.state.member import Member, member_of
 
 
 def replace(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup) -> None:
-    """`request` has no member id and names an instance that the group knows."""
+    """Handle a JoinGroup without a member id, but with an instance id that a member holds."""
     assert request.instance is not None
     old = live.roster.members[live.roster.instances[request.instance]]
     new = member_of(request, new_member_id(core.rand, request.instance))._replace(assignment=old.assignment)
@@ -41,12 +41,13 @@ def replace(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGro
 
 
 def _swapped(members: Iterable[Member], old: Member, new: Member) -> list[Member]:
-    """The replaced member goes to the end, as if it had just come."""
+    """The members, with the new one at the end instead of the replaced one, as if it had just joined."""
     return [*(m for m in members if m.id != old.id), new]
 
 
 def _nothing_to_plan(live: LiveGroup, old: Member, new: Member) -> bool:
-    """Would a rebalance find another protocol, or other topics of this member (KAFKA-12759, docs/adr/0019)?"""
+    """Whether a rebalance would choose the same protocol, and this member wants the same topics (KAFKA-12759,
+    docs/adr/0019). Unreadable subscriptions count as the same."""
     if not _vote_unchanged(live, old, new):
         return False
     if live.group.protocol_type != CONSUMER:
@@ -66,7 +67,7 @@ def _vote_unchanged(live: LiveGroup, old: Member, new: Member) -> bool:
 def _replace_in_stable(
     core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup, old: Member, new: Member
 ) -> None:
-    """No rebalance: same generation, same assignment, another id."""
+    """Replace the member id without a rebalance: same generation, same assignment."""
     group = live.group
     leader = new.id if group.leader == old.id else group.leader
     members = _swapped(group.members.values(), old, new)
@@ -76,7 +77,7 @@ def _replace_in_stable(
         protocol_type=group.protocol_type,
         protocol=group.protocol,
         leader=leader,
-        state_timestamp_ms=group.state_timestamp_ms,  # it stays in its state
+        state_timestamp_ms=group.state_timestamp_ms,  # The group stays in its state.
         members=members,
     )
     records: tuple[Record, ...] = (metadata_record(live.id, stored),)
@@ -107,7 +108,8 @@ def _bytes(records: tuple[Record, ...]) -> int:
 
 
 def _as_replayed(stored: ClassicGroup, new: Member) -> ClassicGroup:
-    """Without room for the full lists, the log knows only the new member's metadata for the chosen protocol."""
+    """The group as replay will restore it when the record has no room for full protocol lists: of the new member, only
+    the metadata for the chosen protocol."""
     chosen = tuple(p for p in new.protocols if p.name == stored.protocol)[:1]
     return ClassicGroup(
         state=stored.state,
@@ -121,7 +123,8 @@ def _as_replayed(stored: ClassicGroup, new: Member) -> ClassicGroup:
 
 
 def _stable_answer(stored: ClassicGroup, request: JoinGroup, new: Member, leader_before: str | None) -> JoinGroupAnswer:
-    """KIP-814: a leader that comes back must not assign anew. Older clients are told the old leader, and just sync."""
+    """KIP-814: a returning leader must not compute a new plan. Clients before v9 get the old leader's id instead of
+    their own, so they act as a follower and only send SyncGroup."""
     leads = stored.leader == new.id
     members: tuple[JoinedMember, ...] = ()
     leader = leader_before
@@ -146,7 +149,7 @@ def _stable_answer(stored: ClassicGroup, request: JoinGroup, new: Member, leader
 def _replace_stored(
     core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup, old: Member, new: Member
 ) -> None:
-    """The old id is in the log: the new one replaces it there, and the new member's join is parked."""
+    """The old id is stored: store a rebalance in which the new id replaces it, then park the new member's join."""
 
     def park(then: Now) -> None:
         phase = live.phase
@@ -176,7 +179,7 @@ def _replace_stored(
 def _replace_waiting(
     core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup, old: Member, new: Member
 ) -> None:
-    """Both ids were only ever known in this join phase."""
+    """Neither id is stored, because the old one joined in this join phase: replace it in memory."""
     phase = live.phase
     assert phase is not None
     assert old.id in phase.parked

@@ -1,7 +1,7 @@
-"""Which topics the members of a consumer group subscribe to: the only thing Muster ever reads in their metadata.
+"""The topics to which members of a consumer group subscribe: the only part of their metadata that Muster reads.
 
-Every version of the embedded subscription starts as version 0 does, so the v0 prefix is enough for all (protocol notes
-4.5, 6). A subscription that cannot be read counts as "perhaps everything": nothing is then deleted or expired.
+Every version of the embedded subscription begins like version 0, so reading the v0 prefix is enough (protocol notes
+4.5, 6). When a subscription cannot be read, it must be assumed to include every topic: nothing is deleted or expired.
 """
 
 from muster_coordinator.groups.state.classic_group import ClassicGroup
@@ -13,7 +13,7 @@ _TOPIC_BYTES_MIN = 2
 
 
 def subscribed_topics(group: ClassicGroup) -> frozenset[str] | None:
-    """Topics of all members; None when unknown (another protocol type, or unreadable)."""
+    """Topics of all members; None when unknown (another protocol type, or unreadable metadata)."""
     if not group.members:
         return frozenset()
     if group.protocol_type != CONSUMER or group.protocol is None:

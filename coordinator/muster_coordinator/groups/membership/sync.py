@@ -1,7 +1,7 @@
-"""SyncGroup (protocol notes 3.3, 3.10): followers park, the leader's plan goes into the log, then all are answered.
+"""SyncGroup (protocol notes 3.3, 3.10): followers are parked, the leader's plan is stored, then all are answered.
 
-Stable is reached by applying Kafka's GroupMetadata record, not by sending it. The assignments are bytes that pass
-through; ids that are no members of the generation are ignored, members the leader left out get empty bytes.
+The group becomes Stable when Kafka's GroupMetadata record is applied, not when it is proposed. Assignments are opaque
+bytes. Ids in the plan that are not members of the generation are ignored; members that the plan omits get empty bytes.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from muster_coordinator.groups.state.group_records import metadata_record
 
 
 def sync(core: Core, now: Now, ticket: int, request: SyncGroup) -> None:
-    """Parks in CompletingRebalance; answers at once otherwise."""
+    """Parks the request in CompletingRebalance; answers it at once in every other state."""
     refused, live = _judge(core, now, request)
     if refused is not Code.NONE or live is None:
         return core.answer(ticket, SyncGroupAnswer(error=refused))
@@ -98,7 +98,7 @@ def _store_plan(core: Core, now: Now, live: LiveGroup, assignments: Sequence[tup
 
 
 def _stabilise(core: Core, now: Now, live: LiveGroup, stored: ClassicGroup) -> None:
-    """The plan is applied: everybody who asked may know it."""
+    """The plan is applied: answer all parked SyncGroups with it."""
     live.adopt(stored)
     live.pending_rebalance = None
     core.deadlines.cancel(live.pending_rebalance_timer)
@@ -118,7 +118,7 @@ def _stabilise(core: Core, now: Now, live: LiveGroup, stored: ClassicGroup) -> N
 
 
 def _plan_lost(core: Core, now: Now, live: LiveGroup, code: Code, retry_at_ms: int) -> None:
-    """The plan did not get in: nobody saw it. Everybody who asked gets the code, and the group rebalances again."""
+    """The plan was not appended, and no member has seen it: fail all parked SyncGroups, and rebalance again."""
     syncs, live.syncs = live.syncs, {}
     for member, (ticket, _) in syncs.items():
         core.answer(ticket, SyncGroupAnswer(error=code))
@@ -129,7 +129,7 @@ def _plan_lost(core: Core, now: Now, live: LiveGroup, code: Code, retry_at_ms: i
 
 
 def on_sync_timer(core: Core, now: Now, live: LiveGroup) -> None:
-    """Whoever never sent SyncGroup in this generation is removed (protocol notes 3.7)."""
+    """Remove all members that have not sent SyncGroup in this generation (protocol notes 3.7)."""
     if live.state not in (State.COMPLETING, State.STABLE) or not live.sync_waits:
         return
 
@@ -151,4 +151,4 @@ def on_sync_timer(core: Core, now: Now, live: LiveGroup) -> None:
 
 
 def _nothing(_: Now) -> None:
-    """Nobody asked for it."""
+    """No request waits for this."""

@@ -1,10 +1,9 @@
-"""Making the volatile part of a stored group: on first touch after a leadership begins, or in the warm-up that
-follows it.
+"""Building the volatile state of a stored group: on its first request after a leadership began, or in the warm-up.
 
-Every member gets a full new session (invariant G14: a new leader has heard nobody yet). A group stored in
-PreparingRebalance goes on with its join phase, one in CompletingRebalance with its sync phase: members that were
-answered by the last leader go on where they were (decision 6). A group above `group.max.size` rebalances, so that
-late re-joiners get 81 (protocol notes 3.12).
+Every member gets a full new session (invariant G14: a new leader has not received any heartbeat yet). A group stored in
+PreparingRebalance continues its join phase, one in CompletingRebalance its sync phase, so members that the previous
+leader answered go on as if it had not changed (decision 6). A group larger than `group.max.size` rebalances, and the
+members that rejoin last get 81 (protocol notes 3.12).
 """
 
 from muster_coordinator.groups import limits
@@ -16,7 +15,7 @@ from muster_coordinator.groups.state.classic_group import ClassicGroup, State
 
 
 def find(core: Core, now: Now, group_id: str) -> LiveGroup | None:
-    """The live part of a group with members, pending ids or a join phase; None for others, also unknown ones."""
+    """The live group of a group with members, pending ids or a join phase; None for any other, also an unknown one."""
     live = core.lives.get(group_id)
     if live is not None:
         return live
@@ -27,7 +26,7 @@ def find(core: Core, now: Now, group_id: str) -> LiveGroup | None:
 
 
 def wake(core: Core, now: Now, group_id: str) -> LiveGroup:
-    """The live part of any group, made if need be; of an Empty one until it `retire`s."""
+    """The live group of any group, built if there is none. One of an Empty group lives until `Core.retire`."""
     live = core.lives.get(group_id)
     if live is not None:
         return live
@@ -50,13 +49,13 @@ def wake(core: Core, now: Now, group_id: str) -> LiveGroup:
 
 
 def set_pending_rebalance(core: Core, live: LiveGroup, reason: str, at_ms: int) -> None:
-    """A rebalance must start by itself, at the next chance from `at_ms` on."""
+    """Start a rebalance that no request asked for, as soon as possible from `at_ms` on."""
     live.pending_rebalance = reason
     core.deadlines.arm(live.pending_rebalance_timer, at_ms)
 
 
 def pay_rebalance(core: Core, now: Now, live: LiveGroup) -> None:
-    """The timer of a pending rebalance fired."""
+    """The timer of a pending rebalance fired: store the rebalance."""
     reason = live.pending_rebalance
     if reason is None or live.phase is not None or not live.group.members:
         live.pending_rebalance = None
@@ -78,4 +77,4 @@ def pay_rebalance(core: Core, now: Now, live: LiveGroup) -> None:
 
 
 def _nothing(_: Now) -> None:
-    """Nobody asked for it."""
+    """No request waits for this."""

@@ -1,4 +1,4 @@
-"""A new leader arms the sessions of all members: in slices, as ten thousand take longer than a turn may."""
+"""A new leader arms the sessions of all members, in slices: ten thousand take longer than one turn may."""
 
 from collections import deque
 
@@ -10,7 +10,7 @@ from muster_coordinator.groups.state.classic_group import State
 
 
 class WarmUp:
-    """Wakes every group that has somebody in it. A group that a request touches first is woken by that."""
+    """Builds the volatile state of every group with members. A request that comes first builds its own group's."""
 
     def __init__(self, core: Core) -> None:
         self._groups = deque(core.state.groups)
@@ -26,7 +26,7 @@ class WarmUp:
             if stored is not None and stored.state is not State.EMPTY and group not in core.lives:
                 try:
                     waking.wake(core, now, group)
-                except Exception as error:  # noqa: BLE001  # contained: the other groups are woken all the same
+                except Exception as error:  # noqa: BLE001  # Contained, so that the other groups are still woken.
                     core.contain(now, "waking a stored group", group, error)
                 budget -= _WORK_PER_MEMBER * (2 + stored.member_count)
             budget -= 1
@@ -34,4 +34,4 @@ class WarmUp:
 
 
 _WORK_PER_MEMBER = 4
-"""Decoding a member and arming its session, in units of one look at a group."""
+"""Work of decoding a member and arming its session, in units of visiting one group."""

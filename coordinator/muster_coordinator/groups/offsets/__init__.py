@@ -1,1 +1,1 @@
-"""Requests and background jobs about committed offsets: commit, fetch, deletion, expiry. They are kept in `state`."""
+"""Requests and background jobs on committed offsets: commit, fetch, deletion, expiry. The offsets are in `state`."""

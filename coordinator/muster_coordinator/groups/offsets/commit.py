@@ -1,9 +1,8 @@
-"""OffsetCommit (protocol notes 4.1, 4.2): judged against the applied group, proposed in the same turn, answered when
-applied.
+"""OffsetCommit (protocol notes 4.1, 4.2): judged by applied state, proposed in the same turn, answered once applied.
 
-A commit waits behind a membership record of its own group, so what it is judged by includes every record before it
-in the log (decision 8); commits of one group do not wait for each other, and other groups' never. All partitions
-that are accepted travel in one batch: after a crash there are all or none of them (invariant O9).
+A commit waits while a membership record of its own group is in flight, so it is judged by every record before it in
+the log (decision 8). Commits of one group do not wait for each other, and groups never wait for other groups. All
+accepted partitions are in one batch: after a crash either all of them are stored or none (invariant O9).
 """
 
 from muster_coordinator.errors import Code
@@ -32,7 +31,7 @@ _RECORD_OVERHEAD_BYTES = 32
 
 
 def commit(core: Core, now: Now, ticket: int, request: OffsetCommit) -> None:
-    """Group errors go on every partition; a metadata text that is too long on its partition only."""
+    """Errors of the group are set on every partition; a metadata text that is too long only on its own."""
     live = waking.find(core, now, request.group)
     refused = _judge(core, live, request)
     if refused is not Code.NONE:
@@ -71,7 +70,7 @@ def commit(core: Core, now: Now, ticket: int, request: OffsetCommit) -> None:
 
 
 def _judge(core: Core, live: LiveGroup | None, request: OffsetCommit) -> Code:
-    """The group's own validator; a group that does not exist is one that a commit without generation makes."""
+    """The group's own validation. A commit without a generation creates a group that does not exist."""
     if not storable(request.group) or not all(storable(topic.topic) for topic in request.topics):
         return Code.INVALID_GROUP_ID if not storable(request.group) else Code.UNKNOWN_TOPIC_OR_PARTITION
     if live is not None:
@@ -85,7 +84,7 @@ def _judge(core: Core, live: LiveGroup | None, request: OffsetCommit) -> Code:
 
 
 def _metadata_code(metadata: str, chars_max: int) -> Code:
-    """Kafka counts Java chars, that is UTF-16 units. Whatever is allowed, the log's strings hold 32,767 bytes."""
+    """Kafka counts Java chars, i.e. UTF-16 units. Apart from that setting, the log's strings hold 32,767 bytes."""
     if not storable(metadata):
         return Code.OFFSET_METADATA_TOO_LARGE
     if 2 * len(metadata) <= chars_max:
@@ -107,6 +106,6 @@ def _value(now: Now, request: OffsetCommit, topic: TopicCommit, partition: Parti
 
 
 def _expire_timestamp_ms(now: Now, retention_ms: int) -> int:
-    """-1: by the broker's retention. The sum stays within an int64, where Kafka's overflows into the past; a negative
-    retention is over at once, and must not hit the -1 that means something else."""
+    """-1: the broker's retention applies. The sum is capped to an int64, where Kafka's overflows into the past. A
+    negative retention expires at once; it is clamped to 0, so that the sum cannot be -1, which means none."""
     return -1 if retention_ms == -1 else max(0, min(now.wall_ms + retention_ms, _I64_MAX))

@@ -1,8 +1,8 @@
 """Expiry of offsets and of empty groups (KIP-211; protocol notes 4.6, invariant O11).
 
-The wall clock is used only against timestamps that are in the log, and only while it moves with the monotonic
-clock: a sweep that finds a jump since the last one leaves everything for the next. A group that rebalances, or
-whose subscriptions cannot be read, loses nothing; nor does a partition with an open transaction.
+The wall clock is compared only with timestamps in the log, and only while it agrees with the monotonic clock: a sweep
+that finds a jump since the last one removes nothing. Nothing expires in a group that rebalances or whose subscriptions
+cannot be read, nor on a partition with an open transaction.
 """
 
 from muster_coordinator.groups import limits
@@ -16,7 +16,7 @@ from muster_coordinator.groups.state.offset_row import commit_timestamp_of, expi
 from muster_coordinator.groups.state.stored_group import StoredGroup
 
 _INSPECTION = 4
-"""Work of looking at one group's head, in units of one offset."""
+"""Work of inspecting one group's stored head, in units of one offset."""
 
 
 def expiry_sweep(core: Core) -> Sweep:
@@ -25,10 +25,10 @@ def expiry_sweep(core: Core) -> Sweep:
 
 
 class ExpiryRule:
-    """What is expired (protocol notes 4.6)."""
+    """Which offsets and groups are expired (protocol notes 4.6)."""
 
     def begins(self, core: Core, now: Now) -> bool:
-        """Not when the wall clock jumped."""
+        """False when the wall clock jumped since the last sweep."""
         base_ms = now.wall_ms - now.monotonic_ms
         jumped = abs(base_ms - core.clock_base_ms) > limits.CLOCK_JUMP_SUSPECTED_MS
         core.clock_base_ms = base_ms
@@ -67,13 +67,13 @@ def _rebalances(core: Core, group: str, stored: StoredGroup | None) -> bool:
 
 
 def _deletable(core: Core, group: str, stored: StoredGroup | None) -> bool:
-    """Nobody is in it, nobody was given an id for it, and no transaction may yet commit into it."""
+    """Whether the group is Empty, has no pending member id, and no open transaction that may commit into it."""
     empty = stored is not None and stored.state is State.EMPTY
     return empty and group not in core.lives and group not in core.state.pending
 
 
 def _expired(core: Core, now: Now, group: str, stored: StoredGroup | None) -> list[Record]:
-    """Tombstones for what is expired by the rule of this group's kind; a little more than a batch at most."""
+    """Tombstones of the offsets that are expired by the rule of this kind of group; at most a little over one batch."""
     base_ms, kept = _rule(stored)
     if kept is None:
         return []
@@ -96,7 +96,7 @@ def _expired(core: Core, now: Now, group: str, stored: StoredGroup | None) -> li
 
 
 def _rule(stored: StoredGroup | None) -> tuple[int, frozenset[str] | None]:
-    """(earliest time that retention counts from, topics that are kept; None = all)."""
+    """(earliest time from which retention counts, topics that do not expire; None = all of them)."""
     if stored is None:
         return -1, frozenset()
     if stored.state is State.EMPTY:
@@ -107,7 +107,8 @@ def _rule(stored: StoredGroup | None) -> tuple[int, frozenset[str] | None]:
 
 
 def _is_expired(row: bytes, base_ms: int, now_ms: int, retention_ms: int) -> bool:
-    """`base_ms`: when the group became Empty. A commit that is younger than that counts from itself."""
+    """`base_ms`: when the group became Empty; a later commit counts from its own timestamp. A commit with an expiry of
+    its own ignores both."""
     expire_ms = expire_timestamp_of(row)
     if expire_ms != -1:
         return now_ms >= expire_ms

@@ -1,7 +1,7 @@
-"""OffsetFetch (protocol notes 4.3): what is committed, from applied state.
+"""OffsetFetch (protocol notes 4.3): the committed offsets in applied state.
 
-The host has made sure that this replica still leads (decision 36). It waits for no record (`inflights.Gate.NONE`), so
-it has an answer at once, without ticket or effect.
+The host has confirmed by ReadIndex that this replica still leads (decision 36). A fetch does not wait for in-flight
+records (`inflights.Gate.NONE`), so the answer is available at once, without ticket or effect.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,13 +17,14 @@ _NEW: Callable[..., FetchedOffset] = tuple.__new__
 
 
 def fetch(core: Core, now: Now, ticket: int, request: OffsetFetch) -> None:
-    """As every request is answered: with a ticket."""
+    """The ordinary path, with a ticket."""
     del now
     core.answer(ticket, fetched(core, request))
 
 
 def fetched(core: Core, request: OffsetFetch) -> OffsetFetchAnswer:
-    """-1 without error where nothing is committed; 88 where a transaction is open and a stable value was asked."""
+    """Offset -1 without error where nothing is committed; error 88 where a transaction is open and the client asked for
+    stable offsets."""
     table = core.state.offsets.table(request.group)
     asked = request.topics
     if asked is None:
@@ -51,11 +52,11 @@ def fetched(core: Core, request: OffsetFetch) -> OffsetFetchAnswer:
 def _found(
     rows: Mapping[int, bytes], partitions: Sequence[int], topic: str, ids: TopicIds | None
 ) -> tuple[list[FetchedOffset], bool]:
-    """The offsets, and whether one was left out whose topic id nobody here has heard of.
+    """The offsets, and whether one was left out because its topic id is neither known nor deleted here.
 
-    -1 where the offset was committed for another topic of this name. Rows without an id, of commits that named their
-    own expiry or of topics that are not ours, are anybody's. Most of what a fetch costs: one loop without calls of
-    ours, and tuples without the constructor of their class.
+    The offset is -1 where it was committed for another topic of this name. Rows without an id match any topic: they are
+    from commits with an expiry of their own, or for topics that are not ours. This loop is most of a fetch's cost, so
+    it calls none of our functions and makes tuples without their class's constructor.
     """
     found = []
     own, unknown = b"", False

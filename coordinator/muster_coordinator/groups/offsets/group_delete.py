@@ -1,4 +1,4 @@
-"""DeleteGroups (protocol notes 3.13, 4.5): tombstones for every offset, then for the group, in one batch if it fits."""
+"""DeleteGroups (protocol notes 3.13, 4.5): tombstones for all offsets, then for the group; in one batch if they fit."""
 
 from muster_coordinator.errors import Code
 from muster_coordinator.groups import limits
@@ -11,7 +11,7 @@ from muster_coordinator.groups.state.classic_group import State
 
 
 def delete_group(core: Core, now: Now, ticket: int, request: DeleteGroup) -> None:
-    """69 unknown, 68 not Empty. Judged while no record of the group is in flight, so no offset is forgotten."""
+    """69 unknown, 68 not Empty. Runs while no record of the group is in flight, so it knows every offset."""
     group = request.group
     live = core.lives.get(group)
     stored = core.state.groups.get(group)
@@ -38,6 +38,6 @@ def delete_group(core: Core, now: Now, ticket: int, request: DeleteGroup) -> Non
     def failed(_: Now, code: Code) -> None:
         core.answer(ticket, DeleteGroupAnswer(code))
 
-    if not records:  # ids were handed out for a group that nothing is stored of
+    if not records:  # The group has only pending member ids, and nothing is stored of it.
         return applied(now)
     return core.append(now, InFlightAppend(group, True, ((ticket, request),), applied, failed), tuple(records))

@@ -1,4 +1,4 @@
-"""OffsetDelete (KIP-496; protocol notes 4.5): single offsets of a group, unless somebody subscribes to the topic."""
+"""OffsetDelete (KIP-496; protocol notes 4.5): single offsets of a group, unless a member subscribes to the topic."""
 
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.core import Core, Record
@@ -13,7 +13,7 @@ from muster_coordinator.groups.state.classic_group import State
 
 
 def delete_offsets(core: Core, now: Now, ticket: int, request: OffsetDelete) -> None:
-    """Judged while no record of the group is in flight: a tombstone never overtakes a commit."""
+    """Runs while no record of the group is in flight, so no commit can be overtaken by a tombstone."""
     live = waking.find(core, now, request.group)
     refused = _judge(core, live, request)
     if refused is not Code.NONE:
@@ -56,10 +56,10 @@ def _judge(core: Core, live: LiveGroup | None, request: OffsetDelete) -> Code:
 
 
 def _subscribed(live: LiveGroup | None) -> tuple[bool, frozenset[str]]:
-    """(perhaps everything, topics known to be subscribed)."""
+    """(whether any topic may be subscribed, topics that are)."""
     if live is None or live.state is State.EMPTY:
         return False, frozenset()
     if not live.group.members:
-        return True, frozenset()  # a first join phase: what its members will want is not known yet
+        return True, frozenset()  # A first join phase: no stored member, so the subscriptions are not known yet.
     topics = subscribed_topics(live.group)
     return topics is None, topics or frozenset()

@@ -1,8 +1,7 @@
-"""The frame of background jobs that write tombstones: a slice of groups at a time, a bounded number of batches in
-in-flight append.
+"""Framework of background jobs that write tombstones: a slice of groups at a time, few batches in flight.
 
-A group's tombstones are decided while none of its records is in flight and none of its requests can overtake
-(`when_quiet`), so a tombstone never meets a commit that it was not decided against (KAFKA-4399).
+A group's tombstones are decided while no record of the group is in flight, and its later requests wait behind them
+(`when_quiet`). So a tombstone never removes a commit that came after its decision (KAFKA-4399).
 """
 
 from collections import deque
@@ -18,18 +17,18 @@ from muster_coordinator.groups.live.inflights import InFlightAppend
 
 
 class Rule(Interface):
-    """Which groups to look into, and what to write for one."""
+    """Which groups to inspect, and which tombstones to write for one."""
 
     def begins(self, core: Core, now: Now) -> bool:
-        """Asked once, before anything else; False ends the sweep."""
+        """Called once, first; False ends the sweep."""
         ...
 
     def inspect(self, core: Core, now: Now, group: str) -> tuple[int, bool]:
-        """(work done, whether there may be something to write). Must be cheap; may err towards True."""
+        """(work done, whether there may be tombstones to write). Cheap; may return True too often, never too rarely."""
         ...
 
     def tombstones(self, core: Core, now: Now, group: str) -> tuple[list[Record], bool]:
-        """(at most a batch of records, whether the group has to be looked at again)."""
+        """(records for at most one batch, whether the group must be visited again)."""
         ...
 
     def written(self, core: Core, records: int) -> None:
@@ -47,10 +46,10 @@ class Sweep:
         self._in_flight = 0
         self._waits = False
         self._not_before_ms = 0
-        """A refused batch is tried again no sooner."""
+        """Earliest time for the next batch, after one was refused."""
 
     def step(self, core: Core, now: Now) -> Step:
-        """One slice."""
+        """Process one slice of groups."""
         if not self._begun:
             self._begun = True
             if not self._rule.begins(core, now):
@@ -83,8 +82,8 @@ class Sweep:
             self._landed(core)
 
         def failed(then: Now, __: Code) -> None:
-            # Too much was in flight. Had leadership ended, the whole sweep would be forgotten, and the next leader's
-            # begins anew.
+            # Too many entries were in flight. (After a lost leadership the whole sweep is dropped, and the next leader
+            # starts its own.)
             self._groups.append(group)
             self._not_before_ms = then.monotonic_ms + limits.APPEND_RETRY_MS
             self._landed(core)

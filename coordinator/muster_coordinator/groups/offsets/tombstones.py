@@ -10,15 +10,15 @@ from muster_coordinator.records.keys import (
 
 
 def offset_tombstone(group: str, topic: str, partition: int) -> Record:
-    """Removes the committed value and every pending one."""
+    """Removes the committed offset and all pending ones."""
     return encode_offset_key(group, topic, partition), None
 
 
 def group_tombstones(core: Core, group: str) -> tuple[Record, ...]:
-    """Ends a classic group; a simple one has no record to end.
+    """Remove a classic group; a simple one has no record.
 
-    The own types get one each, although replay needs only Kafka's: once a cleaned log has dropped that, no own
-    record of a dead group may be left to bring it back.
+    Replay needs only the tombstone of Kafka's type. Those of the own types are for log cleaning: once it has dropped
+    Kafka's tombstone, an own record that is left would restore the group.
     """
     if group not in core.state.groups:
         return ()
@@ -26,7 +26,7 @@ def group_tombstones(core: Core, group: str) -> tuple[Record, ...]:
 
 
 def stored_partitions(core: Core, group: str) -> list[tuple[str, int]]:
-    """Every partition with a committed or pending offset."""
+    """All partitions with a committed or a pending offset."""
     table = core.state.offsets.table(group)
     found = [] if table is None else [(topic, partition) for topic, partition, _ in table.rows()]
     known = set(found)

@@ -1,6 +1,6 @@
-"""Offsets of deleted topics, on positive evidence only: the topic id is recorded as deleted (decision 27).
+"""Removing offsets of deleted topics, only when the controller log records the topic's id as deleted (decision 27).
 
-By id, never by name: a re-created topic of that name has another id, and its offsets are live.
+Matched by id, never by name: a re-created topic of the same name has another id, and its offsets are valid.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from muster_coordinator.groups.offsets.tombstones import offset_tombstone
 from muster_coordinator.groups.state.offset_row import NO_TOPIC_ID, topic_id_of
 
 _ROWS_PER_WORK = 16
-"""Rows searched for an id in the time of one look at an offset."""
+"""Rows that are searched for an id in the time of inspecting one offset."""
 
 
 def topic_deletion(core: Core, topic_ids: Iterable[bytes]) -> Sweep:
@@ -23,14 +23,14 @@ def topic_deletion(core: Core, topic_ids: Iterable[bytes]) -> Sweep:
 
 
 class TopicDeletionRule:
-    """What was committed under one of these ids."""
+    """Offsets that were committed under one of these topic ids."""
 
     def __init__(self, topic_ids: Iterable[bytes]) -> None:
         self._ids = frozenset(topic_ids)
         assert NO_TOPIC_ID not in self._ids
 
     def begins(self, core: Core, now: Now) -> bool:
-        """Always."""
+        """Always True."""
         del core, now
         return True
 

@@ -1,1 +1,1 @@
-"""What the applied log says of a shard's groups and offsets, and the records that say it; equal on every replica."""
+"""The durable state of a shard's groups and offsets, and the records that change it; equal on every replica."""

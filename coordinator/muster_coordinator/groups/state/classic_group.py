@@ -1,8 +1,8 @@
-"""The classic group: its durable state, and the questions that only that state can answer.
+"""The classic group: its durable state, decoded, and the validation that depends on that state alone.
 
-The log says what a group is; this is that, decoded. It is a value: applying a record makes another one. What a leader
-adds from memory (parked joins and syncs, deadlines) is in `live_group`; while its join phase runs, a group *acts* as
-PreparingRebalance whatever is stored, so the validators take that state from their caller.
+It is a value: applying a record makes another one. Volatile state of a leader (parked requests, deadlines) is in
+`live_group`. While a join phase runs, a group *acts* as PreparingRebalance whatever is stored, so the validators take
+the acting state from their caller.
 
 Rules: protocol notes 3.2 (states), 3.4 (member validation), 4.2 (commit validation).
 """
@@ -17,7 +17,7 @@ from muster_coordinator.groups.state.member import Member
 
 
 class State(Enum):
-    """Kafka's names, as DescribeGroups and ListGroups write them."""
+    """States, with Kafka's names as DescribeGroups and ListGroups return them."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -28,7 +28,7 @@ class State(Enum):
 
 
 class ClassicGroup:
-    """One classic group at one point of the log. Never changed after it is made."""
+    """One classic group at one point of the log; immutable."""
 
     def __init__(
         self,
@@ -48,20 +48,20 @@ class ClassicGroup:
         self.protocol = protocol
         self.leader = leader
         self.state_timestamp_ms = state_timestamp_ms
-        """Wall clock of the record's author when the group took this state; -1 when not recorded."""
+        """The record's wall-clock time when the group entered this state; -1 when not recorded."""
         self.members: Mapping[str, Member] = {m.id: m for m in members}
         assert state is State.EMPTY or state is State.PREPARING or self.members, "a generation without members"
         assert state is not State.EMPTY or not self.members, "an empty group with members"
 
     @cached_property
     def instances(self) -> dict[str, str]:
-        """Instance id -> member id of the static members."""
+        """Instance id → member id of the static members."""
         return {m.instance: m.id for m in self.members.values() if m.instance is not None}
 
     def validate_commit(self, request: OffsetCommit, state: State) -> Code:
-        """May `request` commit? `state` is what the group acts as (protocol notes 4.2, invariants G7-G9).
+        """The error of a commit, or NONE. `state`: the acting state (protocol notes 4.2, invariants G7-G9).
 
-        Only members of the stored generation may: one that is still parked in a join phase has no generation yet.
+        Only members of the stored generation may commit: one that is parked in a join phase has no generation yet.
         """
         if request.generation < 0 and state is State.EMPTY:
             return Code.NONE
@@ -79,7 +79,7 @@ class ClassicGroup:
 def validate_member(
     members: Mapping[str, Member], instances: Mapping[str, str], member: str, instance: str | None
 ) -> Code:
-    """V(member, instance) of protocol notes 3.4: 25, 82 or NONE."""
+    """V(member, instance) of protocol notes 3.4: error 25, 82 or NONE."""
     if instance is not None:
         holder = instances.get(instance)
         if holder is None:

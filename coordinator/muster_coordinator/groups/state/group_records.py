@@ -1,4 +1,4 @@
-"""The records that change a classic group: which of the log's schemas says what (protocol notes 5.3, own types 1000
+"""The records that change a classic group, between their schemas and `ClassicGroup` (protocol notes 5.3, own types 1000
 and 1001).
 
 | record | replays as |
@@ -8,9 +8,9 @@ and 1001).
 | CandidateGeneration (1000) | CompletingRebalance |
 | GroupRebalance (1001) | PreparingRebalance |
 
-GroupMetadata holds each member's metadata for the chosen protocol only. Members that an earlier record of the same
-generation named keep their full lists: after a failover a rolling change of assignors must not meet members that
-seem to support one.
+GroupMetadata holds each member's metadata for the chosen protocol only. Members that are also in an earlier record of
+the same generation keep that record's full protocol lists. Otherwise, after a failover, a rolling change of assignors
+would find members that seem to support only one.
 """
 
 from muster_coordinator.groups.requests import Protocol
@@ -59,7 +59,7 @@ def metadata_record(group_id: str, group: ClassicGroup) -> KeyAndValue:
 
 
 def candidate_record(group_id: str, group: ClassicGroup) -> KeyAndValue:
-    """Own type 1000: a generation that waits for its leader's plan."""
+    """Own type 1000: a generation that waits for its leader's assignments."""
     assert group.members
     value = CandidateGeneration(
         group.protocol_type or "",
@@ -73,7 +73,7 @@ def candidate_record(group_id: str, group: ClassicGroup) -> KeyAndValue:
 
 
 def rebalance_record(group_id: str, group: ClassicGroup, reason: str) -> KeyAndValue:
-    """Own type 1001: the generation is over; these remain."""
+    """Own type 1001: the generation has ended; the members that remain."""
     assert group.state is State.PREPARING
     value = GroupRebalance(
         group.protocol_type or "",
@@ -88,11 +88,11 @@ def rebalance_record(group_id: str, group: ClassicGroup, reason: str) -> KeyAndV
 
 
 REASON_CHARS_MAX = 255
-"""As clients truncate it (KIP-800)."""
+"""Clients truncate their reasons to this length (KIP-800)."""
 
 
 def decode_group(base: tuple[State, bytes] | None, metadata: bytes | None) -> ClassicGroup:
-    """The group that its last records say: `base` is the last own record, `metadata` a GroupMetadata after it."""
+    """The group of its last records: `base` is the last own record, `metadata` a GroupMetadata that came after it."""
     started = None if base is None else _decode_own(*base)
     if metadata is None:
         assert started is not None

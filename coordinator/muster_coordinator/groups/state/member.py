@@ -1,8 +1,7 @@
-"""One member of a classic group, as it is stored.
+"""One member of a classic group, as stored.
 
-A value: changing a member means making another one, so a group's snapshot taken for a checkpoint, or for a record
-that is in flight, cannot change under it. Timers and parked requests are no part of a member (`live_group`): they
-die with leadership.
+A value: a changed member is a new one, so neither a checkpoint's snapshot of the group nor a record in flight can
+change. Timers and parked requests are not part of a member but of `live_group`, because they are lost with leadership.
 """
 
 from typing import NamedTuple
@@ -11,7 +10,7 @@ from muster_coordinator.groups.requests import JoinGroup, Protocol
 
 
 class Member(NamedTuple):
-    """Everything that survives the leader."""
+    """All that a new leader knows of a member."""
 
     id: str
     instance: str | None
@@ -23,17 +22,17 @@ class Member(NamedTuple):
     protocols: tuple[Protocol, ...]
     """In the member's order of preference."""
     assignment: bytes = b""
-    """What the leader chose for it; empty until then. Never looked into."""
+    """The assignment from the group's leader; empty until there is one. Its bytes are never interpreted."""
 
     def metadata(self, protocol: str | None) -> bytes:
-        """Its metadata for the chosen protocol; empty when it does not list it."""
+        """The member's metadata for the chosen protocol; empty when it does not list it."""
         for listed in self.protocols:
             if listed.name == protocol:
                 return listed.metadata
         return b""
 
     def stored_bytes(self) -> int:
-        """What it adds to a record of its group at most, without the assignment."""
+        """Upper bound of the member's size in a record of its group, without the assignment."""
         size = _FIXED_BYTES
         for text in (self.id, self.instance, self.client_id, self.client_host):
             size += _text_bytes(text)
@@ -53,13 +52,13 @@ _PROTOCOL_FIXED_BYTES = 8
 
 
 def rebalance_timeout_of(rebalance_timeout_ms: int, session_timeout_ms: int) -> int:
-    """How long a rebalance waits for this member. Its session timeout, as in JoinGroup v0, when it names none that
-    time could be: 0 would end every join phase at once, and begin the next."""
+    """How long a rebalance waits for this member. If the timeout is not positive, its session timeout, as in JoinGroup
+    v0: with 0 every join phase would end at once and the next would start."""
     return rebalance_timeout_ms if rebalance_timeout_ms > 0 else session_timeout_ms
 
 
 def member_of(request: JoinGroup, member: str) -> Member:
-    """The member that `request` describes, under the id it has or was given."""
+    """The member that `request` describes, with the id `member`."""
     return Member(
         member,
         request.instance,

@@ -1,13 +1,13 @@
-"""The committed offsets of one group: a table while touched, one run of bytes while not.
+"""The committed offsets of one group: a table while in use, one byte string otherwise.
 
-Packed form (part of the checkpoint format; equal content gives equal bytes, whatever happened before):
+Packed form (part of the checkpoint format; equal content gives equal bytes, whatever the order of changes):
 
     count u32 | oldest commit timestamp i64 | holds expire timestamps u8
     per topic, by name:      name length u16 | name | rows u32
       per row, by partition: partition i32 | row length u16 | row (`offset_row`)
 
 The head lets the expiry sweep skip a packed group without unpacking it. A table that a checkpoint's snapshot refers
-to is *frozen*: its owner copies it before the next change (`offsets_store`).
+to is *frozen*: `offsets_store` copies it before the next change.
 """
 
 import struct
@@ -25,7 +25,7 @@ Row = tuple[str, int, bytes]
 
 
 class OffsetTable:
-    """Topic -> partition -> row. `oldest_ms` is a lower bound of the commit timestamps, exact after `unpack`."""
+    """Topic → partition → row. `oldest_ms` is a lower bound of the commit timestamps, exact after `unpack`."""
 
     __slots__ = ("count", "epoch", "expires", "oldest_ms", "topics", "touched")
 
@@ -34,9 +34,9 @@ class OffsetTable:
         self.count = 0
         self.oldest_ms = _NEVER_MS
         self.expires = False
-        """Some row may carry an expire timestamp."""
+        """Whether a row may have an expire timestamp."""
         self.epoch = epoch
-        """Checkpoint snapshots taken before this table was made; a lower number than the store's means frozen."""
+        """Number of snapshots taken before this table was made; below the store's number the table is frozen."""
         self.touched = True
 
     def get(self, topic: str, partition: int) -> bytes | None:
@@ -44,7 +44,7 @@ class OffsetTable:
         return None if rows is None else rows.get(partition)
 
     def put_all(self, rows: Sequence[Row]) -> int:
-        """In order; how many partitions were new to the table."""
+        """Put rows in order. Returns how many partitions are new to the table."""
         known = self.count
         topics = self.topics
         for topic, partition, row in rows:
@@ -62,7 +62,7 @@ class OffsetTable:
         return self.count - known
 
     def remove(self, topic: str, partition: int) -> int:
-        """1 when there was such a row, else 0."""
+        """Returns 1 when the row existed, else 0."""
         rows = self.topics.get(topic)
         if rows is None or rows.pop(partition, None) is None:
             return 0
@@ -77,7 +77,7 @@ class OffsetTable:
                 yield topic, partition, row
 
     def copy(self, epoch: int) -> "OffsetTable":
-        """A table that may be changed while a snapshot keeps this one."""
+        """A table to change, while a snapshot keeps this one."""
         twin = OffsetTable(epoch)
         twin.topics = {topic: rows.copy() for topic, rows in self.topics.items()}
         twin.count = self.count
@@ -86,7 +86,7 @@ class OffsetTable:
         return twin
 
     def pack(self) -> bytes:
-        """May run on an I/O thread when the table is frozen."""
+        """The packed form. Runs on an I/O thread when the table is frozen."""
         oldest_ms = _NEVER_MS
         expires = 0
         parts = [b""]
@@ -130,11 +130,11 @@ def unpack(packed: bytes, epoch: int) -> OffsetTable:
 
 
 def packed_count(packed: bytes) -> int:
-    """Number of offsets."""
+    """Number of offsets in a packed table."""
     return int(_U32.unpack_from(packed)[0])
 
 
 def packed_oldest_ms(packed: bytes) -> tuple[int, bool]:
-    """(oldest commit timestamp, whether some row carries an expire timestamp)."""
+    """(oldest commit timestamp, whether a row has an expire timestamp)."""
     _, oldest_ms, expires = _HEAD.unpack_from(packed)
     return oldest_ms, bool(expires)

@@ -1,11 +1,11 @@
 """All committed offsets of a shard, by group; most of them packed (decision 20).
 
-A group is unpacked when touched. Once more than a bounded number of offsets are unpacked, a clock hand packs groups
-that were not touched since it last came by: one or two steps an applied record, so no turn pays for many. What is
-packed and what not depends on who read what; the packed bytes do not.
+A group is unpacked on its first use. While more than `limits.UNPACKED_OFFSETS_MAX` offsets are unpacked, the clock
+algorithm packs groups that were not used since its hand last passed them: one or two steps per applied record, so no
+turn pays for many. Which groups are packed depends on reads and differs between replicas; the packed bytes do not.
 
-A checkpoint's snapshot is a copy of the outer dict in one turn. Tables in it are frozen by counting `epoch` up; the
-first change of each afterwards copies that one table.
+A checkpoint's snapshot is a copy of the outer dict, taken in one turn. Incrementing `epoch` freezes all its tables; the
+first change of each table after that copies it.
 """
 
 from collections import OrderedDict
@@ -45,7 +45,7 @@ class OffsetsStore:
         return None if table is None else table.get(topic, partition)
 
     def table(self, group: str) -> OffsetTable | None:
-        """For reading: a frozen table is returned as it is."""
+        """The group's table, for reading only: it may be frozen."""
         found = self._groups.get(group)
         if found is None:
             return None
@@ -55,7 +55,7 @@ class OffsetsStore:
         return found
 
     def peek(self, group: str) -> OffsetTable | None:
-        """A one-off read: a packed table is unpacked for the caller and not cached."""
+        """The table for a one-off read: a packed one is unpacked for the caller and not cached."""
         found = self._groups.get(group)
         return unpack(found, self._epoch) if isinstance(found, bytes) else found
 
@@ -67,12 +67,12 @@ class OffsetsStore:
         return packed_count(found) if isinstance(found, bytes) else found.count
 
     def oldest_ms(self, group: str) -> tuple[int, bool]:
-        """Lower bound of the commit timestamps, and whether expire timestamps may occur; without unpacking."""
+        """(lower bound of the commit timestamps, whether expire timestamps may occur), without unpacking."""
         found = self._groups[group]
         return packed_oldest_ms(found) if isinstance(found, bytes) else (found.oldest_ms, found.expires)
 
     def mentions(self, group: str, topic_id: bytes) -> bool:
-        """May some row carry this id? False is certain; never unpacks."""
+        """Whether a row may have this topic id: False is certain, True is not. Never unpacks."""
         found = self._groups.get(group)
         if found is None:
             return False
@@ -84,7 +84,7 @@ class OffsetsStore:
         self.put_all(group, ((topic, partition, row),))
 
     def put_all(self, group: str, rows: Sequence[Row]) -> None:
-        """Of one group, in order; harmless when there is none."""
+        """Put rows of one group, in order."""
         if not rows:
             return
         self._unpacked += self._writable(group).put_all(rows)
@@ -94,7 +94,7 @@ class OffsetsStore:
             self._turn_hand(group)
 
     def remove(self, group: str, topic: str, partition: int) -> None:
-        """Harmless when absent."""
+        """No effect when the row does not exist."""
         if group not in self._groups:
             return
         table = self._writable(group)
@@ -104,12 +104,12 @@ class OffsetsStore:
             self._hand.pop(group, None)
 
     def snapshot(self) -> dict[str, PackedOrTable]:
-        """An immutable copy: every table in it is frozen from now on."""
+        """An immutable copy: all its tables are frozen from now on."""
         self._epoch += 1
         return self._groups.copy()
 
     def restore(self, group: str, packed: bytes) -> None:
-        """From a checkpoint; the group must be new."""
+        """Add a group from a checkpoint; it must not exist yet."""
         assert group not in self._groups
         self._groups[group] = packed
 
@@ -132,7 +132,7 @@ class OffsetsStore:
         return table
 
     def _turn_hand(self, spared: str) -> None:
-        """Two steps: pack what was not touched since the last visit, except the group being written."""
+        """Two steps of the clock: pack groups not used since its last visit, except the group being written."""
         for _ in range(min(2, len(self._hand))):
             group, _ = self._hand.popitem(last=False)
             found = self._groups[group]

@@ -1,4 +1,4 @@
-"""The durable state of a shard: what the applied log says, and nothing else.
+"""The durable state of a shard: the applied log, and nothing else.
 
 Equal on every replica at the same applied index. Only `replay` changes it.
 """
@@ -11,7 +11,7 @@ from muster_coordinator.records.producers import ProducerTable
 
 
 class ShardState:
-    """Groups, offsets, open transactions, producers, and records of kinds that this release only keeps."""
+    """Groups, offsets, open transactions, producers, and raw records of types that this release does not interpret."""
 
     __slots__ = ("groups", "offsets", "pending", "producers", "raw")
 
@@ -24,18 +24,18 @@ class ShardState:
         """Kafka's record types that are not implemented: last value per key (decision 9)."""
 
     def has_group(self, group: str) -> bool:
-        """A classic group, or a simple one: it exists because its offsets do."""
+        """Whether there is a classic group, or a simple one, which exists while it has offsets."""
         return group in self.groups or group in self.offsets or group in self.pending
 
     def group(self, group: str) -> Group | None:
-        """Decoded; costs O(members)."""
+        """The group, decoded. O(members)."""
         stored = self.groups.get(group)
         if stored is not None:
             return stored.decode()
         return SIMPLE_GROUP if group in self.offsets or group in self.pending else None
 
     def set_group(self, group: str, stored: StoredGroup | None) -> None:
-        """None: the group is gone."""
+        """None removes the group."""
         if stored is None:
             self.groups.pop(group, None)
         else:

@@ -1,7 +1,7 @@
-"""The simple group: committed offsets under a group id that never had members (protocol notes 4.2).
+"""The simple group: committed offsets under a group id that has never had members (protocol notes 4.2).
 
-It has no record of its own: it exists because its offsets do, and ends with the last of them. `Group` is the sum of
-the group types (decision 9); a KIP-848 group becomes another member of it, chosen by record type.
+It has no record of its own: it exists while it has offsets. `Group` is the union of the group types (decision 9); a
+KIP-848 group would be a further one, chosen by record type.
 """
 
 from muster_coordinator.errors import Code
@@ -10,12 +10,12 @@ from muster_coordinator.groups.state.classic_group import ClassicGroup, State
 
 
 class SimpleGroup:
-    """Stateless: all there is to know is in the offsets store."""
+    """Has no state: everything is in the offsets store."""
 
     __slots__ = ()
 
     def validate_commit(self, request: OffsetCommit, state: State) -> Code:
-        """Always Empty, so a commit without generation passes and one with a generation has no member to be."""
+        """Accepts a commit without generation: the group is Empty. One with a generation is from no member of it."""
         assert state is State.EMPTY
         return Code.NONE if request.generation < 0 else Code.UNKNOWN_MEMBER_ID
 

@@ -1,8 +1,8 @@
-"""A classic group as every replica keeps it: the log's own bytes, and the few numbers that are asked often.
+"""A classic group as every replica keeps it: the bytes of its records, and the few fields that are read often.
 
-Followers never decode members at all (decision 20); a leader does when the group is first touched. Which records
-count is a rule of the log: the last own record (1000 or 1001), and the last GroupMetadata if it came later. A
-GroupMetadata of another generation, or without members, makes the own record before it meaningless.
+Followers never decode members (decision 20); a leader does when it first uses the group. Which records count is a rule
+of the log: the last own record (1000 or 1001), and the last GroupMetadata if it came after that. A GroupMetadata of
+another generation, or without members, supersedes the own record before it.
 """
 
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from muster_coordinator.records.own import OWN_VERSION
 
 
 class StoredGroup(NamedTuple):
-    """Immutable, so a copy of the dict that holds it is a snapshot of all groups."""
+    """Immutable, so copying the dict that holds all groups makes a snapshot of them."""
 
     state: State
     generation: int
@@ -24,12 +24,12 @@ class StoredGroup(NamedTuple):
     protocol_type: str | None
     protocol: str | None
     own_state: State | None
-    """What `own` replays as: PREPARING or COMPLETING."""
+    """The state that `own` restores: PREPARING or COMPLETING."""
     own: bytes | None
     metadata: bytes | None
 
     def decode(self) -> ClassicGroup:
-        """Members and all."""
+        """The group with all its members."""
         base = None if self.own is None or self.own_state is None else (self.own_state, self.own)
         return decode_group(base, self.metadata)
 

@@ -1,1 +1,1 @@
-"""What is shown of groups and changes none of them: descriptions, lists, metrics."""
+"""Reads that change no group: descriptions, lists, metrics."""

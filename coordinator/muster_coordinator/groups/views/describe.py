@@ -1,4 +1,4 @@
-"""DescribeGroups (protocol notes 3.13). The host has made sure that this replica still leads."""
+"""DescribeGroups (protocol notes 3.13). The host has confirmed by ReadIndex that this replica still leads."""
 
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.core import Core
@@ -9,8 +9,8 @@ from muster_coordinator.groups.state.classic_group import ClassicGroup, State
 
 
 def describe(core: Core, now: Now, ticket: int, request: DescribeGroup) -> None:
-    """Metadata only while Stable; the last assignments also while the group rebalances, as Kafka shows them; Dead when
-    there is no such group."""
+    """Members' metadata is shown only while Stable, the last assignments also during a rebalance, as in Kafka. A group
+    that does not exist is Dead."""
     live = waking.find(core, now, request.group)
     if live is None:
         return core.answer(ticket, _without_members(core, request.group))
@@ -60,6 +60,6 @@ def _without_members(core: Core, group_id: str) -> DescribeGroupAnswer:
 
 
 def _rebalanced_at_ms(group: ClassicGroup) -> int | None:
-    """A group is Stable or Empty since its last rebalance ended; generation 0 was made by none."""
+    """A Stable or Empty group entered its state when its last rebalance ended; generation 0 had no rebalance."""
     over = group.state in (State.STABLE, State.EMPTY) and group.generation > 0
     return group.state_timestamp_ms if over and group.state_timestamp_ms >= 0 else None

@@ -9,7 +9,7 @@ from muster_coordinator.groups.stats import GroupMetrics
 
 
 def group_views(core: Core) -> Iterator[GroupMetrics]:
-    """One at a time; groups that vanish meanwhile are left out."""
+    """One group per step; groups that are removed meanwhile are left out."""
     state = core.state
     for group in dict.fromkeys([*state.groups, *core.lives, *state.offsets.groups(), *state.pending.groups()]):
         view = group_view(core, group)
@@ -18,7 +18,7 @@ def group_views(core: Core) -> Iterator[GroupMetrics]:
 
 
 def committed_offsets(core: Core, group: str) -> Iterator[tuple[str, int, int]]:
-    """(topic, partition, offset) of everything the group had committed at the first step, lazily."""
+    """(topic, partition, offset) of all offsets that the group had at the first step, lazily."""
     table = core.state.offsets.peek(group)
     if table is not None:
         for topic, partition, row in list(table.rows()):
@@ -26,7 +26,7 @@ def committed_offsets(core: Core, group: str) -> Iterator[tuple[str, int, int]]:
 
 
 def group_view(core: Core, group: str) -> GroupMetrics | None:
-    """None: there is no such group."""
+    """The metrics of one group; None when it does not exist."""
     offsets = core.state.offsets.size(group)
     live = core.lives.get(group)
     if live is not None:

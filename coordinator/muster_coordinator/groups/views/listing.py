@@ -11,7 +11,7 @@ _TYPE = "classic"
 
 
 def list_groups(core: Core, now: Now, ticket: int, request: ListGroups) -> None:
-    """The first slice at once; a shard of few groups is then done."""
+    """Runs the first slice at once; in a shard with few groups that is all."""
     listing = Listing(core, ticket, request)
     core.listings[ticket] = request
     if listing.step(core, now) is Step.MORE:
@@ -19,7 +19,7 @@ def list_groups(core: Core, now: Now, ticket: int, request: ListGroups) -> None:
 
 
 class Listing:
-    """One ListGroups on its way through the groups that existed when it came."""
+    """One ListGroups request and its progress over the groups that existed when it arrived."""
 
     def __init__(self, core: Core, ticket: int, request: ListGroups) -> None:
         state = core.state
@@ -34,7 +34,7 @@ class Listing:
         self._found: list[ListedGroup] = []
 
     def step(self, core: Core, now: Now) -> Step:
-        """One slice."""
+        """Process one slice of groups."""
         del now
         budget = limits.GROUP_SLICE_WORK
         for group in self._names:
