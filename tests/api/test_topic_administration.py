@@ -282,7 +282,7 @@ def test_at_the_end_of_the_time_it_is_7_for_those_without_leaders_and_nothing_wa
     surface.fake_loop.run(1)
     (answer,) = client.receive()
     assert outcome(answer) == [("led", 0), ("late", 7), ("orders", 36)]
-    assert "made" in answer.topics[1].error_message
+    assert "created" in answer.topics[1].error_message
     assert surface.fake_loop.pending == 0
 
 
@@ -481,7 +481,7 @@ def test_growth_is_answered_when_the_new_partitions_have_leaders_or_with_7() -> 
     surface.fake_loop.run(1_000)
     (answer,) = client.receive()
     assert [code(r.error_code) for r in answer.results] == [7]
-    assert "made" in answer.results[0].error_message
+    assert "created" in answer.results[0].error_message
 
 
 def test_growth_repeated_is_42_validated_only_is_nothing_and_without_time_is_7() -> None:

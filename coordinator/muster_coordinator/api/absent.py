@@ -1,7 +1,7 @@
-"""ListTransactions and DescribeClientQuotas: what does not exist here is listed truly, as an empty list.
+"""ListTransactions and DescribeClientQuotas: features that do not exist here, so both list nothing.
 
-Tools that show a cluster ask for both as a matter of routine. There are no transactions yet, so no transactional id is
-known; and no quotas, so nobody is throttled.
+Tools that show a cluster call both routinely. There are no transactions yet, so no transactional id is known; and there
+are no quotas, so no client is throttled.
 """
 
 from muster_coordinator.api.authorize import Operation
@@ -17,19 +17,20 @@ _STATES = frozenset(
         "PrepareEpochFence",
     }
 )  # fmt: skip
-"""Names of a transaction's states in Kafka; others are told back as unknown."""
+"""Names of Kafka's transaction states; a filter by any other is answered as unknown."""
 _ENTITIES = frozenset({"user", "client-id", "ip"})
 _MATCHES = range(3)
 
 
 class Absent:
-    """Handlers of both; look at no state."""
+    """Handlers of both; they read no state."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
 
     def transactions(self, _context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
-        """ListTransactions v0-2: shows the ids that the caller may DESCRIBE, and there is none to ask about."""
+        """ListTransactions v0-2. Ids that the caller may not DESCRIBE would be left out; as there are none, no right is
+        checked."""
         unknown = [state for state in dict.fromkeys(request.state_filters) if state not in _STATES]
         reply({"error_code": Code.NONE, "unknown_state_filters": unknown, "transaction_states": ()})
 
@@ -45,9 +46,12 @@ class Absent:
 def _judge(components: tuple[Value, ...]) -> tuple[Code, str | None]:
     types = [component.entity_type for component in components]
     if len(set(types)) < len(types) or "" in types or any(c.match_type not in _MATCHES for c in components):
-        return Code.INVALID_REQUEST, "each type of entity is named once, with an exact name, the default or any"
+        return (
+            Code.INVALID_REQUEST,
+            "each entity type may be given once, to match a name, the default or any",
+        )
     if not _ENTITIES.issuperset(types):
-        return Code.UNSUPPORTED_VERSION, "entities of quotas are user, client-id and ip"
+        return Code.UNSUPPORTED_VERSION, "the entity types of quotas are user, client-id and ip"
     if "ip" in types and len(types) > 1:
-        return Code.INVALID_REQUEST, "ip goes with no other type of entity"
+        return Code.INVALID_REQUEST, "entity type ip cannot be combined with another"
     return Code.NONE, None

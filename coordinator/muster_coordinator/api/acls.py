@@ -1,5 +1,6 @@
-"""DescribeAcls, CreateAcls, DeleteAcls: there are no ACLs yet, and that is what they say (54, as Kafka without an
-authorizer). Tools ask as a matter of routine; a closed connection is an error to them, this answer is not."""
+"""DescribeAcls, CreateAcls, DeleteAcls: there are no ACLs yet, so all answer 54, as Kafka does without an authorizer.
+
+Tools call them routinely; this answer is no failure to them, a closed connection would be."""
 
 from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.services import Services
@@ -8,11 +9,11 @@ from muster_coordinator.errors import Code
 from muster_coordinator.wire.connection import Exchange
 from muster_coordinator.wire.schema import Value
 
-_WHY = "this cluster keeps no ACLs: everybody may do everything"
+_WHY = "this cluster has no ACLs: every client may perform every operation"
 
 
 class Acls:
-    """Handlers of ACLs; look at no state."""
+    """Handlers of ACLs; they read no state."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -22,12 +23,12 @@ class Acls:
         reply({**self._refusal(context, Operation.DESCRIBE), "resources": ()})
 
     def create(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
-        """CreateAcls v1-3: one answer for each that was to be made."""
+        """CreateAcls v1-3: one answer for each ACL of the request."""
         refusal = self._refusal(context, Operation.ALTER)
         reply({"results": [refusal] * len(request.creations)})
 
     def delete(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
-        """DeleteAcls v1-3: one answer for each filter."""
+        """DeleteAcls v1-3: one answer for each filter of the request."""
         refusal = {**self._refusal(context, Operation.ALTER), "matching_acls": ()}
         reply({"filter_results": [refusal] * len(request.filters)})
 

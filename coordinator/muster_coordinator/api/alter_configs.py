@@ -1,9 +1,9 @@
-"""IncrementalAlterConfigs and AlterConfigs: the changes of topics' overrides (protocol notes 15).
+"""IncrementalAlterConfigs and AlterConfigs: changing the overrides of topics (protocol notes 15).
 
-AlterConfigs is the older of the two and replaces: what it does not name goes back to its default. Many tools know
-nothing else. Either way the new overrides are computed from one image and proposed together with those they were
-computed from: the controller log refuses them when they changed meanwhile, and they are computed once more
-(`limits.CONFIG_RETRIES_MAX` times). Settings of brokers are changed in their files, not here.
+AlterConfigs is the older API and replaces all overrides: a config that it does not name returns to its default. Many
+tools know only that one. In both, the new overrides are computed from one image and proposed together with the
+overrides that they were computed from. The controller log refuses them if those changed meanwhile, and they are
+computed anew (at most `limits.CONFIG_RETRIES_MAX` times). Settings of brokers are changed in their files, not here.
 """
 
 from collections import Counter
@@ -28,18 +28,18 @@ from muster_coordinator.wire.schema import Value
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 Overrides = tuple[tuple[str, str], ...]
 Change = Callable[[Topic, tuple[Value, ...], ClusterImage], Overrides]
-"""A topic's overrides after the changes that a request asks for; ApiError when they cannot be."""
+"""A topic's overrides after the changes of a request; raises ApiError when these are not valid."""
 
 
 class Altered(NamedTuple):
-    """One resource's answer."""
+    """The answer for one resource."""
 
     code: Code
     message: str | None = None
 
 
 class AlterConfigs:
-    """Handlers of changes of configuration."""
+    """Handlers of both APIs."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -107,7 +107,7 @@ class AlterConfigs:
         def decided(result: CommandResult) -> None:
             answer = Altered(Code(result.error), result.message or None)
             if answer.code is Code.UNKNOWN_TOPIC_ID:
-                answer = Altered(Code.UNKNOWN_TOPIC_OR_PARTITION)  # by the name that the client knows
+                answer = Altered(Code.UNKNOWN_TOPIC_OR_PARTITION)  # The client named the topic by name, not by id.
             if result.error != Code.INVALID_REQUEST or tries == 0:
                 done(answer)
                 return
@@ -118,7 +118,7 @@ class AlterConfigs:
                 else:
                     done(answer)
 
-            # The change that came first may have been answered by another replica and not be applied here yet.
+            # The concurrent change may have been proposed by another replica, and not be applied here yet.
             self._services.surface.when_topics_current(current)
 
         self._services.surface.submit(command, deadline_ms=context.deadline_ms, done=decided)
@@ -126,7 +126,8 @@ class AlterConfigs:
     def _unchanged(
         self, command: AlterTopicConfigs, again: Callable[[], None], done: Callable[[Altered], None], tries: int
     ) -> None:
-        """Nothing to do, if this replica is not behind: another may have answered a change that would be undone."""
+        """The command changes nothing. Before the answer says so, confirm that the image is current: it may lack a
+        change that another replica has answered, and that this request is to undo."""
 
         def current(shown: bool) -> None:
             if not shown:
@@ -139,7 +140,7 @@ class AlterConfigs:
         self._services.surface.when_topics_current(current)
 
     def _moved_on(self, command: AlterTopicConfigs) -> bool:
-        """Whether the image now shows other overrides than the command was computed from."""
+        """Whether the image has other overrides now than those that the command was computed from."""
         image = self._services.surface.image()
         assert image is not None
         name = image.names_by_id.get(command.topic_id)
@@ -164,7 +165,7 @@ class AlterConfigs:
 
 
 def _changed(topic: Topic, changes: tuple[Value, ...], image: ClusterImage) -> Overrides:
-    """The topic's overrides after the changes. ApiError 42 for malformed changes, 40 for bad names or values."""
+    """The topic's overrides after the changes. Raises ApiError 42 for malformed changes, 40 for bad names or values."""
     _refuse_twice(changes)
     overrides = dict(topic.configs)
     for change in changes:
@@ -182,7 +183,7 @@ def _changed(topic: Topic, changes: tuple[Value, ...], image: ClusterImage) -> O
             overrides[change.name] = change.value
             continue
         if definition.type is not ConfigType.LIST:
-            raise ApiError(Code.INVALID_CONFIG, f"{change.name} is no list")
+            raise ApiError(Code.INVALID_CONFIG, f"{change.name} is not a list")
         have, more = split_list(value(overrides, change.name)), split_list(change.value)
         if change.config_operation == _APPEND:
             overrides[change.name] = ",".join([*have, *(item for item in more if item not in have)])
@@ -192,7 +193,7 @@ def _changed(topic: Topic, changes: tuple[Value, ...], image: ClusterImage) -> O
 
 
 def _replaced(_topic: Topic, wanted: tuple[Value, ...], image: ClusterImage) -> Overrides:
-    """Exactly the overrides that are named, whatever there was. Errors as `_changed`."""
+    """Exactly the overrides of the request, whatever there were before. Errors as `_changed`."""
     _refuse_twice(wanted)
     overrides: dict[str, str] = {}
     for one in wanted:

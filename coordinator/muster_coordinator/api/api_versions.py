@@ -1,5 +1,5 @@
-"""ApiVersions: the version table, and a check of the caller's name (protocol notes 1.2). No features until transactions
-exist."""
+"""ApiVersions: the version table, and a check of the client's software name (protocol notes 1.2). There are no features
+to list until transactions exist."""
 
 import re
 
@@ -14,10 +14,10 @@ _SOFTWARE_SINCE = 3
 
 
 class ApiVersions:
-    """Handler of ApiVersions v0-4; needs no right and no state. Versions above are answered in `wire.connection`."""
+    """Handler of ApiVersions v0-4; needs no right and no state. `wire.connection` answers higher versions."""
 
     def handle(self, _context: RequestContext, version: int, request: Value, reply: Exchange) -> None:
-        """The table, or 42 with none for a software name that is no name."""
+        """The table; or error 42 without a table when the software name or version is malformed."""
         named = (request.client_software_name, request.client_software_version)
         if version >= _SOFTWARE_SINCE and not all(_SOFTWARE.match(text) for text in named):
             reply({"error_code": Code.INVALID_REQUEST, "api_keys": ()})

@@ -1,8 +1,7 @@
-"""The one question that every handler asks before it looks at any state (decision 11): may this principal do that to
-this thing?
+"""Authorisation (decision 11): every handler asks it before it reads any state.
 
-The default says yes. An ACL store later replaces `allow_all` by another `Authorize`; handlers already give the right
-code for each kind of resource (protocol notes 4.1, Kafka's own mapping of APIs to operations).
+The default allows everything. An ACL store will replace `allow_all` by another `Authorize`; handlers already return the
+right code for each kind of resource (protocol notes 4.1, with Kafka's mapping of APIs to operations).
 """
 
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from muster_coordinator.errors import Code
 
 
 class Operation(IntEnum):
-    """Numbers of org.apache.kafka.common.acl.AclOperation; `authorized_operations` shifts by them."""
+    """Numbers of org.apache.kafka.common.acl.AclOperation; they are also the bits of `authorized_operations`."""
 
     READ = 3
     WRITE = 4
@@ -38,7 +37,7 @@ class ResourceType(IntEnum):
 
 
 class Resource(NamedTuple):
-    """What is asked about; the cluster's own name is `kafka-cluster`."""
+    """What an operation acts on; the cluster's own name is `kafka-cluster`."""
 
     type: ResourceType
     name: str
@@ -53,7 +52,7 @@ DENIED = {
     ResourceType.CLUSTER: Code.CLUSTER_AUTHORIZATION_FAILED,
     ResourceType.TRANSACTIONAL_ID: Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
-"""The code that says no, by kind of resource."""
+"""The error code of a denied operation, by type of resource."""
 
 _SUPPORTED = {
     ResourceType.TOPIC: (
@@ -69,7 +68,7 @@ _SUPPORTED = {
 
 
 def allow_all(_context: RequestContext, _operation: Operation, _resource: Resource) -> bool:
-    """No ACLs: everybody may do everything."""
+    """There are no ACLs: every client may perform every operation."""
     return True
 
 

@@ -1,10 +1,11 @@
-"""`auto.create.topics.enable=true`: Metadata makes a topic that is asked for by name and is not there.
+"""`auto.create.topics.enable=true`: Metadata creates a topic that a client names and that does not exist.
 
 Kafka's rules: only where the request allows it (before version 4 it always does), with the right to CREATE, with
-`num.partitions` partitions and every setting at its default; an internal or illegal name is never made. The answer does
-not wait: it says LEADER_NOT_AVAILABLE, on which every client asks again. At most `limits.AUTO_CREATES_AT_ONCE_MAX` are
-in the making here at a time, and a request has at most as many looked at; the others hear the same and come again.
-Never made: what the controller's log would refuse, for a client that polls would fill it with refusals.
+`num.partitions` partitions and every setting at its default; internal and illegal names are never created. The answer
+does not wait: it is LEADER_NOT_AVAILABLE, on which every client asks again. At most `limits.AUTO_CREATES_AT_ONCE_MAX`
+creations are under way here at a time, and as many names of one request are examined; the others get the same answer
+and are created when the client asks again. What the controller's log would refuse is not proposed: a client that polls
+would fill the log with it.
 """
 
 from collections.abc import Iterable
@@ -23,14 +24,15 @@ from muster_coordinator.limits import RAFT_GROUPS_MAX
 
 
 class AutoCreate:
-    """What this replica has asked the controller for and not heard of yet."""
+    """Creations that this replica has proposed and that are not decided yet."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self._making: set[str] = set()
 
     def missing(self, context: RequestContext, names: Iterable[str | None], image: ClusterImage) -> dict[str, Code]:
-        """The answer for each name that is made now or cannot be; the others are as if there were no such option."""
+        """The code for each missing name that is being created or cannot be; other names are not in the result, and are
+        answered as without this option."""
         settings = self._services.settings
         if not settings.auto_create_topics or settings.topics_mode is TopicsMode.NONE:
             return {}
@@ -47,7 +49,7 @@ class AutoCreate:
         return told
 
     def in_the_making(self, names: Iterable[str]) -> bool:
-        """Whether one of them was asked for before."""
+        """Whether the creation of one of them is under way."""
         return not self._making.isdisjoint(names)
 
     def _make(self, context: RequestContext, name: str, image: ClusterImage) -> Code:
@@ -64,7 +66,7 @@ class AutoCreate:
         self._making.add(name)
 
         def decided(_result: CommandResult) -> None:
-            """Whatever it is: who still wants the topic asks again."""
+            """Whatever the result: a client that still wants the topic asks again."""
             self._making.discard(name)
 
         topic_id = fresh_topic_id(services.surface, image)

@@ -1,8 +1,8 @@
-"""The cluster as one listener's clients may see it: live brokers, leaders, addresses (protocol notes 11.1, 11.2).
+"""The cluster as the clients of one listener may see it: live brokers, leaders, addresses (protocol notes 11.1, 11.2).
 
-Problem: clients break in four different ways when a leader, a coordinator or the controller is not in the broker list
-of the same answer. Mechanism: only registered brokers that are alive and have an endpoint on the listener that asked
-are named, and a leader that is not among them counts as none (decisions 12, 18).
+Problem: clients fail in four different ways when a leader, a coordinator or the controller is not in the broker list
+of the same answer. Mechanism: only registered brokers that are alive and have an endpoint on the client's listener are
+listed, and a leader that is not listed counts as none (decisions 12, 18).
 """
 
 from functools import lru_cache
@@ -15,11 +15,11 @@ from muster_coordinator.replica.partitions.surface import LocalLog, Surface, par
 
 NO_LEADER = -1
 _CACHED_CHARS_MAX = 128
-"""Longer group ids are hashed anew each time, so that the cache stays small whatever clients send."""
+"""Longer group ids are not cached, so that the cache stays small whatever clients send."""
 
 
 class Node(NamedTuple):
-    """A broker's address on the listener that asked."""
+    """A broker's address on the client's listener."""
 
     node_id: int
     host: str
@@ -27,10 +27,10 @@ class Node(NamedTuple):
 
 
 class Leader(NamedTuple):
-    """Leader of a Raft group as far as this client can use it."""
+    """The leader of a Raft group, as far as this client can reach it."""
 
     code: Code
-    """NONE; LEADER_NOT_AVAILABLE; LISTENER_NOT_FOUND when it lives but not on this listener."""
+    """NONE; LEADER_NOT_AVAILABLE; LISTENER_NOT_FOUND when the leader is alive but not on this listener."""
     leader_id: int
     epoch: int
     """Raft term of the leadership; -1 before the first."""
@@ -38,7 +38,7 @@ class Leader(NamedTuple):
 
 
 class ClusterView:
-    """One request's look at the cluster; made from one image and used to its end."""
+    """The view of one request: it uses one image from beginning to end."""
 
     __slots__ = ("_listener", "_surface", "image")
 
@@ -58,16 +58,17 @@ class ClusterView:
         return None
 
     def nodes(self) -> list[Node]:
-        """All brokers that this listener's clients may be sent to, by id."""
+        """All brokers that clients of this listener can reach, by id."""
         found = (self.node(broker) for broker in sorted(self.image.brokers))
         return [node for node in found if node is not None]
 
     def alive(self, broker: BrokerId) -> bool:
-        """Whether a replica counts as online."""
+        """Whether the broker's replicas count as online."""
         return broker in self.image.brokers and self._surface.alive(broker)
 
     def controller_id(self) -> int:
-        """Any broker forwards to the controller; its leader when listed, else this broker, else any listed one."""
+        """The controller's leader if it is listed, else this broker, else any listed one: every broker forwards to the
+        controller."""
         leader = self._surface.leadership(CONTROLLER_GROUP).leader
         for broker in (leader, self._surface.broker):
             if broker is not None and self.node(broker) is not None:
@@ -76,7 +77,7 @@ class ClusterView:
         return nodes[0].node_id if nodes else NO_LEADER
 
     def leader(self, group: GroupNo) -> Leader:
-        """Who serves a partition."""
+        """The leader of a partition's Raft group."""
         leader, term = self._surface.leadership(group)
         epoch = term if term > 0 else -1
         if leader is None or not self.alive(leader):
@@ -87,27 +88,27 @@ class ClusterView:
         return Leader(Code.NONE, leader, epoch, node)
 
     def topic_by_id(self, topic_id: bytes) -> Topic | None:
-        """The topic of an id; None for unknown and deleted ones."""
+        """The topic with this id; None when it is unknown or deleted."""
         name = self.image.names_by_id.get(topic_id)
         return None if name is None else self.image.topics.get(name)
 
     def partition(self, topic: Topic, index: int) -> Partition | None:
-        """One partition of a topic; None when there is none of that number."""
+        """One partition of a topic; None when it has no partition of this number."""
         return topic.partitions[index] if 0 <= index < len(topic.partitions) else None
 
     def local_log(self, partition: Partition) -> LocalLog | None:
-        """The replica of a partition that is hosted here."""
+        """This broker's replica of a partition; None when it has none."""
         return self._surface.local_log(partition.group)
 
 
 @lru_cache(maxsize=16_384)
 def _hashed(group_id: str, offsets_partitions: int) -> int:
-    """Java's hash walks every character; a group asks several times a second."""
+    """Java's hash visits every character, and each group asks several times a second."""
     return partition_of(group_id, offsets_partitions)
 
 
 def offsets_partition(image: ClusterImage, group_id: str) -> int:
-    """The offsets partition of a consumer group, moves included (decision 13)."""
+    """The offsets partition of a consumer group, with the moved groups taken into account (decision 13)."""
     for moved, partition in image.routing.overrides:
         if moved == group_id:
             return partition
@@ -117,5 +118,5 @@ def offsets_partition(image: ClusterImage, group_id: str) -> int:
 
 
 def offsets_group(partition: int) -> GroupNo:
-    """Raft group of an offsets partition."""
+    """The Raft group of an offsets partition."""
     return GroupNo(FIRST_OFFSETS_GROUP + partition)

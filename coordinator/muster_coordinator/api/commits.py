@@ -1,9 +1,9 @@
 """OffsetCommit, OffsetDelete: topics are checked here, groups and offsets by the shard (protocol notes 4.1).
 
-A commit carries the topic's id from the image (decision 27), so that a later deletion of that very topic, and nothing
-else, expires it. With topics.mode none every name is accepted and carries no id. Parts that are refused here never
-reach the shard; the answer puts both kinds back into the order of the request. A topic that is unknown here is refused
-only after the controller's leader was asked whether this replica is late; without its answer it is
+A commit carries the topic's id from the image (decision 27), so that it expires when that topic is deleted, and not
+when another of the same name is. With topics.mode none every name is accepted and has no id. Partitions that are
+refused here never reach the shard; the answer merges both kinds in the order of the request. Before a topic is called
+unknown, the controller's leader is asked whether this replica's image is behind; without its answer the code is
 COORDINATOR_NOT_AVAILABLE, on which clients ask again.
 """
 
@@ -34,7 +34,7 @@ Errors = dict[tuple[str | bytes, int], int]
 
 
 class Commits:
-    """Handlers of committed offsets."""
+    """Handlers of OffsetCommit and OffsetDelete."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -53,7 +53,8 @@ class Commits:
             return
         topics, errors = self._known(context, version, request, image)
         if errors and not _UNKNOWN.isdisjoint(errors.values()):
-            # Perhaps only here: the topic's creation was answered elsewhere. Java's consumer takes 3 for final.
+            # The topic may be unknown only here, when another replica answered its creation. Java's consumer does not
+            # retry error 3.
             services.surface.when_image_current(lambda current: self._again(current, context, version, request, reply))
         else:
             self._commit(context, version, request, image, topics, errors, reply)
@@ -61,8 +62,8 @@ class Commits:
     def _again(
         self, current: bool, context: RequestContext, version: int, request: OffsetCommit, reply: Exchange
     ) -> None:
-        """With an image that knows every topic there was when the request came, or else without a verdict on those
-        that it does not know."""
+        """`current`: the image knows every topic that existed when the request came. Otherwise no topic is called
+        unknown."""
         image = self._services.surface.image()
         if image is None:
             reply(_commit_refused(request, version, Code.COORDINATOR_NOT_AVAILABLE))
@@ -83,7 +84,7 @@ class Commits:
         errors: Errors,
         reply: Exchange,
     ) -> None:
-        """Topics and errors are `_known`'s."""
+        """Send the known topics to the shard; `topics` and `errors` are from `_known`."""
         if not topics:
             reply(_in_request_order(request, version, errors))
             return
@@ -114,7 +115,7 @@ class Commits:
     def _known(
         self, context: RequestContext, version: int, request: OffsetCommit, image: ClusterImage
     ) -> tuple[list[TopicCommit], Errors]:
-        """Topics that go to the shard, ids attached, and the errors of all others."""
+        """(topics for the shard, with their ids; the errors of all others)."""
         kept: list[TopicCommit] = []
         errors: Errors = {}
         by_id = version >= _COMMIT_IDS_SINCE
@@ -156,7 +157,7 @@ class Commits:
         self._delete(context, request, reply, None)
 
     def _delete(self, context: RequestContext, request: Value, reply: Exchange, current: bool | None) -> None:
-        """`current`: whether the image is known to be; None: nobody has asked so far."""
+        """`current`: whether the image is known to be current; None: not asked yet."""
         services = self._services
         if not services.may_group(context, Operation.DELETE, request.group_id):
             reply({"error_code": Code.GROUP_AUTHORIZATION_FAILED, "topics": ()})
@@ -193,7 +194,7 @@ class Commits:
                 errors.update({(name, partition): error for partition, error in partitions})
             reply({"error_code": 0, "topics": _deleted(request, errors)})
 
-        # Asked even with nothing left to delete: the group's own error comes first.
+        # The shard is asked even when no partition is left, because an error of the group takes precedence.
         services.surface.group_request(
             offsets_partition(image, request.group_id),
             OffsetDelete(request.group_id, tuple(wanted)),

@@ -1,5 +1,5 @@
-"""DescribeConfigs (protocol notes 15): topics have all 33 names of Kafka; this broker shows its settings read-only;
-groups have no settings of their own yet. Changes are in `alter_configs`."""
+"""DescribeConfigs (protocol notes 15). Topics have all 33 of Kafka's names; a broker shows its own settings read-only;
+groups have no settings yet. Changes are in `alter_configs`."""
 
 from muster_coordinator.api.authorize import Operation, ResourceType
 from muster_coordinator.api.doubt import Doubt
@@ -65,7 +65,8 @@ class Configs:
         raise ApiError(Code.INVALID_REQUEST, f"unknown type of resource {resource.resource_type}")
 
     def _broker_entries(self, name: str, wanted: frozenset[str]) -> list[Value]:
-        """This broker only: clients ask the node they mean. "" is the cluster-wide default, where nothing is set."""
+        """The settings of this broker only: clients ask the broker that they mean. Name "" stands for the cluster-wide
+        defaults, of which none is set."""
         if name == "":
             return []
         if name != str(self._services.surface.broker):
@@ -87,7 +88,7 @@ class Configs:
 
 
 def existing_topic(services: Services, context: RequestContext, operation: Operation, name: str) -> Topic:
-    """A topic of which the caller may do this. ApiError 29, 17 or 3."""
+    """The topic, if it exists and the caller may do this. Raises ApiError 29, 17 or 3."""
     if not services.may_topic(context, operation, name):
         raise ApiError(Code.TOPIC_AUTHORIZATION_FAILED)
     error = name_error(name)

@@ -1,9 +1,9 @@
-"""FindCoordinator (protocol notes 2.2): which broker leads a group's offsets partition, for the listener that asked.
+"""FindCoordinator (protocol notes 2.2): the broker that leads a group's offsets partition, by the client's listener.
 
-Without a known leader the answer waits `limits.COORDINATOR_LOOKUP_WAIT_MS` (decision 18), then says 15. Transactions
-do not exist here. Since version 4 type 1 is answered 35, on which Java's, Python's and Go's clients give up at once and
-show our words. librdkafka, which asks in version 2, tries again until its time is over on anything but 53, and shows
-our words with it; the name of that code sounds like a missing right, so the words say that it is none.
+While no leader is known the answer waits `limits.COORDINATOR_LOOKUP_WAIT_MS` (decision 18), then it is error 15.
+Transactions do not exist here. From version 4 on key type 1 is answered 35: Java's, Python's and Go's clients then fail
+at once and show our message. librdkafka asks in version 2 and retries every error but 53 until its time is over, so it
+gets 53 and shows the message with it. As that code's name suggests a missing right, the message says that it is none.
 """
 
 from collections.abc import Callable
@@ -23,11 +23,11 @@ from muster_coordinator.wire.schema import Value
 _KEYS_SINCE = 4
 _LOOK_AGAIN_MS = 20
 _GROUP, _TRANSACTION = 0, 1
-_NO_TRANSACTIONS = "transactions are not supported here, whoever asks: use a producer without transactional.id"
+_NO_TRANSACTIONS = "transactions are not supported, regardless of permissions: use a producer without transactional.id"
 _MESSAGES = {
     Code.NONE: None,
-    Code.COORDINATOR_NOT_AVAILABLE: "the group's partition has no leader now",
-    Code.GROUP_AUTHORIZATION_FAILED: "no DESCRIBE on this group",
+    Code.COORDINATOR_NOT_AVAILABLE: "the group's offsets partition has no leader now",
+    Code.GROUP_AUTHORIZATION_FAILED: "not authorized to DESCRIBE this group",
     Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _NO_TRANSACTIONS,
     Code.UNSUPPORTED_VERSION: _NO_TRANSACTIONS,
     Code.INVALID_REQUEST: "unknown type of coordinator",
@@ -35,7 +35,7 @@ _MESSAGES = {
 
 
 class Found(NamedTuple):
-    """One key's answer."""
+    """The answer for one key."""
 
     code: Code
     node_id: int = -1
@@ -50,7 +50,7 @@ class FindCoordinator:
         self._services = services
 
     def handle(self, context: RequestContext, version: int, request: Value, reply: Exchange) -> None:
-        """One key before v4, a list of them since; each is resolved on its own."""
+        """One key before v4, a list of keys since; each is looked up by itself."""
         keys = request.coordinator_keys if version >= _KEYS_SINCE else (request.key,)
 
         def answered(found: list[Found]) -> None:
@@ -83,7 +83,7 @@ class FindCoordinator:
     def _wait(
         self, context: RequestContext, key: str, group: GroupNo, until_ms: int, done: Callable[[Found], None]
     ) -> None:
-        """Until a leader is known *and reachable*: after a crash the dead one is known until its link is given up."""
+        """Wait until the leader is known *and alive*: a crashed one is still known until its link is given up."""
         surface = self._services.surface
 
         def known() -> None:

@@ -1,10 +1,10 @@
-"""CreateTopics: everything that can be judged from the request and the image, in Kafka's order; the controller log
-decides the rest. The answer waits until the new partitions have leaders, within the request's time-out; then it says 7,
-as Kafka does when a topic is made but not ready in time.
+"""CreateTopics: validates everything that the request and the image allow, in Kafka's order; the controller log decides
+the rest. The answer waits until the new partitions have leaders, within the request's timeout; after that it is error
+7, as in Kafka when a topic is created but not ready in time.
 
-A topic's replicas are all voters of the cluster until placement exists. So a replication factor between 1 and the
-number of brokers is taken and the answer says how many replicas there really are; a manual assignment is taken when it
-names every broker for each partition, else refused (39).
+Until placement exists a topic's replicas are all voters of the cluster. So any replication factor from 1 to the number
+of brokers is accepted, and the answer contains the real one; a manual assignment is accepted when it lists every broker
+for each partition, else refused (39).
 """
 
 from collections import Counter
@@ -36,26 +36,26 @@ _DEFAULT = -1
 
 
 class Created(NamedTuple):
-    """One topic's answer."""
+    """The answer for one topic."""
 
     code: Code
     message: str | None = None
     command: CreateTopic | None = None
-    """What was, or would have been, created."""
+    """The command that created the topic, or that would have."""
 
 
-_TOO_LATE = Created(Code.REQUEST_TIMED_OUT, "the topic is made, but not all of its partitions have a leader yet")
+_TOO_LATE = Created(Code.REQUEST_TIMED_OUT, "the topic is created, but not all of its partitions have a leader yet")
 
 
 class _Asked(NamedTuple):
-    """One request, as each of its topics needs it."""
+    """One request, with what each of its topics needs."""
 
     context: RequestContext
     request: Value
     times: Counter[str]
-    """How often each topic is named."""
+    """How often each topic is in the request."""
     wanted: int
-    """Partitions of all its topics."""
+    """Number of partitions of all its topics."""
     until_ms: int
     doubt: Doubt
 
@@ -67,7 +67,7 @@ class CreateTopics:
         self._services = services
 
     def handle(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
-        """Each topic on its own; good ones of a half-bad request are created."""
+        """Each topic by itself: valid ones are created even when others in the request are not."""
         times = Counter(topic.name for topic in request.topics)
         wanted = sum(max(0, self._partitions(topic)) for topic in request.topics)
         topics = list({topic.name: topic for topic in request.topics}.values())
@@ -97,7 +97,7 @@ class CreateTopics:
                 raise ApiError(Code.INVALID_REQUEST, "the topic is named twice")
             command = self._judge(asked.context, topic, self._services.surface.image(), asked.wanted)
         except ApiError as error:
-            # A topic of that name may be deleted, and this replica late.
+            # TOPIC_ALREADY_EXISTS may be wrong: if this replica is behind, the topic may have been deleted.
             if not asked.doubt.defers(error.code, partial(self._one, asked, topic, done)):
                 error = asked.doubt.error(error)
                 done(Created(error.code, error.message))
@@ -105,13 +105,13 @@ class CreateTopics:
         self._create(command, asked.request, asked.until_ms, done)
 
     def _judge(self, context: RequestContext, topic: Value, image: ClusterImage | None, wanted: int) -> CreateTopic:
-        """The command for one topic, or ApiError with the first thing that is wrong."""
+        """The command that creates one topic. Raises ApiError for the first fault."""
         if not self._services.may_topic(context, Operation.CREATE, topic.name):
             raise ApiError(Code.TOPIC_AUTHORIZATION_FAILED)
         if image is None:
             raise ApiError(Code.NOT_CONTROLLER, "the cluster is not formed yet")
         if self._services.settings.topics_mode is TopicsMode.NONE:
-            raise ApiError(Code.POLICY_VIOLATION, "topics.mode is none: this cluster keeps no topics")
+            raise ApiError(Code.POLICY_VIOLATION, "topics.mode is none: this cluster has no topics")
         self._judge_name(topic.name, image)
         configs = self._judge_configs(topic, image)
         _judge_assignments(topic, image)
@@ -122,7 +122,7 @@ class CreateTopics:
             )
         partitions = self._partitions(topic)
         if partitions < 1:
-            raise ApiError(Code.INVALID_PARTITIONS, f"{partitions} partitions cannot be")
+            raise ApiError(Code.INVALID_PARTITIONS, f"a topic cannot have {partitions} partitions")
         if wanted > limits.PARTITIONS_PER_REQUEST_MAX:
             raise ApiError(Code.POLICY_VIOLATION, f"more than {limits.PARTITIONS_PER_REQUEST_MAX} partitions")
         too_many = too_many_groups(image, partitions)
@@ -171,7 +171,7 @@ class CreateTopics:
             done(Created(Code.NONE, None, command))
             return
         if request.timeout_ms <= 0:
-            done(Created(Code.REQUEST_TIMED_OUT, "timeoutMs leaves no time"))
+            done(Created(Code.REQUEST_TIMED_OUT, "timeoutMs leaves no time; nothing was changed"))
             return
 
         def decided(result: CommandResult) -> None:
@@ -194,7 +194,7 @@ class CreateTopics:
 
 
 def fresh_topic_id(surface: Surface, image: ClusterImage) -> bytes:
-    """Random, never zero, never one that was used (trap T2)."""
+    """A random id: never zero, never one that was used before (trap T2)."""
     while True:
         topic_id = surface.rand.randbytes(16)
         if topic_id != EMPTY_ID and topic_id not in image.names_by_id and topic_id not in image.deleted_topic_ids:
@@ -205,7 +205,7 @@ def _judge_assignments(topic: Value, image: ClusterImage) -> None:
     if not topic.assignments:
         return
     if topic.num_partitions != _DEFAULT or topic.replication_factor != _DEFAULT:
-        raise ApiError(Code.INVALID_REQUEST, "assignments exclude a number of partitions and a replication factor")
+        raise ApiError(Code.INVALID_REQUEST, "with assignments, numPartitions and replicationFactor must be -1")
     judge_numbers([assignment.partition_index for assignment in topic.assignments])
     judge_replicas([assignment.broker_ids for assignment in topic.assignments], image)
 

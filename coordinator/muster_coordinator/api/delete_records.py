@@ -1,4 +1,4 @@
-"""DeleteRecords: moves a partition's log start, by the controller's will and through the partition's own log
+"""DeleteRecords: moves a partition's log start, on an administrator's request and through the partition's own log
 (protocol notes 14)."""
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ class DeleteRecords:
         self._services = services
 
     def handle(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
-        """Each partition on its own; lowWatermark is the log start then in force."""
+        """Each partition by itself; lowWatermark is the log start after the deletion."""
         asked = [(topic.name, one) for topic in request.topics for one in topic.partitions]
         once = list({(name, one.partition_index): (name, one) for name, one in asked}.values())
         wait_ms = max(0, min(request.timeout_ms, limits.ADMIN_TIMEOUT_MS_MAX))

@@ -17,7 +17,7 @@ _BROKERS, _CONTROLLERS = 1, 2
 
 
 class DescribeCluster:
-    """Handlers of the cluster's description."""
+    """Handlers of these three APIs."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -25,7 +25,7 @@ class DescribeCluster:
     # -- DescribeCluster
 
     def cluster(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
-        """DescribeCluster v0-2. There are no controllers to be described on a broker's listener (114)."""
+        """DescribeCluster v0-2. A broker's listener describes no controllers (114)."""
         code = self._services.cluster_code(context, Operation.DESCRIBE)
         if code is Code.NONE and request.endpoint_type != _BROKERS:
             mismatched = request.endpoint_type == _CONTROLLERS
@@ -67,11 +67,12 @@ class DescribeCluster:
     # -- DescribeTopicPartitions
 
     def topic_partitions(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
-        """DescribeTopicPartitions v0: topics by name, cut after a number of partitions, with a cursor to go on from."""
+        """DescribeTopicPartitions v0: topics by name, up to a number of partitions, and a cursor for the next page."""
         self._page(context, request, Doubt(self._services.surface, Code.LEADER_NOT_AVAILABLE), reply)
 
     def _page(self, context: RequestContext, request: Value, doubt: Doubt, reply: Exchange) -> None:
-        """All topics, too, are told when none can be missing, or else as they are known here."""
+        """Before a topic is called unknown, or all are listed, the image is confirmed as current (`doubt`). A list of
+        all topics is answered without that proof if there is none."""
         image = self._services.surface.image()
         names = self._names(context, request, image)
         cursor = request.cursor
@@ -133,7 +134,7 @@ class DescribeCluster:
     # -- ListPartitionReassignments
 
     def reassignments(self, context: RequestContext, _version: int, _request: Value, reply: Exchange) -> None:
-        """ListPartitionReassignments v0: replicas do not move yet, so none is ever going on."""
+        """ListPartitionReassignments v0: replicas do not move yet, so there never is one."""
         code = self._services.cluster_code(context, Operation.DESCRIBE)
         reply({"error_code": code, "error_message": None, "topics": ()})
 

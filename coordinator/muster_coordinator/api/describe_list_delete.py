@@ -25,7 +25,7 @@ _DEAD = "Dead"
 
 
 class DescribeListDelete:
-    """Handlers of the group administration APIs."""
+    """Handlers of DescribeGroups, ListGroups and DeleteGroups."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -33,7 +33,7 @@ class DescribeListDelete:
     # -- DescribeGroups
 
     def describe(self, context: RequestContext, version: int, request: Value, reply: Exchange) -> None:
-        """DescribeGroups v0-6: each group on its own; an unknown one is Dead, from v6 on 69."""
+        """DescribeGroups v0-6: each group by itself; an unknown one is Dead, from v6 on error 69."""
         names, operations = request.groups, request.include_authorized_operations
 
         def begin(index: int, arrived: Callable[[Value], None]) -> None:
@@ -67,8 +67,8 @@ class DescribeListDelete:
     # -- ListGroups
 
     def list(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
-        """ListGroups v0-5: the groups of every offsets partition led here. If one is led elsewhere by now its groups
-        may be in nobody's list: 15, which makes clients ask all again."""
+        """ListGroups v0-5: the groups of every offsets partition led here. If leadership of one was lost meanwhile, its
+        groups may be in no broker's list: error 15 makes clients ask all brokers again."""
         services = self._services
         sees_all = services.cluster_code(context, Operation.DESCRIBE) is Code.NONE
         filters = ListGroups(

@@ -1,11 +1,11 @@
-"""From API key to handler: the one table of this room, and the room's surface.
+"""From API key to handler: the table of all handlers, and the interface of this room.
 
     dispatcher = Dispatcher(surface, ApiSettings(...), authorize=allow_all)
     wire.connection.Connection(..., handle=dispatcher.handle, heartbeat_at_once=dispatcher.heartbeat_at_once)
 
-`handle(context, request, reply)` never blocks and never raises for what a client can cause; `reply` is called once,
-now or later, on the same thread, with the answer in the shape that the API's encoder takes. Every handler has the form
-`(context, version, request, reply)`; `request` has one shape for all versions of its API (`wire.schema`, `wire.hot`).
+`handle(context, request, reply)` never blocks and never raises because of a client's input. `reply` is called once,
+now or later, on the same thread, with the answer in the form that the API's encoder takes. Every handler has the form
+`(context, version, request, reply)`; `request` has one form for all versions of its API (`wire.schema`, `wire.hot`).
 """
 
 from collections.abc import Callable, Mapping
@@ -50,7 +50,7 @@ Handler = Callable[[RequestContext, int, Value, Exchange], None]
 
 
 class Dispatcher:
-    """All handlers over one replica."""
+    """All handlers of one replica."""
 
     def __init__(
         self,
@@ -65,14 +65,14 @@ class Dispatcher:
         self.fetch = Fetch(services)
         self._heartbeats = HeartbeatLeave(services)
         self._handlers = _table(services, self.fetch, self._heartbeats)
-        assert self._handlers.keys() == VERSIONS.keys(), "advertised = implemented"
+        assert self._handlers.keys() == VERSIONS.keys(), "every advertised API has a handler, and no other"
         self.served = dict.fromkeys(VERSIONS, 0)
-        """Requests handed to each API's handler so far."""
+        """Number of requests passed to each API's handler."""
         self.answered_at_once = 0
-        """Heartbeats that went the short way, and are not among them."""
+        """Heartbeats that took the fast path; `served` does not count them."""
 
     def handle(self, context: RequestContext, request: Value, reply: Exchange) -> None:
-        """One decoded request; see the module."""
+        """Handle one decoded request; see the module."""
         self.served[context.api_key] += 1
         self._handlers[context.api_key](context, context.api_version, request, reply)
 

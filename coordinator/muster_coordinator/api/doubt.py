@@ -1,14 +1,14 @@
-"""What this replica's image of the cluster does not have is nowhere only if the image is not late.
+"""Before a request is told that something does not exist, this replica's image is confirmed as current.
 
-Problem: a topic is created through one replica, and another that has not applied it yet is asked about it. "Unknown"
-would be wrong, and clients take it for final. Mechanism: before a request is told so, the controller's leader is asked
-whether this image is late, once a request, and all requests of a replica share these questions
-(`replica.controller.current_image`); then the request looks again. Where there is no proof it gets a code on which
-clients ask again: 6 of a partition's leader (librdkafka 2.15 and Java 4 look for the leader then; a Fetch that is told
-5 is an unexpected error to Java), 5 of Metadata (librdkafka passes over such a topic), 41 of changes and 7 of
-descriptions.
+Problem: a topic is created through one replica, and another one that has not applied that yet gets a request for it.
+"Unknown" would be wrong, and clients take it as final. Mechanism: before such an answer, the controller's leader is
+asked whether this image is behind, once per request, and requests of a replica share these questions
+(`replica.controller.current_image`); then the request is evaluated again. Without an answer from the leader the request
+gets a code on which clients ask again: 6 for a partition's leader (librdkafka 2.15 and Java 4 then look for the leader;
+a Fetch answered 5 is an unexpected error to Java), 5 for Metadata (librdkafka skips such a topic), 41 for changes and 7
+for descriptions.
 
-What is in the image costs nothing more. What it does not do: remember what was proven, which would be old by then.
+Requests for what the image has cost nothing more. What it does not do: cache a confirmation, which would be outdated.
 """
 
 from collections.abc import Callable
@@ -18,11 +18,11 @@ from muster_coordinator.replica.partitions.surface import Surface
 
 ABSENT = frozenset((Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID))
 PRESENT = frozenset((Code.TOPIC_ALREADY_EXISTS,))
-UNPROVEN = "the controller's leader could not be asked whether this replica is late"
+UNPROVEN = "this replica may be behind, and the controller's leader could not be reached to confirm that it is not"
 
 
 class Doubt:
-    """One request's, about its answers in `codes`. Without a proof they become `late`."""
+    """The doubt of one request about its answers in `codes`. Without confirmation they are answered as `late`."""
 
     __slots__ = ("_asked", "_calls", "_codes", "_late", "_surface", "proven")
 
@@ -33,11 +33,11 @@ class Doubt:
         self._calls: list[Callable[[], None]] = []
         self._asked = False
         self.proven: bool | None = None
-        """What came out; None: nobody has asked so far."""
+        """Whether the image was confirmed as current; None: not asked yet."""
 
     def defers(self, code: Code, again: Callable[[], None]) -> bool:
-        """Whether this answer is not to be given yet: then `again` is called when it may be, maybe before this returns.
-        The image can be another one by then."""
+        """Whether this answer must wait for the confirmation. If so, `again` is called when that has come, maybe before
+        this method returns; by then there may be a new image."""
         if code not in self._codes or self.proven is not None:
             return False
         self._calls.append(again)
@@ -47,11 +47,11 @@ class Doubt:
         return True
 
     def answer(self, code: Code) -> Code:
-        """The answer as far as it is proven."""
+        """The code to answer: `code`, or `late` if it needs a confirmation that did not come."""
         return self._late if code in self._codes and not self.proven else code
 
     def error(self, error: ApiError) -> ApiError:
-        """The same of an error with words."""
+        """As `answer`, for an error with a message."""
         return error if self.answer(error.code) is error.code else ApiError(self._late, UNPROVEN)
 
     def _told(self, current: bool) -> None:

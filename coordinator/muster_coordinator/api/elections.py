@@ -1,8 +1,8 @@
-"""ElectLeaders: nobody elects by request here, and each partition is told why.
+"""ElectLeaders: no election is held on request; each partition's answer says why.
 
-A preferred leader that is back takes its partitions over by itself (`replica.maintenance.preferred`); until then the
-answer is PREFERRED_LEADER_NOT_AVAILABLE with a sentence that says so. An unclean election, of a leader that lacks
-acknowledged records, is what Raft exists to rule out.
+A preferred leader that is back takes over its partitions without a request (`replica.maintenance.preferred`); until
+then the answer is PREFERRED_LEADER_NOT_AVAILABLE with a message that says so. An unclean election, i.e. of a leader
+without all acknowledged records, is what Raft rules out.
 """
 
 from collections.abc import Iterator
@@ -20,11 +20,11 @@ _PREFERRED, _UNCLEAN = 0, 1
 _MESSAGES = {
     Code.UNKNOWN_TOPIC_OR_PARTITION: "no such partition",
     Code.NOT_CONTROLLER: UNPROVEN,
-    Code.ELECTION_NOT_NEEDED: "the partition has the leader it should have",
+    Code.ELECTION_NOT_NEEDED: "the partition needs no election",
     Code.PREFERRED_LEADER_NOT_AVAILABLE: (
-        "leadership goes back to the preferred broker by itself, when that has been up and caught up for a while"
+        "leadership returns to the preferred broker without a request, once that has been up and caught up for a while"
     ),
-    Code.ELIGIBLE_LEADERS_NOT_AVAILABLE: "without a majority there is no leader; an unclean one is never elected",
+    Code.ELIGIBLE_LEADERS_NOT_AVAILABLE: "there is no leader without a quorum, and an unclean leader is never elected",
 }
 
 
@@ -35,7 +35,7 @@ class Elections:
         self._services = services
 
     def handle(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
-        """Of the partitions that are named; of all, only those that lack the leader they should have."""
+        """The partitions of the request; or, if it asks for all, those that have not the leader they should have."""
         self._answer(context, request, Doubt(self._services.surface, Code.NOT_CONTROLLER), reply)
 
     def _answer(self, context: RequestContext, request: Value, doubt: Doubt, reply: Exchange) -> None:

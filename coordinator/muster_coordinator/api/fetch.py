@@ -1,13 +1,14 @@
-"""Fetch: long polls over the logs led here (protocol notes 13). No sessions: every request is full, sessionId is always
-0.
+"""Fetch: long polls of the logs led here (protocol notes 13). There are no fetch sessions: every request is full, and
+sessionId is always 0.
 
-Mechanism: `handle` reads once; when that is not enough to answer, a `Waiter` watches the logs it read and reads again
-from the start when one of them moves, until there are enough bytes, any error, max_wait has passed, or another kind of
-request on the same connection waits behind it (docs/adr/0007). So an idle consumer costs two reads per max_wait. The
-number of waiters is bounded (`limits.FETCH_WAITERS_MAX`); beyond it nobody waits. While a new leader has not applied
-its term's no-op the request waits, then says 6, never 1 (decision 5). Nor is 1, or a diverging epoch, said by a leader
-that may have been deposed: what one pass did not find is confirmed by a round of its partition, and read again. Nor is
-a topic or partition called unknown by a replica whose image may be late (`doubt`): then it is 6 again.
+Mechanism: `handle` reads once. If that is not enough to answer, a `Waiter` watches the logs and reads all again when
+one of them moves, until there are enough bytes, an error, max_wait has passed, or another kind of request on the same
+connection waits behind it (docs/adr/0007). So an idle consumer costs two reads per max_wait. The number of waiters is
+bounded (`limits.FETCH_WAITERS_MAX`); beyond it a Fetch is answered at once. While a new leader has not applied its
+term's no-op the request waits, then is answered 6, never 1 (decision 5). A leader that may have been deposed answers
+neither 1 nor a diverging epoch: when a pass finds an offset out of range or an epoch diverging, a ReadIndex round of
+that partition confirms the leadership, and the logs are read again. Likewise a replica whose image may be behind calls
+no topic or partition unknown before that is confirmed (`doubt`); unconfirmed it answers 6.
 """
 
 import struct
@@ -31,7 +32,7 @@ from muster_coordinator.wire.schema import Value
 
 _BY_ID_SINCE, _LEADER_TAG_SINCE = 13, 16
 _STORAGE_ERROR_FROM = 6
-"""KIP-112: older clients do not know KAFKA_STORAGE_ERROR, and look for the leader anew with the other one."""
+"""KIP-112: older clients do not know KAFKA_STORAGE_ERROR; NOT_LEADER_OR_FOLLOWER makes them look for the leader."""
 _READ_COMMITTED = 1
 _UNPACK_FRAME = struct.Struct(">qi").unpack_from
 _FRAME_BYTES = 12
@@ -41,25 +42,25 @@ _LEADER_ELSEWHERE = (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
 
 
 class Wanted(NamedTuple):
-    """One partition of the request; of one that is named twice the last counts."""
+    """One partition of the request; if it is named twice, the last entry counts."""
 
     key: str | bytes
-    """Topic as the request names it."""
+    """The topic's name or id, as in the request."""
     asked: Value
 
 
 class Reading(NamedTuple):
-    """What one pass over all partitions gave."""
+    """Result of one pass over all partitions."""
 
     results: list[tuple[Wanted, ReadResult, GroupNo | None]]
     bytes: int
     urgent: bool
-    """An error or a diverging epoch: answered at once."""
+    """There is an error or a diverging epoch, so the request is answered at once."""
     logs: list[LocalLog]
     unproven: list[LocalLog]
-    """Of these it says that something is not there."""
+    """Logs whose result (an offset out of range, a diverging epoch) must be confirmed by a ReadIndex round."""
     absent: Code
-    """What it says of a topic or partition that is not in the image; NONE: all are."""
+    """The error of a topic or partition that the image does not have; NONE: it has all."""
 
 
 def _wanted(request: Value, version: int) -> list[Wanted]:
@@ -108,7 +109,8 @@ class Fetch:
         proven: Mapping[GroupNo, bool] = _NOTHING_PROVEN,
         doubt: Doubt | None = None,
     ) -> None:
-        """Answer; before that, prove what it says is not there, and read again. A proof holds for the whole request."""
+        """Answer. Before that, confirm what the reading says does not exist, and read again. A confirmation holds for
+        the whole request."""
         if reading.absent is not Code.NONE:
             doubt = doubt or Doubt(self.services.surface, Code.NOT_LEADER_OR_FOLLOWER)
 
@@ -139,8 +141,8 @@ class Fetch:
         wanted: list[Wanted],
         proven: Mapping[GroupNo, bool] = _NOTHING_PROVEN,
     ) -> Reading:
-        """One pass in request order; the first partition with data gives a whole batch whatever the limits (KIP-74).
-        Where the proof of `proven` failed somebody else leads."""
+        """One pass in request order. The first partition with data returns a whole batch whatever the limits (KIP-74).
+        `proven`: results of ReadIndex rounds; where one failed, this replica counts as no leader."""
         image = self.services.surface.image()
         results: list[tuple[Wanted, ReadResult, GroupNo | None]] = []
         logs: list[LocalLog] = []
@@ -174,7 +176,7 @@ class Fetch:
         return Reading(results, got, urgent, logs, unproven, absent)
 
     def _topic(self, context: RequestContext, key: str | bytes, image: ClusterImage | None) -> Topic | Code:
-        """Rows 3 and 4 of protocol notes 13.1 for a topic."""
+        """The topic, or its error by rows 3 and 4 of protocol notes 13.1."""
         name = key
         if isinstance(name, bytes):
             found = None if image is None or name == EMPTY_ID else image.names_by_id.get(name)
@@ -189,7 +191,7 @@ class Fetch:
     def answer(
         self, context: RequestContext, version: int, request: Value, reading: Reading, doubt: Doubt | None
     ) -> Value:
-        """The response; partitions grouped by topic in request order."""
+        """The response; partitions are grouped by topic in request order."""
         topics: dict[str | bytes, list[Value]] = {}
         endpoints: dict[int, Value] = {}
         aborted = () if request.isolation_level == _READ_COMMITTED else None
@@ -231,7 +233,7 @@ class Fetch:
     def _point_to_leader(
         self, context: RequestContext, group: GroupNo, entry: dict[str, Value], endpoints: dict[int, Value]
     ) -> None:
-        """KIP-951: who to ask instead, when known."""
+        """KIP-951: the partition's leader, when known."""
         image = self.services.surface.image()
         if image is None:
             return
@@ -242,7 +244,7 @@ class Fetch:
 
 
 def _partition(topic: Topic | Code, asked: Value) -> tuple[Code, GroupNo | None]:
-    """The partition's Raft group, or why there is none."""
+    """The partition's Raft group, or the error why there is none."""
     if isinstance(topic, Code):
         return topic, None
     if not 0 <= asked.partition < len(topic.partitions):
@@ -275,7 +277,7 @@ def _read_one(log: LocalLog, asked: Value, left: int, *, first: bool) -> ReadRes
 
 
 def _stable(records: bytes, last_stable_offset: int) -> bytes:
-    """The whole batches below an open transaction: read_committed goes no further, and waits there."""
+    """The whole batches below the last stable offset, where read_committed ends while a transaction is open."""
     pos = 0
     while pos < len(records):
         base_offset, length = _UNPACK_FRAME(records, pos)
@@ -286,7 +288,7 @@ def _stable(records: bytes, last_stable_offset: int) -> bytes:
 
 
 class Waiter:
-    """One parked Fetch. Ends exactly once: enough, an error, max_wait, or the connection's end."""
+    """One parked Fetch. It ends exactly once: by enough bytes, an error, max_wait, or the end of the connection."""
 
     __slots__ = (
         "_context", "_fetch", "_last_ms", "_queued", "_reply", "_request", "_timer", "_unwatch", "_version", "_wanted",
@@ -307,7 +309,7 @@ class Waiter:
         self._last_ms = 0
 
     def start(self, logs: list[LocalLog]) -> None:
-        """Watch, and set the clock."""
+        """Watch the logs and arm the timer."""
         loop = self._fetch.services.surface.loop
         assert self._reply is not None
         self._fetch.waiting += 1
@@ -319,7 +321,8 @@ class Waiter:
         self._unwatch = [log.watch(self._moved) for log in logs]
 
     def _moved(self) -> None:
-        """A log moved: look again, once for all that move in this turn; rarely while min_bytes wants more than one."""
+        """A log moved: read again, once for all logs that move in this turn; with min_bytes above one, at most every
+        FETCH_RECHECK_MS."""
         if self._queued is not None or self._reply is None:
             return
         loop = self._fetch.services.surface.loop
@@ -336,7 +339,7 @@ class Waiter:
             self._finish(reading)
 
     def _time_out(self) -> None:
-        """Answer with what there is."""
+        """Answer with what there is now."""
         if self._reply is not None:
             self._finish(self._fetch.read(self._context, self._request, self._wanted))
 
@@ -347,7 +350,7 @@ class Waiter:
         self._fetch.finish(self._context, self._version, self._request, self._wanted, reading, reply)
 
     def _end(self) -> None:
-        """Forget everything; also called when the connection is gone."""
+        """Stop watching and drop all references; also called when the connection has closed."""
         if self._reply is None:
             return
         self._reply = None

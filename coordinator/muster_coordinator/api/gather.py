@@ -1,9 +1,9 @@
-"""Waits for several answers without a scheduler: each part is told by index, the last one calls `done`.
+"""Waits for several answers by counting callbacks: each part arrives by its index, the last one calls `done`.
 
-`Gather` has all parts begun by its caller; `gather_few` begins them itself, for requests that may name any number of
-parts, each a task of its own. A bounded number of parts is unfinished at a time, so that what they hold together stays
-small, and a bounded number is begun in one turn of the loop, so that a large request does not keep it from heartbeats:
-160,000 unknown groups took 1.2 s of one turn. What this does not do: slice the encoding of the answer.
+With `Gather` the caller begins all parts. `gather_few` begins them itself, for requests that may have any number of
+parts, each of which is a task with memory of its own. The number of unfinished parts is bounded, so that they take
+little memory together, and so is the number begun in one turn of the loop, so that a large request does not delay
+heartbeats: 160,000 unknown groups took 1.2 s of one turn. What this does not do: encode the answer in slices.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Gather(Generic[T]):
-    """Collects `count` results in order, then calls `done` with the list; at once when there is nothing to wait for."""
+    """Collects `count` results in order, then calls `done` with the list; at once when `count` is 0."""
 
     __slots__ = ("_done", "_missing", "_results")
 
@@ -28,7 +28,7 @@ class Gather(Generic[T]):
             done([])
 
     def part(self, index: int) -> Callable[[T], None]:
-        """The callback for one result; to be called once."""
+        """The callback for one result; must be called once."""
 
         def arrived(result: T) -> None:
             assert self._results[index] is None, "a part arrives once"
@@ -41,7 +41,7 @@ class Gather(Generic[T]):
 
 
 class _Few(Generic[T]):
-    """See `gather_few`."""
+    """State of one `gather_few`."""
 
     __slots__ = ("_at_once", "_begin", "_beginning", "_count", "_gather", "_loop", "_next", "_paused", "_unfinished")
 
@@ -65,7 +65,7 @@ class _Few(Generic[T]):
         self._gather: Gather[T] = Gather(count, done)
 
     def go_on(self) -> None:
-        # A part that is answered at once calls back from within this loop, which goes on by itself then.
+        # A part that is answered at once calls `finished` from within this loop, which then continues by itself.
         self._beginning = True
         last = min(self._count, self._next + PARTS_IN_A_TURN_MAX)
         while self._next < last and self._unfinished < self._at_once:
@@ -100,6 +100,6 @@ def gather_few(
     *,
     at_once: int = PARTS_AT_ONCE_MAX,
 ) -> None:
-    """Call `begin(index, arrived)` for each of `count` parts, of which at most `at_once` are not answered; then
-    `done` with the results in order. At most `limits.PARTS_IN_A_TURN_MAX` are begun before the loop has its turn."""
+    """Call `begin(index, arrived)` for each of `count` parts, with at most `at_once` of them unanswered at a time; then
+    `done` with the results in order. At most `limits.PARTS_IN_A_TURN_MAX` are begun in one turn of the loop."""
     _Few(loop, count, begin, done, at_once).go_on()

@@ -1,4 +1,4 @@
-"""Heartbeat and LeaveGroup. Before v3 a LeaveGroup names one member, whose error is the answer's own error."""
+"""Heartbeat and LeaveGroup. Before v3 a LeaveGroup has one member, whose error is the error of the answer."""
 
 from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.cluster_view import offsets_partition
@@ -20,13 +20,13 @@ _MEMBERS_SINCE = 3
 
 
 class HeartbeatLeave:
-    """Handlers of staying and going."""
+    """Handlers of Heartbeat and LeaveGroup."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
 
     def heartbeat(self, context: RequestContext, _version: int, request: Heartbeat, reply: Exchange) -> None:
-        """Heartbeat v0-4: the hot path, no object but the context and the answer."""
+        """Heartbeat v0-4. Hot path: it creates no object but the context and the answer."""
         services = self._services
         if not services.may_group(context, Operation.READ, request.group):
             reply(HeartbeatAnswer(Code.GROUP_AUTHORIZATION_FAILED))
@@ -38,7 +38,7 @@ class HeartbeatLeave:
         services.surface.group_request(offsets_partition(image, request.group), request, context, reply)
 
     def heartbeat_at_once(self, request: Heartbeat, times: int) -> Code | None:
-        """See `wire.repeated_heartbeat.HeartbeatAtOnce`. Never where rights depend on who asks."""
+        """See `wire.repeated_heartbeat.HeartbeatAtOnce`. Not used when rights depend on the principal."""
         services = self._services
         image = services.surface.image() if services.open else None
         if image is None:

@@ -1,4 +1,4 @@
-"""JoinGroup and SyncGroup: authorise, find the partition, hand on. The answer may come minutes later."""
+"""JoinGroup and SyncGroup: authorise, find the partition, forward. The answer may come minutes later."""
 
 from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.cluster_view import offsets_partition
@@ -12,7 +12,7 @@ _PROTOCOL_REQUIRED_SINCE = 5
 
 
 class JoinSync:
-    """Handlers of the two phases of a rebalance."""
+    """Handlers of JoinGroup and SyncGroup."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -22,7 +22,7 @@ class JoinSync:
         self._forward(context, request, reply)
 
     def sync(self, context: RequestContext, version: int, request: SyncGroup, reply: Exchange) -> None:
-        """SyncGroup v0-5. From v5 on the protocol must be named (23)."""
+        """SyncGroup v0-5. From v5 on protocol type and name are required (error 23)."""
         named = request.protocol_type is not None and request.protocol is not None
         if version >= _PROTOCOL_REQUIRED_SINCE and not named:
             if self._services.may_group(context, Operation.READ, request.group):

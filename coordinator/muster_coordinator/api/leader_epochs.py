@@ -1,7 +1,7 @@
-"""OffsetForLeaderEpoch: where an epoch of a log ended, so that clients notice truncation (KIP-320).
+"""OffsetForLeaderEpoch: where an epoch of a log ended, by which clients detect truncation (KIP-320).
 
-Answered after one round: a leader that was deposed unawares would show an end below what its successor has
-acknowledged, and a client that has read further takes that for truncation.
+Answered after one ReadIndex round: a leader that was deposed without knowing it would return an end below what its
+successor has acknowledged, and a client that has read further would take that for truncation.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ class LeaderEpochs:
         self._services = services
 
     def handle(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
-        """Each partition on its own; an epoch above the latest, or -1, has the end (-1, -1) without error."""
+        """Each partition by itself. An epoch above the latest, or -1, has the end (-1, -1) without error."""
         asked = [(at, topic.topic, one) for at, topic in enumerate(request.topics) for one in topic.partitions]
 
         def answered(ends: list[EpochEnd]) -> None:

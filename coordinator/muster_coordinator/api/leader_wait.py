@@ -1,10 +1,10 @@
-"""Holds an answer until partitions have leaders, or until there is no time left.
+"""Delays an answer until partitions have leaders, or until its time is over.
 
-Problem: a partition that was made just now has no leader for some tens of milliseconds, hundreds of them for longer.
-Clients that are told so do not all ask again: some believe it until the next refresh, minutes later. Mechanism: a list
-of partitions is gone through from its head; what has a leader is passed and not looked at again, so that the whole
-wait costs one pass. Where it stands it waits for that group's leader, or looks again after a moment when the partition
-is not known here yet or its leader cannot be reached. What it does not do: make leaders, or wait without a bound.
+Problem: a partition that was just created has no leader for some tens of milliseconds, hundreds of partitions for
+longer. Not all clients ask again when they are told so: some believe it until their next refresh, minutes later.
+Mechanism: a list of partitions is walked from its head. One with a leader is passed and not examined again, so the
+whole wait costs one pass. At the first without one, it waits for the leader of that group; or polls, when the partition
+is not known here yet or its leader is not reachable. What it does not do: elect leaders, or wait without a bound.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,12 +20,12 @@ T = TypeVar("T")
 
 
 class Standing(NamedTuple):
-    """How one partition is."""
+    """State of one partition."""
 
     settled: bool
-    """It has a leader that this listener's clients can be sent to, or it is gone: nothing to wait for."""
+    """Nothing to wait for: the partition has a leader that clients of this listener can reach, or it is deleted."""
     group: GroupNo | None
-    """Whose leader to wait for; None: not known here yet."""
+    """The Raft group whose leader to wait for; None: the partition is not known here yet."""
 
 
 NOT_HERE_YET = Standing(False, None)
@@ -33,14 +33,14 @@ GONE = Standing(True, None)
 
 
 class Grown(NamedTuple):
-    """A partition that a change has made, maybe not applied here yet."""
+    """A partition that a change has created; it may not be applied here yet."""
 
     topic_id: bytes
     number: int
 
 
 class LeaderWait(Generic[T]):
-    """One wait. `done` gets what is still not settled at the end: nothing when all is well."""
+    """One wait. `done` gets the partitions that are still not settled at the end, in the normal case none."""
 
     __slots__ = ("_done", "_items", "_position", "_standing", "_surface", "_until_ms")
 
@@ -77,7 +77,7 @@ class LeaderWait(Generic[T]):
             self._surface.when_leader_known(standing.group, left_ms, self._heard)
 
     def _heard(self) -> None:
-        """A leader is known, or was all the time and cannot be reached: then there is no event to wait for."""
+        """A leader is known. If it is still not reachable, no event will tell when it is: poll."""
         if self._standing(self._items[self._position]).settled:
             self._look()
         else:
@@ -89,7 +89,7 @@ class LeaderWait(Generic[T]):
 
 
 def standing_of_group(surface: Surface, listener: str) -> Callable[[GroupNo], Standing]:
-    """For partitions that are known here."""
+    """The state of partitions that are known here."""
 
     def standing(group: GroupNo) -> Standing:
         image = surface.image()
@@ -100,7 +100,7 @@ def standing_of_group(surface: Surface, listener: str) -> Callable[[GroupNo], St
 
 
 def standing_of_grown(surface: Surface, listener: str) -> Callable[[Grown], Standing]:
-    """For partitions that the controller has made: this replica may learn of them later than the answer."""
+    """The state of partitions that the controller has created: this replica may apply that after the answer came."""
     of_group = standing_of_group(surface, listener)
 
     def standing(grown: Grown) -> Standing:

@@ -1,4 +1,4 @@
-"""ListOffsets: latest, earliest, by time (protocol notes 14). Latest is asked of the log after a ReadIndex round
+"""ListOffsets: latest, earliest, by time (protocol notes 14). The latest offset is read after a ReadIndex round
 (decision 36)."""
 
 from collections import Counter
@@ -17,7 +17,7 @@ from muster_coordinator.wire.schema import Value
 _NOT_AVAILABLE_SINCE = 5
 _EARLIEST = (-2, -4)
 _NOWHERE = (-5, -6)
-"""Tiered and pending upload: there is no remote storage, so there is no such offset."""
+"""Tiered and pending upload: without remote storage there is no such offset."""
 _SINCE = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, -6: 11}
 
 
@@ -28,7 +28,7 @@ class ListOffsets:
         self._services = services
 
     def handle(self, context: RequestContext, version: int, request: Value, reply: Exchange) -> None:
-        """Each partition on its own; one that is named twice gets one answer, 42."""
+        """Each partition by itself; one that is named twice gets one answer, error 42."""
         asked = [(topic.name, one) for topic in request.topics for one in topic.partitions]
         times = Counter((name, one.partition_index) for name, one in asked)
         once = list({(name, one.partition_index): (name, one) for name, one in asked}.values())

@@ -1,4 +1,4 @@
-"""DescribeLogDirs: the one data folder of this replica and what its partitions take there. Clients ask each broker."""
+"""DescribeLogDirs: this replica's data folder, and the size of each partition in it. Clients ask every broker."""
 
 from collections.abc import Iterable
 
@@ -20,7 +20,7 @@ class LogDirs:
         self._services = services
 
     def handle(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
-        """All topics, or those that are named; partitions that have no replica here are left out, as in Kafka."""
+        """All topics, or those of the request; partitions without a replica here are left out, as in Kafka."""
         services = self._services
         code = services.cluster_code(context, Operation.DESCRIBE)
         image = services.surface.image() if code is Code.NONE else None
@@ -51,7 +51,7 @@ class LogDirs:
             if 0 <= number < len(topic.partitions):
                 log = self._services.surface.local_log(topic.partitions[number].group)
             if log is not None:
-                # Nothing is behind: what is in the log here is committed, and there are no future replicas.
+                # Everything in this log is committed, so the lag is 0; and there are no future replicas.
                 size = {"partition_size": log.size_bytes(), "offset_lag": 0, "is_future_key": False}
                 partitions.append({"partition_index": number, **size})
         return {"name": topic.name, "partitions": partitions}

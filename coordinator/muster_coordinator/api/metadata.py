@@ -1,11 +1,11 @@
-"""Metadata: brokers, topics and leaders as the listener that asked may see them (protocol notes 11.1, 11.2).
+"""Metadata: brokers, topics and leaders, for the client's listener (protocol notes 11.1, 11.2).
 
-leaderEpoch is the Raft term of the leadership, so it never goes back under one topic id (KIP-320). Topics are not
-created here unless `auto.create.topics.enable` says so (`auto_create`): a typo must not make one. An answer that names
-a partition without leader waits up to `limits.METADATA_LEADERLESS_WAIT_MS` for one, since aiokafka asks again without
-any pause (about 1,500 times a second), and up to `limits.METADATA_NEW_PARTITION_WAIT_MS` when a partition has never had
-one. That a topic is not there is said, and all topics are listed, once the image is known not to be late (`doubt`);
-unproven is 5, and a list of all goes out after `limits.METADATA_ALL_TOPICS_WAIT_MS` as it is.
+leaderEpoch is the Raft term of the leadership, so it never decreases under one topic id (KIP-320). Topics are created
+here only with `auto.create.topics.enable` (`auto_create`), so that a typo creates none. An answer with a partition
+without leader waits up to `limits.METADATA_LEADERLESS_WAIT_MS` for one, because aiokafka asks again without any pause
+(about 1,500 times a second), and up to `limits.METADATA_NEW_PARTITION_WAIT_MS` when a partition has never had a leader.
+A topic is called unknown, and all topics are listed, only after the image was confirmed as current (`doubt`). Without
+confirmation an unknown topic is answered 5, and a list of all is sent after `limits.METADATA_ALL_TOPICS_WAIT_MS`.
 """
 
 from collections.abc import Mapping
@@ -27,20 +27,20 @@ from muster_coordinator.wire.connection import Exchange
 from muster_coordinator.wire.schema import Value
 
 _ALLOWED_SINCE = 4
-"""The first version that can forbid the creation of topics."""
+"""The first version that can forbid to create topics."""
 _NULL_IS_ALL_SINCE, _LISTENER_ERROR_SINCE, _OFFLINE_SINCE, _BY_ID_SINCE = 1, 6, 5, 12
 _IDS = range(10, 12)
-"""Versions that have the field but must not use it."""
+"""Versions that have topic ids in the request, but must not use them."""
 
 
 class _Asking(NamedTuple):
-    """One request on its way to an answer."""
+    """One request until it is answered."""
 
     context: RequestContext
     version: int
     request: Value
     created: Mapping[str, Code]
-    """What to say of topics that are not there because they are only being made."""
+    """Codes for topics that do not exist because they are just being created."""
     doubt: Doubt
     reply: Exchange
 
@@ -51,20 +51,22 @@ class _Asking(NamedTuple):
 
 
 class _Answer:
-    """One answer being made; remembers what it lacks."""
+    """One answer under construction, and what it lacks."""
 
     __slots__ = ("absent", "leaderless", "unborn", "value")
 
     def __init__(self) -> None:
         self.absent = Code.NONE
-        """What it says of a topic that is not in the image, or would of one that a list of all lacks."""
+        """The error of a topic that the image does not have; for a list of all, the error that a missing one would
+        have."""
         self.leaderless: list[GroupNo] = []
+        """Raft groups of the partitions without leader."""
         self.unborn = False
-        """One of them has never had a leader."""
+        """Whether one of them has never had a leader."""
         self.value: dict[str, Value] = {}
 
     def lacks(self, code: Code, doubt: Doubt) -> Code:
-        """Remember what is said of a topic that is not in the image; what is to be said now."""
+        """Note the error of a topic that the image does not have; returns the code to answer now."""
         if code in ABSENT:
             self.absent = code
         return doubt.answer(code)
@@ -78,20 +80,20 @@ class Metadata:
         self._auto = AutoCreate(services)
 
     def handle(self, context: RequestContext, version: int, request: Value, reply: Exchange) -> None:
-        """At once when every partition asked for has a leader; else again when one is known, or after the wait."""
+        """Answers at once when all partitions have leaders, else when they have, or after the wait."""
         surface = self._services.surface
         created, again = self._create_missing(context, version, request)
         doubt = Doubt(surface, Code.LEADER_NOT_AVAILABLE)
         asking = _Asking(context, version, request, created, doubt, reply)
         if again:
-            # Who asks without a pause waits until there is something to tell.
+            # A client that asks again without a pause waits until there may be news.
             later_ms = surface.loop.monotonic_ms() + limits.METADATA_LEADERLESS_WAIT_MS
             surface.loop.call_at(later_ms, lambda: self._prove(asking))
         else:
             self._prove(asking)
 
     def _create_missing(self, context: RequestContext, version: int, request: Value) -> tuple[dict[str, Code], bool]:
-        """Answers for topics that are being made, and whether one of them was before."""
+        """(codes of topics that are being created, whether the creation of one of them was already under way)."""
         image = self._services.surface.image()
         allowed = version < _ALLOWED_SINCE or request.allow_auto_topic_creation
         by_id = version in _IDS or version >= _BY_ID_SINCE
@@ -102,7 +104,7 @@ class Metadata:
         return self._auto.missing(context, names, image), before
 
     def _prove(self, asking: _Asking, *, waited: bool = False) -> None:
-        """Make the answer; when it says that something is not there, first see that the image is not late."""
+        """Make the answer. If it says that something does not exist, first confirm that the image is current."""
         answer = self._make(asking)
         if asking.doubt.proven is not None or answer.absent is Code.NONE:
             self._answer(asking, answer, waited=waited)
@@ -112,7 +114,7 @@ class Metadata:
             asking.doubt.defers(answer.absent, lambda: self._prove(asking, waited=waited))
 
     def _list_all(self, asking: _Asking, *, waited: bool) -> None:
-        """When the image is known not to be late, or after a while."""
+        """List all topics when the image is confirmed as current, or after METADATA_ALL_TOPICS_WAIT_MS."""
         loop = self._services.surface.loop
         told = False
 
@@ -156,7 +158,7 @@ class Metadata:
         view = ClusterView(self._services.surface, image, context.listener)
         nodes = view.nodes()
         if not nodes:
-            answer.leaderless.append(CONTROLLER_GROUP)  # registrations are on their way here
+            answer.leaderless.append(CONTROLLER_GROUP)  # Brokers' registrations are not applied here yet.
         asked = request.topics
         if asked is not None and version in _IDS and any(t.name is None or t.topic_id != EMPTY_ID for t in asked):
             topics = [_topic(Code.INVALID_REQUEST, t.name or "", t.topic_id) for t in asked]
@@ -240,7 +242,7 @@ class Metadata:
         live = [voter for voter in partition.voters if view.alive(voter)]
         replicas: list[int] = list(partition.voters)
         if version == 0 and len(live) < len(replicas):
-            # v0 has no offline list: dead ids are left out and the error says that some are.
+            # v0 has no list of offline replicas: dead ids are left out, and the error says that some are.
             replicas = list(live)
             code = code if code is not Code.NONE else Code.REPLICA_NOT_AVAILABLE
         return {

@@ -1,13 +1,14 @@
 """OffsetFetch: topics are checked here, groups and offsets by the shard (protocol notes 4.3).
 
-An offset belongs to the topic it was committed for. One whose topic was deleted is no answer for a topic that was
-created again under that name, also before, or without, its tombstone: the shard compares the id that came with the
-commit with the ids that the image here knows. What the image has never heard of may be newer than the image: before
-an id is called unknown, or an offset is left out for its id, or a topic for having none, the controller's leader is
-asked whether this replica is late; without an answer to that the client is told to ask again.
+An offset belongs to the topic that it was committed for. After that topic is deleted and created again under the same
+name, the offset must not be answered for the new one, even before its tombstone is written, or if it never is: the
+shard compares the topic id of the commit with the ids in this replica's image. An id that the image does not know may
+be newer than the image. So before an id is called unknown, or an offset is left out because of its id, or a topic
+because it has none, the controller's leader is asked whether this replica is behind; without an answer the client is
+told to ask again.
 
-What it does not do: ask that for every fetch. An image that still has the topic before takes its offset for valid; it
-is behind the answer to CreateTopics by as much as this replica is behind in applying the controller's log.
+What it does not do: ask that for every fetch. An image that still has the earlier topic accepts that topic's offset; it
+is behind the answer to CreateTopics only by as much as this replica is behind in applying the controller's log.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,7 +38,7 @@ class OffsetFetches:
         self._services = services
 
     def handle(self, context: RequestContext, version: int, request: tuple[Asked, ...], reply: Exchange) -> None:
-        """OffsetFetch v1-10: several groups since v8, each answered on its own."""
+        """OffsetFetch v1-10: several groups since v8, each answered by itself."""
         if len(request) == 1:
             self._group(context, version, request[0], lambda offsets: reply((offsets,)))
             return
@@ -56,7 +57,7 @@ class OffsetFetches:
     def _ask(
         self, context: RequestContext, version: int, asked: Asked, tried: int, done: Done, *, current: bool = False
     ) -> None:
-        """By the image as it is now; `current`: it is no older than the request."""
+        """Evaluate with the present image. `current`: that image is no older than the request."""
         surface = self._services.surface
         image = surface.image()
         if image is None or tried == OFFSET_FETCH_IMAGES_MAX:
@@ -102,7 +103,8 @@ class OffsetFetches:
         version: int,
         done: Done,
     ) -> None:
-        """What was left out belongs to a deleted topic, if an image younger than the answer has the same topics."""
+        """Offsets were left out. Answer so if an image newer than the shard's answer has the same topics: their topics
+        are deleted then. Otherwise evaluate again."""
         image = self._services.surface.image()
         if not current or image is None:
             done(_refused(asked, version, Code.COORDINATOR_NOT_AVAILABLE))
@@ -114,8 +116,8 @@ class OffsetFetches:
     def _known(
         self, context: RequestContext, version: int, asked: Asked, image: ClusterImage
     ) -> tuple[dict[str, Topic] | None, Found, tuple[tuple[str, tuple[int, ...]], ...] | None]:
-        """(name -> topic as the request has it, or None where they are the same and nothing is hidden; topics that do
-        not go to the shard; topics that do)."""
+        """(name → topic as in the request, or None where both are the same and no topic is hidden; refused topics;
+        topics for the shard)."""
         services = self._services
         if services.open and version < _IDS_SINCE:
             return None, [], asked.topics  # type: ignore[return-value]  # names, before v10
@@ -134,7 +136,7 @@ class OffsetFetches:
         return names, refused, None if asked.topics is None else tuple(wanted)
 
     def _hides(self, context: RequestContext, version: int, answer: OffsetFetchAnswer, image: ClusterImage) -> bool:
-        """Offsets of a topic that has no id in this image."""
+        """Whether the answer would leave out offsets of a topic because the image has no id for it."""
         may = self._services.may_topic
         return version >= _IDS_SINCE and any(
             name not in image.topics and may(context, Operation.DESCRIBE, name) for name, _ in answer.topics
@@ -149,8 +151,8 @@ class OffsetFetches:
         names: dict[str, Topic],
         image: ClusterImage,
     ) -> Found:
-        """The shard's topics as the request names them. Asked for all: only those the caller may see, and by id only
-        those that exist."""
+        """The shard's topics as the request names them. If it asks for all: only topics that the caller may DESCRIBE,
+        and in versions with ids only topics that exist."""
         if asked.topics is not None:
             return [(names[name], offsets) for name, offsets in answer.topics]
         found: Found = []
@@ -170,7 +172,7 @@ def _offsets(partitions: tuple[int, ...], code: int) -> tuple[FetchedOffset, ...
 
 
 def _refused(asked: Asked, version: int, code: int) -> GroupOffsets:
-    """v1 has no field for the group's error: it goes to every partition (KAFKA-19246)."""
+    """v1 has no field for an error of the group, so it is set on every partition (KAFKA-19246)."""
     if version >= _GROUP_ERROR_SINCE:
         return GroupOffsets(asked.group, code, ())
     return GroupOffsets(asked.group, code, [(t, _offsets(partitions, code)) for t, partitions in asked.topics or ()])

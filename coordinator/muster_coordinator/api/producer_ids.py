@@ -1,4 +1,4 @@
-"""InitProducerId for idempotent producers. With a transactional id it is answered 53 (see `coordinator`)."""
+"""InitProducerId for idempotent producers. A transactional id is answered 53 (see `coordinator`)."""
 
 from muster_coordinator.api.authorize import Operation, Resource, ResourceType
 from muster_coordinator.api.services import Services
@@ -17,11 +17,11 @@ class ProducerIds:
         self._services = services
 
     def handle(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
-        """A fresh id with epoch 0, even if the request names one; 14 while this broker has no block (clients retry)."""
+        """A new id with epoch 0, even if the request has an id; error 14 while this broker has no block of ids."""
         services = self._services
         name = request.transactional_id
         if name is not None:
-            # Asked for the record: without transactions both answers say the same to a named producer.
+            # The right changes no answer: with and without it, a transactional id gets 53.
             services.authorize(context, Operation.WRITE, Resource(ResourceType.TRANSACTIONAL_ID, name))
             reply(_answer(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if name else Code.INVALID_REQUEST))
             return

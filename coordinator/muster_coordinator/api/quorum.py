@@ -1,8 +1,8 @@
 """DescribeQuorum: the controller group as Kafka's tools see a metadata quorum.
 
-Its offsets are Raft indexes plus one, which is what Kafka's are: the next one. Only the leader knows how far every
-voter is; another replica tells what it knows itself, the leader's end at least as far as its own, and -1 (unknown) for
-the rest. There are no observers: every replica votes.
+Its offsets are Raft indexes plus one, because Kafka's name the next offset. Only the leader knows the log end of every
+voter. Another replica answers what it knows: its own end, for the leader at least the same, and -1 (unknown) for the
+others. There are no observers: every replica is a voter.
 """
 
 from muster_coordinator.api.authorize import Operation
@@ -26,7 +26,7 @@ class Quorum:
         self._services = services
 
     def handle(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
-        """Kafka's name of the log is asked for, though no topic of that name is here."""
+        """The request names Kafka's metadata topic, although no topic of that name exists here."""
         services = self._services
         code = services.cluster_code(context, Operation.DESCRIBE)
         status = services.surface.group_status(CONTROLLER_GROUP) if code is Code.NONE else None
@@ -82,7 +82,7 @@ def _voter(voter: BrokerId, ends: dict[BrokerId, int], image: ClusterImage) -> V
 
 
 def _nodes(context: RequestContext, image: ClusterImage) -> list[Value]:
-    """Where the voters are for who asked: their addresses on the listener of this connection."""
+    """The addresses of the voters on the client's listener."""
     return [
         {
             "node_id": broker.broker,

@@ -1,8 +1,8 @@
-"""SaslHandshake and SaslAuthenticate on a listener that asks for no password: 34, as Kafka's PLAINTEXT listener says.
+"""SaslHandshake and SaslAuthenticate on a listener without authentication: error 34, as on Kafka's PLAINTEXT listener.
 
-They are advertised for two reasons. A client that was given a password for such a listener is told so in an answer, not
-by a closed connection. And tools that tell a broker's release from the list of its APIs take one without SaslHandshake,
-which came with 0.10, for a 0.9.
+They are advertised for two reasons. A client that is configured with a password for such a listener gets an answer that
+says so, not a closed connection. And tools that infer a broker's release from its list of APIs would take one without
+SaslHandshake, which came with 0.10, for a 0.9.
 """
 
 from muster_coordinator.context import RequestContext
@@ -12,7 +12,7 @@ from muster_coordinator.wire.schema import Value
 
 
 class Sasl:
-    """Handlers of both; need no right and no state."""
+    """Handlers of both; they need no right and no state."""
 
     def handshake(self, _context: RequestContext, _version: int, _request: Value, reply: Exchange) -> None:
         """SaslHandshake v0-1: no mechanism is enabled."""
@@ -23,7 +23,7 @@ class Sasl:
         reply(
             {
                 "error_code": Code.ILLEGAL_SASL_STATE,
-                "error_message": "this listener asks for no authentication",
+                "error_message": "this listener requires no authentication",
                 "auth_bytes": b"",
             }
         )

@@ -1,4 +1,4 @@
-"""What every handler is made with: the replica, the right to ask, and the settings of this room."""
+"""What every handler gets: the replica's surface, authorisation, and the settings of this room."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -23,21 +23,21 @@ class TopicsMode(Enum):
 
     EMBEDDED = "embedded"
     NONE = "none"
-    """Coordination alone: commits for any topic name are taken, and there are no topics but the offsets topic."""
+    """Coordination only: commits for any topic name are accepted, and the offsets topic is the only topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiSettings:
-    """Settings of this room; keys and defaults are Kafka's where Kafka has them."""
+    """Settings of this room; keys and defaults are Kafka's where Kafka has the setting."""
 
     topics_mode: TopicsMode = TopicsMode.EMBEDDED
     num_partitions: int = 1
-    """Partitions of a topic whose creator leaves the number to us."""
+    """Partitions of a topic whose creator gives no number."""
     delete_topic_enable: bool = True
     auto_create_topics: bool = False
-    """`auto.create.topics.enable`: Metadata creates a topic that is asked for by name (`auto_create`)."""
+    """`auto.create.topics.enable`: Metadata creates a topic that a client names (`auto_create`)."""
     broker_configs: tuple[tuple[str, str], ...] = ()
-    """(name, value) shown read-only by DescribeConfigs of this broker."""
+    """(name, value) pairs that DescribeConfigs shows read-only for this broker."""
 
 
 class Services:
@@ -50,20 +50,20 @@ class Services:
         self.settings = settings
         self.authorize = authorize
         self.open = authorize is allow_all
-        """Everybody may do everything, so a handler need not know who asks."""
+        """Every client may perform every operation, so a handler need not know the principal."""
 
     def may_topic(self, context: RequestContext, operation: Operation, topic: str) -> bool:
-        """Ask about a topic by name."""
+        """Whether the client may perform the operation on this topic."""
         return self.open or self.authorize(context, operation, Resource(ResourceType.TOPIC, topic))
 
     def may_group(self, context: RequestContext, operation: Operation, group: str) -> bool:
-        """Ask about a group."""
+        """Whether the client may perform the operation on this group."""
         return self.open or self.authorize(context, operation, Resource(ResourceType.GROUP, group))
 
     def cluster_code(self, context: RequestContext, operation: Operation) -> Code:
-        """NONE, or the code that refuses an operation on the cluster."""
+        """NONE, or the code that denies the operation on the cluster."""
         return Code.NONE if self.authorize(context, operation, CLUSTER) else DENIED[ResourceType.CLUSTER]
 
     def operations(self, context: RequestContext, resource: Resource) -> int:
-        """Bit field of what the caller may do."""
+        """The bit field of the operations that the client may perform on the resource."""
         return operations_mask(self.authorize, context, resource)

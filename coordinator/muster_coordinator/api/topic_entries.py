@@ -1,5 +1,5 @@
-"""Topic configs as CreateTopics v5+ and DescribeConfigs show them: all 33 names, value in force, where it comes
-from."""
+"""Topic configs as CreateTopics v5+ and DescribeConfigs show them: all 33 names, their values in force, and the source
+of each value."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ SOURCE_TOPIC, SOURCE_DYNAMIC_DEFAULT, SOURCE_STATIC, SOURCE_DEFAULT = 1, 3, 4, 5
 
 
 def source_and_value(definition: ConfigDef, overrides: Mapping[str, str]) -> tuple[int, str]:
-    """Where a topic's value comes from, and the value."""
+    """(source of the topic's value, value)."""
     value = overrides.get(definition.name)
     return (SOURCE_DEFAULT, definition.default) if value is None else (SOURCE_TOPIC, value)
 

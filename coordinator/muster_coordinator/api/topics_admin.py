@@ -1,5 +1,5 @@
-"""DeleteTopics and CreatePartitions. The offsets topic is not for administrators here: 44. New partitions are answered
-when they have leaders, or with 7 when the request's time is over, as new topics are."""
+"""DeleteTopics and CreatePartitions. They refuse the offsets topic with error 44. CreatePartitions is answered when the
+new partitions have leaders, or with 7 when the request's time is over, as CreateTopics is."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -25,7 +25,7 @@ _BY_ID_SINCE, _DISABLED_SINCE = 6, 3
 
 
 class Outcome(NamedTuple):
-    """One topic's answer."""
+    """The answer for one topic."""
 
     code: Code
     message: str | None = None
@@ -36,14 +36,14 @@ class Outcome(NamedTuple):
 
 
 class Doomed(NamedTuple):
-    """A topic to delete as the request names it: by name, by id, both or neither."""
+    """A topic to delete, as the request names it: by name, by id, by both or by neither."""
 
     name: str | None
     topic_id: bytes
 
 
 class _Asked(NamedTuple):
-    """One request, as each of its topics needs it."""
+    """One request, with what each of its topics needs."""
 
     context: RequestContext
     version: int
@@ -52,7 +52,7 @@ class _Asked(NamedTuple):
 
 
 class TopicsAdmin:
-    """Handlers of what changes existing topics."""
+    """Handlers of DeleteTopics and CreatePartitions."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -60,7 +60,7 @@ class TopicsAdmin:
     # -- DeleteTopics
 
     def delete(self, context: RequestContext, version: int, request: Value, reply: Exchange) -> None:
-        """DeleteTopics v1-6: by name, since v6 by id too."""
+        """DeleteTopics v1-6: by name, since v6 also by id."""
         if version >= _BY_ID_SINCE:
             doomed = [Doomed(topic.name, topic.topic_id) for topic in request.topics]
         else:
@@ -93,7 +93,7 @@ class TopicsAdmin:
 
     def _judge_doomed(self, context: RequestContext, version: int, one: Doomed, image: ClusterImage | None) -> Topic:
         if (one.name is None) == (one.topic_id == EMPTY_ID):
-            raise ApiError(Code.INVALID_REQUEST, "a topic is named by its name or by its id")
+            raise ApiError(Code.INVALID_REQUEST, "a topic must be given by either its name or its id")
         if not self._services.settings.delete_topic_enable:
             code = Code.TOPIC_DELETION_DISABLED if version >= _DISABLED_SINCE else Code.INVALID_REQUEST
             raise ApiError(code, "delete.topic.enable is false")
@@ -164,7 +164,7 @@ class TopicsAdmin:
         have = len(topic.partitions)
         if one.count <= have:
             raise ApiError(
-                Code.INVALID_PARTITIONS, f"topic {topic.name} has {have} partitions, {one.count} are no more"
+                Code.INVALID_PARTITIONS, f"topic {topic.name} has {have} partitions; {one.count} is not an increase"
             )
         if one.count - have > limits.PARTITIONS_PER_REQUEST_MAX:
             raise ApiError(Code.POLICY_VIOLATION, f"more than {limits.PARTITIONS_PER_REQUEST_MAX} partitions")
@@ -191,9 +191,10 @@ class TopicsAdmin:
         *,
         by_id: bool = False,
     ) -> None:
-        """`by_id`: the client named the topic so. The command always does: its topic may be gone by then."""
+        """`by_id`: the client named the topic by its id. The command always names it by id, because another topic may
+        have the name when it is applied."""
         if timeout_ms <= 0:
-            done(outcome._replace(code=Code.REQUEST_TIMED_OUT, message="timeoutMs leaves no time"))
+            done(outcome._replace(code=Code.REQUEST_TIMED_OUT, message="timeoutMs leaves no time; nothing was changed"))
             return
 
         def decided(result: CommandResult) -> None:
@@ -213,7 +214,7 @@ def _partitions_created(outcomes: list[Outcome], late: list[Grown]) -> Value:
     for outcome in outcomes:
         code, message = outcome.code, outcome.message
         if outcome.grown and outcome.grown[0].topic_id in unled and code is Code.NONE:
-            code, message = Code.REQUEST_TIMED_OUT, "the partitions are made, but not all of them have a leader yet"
+            code, message = Code.REQUEST_TIMED_OUT, "the partitions are created, but not all have a leader yet"
         results.append({"name": outcome.name, "error_code": code, "error_message": message})
     return {"results": results}
 
