@@ -38,15 +38,15 @@ def test_it_says_what_is_lost_and_accepts_it_when_told_to(tmp_path: Path, capsys
     config = replica(tmp_path)
     accept_losses(config)
     said = capsys.readouterr()
-    assert "wal-offsets: Raft groups 0, 7, and any that it does not know may have lost something" in said.out
+    assert "wal-offsets: Raft groups 0, 7, and any that the WAL does not know may have lost entries" in said.out
     assert "--execute" in said.out
-    assert "records and topics that were acknowledged can be missing" in said.err
+    assert "acknowledged commits, records and topics may be missing" in said.err
     assert lost(config).groups == {0, 7}
     accept_losses(config, execute=True)
     assert "accepted" in capsys.readouterr().out
     assert (lost(config).groups, lost(config).unknown) == (set(), False)
     accept_losses(config, execute=True)
-    assert capsys.readouterr().out == "nothing is suspended: there is nothing to accept\n"
+    assert capsys.readouterr().out == "no Raft group is suspended: there is nothing to accept\n"
 
 
 def test_a_list_that_cannot_be_read_says_that_all_may_be_lost(
@@ -55,7 +55,7 @@ def test_a_list_that_cannot_be_read_says_that_all_may_be_lost(
     config = replica(tmp_path)
     (tmp_path / "data" / TOPICS_WAL / LOSSES_NAME).write_bytes(b"MSUS?")
     accept_losses(config, execute=True)
-    assert "wal-topics: Raft groups none that is known, and any that it does not know" in capsys.readouterr().out
+    assert "wal-topics: Raft groups (none known), and any that the WAL does not know" in capsys.readouterr().out
     assert lost(config, TOPICS_WAL).groups == set()
 
 
@@ -79,7 +79,7 @@ def test_a_running_replica_is_refused(tmp_path: Path) -> None:
 def test_a_folder_or_configuration_that_is_none_is_told(tmp_path: Path) -> None:
     config = tmp_path / "muster.properties"
     config.write_text(f"node.id=0\nlog.dirs={tmp_path / 'nowhere'}\n")
-    with pytest.raises(CliError, match="is no folder"):
+    with pytest.raises(CliError, match="is not a folder"):
         accept_losses(config)
     config.write_text("node.id=-1\n")
     with pytest.raises(CliError) as refused:

@@ -166,7 +166,7 @@ def test_a_wrong_token_is_told(muster, replicas, tmp_path):
     wrong = tmp_path / "wrong"
     wrong.write_text("guess")
     ran = muster("cluster", "status", "--admin", replicas[0].address, "--token-file", str(wrong))
-    assert (ran.code, ran.err) == (Exit.REFUSED, f"muster: {replicas[0].address} refuses the token\n")
+    assert (ran.code, ran.err) == (Exit.REFUSED, f"muster: {replicas[0].address} rejects the token\n")
 
 
 def test_nobody_answers(muster, token):

@@ -1,8 +1,8 @@
-"""`muster accept-losses`: the only replica of a cluster goes on without what its disk has lost.
+"""`muster accept-losses`: the only replica of a cluster continues without what its damaged disk has lost.
 
-Offline: it takes the data folder's lock, so the server must be stopped. It says what may be lost, and does nothing
-without `--execute` (docs/runbooks.md, "Suspended groups"; docs/adr/0033). What it does not do: copy the folder first,
-which whoever wants to look for more later has to.
+Offline: it takes the lock of the data folder, so the server must be stopped. It lists what may be lost, and changes
+nothing without `--execute` (docs/runbooks.md, "Suspended groups"; docs/adr/0033). What it does not do: copy the folder
+first, as a user must who wants to recover more later.
 """
 
 import os
@@ -18,17 +18,17 @@ from muster_coordinator.settings import ConfigError, load_settings
 
 GROUPS_SHOWN = 20
 MAY_BE_LOST = (
-    "commits, records and topics that were acknowledged can be missing: all that these groups wrote from the damaged "
-    "place on, and of a group that the WAL does not know everything"
+    "acknowledged commits, records and topics may be missing: everything that these groups wrote after the damaged "
+    "place, and everything of a group that the WAL does not know"
 )
 
 
 def accept_losses(
     config: Annotated[Path, typer.Option("--config", "-c", help="The stopped replica's properties file.")],
     *,
-    execute: Annotated[bool, typer.Option("--execute", help="Do it; without this, say what would be done.")] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="Do it. Without this, print what would be done.")] = False,
 ) -> None:
-    """Let a stopped replica that has no other voters go on without what its damaged WAL has lost."""
+    """Let a stopped replica without other voters continue without what its damaged WAL has lost."""
     try:
         settings = load_settings(config, os.environ)
     except ConfigError as error:
@@ -45,24 +45,24 @@ def _accept(folder: Path, *, execute: bool) -> None:
     from muster_coordinator.runtime.folder import FolderLock
 
     if not folder.is_dir():
-        raise CliError(Exit.USAGE, f"{folder} is no folder")
+        raise CliError(Exit.USAGE, f"{folder} is not a folder")
     lock = FolderLock(folder)
     try:
         disk = OsDisk(str(folder))
         found = losses(disk)
         if not found:
-            print("nothing is suspended: there is nothing to accept")
+            print("no Raft group is suspended: there is nothing to accept")
             return
         for lost in found:
-            shown = ", ".join(map(str, lost.groups[:GROUPS_SHOWN])) or "none that is known"
+            shown = ", ".join(map(str, lost.groups[:GROUPS_SHOWN])) or "(none known)"
             more = f" and {len(lost.groups) - GROUPS_SHOWN} more" if len(lost.groups) > GROUPS_SHOWN else ""
-            others = ", and any that it does not know" if lost.unknown else ""
-            print(f"{lost.wal}: Raft groups {shown}{more}{others} may have lost something")
+            others = ", and any that the WAL does not know" if lost.unknown else ""
+            print(f"{lost.wal}: Raft groups {shown}{more}{others} may have lost entries")
         note(MAY_BE_LOST)
         if not execute:
-            print("--execute has the next start go on with what is left; copy the data folder first")
+            print("with --execute the next start continues with what is left; copy the data folder first")
             return
         accept(disk, found)
-        print("accepted: the next start goes on with what is left")
+        print("accepted: the next start continues with what is left")
     finally:
         lock.release()

@@ -1,4 +1,4 @@
-"""Questions to the admin API of a replica: HTTP with a bearer token, JSON answers, failures as sentences."""
+"""Requests to the admin API of a replica: HTTP with a bearer token, JSON answers, failures as one sentence."""
 
 import http.client
 import json
@@ -10,7 +10,7 @@ from muster_coordinator.cli.exits import CliError, Exit
 from muster_coordinator.properties import PropertiesError, parse_properties
 
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
-"""/v1/partitions of 2,000 Raft groups has about 1 MiB."""
+"""Largest answer that is read. /v1/partitions of 2,000 Raft groups takes about 1 MiB."""
 
 Json = dict[str, Any]
 
@@ -35,7 +35,7 @@ def dev_access(folder: Path) -> tuple[list[str], Path]:
         except (OSError, PropertiesError, KeyError) as error:
             raise CliError(Exit.USAGE, f"cannot use {path}: {error}") from error
     if not addresses:
-        raise CliError(Exit.USAGE, f"{folder} is no folder of muster dev: it has no replica-N/server.properties")
+        raise CliError(Exit.USAGE, f"{folder} is not a folder of muster dev: it has no replica-N/server.properties")
     return addresses, folder / "admin-token"
 
 
@@ -45,7 +45,7 @@ def get_json(address: str, path: str, token: str, timeout_s: float) -> tuple[int
 
 
 def post_json(address: str, path: str, token: str, timeout_s: float, body: Json) -> tuple[int, Json]:
-    """As `get_json`, of a POST."""
+    """As `get_json`, for a POST."""
     return _exchange("POST", address, path, token, timeout_s, json.dumps(body))
 
 
@@ -67,16 +67,16 @@ def _exchange(method: str, address: str, path: str, token: str, timeout_s: float
     try:
         document = json.loads(content)
     except ValueError as error:
-        raise CliError(Exit.REFUSED, f"{address}{path} answers no JSON (HTTP {answer.status})") from error
+        raise CliError(Exit.REFUSED, f"{address}{path} does not answer JSON (HTTP {answer.status})") from error
     return answer.status, document if isinstance(document, dict) else {}
 
 
 def ask_admin(address: str, path: str, token: str, timeout_s: float) -> Json:
-    """The document at `path`, which must be there. Raises CliError."""
+    """The document at `path`. Raises CliError, also when there is none."""
     status, document = get_json(address, path, token, timeout_s)
     if status == http.HTTPStatus.OK:
         return document
     if status == http.HTTPStatus.UNAUTHORIZED:
-        raise CliError(Exit.REFUSED, f"{address} refuses the token")
+        raise CliError(Exit.REFUSED, f"{address} rejects the token")
     code = Exit.UNREACHABLE if status == http.HTTPStatus.SERVICE_UNAVAILABLE else Exit.REFUSED
     raise CliError(code, f"{address}{path} answers HTTP {status}: {document.get('message', '')}".rstrip(": "))

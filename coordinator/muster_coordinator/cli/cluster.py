@@ -1,7 +1,7 @@
-"""`muster cluster status`: replicas, and of every partition its leader, term, progress and followers.
+"""`muster cluster status`: the replicas, and for each partition its leader, term, progress and followers.
 
-Each replica tells only its own view, so all of them are asked; of those that do not answer the table shows `unknown`.
-The leader of the highest term among the answers counts, as everywhere in Raft.
+A replica reports only its own view, so all of them are asked; the table shows `unknown` for those that do not answer.
+Of several answers about a leader the one with the highest term counts, as everywhere in Raft.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from muster_coordinator.cli.options import (
 )
 from muster_coordinator.cli.output import UNKNOWN, Column, Format, Unknown, emit_value, note, table
 
-app = typer.Typer(help="Look into the cluster itself.", no_args_is_help=True)
+app = typer.Typer(help="Show the state of the cluster, and repair it.", no_args_is_help=True)
 
 _REPLICAS = (
     Column("broker", "BROKER", numeric=True),
@@ -49,11 +49,13 @@ def status(
     admin: Admin = DEFAULT_ADMIN,
     token_file: TokenFile = None,
     dev: DevFolder = None,
-    problems: Annotated[bool, typer.Option("--problems", help="Only partitions that lag or lack a leader.")] = False,
+    problems: Annotated[
+        bool, typer.Option("--problems", help="Only partitions without a leader or with a lag.")
+    ] = False,
     output: Output = Format.TABLE,
     timeout: AdminTimeout = DEFAULT_ADMIN_TIMEOUT_S,
 ) -> None:
-    """Show replicas and partitions as the replicas see them."""
+    """Show the replicas and partitions, as the replicas report them."""
     addresses, token = access(admin, token_file, dev)
     first = first_status(addresses, token, timeout)
     views = _ask_all(first, token, timeout)
@@ -76,15 +78,15 @@ def status(
 
 
 def access(admin: str, token_file: Path | None, dev: Path | None) -> tuple[list[str], str]:
-    """(admin addresses, token) of the options that every command here has. Raises CliError."""
+    """(admin addresses, token) from the options that every command of this group has. Raises CliError."""
     addresses, token_path = dev_access(dev) if dev is not None else (admin.split(","), token_file)
     if token_path is None:
-        raise CliError(Exit.USAGE, "name the token with --token-file (muster dev writes DIR/admin-token)")
+        raise CliError(Exit.USAGE, "give the token's file with --token-file (muster dev writes DIR/admin-token)")
     return addresses, read_token(token_path)
 
 
 def first_status(addresses: Sequence[str], token: str, timeout_s: float) -> Json:
-    """Of the first replica that answers and knows its cluster."""
+    """The status of the first replica that answers and belongs to a formed cluster."""
     failure: CliError | None = None
     for address in addresses:
         try:
@@ -94,29 +96,29 @@ def first_status(addresses: Sequence[str], token: str, timeout_s: float) -> Json
             continue
         if document["cluster_id"] is not None:
             return document
-        failure = failure or CliError(Exit.UNREACHABLE, f"{address} knows no cluster yet")
+        failure = failure or CliError(Exit.UNREACHABLE, f"{address} does not belong to a cluster yet")
     assert failure is not None
     raise failure
 
 
 def _ask_all(first: Json, token: str, timeout_s: float) -> dict[int, Json | None]:
-    """Status and partitions of every broker; None of one that does not answer."""
+    """Status and partitions of every broker; None for one that does not answer."""
     views: dict[int, Json | None] = {}
     for broker in first["brokers"]:
         number, address = broker["broker"], broker["admin"]
         try:
             if not address:
-                raise CliError(Exit.UNREACHABLE, "it has registered no admin address")
+                raise CliError(Exit.UNREACHABLE, "it has not registered an admin address")
             own = ask_admin(address, "/v1/status", token, timeout_s)
             views[number] = {**own, "partitions": ask_admin(address, "/v1/partitions", token, timeout_s)["partitions"]}
         except CliError as error:
-            note(f"replica {number} is unknown: {error}")
+            note(f"the state of replica {number} is unknown: {error}")
             views[number] = None
     return views
 
 
 def partition_rows(views: Mapping[int, Sequence[Json]]) -> list[Json]:
-    """One row a partition from the partition lists of all brokers that answered."""
+    """One row per partition, from the partition lists of all brokers that answered."""
     by_group: dict[int, dict[int, Json]] = {}
     for broker, partitions in views.items():
         for one in partitions:
@@ -125,7 +127,7 @@ def partition_rows(views: Mapping[int, Sequence[Json]]) -> list[Json]:
 
 
 def _partition_row(seen: Mapping[int, Json]) -> Json:
-    """Of the views of one partition, by broker."""
+    """The row of one partition, from its views by broker."""
     newest = max(seen.values(), key=lambda one: (one["term"], one["role"] == "leader"))
     leader = newest["leader"]
     led = seen.get(leader) if leader is not None else None
@@ -150,7 +152,7 @@ def _partition_row(seen: Mapping[int, Json]) -> Json:
 
 
 def _lag(commit: int, follower: Json | None) -> int | Unknown:
-    """Committed entries that the follower has yet to apply; asked a moment later it may even be ahead."""
+    """Committed entries that the follower has not applied yet. If asked after the leader, it may even be ahead."""
     return UNKNOWN if follower is None else max(0, commit - follower["applied"])
 
 
@@ -161,7 +163,7 @@ def _is_problem(row: Json) -> bool:
 def _replica_row(broker: Json, view: Json | None) -> Json:
     row: Json = {"broker": broker["broker"], "admin": broker["admin"], "endpoints": broker["endpoints"]}
     if view is None:
-        # Two opinions at most: this one's silence, and whether the replica that answered first reaches it.
+        # The replica did not answer; whether it is down is what the replica that answered first knows.
         state = "unknown" if broker["alive"] else "down"
         return {**row, "state": state, "leaderships": UNKNOWN, "version": UNKNOWN, "remarks": []}
     state = "ready" if view["ready"] else "not ready"
@@ -175,14 +177,14 @@ def _replica_row(broker: Json, view: Json | None) -> Json:
 
 
 def _disk(disk: Json | None) -> list[str]:
-    """Whether a replica is short of disk; those of the release before do not say."""
+    """A remark when a replica is short of disk. Replicas of the previous release do not report it."""
     if disk is None or not disk["low"]:
         return []
     return [f"the disk is {'full' if disk['full'] else 'low'}: {disk['free_bytes']} bytes are free"]
 
 
 def _damage(partitions: Sequence[Json]) -> list[str]:
-    """Segments of a replica that are not as they were written; those of the release before do not say."""
+    """A remark on damaged segments of a replica. Replicas of the previous release do not report them."""
     files = [
         f"{one['topic']}-{one['partition']}/{file['file']}" for one in partitions for file in one.get("damaged", ())
     ]

@@ -1,4 +1,4 @@
-"""The coordinator's sub-commands, for the entry-point group `muster.commands`."""
+"""The coordinator's sub-commands, registered through the entry-point group `muster.commands`."""
 
 import typer
 
@@ -13,7 +13,7 @@ from muster_coordinator.cli.server import server
 
 
 def register(app: typer.Typer) -> None:
-    """Add them to `app`."""
+    """Add the sub-commands to `app`."""
     app.add_typer(topics.app, name="topic")
     app.add_typer(groups.app, name="group")
     stopped_entries.register(cluster.app)

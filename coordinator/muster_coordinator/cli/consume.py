@@ -1,8 +1,8 @@
-"""`muster consume`: read topics, alone or as a member of a group, and show what the group does meanwhile.
+"""`muster consume`: read topics, alone or as a member of a group, and show what happens to the membership.
 
-Records go to standard output; what concerns the membership (assigned, revoked, lost partitions) to standard error. With
-a group, offsets are committed every 5 s and at the end, never beyond what was printed; without one every partition is
-read and nothing is committed. Timeouts are Kafka 4's: session 45 s, heartbeat 3 s, poll interval 5 min.
+Records go to standard output; assigned, revoked and lost partitions to standard error. With a group, offsets are
+committed every 5 s and at the end, never beyond what was printed; without one all partitions are read and nothing is
+committed. Timeouts are Kafka 4's: session 45 s, heartbeat 3 s, poll interval 5 min.
 """
 
 import base64
@@ -34,7 +34,7 @@ SESSION_TIMEOUT_MS = 45_000
 HEARTBEAT_INTERVAL_MS = 3_000
 MAX_POLL_INTERVAL_MS = 300_000
 AUTO_COMMIT_INTERVAL_MS = 5_000
-"""Kafka 4's defaults, stated so that a library's other opinion cannot creep in."""
+"""Kafka 4's defaults, set here because kafka-python's differ."""
 
 POLL_MS = 250
 POLL_RECORDS_MAX = 500
@@ -48,21 +48,25 @@ def consume(
         typer.Option("--group", "-g", envvar="MUSTER_GROUP_ID", help="Join this group and commit offsets."),
     ] = None,
     from_beginning: Annotated[
-        bool, typer.Option("--from-beginning", help="Where nothing is committed start at the oldest record.")
+        bool, typer.Option("--from-beginning", help="Start at the oldest record where no offset is committed.")
     ] = False,
     instance_id: Annotated[
         str | None,
-        typer.Option("--instance-id", envvar="MUSTER_GROUP_INSTANCE_ID", help="Join as this static member."),
+        typer.Option("--instance-id", envvar="MUSTER_GROUP_INSTANCE_ID", help="Join as a static member with this id."),
     ] = None,
     assignors: Annotated[
         str | None,
         typer.Option("--assignor", help="range, roundrobin, sticky, cooperative-sticky; comma-separated."),
     ] = None,
-    max_messages: Annotated[int | None, typer.Option("--max-messages", min=1, help="Stop after so many.")] = None,
-    idle: Annotated[
-        float | None, typer.Option("--idle", min=0.1, help="Stop after so many seconds without any.")
+    max_messages: Annotated[
+        int | None, typer.Option("--max-messages", min=1, help="Stop after this many records.")
     ] = None,
-    positions: Annotated[bool, typer.Option("--positions", help="Print topic, partition, offset and key too.")] = False,
+    idle: Annotated[
+        float | None, typer.Option("--idle", min=0.1, help="Stop after this many seconds without a record.")
+    ] = None,
+    positions: Annotated[
+        bool, typer.Option("--positions", help="Print topic, partition, offset and key before the value.")
+    ] = False,
     output: Output = Format.TABLE,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     config: ClientConfig = None,
@@ -116,7 +120,7 @@ def _settings(
 
 
 class _Reader:
-    """A kafka-python consumer with our assignors, and what it tells about its membership."""
+    """A kafka-python consumer with our assignors. It reports changes of its membership as notes."""
 
     def __init__(self, side: KafkaSide, topics: list[str], settings: dict[str, Any], assignors: list[str]) -> None:
         from muster_coordinator.cli.kafka_assignors import plugged
@@ -138,17 +142,18 @@ class _Reader:
             strategy.owned = self._consumer.assignment
         if strategies:
             for topic in topics:
-                # The first plan is made from what is known by then; without this it would be empty, and a second
-                # rebalance of the whole group would follow.
+                # The group's first plan uses the metadata fetched by then. Without this it would have no partitions,
+                # and a second rebalance of the whole group would follow.
                 self._consumer.partitions_for_topic(topic)
             self._consumer.subscribe(topics, listener=_listener(side.kafka, strategies))
         else:
             self._consumer.assign(self._all_partitions(topics))
 
     def batches(self, count_max: int | None, idle_s: float | None, stopped: list[int]) -> Iterator[list[Any]]:
-        """Records as they come. Ends at `count_max`, after `idle_s` without any, or once `stopped` is not empty.
+        """Records as they arrive. Ends after `count_max` records, after `idle_s` without any, or when `stopped` has a
+        signal.
 
-        A member is not idle before its first assignment: a new group waits some seconds for more members.
+        A member does not count as idle before its first assignment: a new group waits some seconds for more members.
         """
         left = count_max
         last = time.monotonic()
@@ -157,7 +162,7 @@ class _Reader:
             try:
                 polled = self._consumer.poll(timeout_ms=POLL_MS, max_records=wanted)
             except self._side.kafka.errors.KafkaError as error:
-                raise self._side.sentence(error, "cannot go on consuming") from error
+                raise self._side.sentence(error, "cannot continue to consume") from error
             records = [record for some in polled.values() for record in some]
             if records:
                 yield records
@@ -169,11 +174,11 @@ class _Reader:
                 return
 
     def close(self, *, commit: bool) -> None:
-        """Leave the group; with `commit` only after the offsets of what was yielded are committed."""
+        """Leave the group; with `commit`, commit the offsets of the yielded records first."""
         try:
             self._consumer.close(autocommit=commit, timeout_ms=int(self._side.timeout_s * 1000))
         except self._side.kafka.errors.KafkaError as error:
-            raise self._side.sentence(error, "left without a last commit") from error
+            raise self._side.sentence(error, "left the group without the last commit") from error
 
     def _joined(self) -> bool:
         return not self._strategies or any(one.generation >= 0 for one in self._strategies)
@@ -197,7 +202,7 @@ def _listener(kafka: Untyped, strategies: list[Untyped]) -> Untyped:
                 note(f"revoked {_named(revoked)}")
 
         def on_partitions_lost(self, lost: Iterable[Any]) -> None:
-            note(f"lost {_named(lost)}: the group went on without this member")
+            note(f"lost {_named(lost)}: the group has removed this member")
 
     return Listener()
 
@@ -210,7 +215,7 @@ def _named(partitions: Iterable[Any]) -> str:
 
 
 class _Printer:
-    """Records as lines on standard output."""
+    """Prints records as lines on standard output."""
 
     def __init__(self, output: Format, *, positions: bool) -> None:
         self.count = 0
@@ -247,7 +252,7 @@ def _text(data: bytes) -> str:
 
 
 def _field(name: str, data: bytes | None) -> dict[str, str | None]:
-    """Text as itself, other bytes as `NAME_base64`: nothing may be lost on the way through JSON."""
+    """Text as it is, other bytes as `NAME_base64`: JSON must not lose any byte."""
     if data is None:
         return {name: None}
     try:
@@ -258,7 +263,7 @@ def _field(name: str, data: bytes | None) -> dict[str, str | None]:
 
 @contextmanager
 def _stopped_by_signals() -> Iterator[list[int]]:
-    """A list that a SIGINT or SIGTERM puts its number into; a second one ends the process as usual."""
+    """A list to which the first SIGINT or SIGTERM is appended; a second signal ends the process as usual."""
     stopped: list[int] = []
     before: dict[int, Any] = {}
 

@@ -1,8 +1,8 @@
 """`muster dev`: a cluster of 1, 3 or 5 replicas on this machine, each a process of its own, and their supervisor.
 
-A replica that dies is reported and, with `--restart`, started again after a second. Without it a person (or a test)
-starts it with `muster server --config DIR/replica-N/server.properties`. Ctrl-C drains and ends all of them, also those
-started by hand; a second Ctrl-C ends them at once. A replica whose supervisor vanished drains and ends by itself.
+A replica that dies is reported and, with `--restart`, started again after a second. Otherwise the user starts it with
+`muster server --config DIR/replica-N/server.properties`. Ctrl-C drains and ends all replicas, also those that the user
+has started; a second Ctrl-C ends them at once. A replica whose supervisor has died drains and ends.
 """
 
 import http.client
@@ -31,15 +31,15 @@ LOG_LINES_SHOWN = 8
 
 
 def dev(
-    data: Annotated[Path, typer.Option("--data", help="Folder of the cluster.")] = Path("muster-dev"),
+    data: Annotated[Path, typer.Option("--data", help="The cluster's folder.")] = Path("muster-dev"),
     *,
-    replicas: Annotated[int, typer.Option("--replicas", help="1, 3 or 5.")] = 3,
+    replicas: Annotated[int, typer.Option("--replicas", help="Number of replicas: 1, 3 or 5.")] = 3,
     port: Annotated[int, typer.Option("--port", help="First client port; peers +100, probes +200, admin +300.")] = 9092,
     partitions: Annotated[
-        int, typer.Option("--partitions", help="Of the offsets topic; fixed at the first start.")
+        int, typer.Option("--partitions", help="Partitions of the offsets topic; fixed at the first start.")
     ] = 50,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Forget an earlier cluster in the folder.")] = False,
-    restart: Annotated[bool, typer.Option("--restart", help="Start a replica again that died.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Remove an earlier cluster from the folder first.")] = False,
+    restart: Annotated[bool, typer.Option("--restart", help="Restart a replica that has died.")] = False,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting for every replica; repeatable.")
     ] = None,
@@ -69,7 +69,7 @@ def _split_setting(text: str) -> tuple[str, str]:
 
 
 def _refuse_when_running(layout: DevLayout) -> None:
-    """Raise OSError when a port is taken: most likely by an earlier `muster dev`."""
+    """Raises OSError when a port is in use, most likely by another `muster dev`."""
     for replica in range(layout.replicas):
         for port in layout.ports(replica):
             with socket.socket() as probe:
@@ -81,7 +81,7 @@ def _refuse_when_running(layout: DevLayout) -> None:
 
 
 class Supervisor:
-    """Starts, watches and ends the replicas. One thread; signals arrive as bytes of a socket pair."""
+    """Starts, watches and ends the replicas. One thread; signals arrive as bytes on a socket pair."""
 
     def __init__(self, layout: DevLayout, *, restart: bool, grace_ms: int) -> None:
         self._layout = layout
@@ -91,11 +91,11 @@ class Supervisor:
         self._restart_at: dict[int, float] = {}
         self._ready = False
         self._stops = 0
-        """Stop signals received."""
+        """Number of stop signals received."""
         self._wake, self._wake_sender = socket.socketpair()
 
     def run(self) -> int:
-        """Until stopped; returns the exit code."""
+        """Run until stopped; returns the exit code."""
         self._wake.setblocking(False)
         self._wake_sender.setblocking(False)
         signal.set_wakeup_fd(self._wake_sender.fileno(), warn_on_full_buffer=False)
@@ -128,7 +128,7 @@ class Supervisor:
         _say(f"replica {replica} pid={child.pid} clients={HOST}:{layout.port + replica} log={layout.log_file(replica)}")
 
     def _reap(self) -> int:
-        """Report the dead. Before the cluster was ready the first death ends the whole start, with its code."""
+        """Report replicas that have ended. Until the cluster is ready, the first one ends the start, with its code."""
         for replica, child in list(self._children.items()):
             code = child.poll()
             if code is None:
@@ -158,9 +158,10 @@ class Supervisor:
     # -- stopping --------------------------------------------------------------------------------------------------
 
     def _stop_all(self) -> int:
-        """SIGTERM, again at a second Ctrl-C or after a while, SIGKILL after the grace. Returns the worst exit code.
+        """SIGTERM to all; again at a second Ctrl-C or after DRAIN_SECONDS; SIGKILL after the grace. Returns the worst
+        exit code.
 
-        All are going, so what could not be drained soon has nobody to go to (a third replica is dead, say).
+        The second SIGTERM ends a drain: as all replicas stop, some leaderships have no replica left to go to.
         """
         told = max(self._stops, 1)
         self._signal_all(signal.SIGTERM)
@@ -191,7 +192,7 @@ class Supervisor:
             os.kill(pid, number)
 
     def _by_hand(self) -> list[int]:
-        """Live replicas of this folder that someone else started."""
+        """Live replicas of this folder that the user has started."""
         found = []
         for replica in range(self._layout.replicas):
             if replica in self._children:
@@ -207,7 +208,7 @@ class Supervisor:
         self._stops += 1
 
     def _wait(self, seconds: float | None) -> None:
-        """Until a signal comes or the time is over."""
+        """Wait until a signal arrives or the time is over."""
         readable, _, _ = select.select([self._wake], [], [], seconds)
         if readable:
             self._wake.recv(4_096)
@@ -222,7 +223,7 @@ def read_pid(path: Path) -> int | None:
 
 
 def _is_replica(pid: int, config: Path) -> bool:
-    """Whether `pid` runs with this configuration: a number may have been given to another program since."""
+    """Whether `pid` is a process with this configuration: the number may have been reused since."""
     try:
         return os.fsencode(str(config)) in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:

@@ -17,15 +17,15 @@ from muster_coordinator.properties import format_properties
 HOST = "127.0.0.1"
 PEER_PORTS, PROBE_PORTS, ADMIN_PORTS = 100, 200, 300
 GRACE_MS = 15_000
-"""A developer waits for Ctrl-C; a pod has a minute."""
+"""Shorter than a pod's minute, because a developer waits for Ctrl-C."""
 
 WAL_FILE_BYTES = 16 * 1024 * 1024
-"""New WAL files are zeroed before they are used: three replicas of one disk would take seconds to begin with 64 MiB."""
+"""New WAL files are zeroed before use: with 64 MiB, three replicas on one disk would take seconds to start."""
 
 
 @dataclass(frozen=True, slots=True)
 class DevLayout:
-    """Where everything of one local cluster is."""
+    """Paths and ports of one local cluster."""
 
     folder: Path
     replicas: int
@@ -52,11 +52,11 @@ class DevLayout:
         return self.replica_folder(replica) / "server.log"
 
     def ports(self, replica: int) -> tuple[int, ...]:
-        """Clients, peers, probes, admin."""
+        """Ports for clients, peers, probes and admin."""
         return tuple(self.port + offset + replica for offset in (0, PEER_PORTS, PROBE_PORTS, ADMIN_PORTS))
 
     def properties(self, replica: int, partitions: int, extra: dict[str, str]) -> dict[str, str]:
-        """Configuration of one replica; `extra` overrides."""
+        """Configuration of one replica; `extra` takes precedence."""
         client, peer, probe, admin = self.ports(replica)
         voters = ",".join(f"{n}@{HOST}:{self.ports(n)[1]}" for n in range(self.replicas))
         return {
@@ -76,13 +76,13 @@ class DevLayout:
         }
 
     def remove(self) -> None:
-        """Forget an earlier cluster: only what `write` and the replicas made, never the folder's other files."""
+        """Remove an earlier cluster: only what `write` and the replicas have created, no other files of the folder."""
         for replica in range(10):
             shutil.rmtree(self.replica_folder(replica), ignore_errors=True)
         self.token_file.unlink(missing_ok=True)
 
     def write(self, partitions: int, extra: dict[str, str]) -> None:
-        """Write configurations and, unless there is one, the token."""
+        """Write the configurations, and the token if there is none."""
         for replica in range(self.replicas):
             self.replica_folder(replica).mkdir(parents=True, exist_ok=True)
             values = self.properties(replica, partitions, extra)

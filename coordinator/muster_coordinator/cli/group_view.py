@@ -1,4 +1,4 @@
-"""What a cluster says about its groups, gathered over the Kafka protocol as any admin client would."""
+"""The groups of a cluster, queried over the Kafka protocol as by any admin client."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ _GROUP_ID_NOT_FOUND = 69
 
 
 class Broker(NamedTuple):
-    """Address of a broker; as a coordinator: who answers for the group."""
+    """Address of a broker, e.g. of a group's coordinator."""
 
     broker_id: int
     host: str | None
@@ -23,12 +23,12 @@ class Broker(NamedTuple):
 
     @property
     def address(self) -> str:
-        """`host:port (id)`; only the id where nobody told an address."""
+        """`host:port (id)`; only the id when the address is unknown."""
         return f"{self.host}:{self.port} ({self.broker_id})" if self.host else f"({self.broker_id})"
 
 
 class MemberView(NamedTuple):
-    """One member as DescribeGroups shows it. `assigned` is None where the assignment is not the consumer protocol's."""
+    """One member as DescribeGroups shows it. `assigned`: None when the assignment is not the consumer protocol's."""
 
     member_id: str
     instance_id: str | None
@@ -49,15 +49,15 @@ class DescribedGroup(NamedTuple):
     members: tuple[MemberView, ...]
 
     def owners(self) -> dict[TopicPartition, MemberView]:
-        """Who reads which partition now."""
+        """Partition → the member that reads it now."""
         return {partition: member for member in self.members for partition in member.assigned or ()}
 
 
 def describe_group(side: KafkaSide, group: str) -> DescribedGroup:
-    """Raises CliError, NOT_FOUND for a group that has neither members nor offsets."""
+    """Raises CliError, with NOT_FOUND for a group that has neither members nor offsets."""
 
     def question(admin: Untyped) -> tuple[Mapping[str, Any], Broker]:
-        # kafka-python finds coordinators only for itself; the look-up has no public name in any 3.x.
+        # kafka-python looks up coordinators only internally: there is no public method for it in any 3.x.
         broker_id = admin._manager.run(admin._find_coordinator_ids, [group])[group]
         found = admin.describe_groups([group], group_coordinator_id=broker_id)[group]
         code = _error_code(found["error"])
@@ -81,7 +81,7 @@ def describe_group(side: KafkaSide, group: str) -> DescribedGroup:
 
 
 def committed_offsets(side: KafkaSide, group: str) -> dict[TopicPartition, int]:
-    """All offsets committed in the group's name."""
+    """All committed offsets of the group."""
 
     def question(admin: Untyped) -> Untyped:
         return admin.list_group_offsets({group: None})[group]
@@ -91,7 +91,7 @@ def committed_offsets(side: KafkaSide, group: str) -> dict[TopicPartition, int]:
 
 
 class PartitionLag(NamedTuple):
-    """How far one partition of a group is. `lag` is unknown when an end is, and None without a commit."""
+    """Progress of one partition of a group. `lag` is unknown when `end` is, and None without a commit."""
 
     partition: TopicPartition
     committed: int | None
@@ -100,7 +100,7 @@ class PartitionLag(NamedTuple):
 
     @property
     def lag(self) -> OffsetOrUnknown | None:
-        """Records from the committed offset to the log's end."""
+        """Records from the committed offset to the log end offset."""
         if self.committed is None:
             return None
         if not isinstance(self.end, int) or self.committed > self.end:
@@ -109,7 +109,7 @@ class PartitionLag(NamedTuple):
 
 
 def group_lags(side: KafkaSide, view: DescribedGroup) -> list[PartitionLag]:
-    """Every partition that the group has an offset in or an owner of."""
+    """All partitions in which the group has an offset or a member."""
     committed = committed_offsets(side, view.group)
     owners = view.owners()
     partitions = sorted(committed.keys() | owners.keys())
@@ -118,12 +118,12 @@ def group_lags(side: KafkaSide, view: DescribedGroup) -> list[PartitionLag]:
     ahead = [one for one in lags if isinstance(one.end, int) and (one.committed or 0) > one.end]
     if ahead:
         topics = ", ".join(sorted({one.partition.topic for one in ahead}))
-        note(f"offsets lie beyond the log's end in {topics}: was the topic created anew since?")
+        note(f"committed offsets lie beyond the log end in {topics}: was the topic created again since?")
     return lags
 
 
 def _error_code(text: str | None) -> int:
-    """kafka-python hands the error of a group over as text only."""
+    """kafka-python returns the error of a group only as text."""
     match = _ERROR_NUMBER.match(text or "")
     return int(match.group(1)) if match else (-1 if text else 0)
 

@@ -1,4 +1,4 @@
-"""`muster group`: list, describe, lag, delete, remove members."""
+"""`muster group`: list, describe, lag, delete, remove-member."""
 
 import sys
 import time
@@ -15,7 +15,7 @@ from muster_coordinator.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, ClientC
 from muster_coordinator.cli.output import UNKNOWN, Column, Format, emit, note, table
 from muster_coordinator.cli.reset_offsets import reset_offsets
 
-app = typer.Typer(help="Look into consumer groups and change them.", no_args_is_help=True)
+app = typer.Typer(help="Show and change consumer groups.", no_args_is_help=True)
 app.command("reset-offsets")(reset_offsets)
 
 GroupArgument = Annotated[str, typer.Argument(help="The group's id.")]
@@ -61,13 +61,15 @@ _MEMBERS_VERBOSE = (*_MEMBERS, Column("assignment", "ASSIGNMENT"), Column("topic
 
 @app.command("list")
 def list_groups(
-    states: Annotated[list[str] | None, typer.Option("--state", help="Only these states; may be repeated.")] = None,
+    states: Annotated[
+        list[str] | None, typer.Option("--state", help="Only groups in this state; may be repeated.")
+    ] = None,
     output: Output = Format.TABLE,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     config: ClientConfig = None,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
 ) -> None:
-    """List groups of all brokers."""
+    """List the groups of all brokers."""
     wanted = {state.lower() for state in states or ()}
     silent: list[str] = []
     rows: list[dict[str, Any]] = []
@@ -78,9 +80,7 @@ def list_groups(
                 found = _groups_of(side, broker["broker_id"])
             except CliError as error:
                 why = "is down" if broker.get("is_fenced") else f"does not answer ({error})"
-                silent.append(
-                    f"broker {broker['broker_id']} {why}; groups without another coordinator are missing here"
-                )
+                silent.append(f"broker {broker['broker_id']} {why}; groups that it still coordinates are missing here")
                 continue
             rows += [
                 {
@@ -110,10 +110,12 @@ def _groups_of(side: KafkaSide, broker_id: int) -> list[dict[str, Any]]:
 @app.command("describe")
 def describe(
     groups: Annotated[list[str], typer.Argument(help="Group ids.")],
-    offsets: Annotated[bool, typer.Option("--offsets", help="Offsets, lag and owners (the default).")] = False,
-    members: Annotated[bool, typer.Option("--members", help="The members.")] = False,
-    state: Annotated[bool, typer.Option("--state", help="State, coordinator and assignor.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="With --members: what each one reads.")] = False,
+    offsets: Annotated[bool, typer.Option("--offsets", help="Show offsets, lag and owners (the default).")] = False,
+    members: Annotated[bool, typer.Option("--members", help="Show the members.")] = False,
+    state: Annotated[bool, typer.Option("--state", help="Show state, coordinator and assignor.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="With --members: show topics and assignments too.")
+    ] = False,
     output: Output = Format.TABLE,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     config: ClientConfig = None,
@@ -141,14 +143,14 @@ def describe(
 @app.command("lag")
 def lag(
     group: GroupArgument,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Again and again until interrupted.")] = False,
-    interval: Annotated[float, typer.Option("--interval", min=0.2, help="Seconds between two looks.")] = 2.0,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until interrupted.")] = False,
+    interval: Annotated[float, typer.Option("--interval", min=0.2, help="Seconds between two refreshes.")] = 2.0,
     output: Output = Format.TABLE,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     config: ClientConfig = None,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
 ) -> None:
-    """Show how far a group is behind, partition by partition."""
+    """Show the lag of a group by partition."""
     with KafkaSide(bootstrap, read_client_properties(config), timeout) as side:
         if watch:
             _watch(side, group, interval, output)
@@ -159,7 +161,7 @@ def lag(
 
 
 def _watch(side: KafkaSide, group: str, interval_s: float, output: Format) -> None:
-    """Until Ctrl-C. An unanswered look is reported and the next one tried: a moving coordinator is worth watching."""
+    """Refresh until Ctrl-C. A failed refresh is reported and the next one tried, e.g. while the coordinator moves."""
     clear = "\x1b[H\x1b[2J" if sys.stdout.isatty() and output is Format.TABLE else ""
     while True:
         try:
@@ -180,12 +182,12 @@ def _watch(side: KafkaSide, group: str, interval_s: float, output: Format) -> No
 
 @app.command("delete")
 def delete(
-    groups: Annotated[list[str], typer.Argument(help="Group ids; groups with members are refused.")],
+    groups: Annotated[list[str], typer.Argument(help="Group ids. A group with members is not deleted.")],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     config: ClientConfig = None,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
 ) -> None:
-    """Delete groups with all their offsets."""
+    """Delete groups with all their committed offsets."""
     with KafkaSide(bootstrap, read_client_properties(config), timeout) as side:
         for group in groups:
             result = side.change(partial(_delete, group), f"group {group} was not deleted")
@@ -202,12 +204,12 @@ def _delete(group: str, admin: Untyped) -> str:
 @app.command("remove-member")
 def remove_member(
     group: GroupArgument,
-    instance_id: Annotated[str, typer.Option("--instance-id", help="The static member that will not come back.")],
+    instance_id: Annotated[str, typer.Option("--instance-id", help="Instance id of the static member to remove.")],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     config: ClientConfig = None,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
 ) -> None:
-    """Free the partitions of a static member at once instead of after its session timeout."""
+    """Remove a static member now, instead of after its session timeout, which frees its partitions."""
     with KafkaSide(bootstrap, read_client_properties(config), timeout) as side:
         from kafka.admin import MemberToRemove
 

@@ -1,10 +1,10 @@
 """SIGTERM and Ctrl-C as one KeyboardInterrupt that no extension module can lose.
 
-Python raises a handler's exception wherever the main thread is, also inside a C function that called back into Python;
-such a function may answer with an error of its own (confluent-kafka's constructors: a TypeError about a configuration
-name) or with none. So the signal is remembered too: whatever leaves the `with` block after it is a KeyboardInterrupt,
-and a loop that calls `check` ends at its next turn. For the main thread only; a second signal interrupts the cleaning
-up.
+Python raises a signal handler's exception wherever the main thread is, even inside a C function that called back into
+Python. Such a function may replace it by an error of its own (confluent-kafka's constructors: a TypeError about a
+configuration name) or drop it. So the signal is also recorded: any exception that leaves the `with` block after it is
+turned into a KeyboardInterrupt, and a loop that calls `check` ends at its next turn. For the main thread only; a second
+signal interrupts the clean-up.
 """
 
 import signal
@@ -15,7 +15,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Interruption:
-    """Use as a context manager, around the context managers that clean up."""
+    """Use as a context manager around the context managers that clean up."""
 
     def __init__(self) -> None:
         self._asked = False
@@ -32,7 +32,7 @@ class Interruption:
             raise KeyboardInterrupt from error
 
     def check(self) -> None:
-        """Raises KeyboardInterrupt if a signal has come."""
+        """Raises KeyboardInterrupt if a signal has arrived."""
         if self._asked:
             raise KeyboardInterrupt
 

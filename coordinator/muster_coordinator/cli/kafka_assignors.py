@@ -1,7 +1,7 @@
-"""Our assignors as kafka-python's, so that `muster consume` leads a group exactly as a Java client would.
+"""Our assignors behind kafka-python's interface, so that `muster consume` leads a group exactly as a Java client does.
 
-kafka-python's own are near to Kafka's but differ in details (order of static members, generations, racks); a group
-whose leader changes between the two would move partitions for nothing. The subscription is written as Java does:
+kafka-python's own assignors are close to Kafka's but differ in details (order of static members, generations, racks): a
+group whose leader changes between the two would move partitions needlessly. The subscription is encoded as Java does:
 version 3, sorted, with owned partitions, generation and rack.
 """
 
@@ -34,9 +34,9 @@ _JAVA_PACKAGE = "org.apache.kafka.clients.consumer."
 
 
 def plugged(names: Sequence[str], rack: str | None = None) -> list["PluggedAssignor"]:
-    """Assignors for `partition_assignment_strategy`, by Kafka's names, ours, or Java's classes.
+    """Assignors for `partition_assignment_strategy`, by Kafka's names, our spellings, or Java's class names.
 
-    Raises UnknownAssignor. Set `owned` of each to the consumer's `assignment` once that exists.
+    Raises UnknownAssignor. Set each one's `owned` to the consumer's `assignment` once that exists.
     """
     found = [assignor(JAVA_NAMES.get(name.strip().removeprefix(_JAVA_PACKAGE), name)) for name in names]
     eager = not all(one.cooperative for one in found)
@@ -44,23 +44,23 @@ def plugged(names: Sequence[str], rack: str | None = None) -> list["PluggedAssig
 
 
 class PluggedAssignor(AbstractPartitionAssignor):
-    """One of our assignors behind kafka-python's interface. Called on the consumer's I/O thread."""
+    """One of our assignors with kafka-python's interface. Called on the consumer's I/O thread."""
 
     name = ""
 
     def __init__(self, algorithm: Assignor, rack: str | None, *, eager: bool) -> None:
         self.name = algorithm.name
         self._eager = eager
-        """The consumer gives everything up before it joins, because one of its assignors demands it."""
+        """Whether the consumer revokes everything before it joins, because one of its assignors is eager."""
         self.owned: Callable[[], Iterable[tuple[str, int]]] = tuple
-        """What the consumer holds now; asked whenever it joins."""
+        """Returns what the consumer owns now; called whenever it joins."""
         self.generation = -1
         self._algorithm = algorithm
         self._rack = rack
         self._previous: tuple[TopicPartition, ...] | None = None
 
     def supported_protocols(self) -> list[Any]:
-        """As in Java: cooperative-sticky can also run eagerly, so that a list with eager ones stays legal."""
+        """As in Java, cooperative-sticky can also run eagerly, so that it can be listed with eager ones."""
         from kafka.coordinator.assignors.abstract import RebalanceProtocol
 
         if self._algorithm.cooperative:
@@ -87,14 +87,14 @@ class PluggedAssignor(AbstractPartitionAssignor):
         )
 
     def assign(self, cluster: Untyped, members: Sequence[Any]) -> dict[str, bytes]:
-        """Plan as the group's leader; one encoded assignment a member."""
+        """Compute the plan as the group's leader; one encoded assignment per member."""
         joined = [_member(one) for one in members]
         topics = {topic for one in joined for topic in one.subscription.topics}
         plan = self._algorithm.assign(joined, _topology(cluster, topics))
         return {member_id: encode_assignment(Assignment(tuple(assigned))) for member_id, assigned in plan.items()}
 
     def on_assignment(self, assignment: Untyped, generation: int) -> None:
-        """Remember what was assigned, for the next join."""
+        """Keep the assignment for the next JoinGroup."""
         self._previous = tuple(TopicPartition(*one) for one in assignment.partitions())
         self.generation = generation
 

@@ -1,8 +1,8 @@
-"""The Kafka side of the commands: kafka-python's clients, made from options, with errors turned into sentences.
+"""The Kafka clients of the commands: kafka-python's, configured from options, with errors turned into sentences.
 
-Questions are repeated until they are answered or the time is up, each time with a fresh client: while a coordinator
-moves, answers are "not coordinator" or a closed connection, and a client's cache of coordinators only leads back there.
-Changes are not repeated here; a time-out of one means that its fate is unknown, and the sentence says so.
+Queries are repeated until they are answered or the time is up, each time with a new client: while a coordinator moves,
+answers are NOT_COORDINATOR or a closed connection, and a client would keep using its cached coordinator. Changes are
+not repeated here; after a timeout it is unknown whether a change was made, and the error says so.
 """
 
 import logging
@@ -34,7 +34,7 @@ Untyped = Any
 
 
 def load_kafka() -> Untyped:
-    """The kafka-python package; its own log lines stay silent (errors reach the user as sentences)."""
+    """The package kafka-python, with its log silenced: errors reach the user as sentences."""
     require("this command", "cli")
     import kafka
 
@@ -61,9 +61,9 @@ def read_client_properties(path: Path | None) -> dict[str, str]:
 
 
 def client_settings(properties: Mapping[str, str], defaults: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Kafka's names (`session.timeout.ms`) as kafka-python's (`session_timeout_ms`), typed like its defaults.
+    """Kafka's names (`session.timeout.ms`) turned into kafka-python's (`session_timeout_ms`), typed like its defaults.
 
-    Raises CliError for a name that the client does not know: a setting that is silently ignored is worse than none.
+    Raises CliError for a name that the client does not know: a setting must not be ignored silently.
     """
     settings: dict[str, Any] = {}
     for key, text in properties.items():
@@ -88,7 +88,7 @@ def _typed(text: str, default: object, key: str, source: str) -> bool | int | st
 
 
 class KafkaSide:
-    """One cluster, asked through an admin client that is made when first needed."""
+    """One cluster, queried through an admin client that is created on first use."""
 
     def __init__(
         self, bootstrap: str, properties: Mapping[str, str] | None = None, timeout_s: float = DEFAULT_TIMEOUT_S
@@ -106,7 +106,7 @@ class KafkaSide:
         self._drop()
 
     def ask(self, question: Callable[[Untyped], Answer], what: str) -> Answer:
-        """The answer to `question(admin)`, which must be free of side effects. Raises CliError."""
+        """The answer to `question(admin)`, repeated on retriable errors, so without side effects. Raises CliError."""
         errors = self.kafka.errors
         deadline = time.monotonic() + self.timeout_s
         while True:
@@ -127,7 +127,7 @@ class KafkaSide:
             raise self.sentence(error, what) from error
 
     def sentence(self, error: Untyped, what: str) -> CliError:
-        """A kafka-python error as one for the user."""
+        """A kafka-python error as an error for the user."""
         errors = self.kafka.errors
         name = type(error).__name__
         if name in _NOT_FOUND:
@@ -154,7 +154,8 @@ class KafkaSide:
         return self._admin
 
     def _made(self, kind: Untyped, settings: dict[str, Any]) -> Untyped:
-        """A client. One that finds no broker raises in its constructor and leaves its thread behind; end that."""
+        """A new client. When no broker is found, the constructor raises and leaves a thread behind, which is ended
+        here."""
         networks: list[Untyped] = []
 
         def network(**config: Untyped) -> Untyped:
@@ -176,7 +177,7 @@ class KafkaSide:
 
 
 def error_text(error: Untyped) -> str:
-    """What went wrong, without the dump of request and answer that kafka-python puts into its messages."""
+    """The error without the dump of request and answer that kafka-python adds to its messages."""
     description = getattr(error, "description", None)
     if description:
         return " ".join(str(description).split()).rstrip(".")

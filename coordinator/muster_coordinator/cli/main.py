@@ -1,8 +1,8 @@
-"""Entry point of `muster`: collect sub-commands, run one, turn failures into one sentence and an exit code.
+"""Entry point of `muster`: collects sub-commands, runs one, turns failures into one sentence and an exit code.
 
-Sub-commands come from the entry points of the group `muster.commands`: callables that take the typer app and add to it.
-Coordinator, operator and pipeline plug in this way and never import each other. One that cannot be imported (its extra
-is not installed) is reported on standard error and left out.
+Sub-commands come from the entry points of the group `muster.commands`: callables that add commands to a typer app.
+Coordinator, operator and pipeline are connected in this way and never import each other. Commands that cannot be
+imported (their extra is not installed) are reported on standard error and left out.
 """
 
 import os
@@ -24,7 +24,7 @@ def build() -> typer.Typer:
     """The app with all installed sub-commands."""
     app = typer.Typer(
         name="muster",
-        help="Kafka consumer-group coordination: run it, use it, look into it.",
+        help="Kafka consumer-group coordination: run a cluster, use it, inspect it.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         add_completion=True,
@@ -55,7 +55,7 @@ def _root(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run `muster`; always ends in SystemExit."""
+    """Run `muster`; always raises SystemExit."""
     try:
         build()(args=None if arguments is None else list(arguments), prog_name="muster")
     except CliError as error:
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         raise SystemExit(Exit.INTERRUPTED) from None
     except BrokenPipeError:
-        # The reader of our output has left; keep the interpreter from complaining about it at exit.
+        # The reader of our output has closed the pipe: without this the interpreter would report an error at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(Exit.REFUSED) from None
 

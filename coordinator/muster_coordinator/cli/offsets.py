@@ -1,4 +1,4 @@
-"""Log ends, log starts and times of partitions, where one partition without an answer does not hide the others."""
+"""Offsets of partitions: log end, log start, by time. One partition without an answer does not hide the others."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -20,21 +20,21 @@ def end_offsets(side: KafkaSide, partitions: Iterable[TopicPartition]) -> dict[T
 
 
 def start_offsets(side: KafkaSide, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetOrUnknown]:
-    """Offset of the oldest record kept of each partition."""
+    """Offset of the oldest retained record of each partition."""
     return offsets_at(side, dict.fromkeys(partitions, _EARLIEST))
 
 
 def offsets_at(side: KafkaSide, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetOrUnknown]:
-    """First offset at or after a time (ms since 1970; -1 latest, -2 earliest) of each partition.
+    """First offset of each partition at or after a time (ms since 1970; -1: log end, -2: log start).
 
-    -1 when no record is that new. UNKNOWN where nobody could tell; a note says why.
+    -1 when no record is that new. UNKNOWN when no broker answered; a note says why.
     """
     if not wanted:
         return {}
     try:
         return _answers(side.ask(_question(side, wanted), "cannot look up offsets"))
     except CliError:
-        # One deleted topic or leaderless partition fails the whole question; ask one by one, and once each.
+        # One deleted topic or leaderless partition fails the whole query: query each partition by itself, once.
         found: dict[TopicPartition, OffsetOrUnknown] = dict.fromkeys(wanted, UNKNOWN)
         reasons: dict[str, int] = {}
         deadline = time.monotonic() + side.timeout_s

@@ -1,4 +1,4 @@
-"""Options that many commands share."""
+"""Options shared by many commands."""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,19 +15,21 @@ Bootstrap = Annotated[
 ]
 ClientConfig = Annotated[
     Path | None,
-    typer.Option("--config", help="A properties file with client settings, by Kafka's names.", dir_okay=False),
+    typer.Option("--config", help="Properties file with client settings, by Kafka's names.", dir_okay=False),
 ]
 Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait for the cluster's answer.")]
-Output = Annotated[Format, typer.Option("--output", "-o", help="How to print the answer.")]
+Output = Annotated[Format, typer.Option("--output", "-o", help="Output format.")]
 
 DEFAULT_ADMIN = "127.0.0.1:8081"
 DEFAULT_ADMIN_TIMEOUT_S = 5.0
 
 Admin = Annotated[
-    str, typer.Option("--admin", envvar="MUSTER_ADMIN", help="host:port of any replica's admin API; several: commas.")
+    str, typer.Option("--admin", envvar="MUSTER_ADMIN", help="host:port of replicas' admin APIs, comma-separated.")
 ]
 TokenFile = Annotated[
     Path | None, typer.Option("--token-file", envvar="MUSTER_ADMIN_TOKEN_FILE", help="File with the bearer token.")
 ]
-DevFolder = Annotated[Path | None, typer.Option("--dev", help="Folder of muster dev; finds addresses and token.")]
+DevFolder = Annotated[
+    Path | None, typer.Option("--dev", help="Folder of muster dev, from which addresses and token are read.")
+]
 AdminTimeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait for a replica.")]

@@ -1,8 +1,8 @@
-"""How answers are printed: aligned text, JSON or YAML, from the same rows.
+"""Printing of answers: aligned text, JSON or YAML, from the same rows.
 
-A row is a dict of plain values. `None` means "there is none" and `UNKNOWN` "could not be found out"; tables show `-`
-and `unknown`, JSON and YAML null for both. Neither is ever shown as 0. Tables are cut to no width, so that pipes see
-whole values.
+A row is a dict of plain values. `None` means that there is none, `UNKNOWN` that the value could not be found out;
+tables show `-` and `unknown`, JSON and YAML null for both. Neither is ever shown as 0. Tables are not cut to the
+terminal's width, so that pipes get whole values.
 """
 
 import json
@@ -43,7 +43,7 @@ class Column(NamedTuple):
 
 
 def emit(rows: Sequence[Row], columns: Sequence[Column], output: Format) -> None:
-    """Print rows. Tables show `columns` only, the other formats everything in the rows."""
+    """Print rows. Tables show only `columns`, the other formats everything in the rows."""
     if output is Format.TABLE:
         print(table(rows, columns))
     else:
@@ -51,18 +51,18 @@ def emit(rows: Sequence[Row], columns: Sequence[Column], output: Format) -> None
 
 
 def emit_value(value: object, output: Format) -> None:
-    """Print one value as JSON or YAML (also where a table was asked for: it has none)."""
+    """Print one value as JSON or YAML; as JSON when a table was asked for."""
     plain = _plain(value)
     print(to_yaml(plain).rstrip("\n") if output is Format.YAML else json.dumps(plain, indent=2, ensure_ascii=False))
 
 
 def note(sentence: str) -> None:
-    """A remark beside the answer, on standard error."""
+    """Print a remark about the answer, to standard error."""
     print(f"muster: {sentence}", file=sys.stderr, flush=True)
 
 
 def table(rows: Sequence[Row], columns: Sequence[Column]) -> str:
-    """Aligned text with a line of titles."""
+    """Aligned text with a header line."""
     cells = [[_cell(row.get(column.key)) for column in columns] for row in rows]
     widths = [max(len(line[i]) for line in [[c.title for c in columns], *cells]) for i in range(len(columns))]
 
@@ -99,7 +99,7 @@ def _plain(value: object) -> object:
 
 
 def to_yaml(value: object, indent: int = 0) -> str:
-    """YAML of plain values: block style, strings quoted as JSON unless they are plainly words."""
+    """YAML of plain values: block style, strings quoted as JSON unless they are plain words."""
     pad = "  " * indent
     if isinstance(value, dict) and value:
         return "".join(f"{pad}{_yaml_scalar(key)}:{_yaml_nested(one, indent)}" for key, one in value.items())

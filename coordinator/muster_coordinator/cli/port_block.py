@@ -1,9 +1,9 @@
-"""Ports for a local cluster that nobody else takes meanwhile: what the demo does before `muster dev` binds them.
+"""Free ports for a local cluster, reserved for the time until `muster dev` binds them; used by the demo.
 
-A block is the ports of a `DevLayout` at a base P that is a multiple of ten. Whoever wants it binds the ninth port
-behind each of its four ranges and holds them until the cluster has ended. Blocks that overlap share at least one of
-those, so of two demos that look at once, of whatever users, one goes on to the next base. The ports themselves are
-only looked at: a stranger may still take one before its replica binds it, and then the start fails in words.
+A block is the ports of a `DevLayout` at a base P that is a multiple of ten. Its user binds the ninth port after the
+start of each of the four ranges and holds these claims until the cluster has ended. Overlapping blocks share at least
+one claim, so of two demos that start at once, even of different users, one takes the next base. The other ports are
+only checked: another program may still take one before its replica binds it, and then the start fails with a message.
 """
 
 import socket
@@ -17,13 +17,13 @@ from muster_coordinator.cli.exits import CliError, Exit
 
 FIRST_BASE: Final = 19_000
 END_BASE: Final = 32_000
-"""Below the range of outgoing connections."""
+"""Below the range of ephemeral ports."""
 STEP: Final = 10
 CLAIM: Final = STEP - 1
 
 
 class PortBlock:
-    """A block that is held until `close`; `base` is its first client port."""
+    """A block that is claimed until `close`; `base` is its first client port."""
 
     def __init__(self, base: int, claims: list[socket.socket]) -> None:
         self.base = base
@@ -58,7 +58,7 @@ class PortBlock:
 
 
 def _bound(ports: Iterable[int]) -> list[socket.socket] | None:
-    """A socket on each port, or None when one cannot be had."""
+    """A socket bound to each port, or None when one is in use."""
     found: list[socket.socket] = []
     for port in ports:
         one = socket.socket()

@@ -1,7 +1,7 @@
-"""`muster produce`: lines of a file or of standard input become records.
+"""`muster produce`: send the lines of a file or of standard input as records.
 
-Records are sent idempotently with acks=all and counted when the cluster has acknowledged them, not when they are
-handed to the client. A record without acknowledgement is reported as of unknown fate.
+Records are sent idempotently with acks=all, and counted when the cluster has acknowledged them, not when they are
+passed to the client. For a record without acknowledgement the error says that it is unknown whether it is stored.
 """
 
 import os
@@ -29,23 +29,29 @@ from muster_coordinator.cli.output import note
 from muster_coordinator.cli.topics import known_topic
 
 LINE_BYTES_MAX = 4 * 1024 * 1024
-"""No batch may be larger (limits.BATCH_BYTES_MAX), so no line can be sent whole beyond it."""
+"""Largest line. A record must fit into a batch, and none may be larger (limits.BATCH_BYTES_MAX)."""
 LINGER_MS = 5
 PROGRESS_S = 2.0
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(help="Where the records go.")],
-    file: Annotated[Path | None, typer.Argument(help="One record a line; standard input without it.")] = None,
-    key_separator: Annotated[str | None, typer.Option("--key-separator", help="Key and value are split here.")] = None,
-    partition: Annotated[int | None, typer.Option("--partition", min=0, help="Send all to this partition.")] = None,
-    headers: Annotated[list[str] | None, typer.Option("--header", help="name=value; may be repeated.")] = None,
+    topic: Annotated[str, typer.Argument(help="Topic to send to.")],
+    file: Annotated[Path | None, typer.Argument(help="File with one record per line; default: standard input.")] = None,
+    key_separator: Annotated[
+        str | None, typer.Option("--key-separator", help="Text between key and value of a line.")
+    ] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", min=0, help="Send all records to this partition.")
+    ] = None,
+    headers: Annotated[
+        list[str] | None, typer.Option("--header", help="A header of every record, NAME=VALUE; may be repeated.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     config: ClientConfig = None,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
 ) -> None:
-    """Send records: one a line, idempotent, acknowledged by a majority."""
+    """Send one record per line: idempotently, acknowledged by a majority of replicas."""
     properties = read_client_properties(config)
     with KafkaSide(bootstrap, {}, timeout) as side:
         known_topic(side, topic)
@@ -60,7 +66,7 @@ def produce(
 
 
 class _Delivery:
-    """A producer, and the counts of what became of its records."""
+    """A producer, and the counts of sent and acknowledged records."""
 
     def __init__(
         self,
@@ -88,7 +94,7 @@ class _Delivery:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Wait for what is under way. Raises CliError unless every record was acknowledged."""
+        """Wait for all records in flight. Raises CliError unless every record was acknowledged."""
         try:
             self._producer.flush(timeout=self._side.timeout_s)
         except self._side.kafka.errors.KafkaError as failure:
@@ -102,11 +108,11 @@ class _Delivery:
 
     @property
     def broken(self) -> bool:
-        """A record has failed; more would only fail too."""
+        """Whether a record has failed: further ones would fail, too."""
         return self._first_error is not None
 
     def send(self, key: bytes | None, value: bytes) -> None:
-        """Hand one record over; blocks while the client's buffer is full. Raises CliError for an unsendable one."""
+        """Pass one record to the client; blocks while its buffer is full. Raises CliError when it cannot be sent."""
         try:
             future = self._producer.send(
                 self._topic, value=value, key=key, headers=self._headers, partition=self._partition
@@ -118,7 +124,7 @@ class _Delivery:
         future.add_errback(self._on_failed)
 
     def progress(self) -> None:
-        """Tell how far it is, now and then."""
+        """Report the progress every PROGRESS_S."""
         now = time.monotonic()
         if now >= self._next_progress:
             self._next_progress = now + PROGRESS_S
@@ -182,5 +188,5 @@ def _lines_of(stream: BinaryIO, name: str) -> Iterator[bytes]:
 def _header(text: str) -> tuple[str, bytes]:
     name, separator, value = text.partition("=")
     if not separator or not name:
-        raise CliError(Exit.USAGE, f"--header wants name=value, not {text!r}")
+        raise CliError(Exit.USAGE, f"--header must be NAME=VALUE, not {text!r}")
     return name, value.encode()

@@ -1,7 +1,7 @@
-"""`muster group reset-offsets`: show what moving a group's offsets would replay or skip; do it with `--execute`.
+"""`muster group reset-offsets`: show what moving a group's offsets would replay or skip; with `--execute`, do it.
 
 Without `--execute` nothing changes. With it the group must have no members (the coordinator refuses otherwise, too),
-and the offsets are read back afterwards: success means they are what was asked for.
+and the offsets are read back afterwards: the command succeeds only if they are the requested ones.
 """
 
 import time
@@ -40,7 +40,7 @@ _COLUMNS = (
 
 
 class Target(StrEnum):
-    """Where offsets shall go."""
+    """Where to move the offsets."""
 
     EARLIEST = "to-earliest"
     LATEST = "to-latest"
@@ -69,17 +69,27 @@ class _Logs(NamedTuple):
 def reset_offsets(
     group: Annotated[str, typer.Argument(help="The group's id.")],
     topics: Annotated[list[str] | None, typer.Option("--topic", help="topic or topic:0,1; may be repeated.")] = None,
-    all_topics: Annotated[bool, typer.Option("--all-topics", help="Every topic the group has offsets in.")] = False,
-    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="The oldest record.")] = False,
-    to_latest: Annotated[bool, typer.Option("--to-latest", help="After the newest record.")] = False,
-    to_current: Annotated[bool, typer.Option("--to-current", help="Where it is, kept within the log.")] = False,
-    to_offset: Annotated[int | None, typer.Option("--to-offset", min=0, help="This offset.")] = None,
+    all_topics: Annotated[
+        bool, typer.Option("--all-topics", help="All topics in which the group has offsets.")
+    ] = False,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the oldest record.")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end of the log.")] = False,
+    to_current: Annotated[
+        bool, typer.Option("--to-current", help="To the committed offset, moved into the log if outside.")
+    ] = False,
+    to_offset: Annotated[int | None, typer.Option("--to-offset", min=0, help="To this offset.")] = None,
     to_datetime: Annotated[
-        str | None, typer.Option("--to-datetime", help="First record from then on (ISO 8601).")
+        str | None, typer.Option("--to-datetime", help="To the first record since this time (ISO 8601).")
     ] = None,
-    by_duration: Annotated[str | None, typer.Option("--by-duration", help="That long ago (ISO 8601, PT1H).")] = None,
-    shift_by: Annotated[int | None, typer.Option("--shift-by", help="So many on (or back, if negative).")] = None,
-    from_file: Annotated[Path | None, typer.Option("--from-file", help="topic,partition,offset lines.")] = None,
+    by_duration: Annotated[
+        str | None, typer.Option("--by-duration", help="To the first record since this long ago (ISO 8601, PT1H).")
+    ] = None,
+    shift_by: Annotated[
+        int | None, typer.Option("--shift-by", help="Forward by this many records; backward if negative.")
+    ] = None,
+    from_file: Annotated[
+        Path | None, typer.Option("--from-file", help="To the offsets in a file of topic,partition,offset lines.")
+    ] = None,
     execute: Annotated[bool, typer.Option("--execute", help="Do it. Without this nothing changes.")] = False,
     export: Annotated[bool, typer.Option("--export", help="Print the new offsets as lines for --from-file.")] = False,
     output: Output = Format.TABLE,
@@ -100,7 +110,7 @@ def reset_offsets(
     }
     aim = _aim({target: value for target, value in chosen.items() if value is not None})
     if aim.target is not Target.FILE and bool(topics) == all_topics:
-        raise CliError(Exit.USAGE, "name the topics with --topic, or take --all-topics")
+        raise CliError(Exit.USAGE, "give the topics with --topic, or use --all-topics")
     with KafkaSide(bootstrap, read_client_properties(config), timeout) as side:
         view = describe_group(side, group) if execute else None
         if view is not None:
@@ -171,20 +181,20 @@ def _wanted(side: KafkaSide, aim: Aim, partitions: Sequence[TopicPartition], log
         case Target.CURRENT | Target.SHIFT:
             without = [one for one in partitions if one not in logs.committed]
             if without:
-                note(f"{len(without)} partitions have no committed offset and stay so")
+                note(f"{len(without)} partitions have no committed offset and get none")
             return {one: logs.committed[one] + aim.number for one in partitions if one in logs.committed}
         case Target.TIME | Target.DURATION:
             found = offsets_at(side, dict.fromkeys(partitions, aim.number))
             unknown = [one for one, offset in found.items() if not isinstance(offset, int)]
             if unknown:
-                raise CliError(Exit.UNREACHABLE, f"{unknown[0].topic}: cannot look up the time, nothing reset")
+                raise CliError(Exit.UNREACHABLE, f"{unknown[0].topic}: no offset for the time; nothing was reset")
             return {one: _LATEST if offset == -1 else int(offset) for one, offset in found.items()}  # type: ignore[arg-type]
         case Target.LATEST:
             return dict.fromkeys(partitions, _LATEST)
 
 
 _LATEST = 2**63 - 1
-"""Beyond every log; `plan_moves` keeps it within."""
+"""Beyond the end of any log; `plan_moves` limits it to the log end offset."""
 
 
 def _execute(side: KafkaSide, group: str, moves: Sequence[Move]) -> None:
@@ -209,7 +219,7 @@ def _execute(side: KafkaSide, group: str, moves: Sequence[Move]) -> None:
     if other:
         raise CliError(
             Exit.REFUSED,
-            f"{len(other)} offsets of group {group} differ from what was just written: somebody else commits",
+            f"{len(other)} offsets of group {group} differ from those just written: another client commits",
         )
     note(f"{len(moves)} offsets of group {group} reset")
 

@@ -1,4 +1,4 @@
-"""What a reset of committed offsets would do, as a value: computed in full before anything is changed."""
+"""The plan of a reset of committed offsets: computed completely before anything is changed."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?
 
 
 class Move(NamedTuple):
-    """One partition's change. `replayed` and `skipped` count offsets, as far as the log still holds them."""
+    """One partition's change. `replayed` and `skipped` count offsets that the log still has."""
 
     partition: TopicPartition
     current: int | None
@@ -28,13 +28,14 @@ def plan_moves(
     starts: Mapping[TopicPartition, OffsetOrUnknown],
     ends: Mapping[TopicPartition, OffsetOrUnknown],
 ) -> list[Move]:
-    """Moves to `wanted`, each kept within its log. Raises CliError where a log's ends are unknown."""
+    """The moves to `wanted`, each limited to its log. Raises CliError when the start or end of a log is unknown."""
     moves = []
     for partition, offset in sorted(wanted.items()):
         start, end = starts[partition], ends[partition]
         if not isinstance(start, int) or not isinstance(end, int):
             raise CliError(
-                Exit.UNREACHABLE, f"{partition.topic}-{partition.partition}: its log's ends are unknown, nothing reset"
+                Exit.UNREACHABLE,
+                f"{partition.topic}-{partition.partition}: log start or end is unknown; no offset was reset",
             )
         new = min(max(offset, start), end)
         current = committed.get(partition)
@@ -48,7 +49,7 @@ def parse_time(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        raise CliError(Exit.USAGE, f"{text!r} is no time like 2026-01-31T12:00:00Z") from error
+        raise CliError(Exit.USAGE, f"{text!r} is not a time like 2026-01-31T12:00:00Z") from error
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return int(moment.timestamp() * 1000)
@@ -58,7 +59,7 @@ def parse_duration(text: str) -> int:
     """ISO 8601 duration of days to seconds (`P1DT2H30M`) as ms. Raises CliError."""
     match = _DURATION.fullmatch(text)
     if match is None or not any(match.groups()):
-        raise CliError(Exit.USAGE, f"{text!r} is no duration like PT1H30M or P7D")
+        raise CliError(Exit.USAGE, f"{text!r} is not a duration like PT1H30M or P7D")
     days, hours, minutes, seconds = (float(one or 0) for one in match.groups())
     return int(timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds) / timedelta(milliseconds=1))
 

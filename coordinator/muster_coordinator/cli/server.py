@@ -1,4 +1,4 @@
-"""`muster server`: one replica in this process, until it is told to stop."""
+"""`muster server`: one replica in this process, until it is stopped."""
 
 import gc
 import os
@@ -14,7 +14,7 @@ from muster_coordinator.settings import ConfigError, load_settings
 
 
 class LogLevel(StrEnum):
-    """As `muster.log.level`."""
+    """Values of `muster.log.level`."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -23,10 +23,12 @@ class LogLevel(StrEnum):
 
 
 def server(
-    config: Annotated[Path, typer.Option("--config", "-c", help="Properties file; keys in docs/configuration.md.")],
+    config: Annotated[
+        Path, typer.Option("--config", "-c", help="Properties file; docs/configuration.md lists the keys.")
+    ],
     *,
     log_level: Annotated[
-        LogLevel | None, typer.Option("--log-level", help="Instead of muster.log.level of the file.")
+        LogLevel | None, typer.Option("--log-level", help="Overrides muster.log.level of the file.")
     ] = None,
     supervised: Annotated[
         bool, typer.Option("--supervised", hidden=True, help="Ignore Ctrl-C; drain when standard input closes.")
@@ -40,7 +42,7 @@ def server(
         raise typer.Exit(exits.CONFIG) from None
     if log_level is not None:
         settings = replace(settings, log_level=str(log_level))
-    gc.disable()  # until `GcPolicy.start`: a start makes no garbage, and looking for it takes a tenth of it
+    gc.disable()  # Until `GcPolicy.start`: a start makes no garbage, and collections would take a tenth of its time.
     from muster_coordinator.app import run_replica
 
     raise typer.Exit(run_replica(settings, supervised=supervised))

@@ -1,8 +1,9 @@
-"""`muster cluster stopped-entries` and `skip-entry`: what stopped a Raft group everywhere, and going on without it.
+"""`muster cluster stopped-entries` and `skip-entry`: entries that stopped a Raft group, and skipping one of them.
 
-Each replica tells only what it stopped at itself, so all of them are asked. `skip-entry` hands what they said to one of
-them, which refuses unless a majority of the voters said the same, and has Raft commit it (docs/adr/0022). Nothing is
-done without `--execute`. What it does not do: start the replicas again, after which each passes over the entry.
+A replica reports only where it has stopped itself, so all of them are asked. `skip-entry` sends their reports to one of
+them, which refuses unless a majority of the voters reported the same, and then has Raft commit a SKIP entry
+(docs/adr/0022). Nothing is changed without `--execute`. What it does not do: restart the replicas; each skips the entry
+at its next start.
 """
 
 import base64
@@ -26,7 +27,7 @@ from muster_coordinator.cli.options import (
 from muster_coordinator.cli.output import Column, Format, emit, note
 
 SKIP_TIMEOUT_S = 15.0
-"""Longer than the replica waits for the others."""
+"""Longer than the replica waits for the other voters."""
 SHA256_CHARS_MIN = 8
 DATA_LINES_MAX = 64
 LINE_BYTES = 16
@@ -44,7 +45,7 @@ _COLUMNS = (
 
 
 def register(app: typer.Typer) -> None:
-    """Add both to `muster cluster`."""
+    """Add both commands to `muster cluster`."""
     app.command("stopped-entries")(stopped_entries)
     app.command("skip-entry")(skip_entry)
 
@@ -53,11 +54,13 @@ def stopped_entries(
     admin: Admin = DEFAULT_ADMIN,
     token_file: TokenFile = None,
     dev: DevFolder = None,
-    group: Annotated[int | None, typer.Option("--group", min=0, help="One Raft group, with the entry's data.")] = None,
+    group: Annotated[
+        int | None, typer.Option("--group", min=0, help="Only this Raft group, with the entry's data.")
+    ] = None,
     output: Output = Format.TABLE,
     timeout: AdminTimeout = DEFAULT_ADMIN_TIMEOUT_S,
 ) -> None:
-    """Show the committed entries that replicas could not apply, and stopped at."""
+    """Show the committed entries that replicas could not apply, so that they stopped there."""
     addresses, token = access(admin, token_file, dev)
     silent: list[int] = []
     rows = _said(addresses, token, timeout, silent)
@@ -76,34 +79,34 @@ def stopped_entries(
 def skip_entry(
     group: Annotated[int, typer.Option("--group", min=0, help="The Raft group.")],
     index: Annotated[int, typer.Option("--index", min=1, help="Index of the entry.")],
-    sha256: Annotated[str, typer.Option("--sha256", help="The entry's hash, or how it begins.")],
+    sha256: Annotated[str, typer.Option("--sha256", help="The entry's hash, or at least its first 8 characters.")],
     admin: Admin = DEFAULT_ADMIN,
     token_file: TokenFile = None,
     dev: DevFolder = None,
-    execute: Annotated[bool, typer.Option("--execute", help="Do it; without this, say what would be done.")] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="Do it. Without this, print what would be done.")] = False,
     timeout: AdminTimeout = DEFAULT_ADMIN_TIMEOUT_S,
 ) -> None:
-    """Pass over an entry that a majority of the replicas could not apply. What it would have done is lost."""
+    """Skip an entry that a majority of the replicas could not apply. The change that it makes is lost."""
     if len(sha256) < SHA256_CHARS_MIN:
         raise CliError(Exit.USAGE, f"give at least {SHA256_CHARS_MIN} characters of the hash")
     addresses, token = access(admin, token_file, dev)
     rows = _said(addresses, token, timeout, [])
     meant = [row for row in rows if (row["group"], row["index"]) == (group, index) and row["sha256"].startswith(sha256)]
     if not meant or len({row["sha256"] for row in meant}) > 1:
-        raise CliError(Exit.REFUSED, f"no replica stopped at entry {index} of Raft group {group} with that hash")
+        raise CliError(Exit.REFUSED, f"no replica stopped at entry {index} of Raft group {group} with this hash")
     where = ", ".join(str(row["broker"]) for row in meant)
     voters = meant[0]["voters"]
     if len(meant) * 2 <= len(voters):
-        raise CliError(Exit.REFUSED, f"of the voters {voters} only {where} stopped at it; a majority has to")
+        raise CliError(Exit.REFUSED, f"of the voters {voters} only {where} stopped at it; a majority is needed")
     if not execute:
-        print(f"replicas {where} of {voters} stopped at it and would pass over it; --execute does it")
+        print(f"replicas {where} of {voters} stopped at it and would skip it; --execute does it")
         return
     _ask(meant, token)
-    print(f"agreed: entry {index} of Raft group {group} is passed over. Restart every replica, one after the other.")
+    print(f"agreed: entry {index} of Raft group {group} is skipped. Restart every replica, one after the other.")
 
 
 def _ask(meant: Sequence[Json], token: str) -> None:
-    """One after the other: which of them can lead is known to none. Raises CliError with what the last one said."""
+    """Ask one replica after the other, as the leader is unknown. Raises CliError with the last one's answer."""
     named = {key: meant[0][key] for key in ("group", "index", "term", "sha256")}
     consents = [{key: row[key] for key in ("broker", "index", "term", "sha256")} for row in meant]
     failure = CliError(Exit.UNREACHABLE, "no replica answers")
@@ -120,16 +123,16 @@ def _ask(meant: Sequence[Json], token: str) -> None:
 
 
 def _said(addresses: Sequence[str], token: str, timeout_s: float, silent: list[int]) -> list[Json]:
-    """What every replica stopped at; those that do not answer are added to `silent`."""
+    """The entries at which replicas stopped; brokers that do not answer are added to `silent`."""
     rows: list[Json] = []
     for broker in first_status(addresses, token, timeout_s)["brokers"]:
         number, address = broker["broker"], broker["admin"]
         try:
             if not address:
-                raise CliError(Exit.UNREACHABLE, "it has registered no admin address")
+                raise CliError(Exit.UNREACHABLE, "it has not registered an admin address")
             entries = ask_admin(address, "/v1/stopped-entries", token, timeout_s)["entries"]
         except CliError as error:
-            note(f"replica {number} is unknown: {error}")
+            note(f"the state of replica {number} is unknown: {error}")
             silent.append(number)
             continue
         rows += [{"broker": number, "admin": address, **entry} for entry in entries]
@@ -141,7 +144,7 @@ def _data(row: Mapping[str, object], token: str, timeout_s: float) -> Json:
 
 
 def _dump(data: bytes) -> str:
-    """The first bytes, for people; `--output json` has all."""
+    """A hex dump of the first bytes; `--output json` prints all of them as base64."""
     lines = []
     for at in range(0, min(len(data), DATA_LINES_MAX * LINE_BYTES), LINE_BYTES):
         part = data[at : at + LINE_BYTES]

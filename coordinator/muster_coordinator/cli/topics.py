@@ -12,7 +12,7 @@ from muster_coordinator.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, ClientC
 from muster_coordinator.cli.output import Column, Format, emit, note
 from muster_coordinator.groups.assignors.membership import TopicPartition
 
-app = typer.Typer(help="Create, list, describe and delete topics.", no_args_is_help=True)
+app = typer.Typer(help="Create, show and delete topics.", no_args_is_help=True)
 
 _LISTED = (
     Column("topic", "TOPIC"),
@@ -35,11 +35,15 @@ _DESCRIBED = (
 @app.command("create")
 def create(
     name: Annotated[str, typer.Argument(help="The topic's name.")],
-    partitions: Annotated[int | None, typer.Option("--partitions", min=1, help="Default: the cluster's.")] = None,
-    replication_factor: Annotated[
-        int | None, typer.Option("--replication-factor", min=1, help="Default: the cluster's.")
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", min=1, help="Default: the cluster's num.partitions.")
     ] = None,
-    settings: Annotated[list[str] | None, typer.Option("--set", help="key=value; may be repeated.")] = None,
+    replication_factor: Annotated[
+        int | None, typer.Option("--replication-factor", min=1, help="Default: the number of brokers.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="A topic config, KEY=VALUE; may be repeated.")
+    ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     config: ClientConfig = None,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
@@ -95,7 +99,7 @@ def describe(
     config: ClientConfig = None,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
 ) -> None:
-    """Show leaders, replicas and offsets of every partition."""
+    """Show leader, replicas and offsets of each partition."""
     with KafkaSide(bootstrap, read_client_properties(config), timeout) as side:
         topic = known_topic(side, name)
         partitions = [TopicPartition(name, one["partition_index"]) for one in topic["partitions"]]
@@ -118,7 +122,7 @@ def describe(
 
 @app.command("delete")
 def delete(
-    names: Annotated[list[str], typer.Argument(help="Topics to delete.")],
+    names: Annotated[list[str], typer.Argument(help="Names of the topics.")],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     config: ClientConfig = None,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
@@ -138,7 +142,7 @@ def _delete(name: str, timeout_ms: int, admin: Untyped) -> None:
 
 
 def known_topic(side: KafkaSide, name: str) -> dict[str, Any]:
-    """kafka-python's description of a topic. Raises CliError when there is none."""
+    """kafka-python's description of a topic. Raises CliError when it does not exist."""
     found: list[dict[str, Any]] = side.ask(lambda admin: admin.describe_topics([name]), f"cannot describe topic {name}")
     code = found[0]["error_code"] if found else 3
     if code:
@@ -150,5 +154,5 @@ def known_topic(side: KafkaSide, name: str) -> dict[str, Any]:
 def _key_value(text: str) -> tuple[str, str]:
     key, separator, value = text.partition("=")
     if not separator or not key:
-        raise CliError(Exit.USAGE, f"--set wants key=value, not {text!r}")
+        raise CliError(Exit.USAGE, f"--set must be KEY=VALUE, not {text!r}")
     return key, value

@@ -1,7 +1,7 @@
-"""The demo's clients: an idempotent loader and readers of one group, on librdkafka with its default timeouts.
+"""The demo's clients: an idempotent loader, and readers of one group, on librdkafka with its default timeouts.
 
-A reader stores an offset only after it has ticked the flight off, so that a commit never runs ahead of what was seen;
-what is read twice after a rebalance or a failure is counted, not hidden.
+A reader stores an offset only after it has counted the flight, so a commit is never ahead of what was seen. Flights
+that are read twice after a rebalance or a failure are counted and shown.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ LAST_COMMIT_TIMEOUT_S = 10.0
 CLOSE_FLUSH_S = 30.0
 
 Note = Callable[[str], None]
-"""Takes a remark for the person who watches. Called from any thread."""
+"""Takes a remark for the user. Called from any thread."""
 
 
 def load_confluent() -> Any:  # noqa: ANN401 - confluent-kafka's module
@@ -36,7 +36,7 @@ def load_confluent() -> Any:  # noqa: ANN401 - confluent-kafka's module
 
 
 class Client:
-    """A thread that works until it is done or asked to stop. `failure` tells why it gave up; None: it did not."""
+    """A thread that works until it is done or asked to stop. `failure`: why it gave up; None: it did not."""
 
     def __init__(self, name: str, work: Callable[[], None]) -> None:
         self.name = name
@@ -45,24 +45,25 @@ class Client:
         self._thread = threading.Thread(name=name, target=work, daemon=True)
 
     def start(self) -> None:
-        """Once."""
+        """Start the thread; call once."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask it to end; `join` to wait for it."""
+        """Ask the thread to end; `join` waits for it."""
         self._stop_asked.set()
 
     def join(self, timeout_s: float) -> None:
-        """Wait for its end."""
+        """Wait for the thread's end."""
         self._thread.join(timeout_s)
 
     def is_alive(self) -> bool:
-        """Whether it still works."""
+        """Whether the thread still runs."""
         return self._thread.is_alive()
 
 
 class Loader(Client):
-    """Produces flights at a steady pace; `acknowledged` counts. Stopped early it leaves the last ones open."""
+    """Produces flights at a constant rate; `acknowledged` counts them. When stopped early it does not wait for the last
+    acknowledgements."""
 
     def __init__(self, bootstrap: str, topic: str, flights: Iterable[Flight], rate_per_s: int) -> None:
         super().__init__("loader", self._run)
@@ -107,13 +108,13 @@ class Loader(Client):
 
 
 class ReaderSight(NamedTuple):
-    """What a reader knows of its partitions: the log's end of each it is assigned, as of its last fetch."""
+    """The log end offset of each partition that a reader is assigned, as of its last fetch."""
 
     log_ends: dict[int, int]
 
 
 class Reader(Client):
-    """One member of the group; stopped, it commits and leaves. `ticks` counts how often each flight was read here."""
+    """One member of the group. When stopped, it commits and leaves. `ticks`: how often this reader read each flight."""
 
     def __init__(self, bootstrap: str, topic: str, group: str, name: str, flights: int, note: Note) -> None:
         super().__init__(name, self._run)
@@ -168,7 +169,7 @@ class Reader(Client):
             after[message.topic(), message.partition()] = message.offset() + 1
             self.records += 1
         for (topic, partition), offset in after.items():
-            # A partition may have been revoked since it was fetched; its next owner reads on from the last commit.
+            # A partition may have been revoked since the fetch; its next owner continues at the last commit.
             with contextlib.suppress(self._confluent.KafkaException):
                 self._consumer.store_offsets(offsets=[self._confluent.TopicPartition(topic, partition, offset)])
 
@@ -182,7 +183,7 @@ class Reader(Client):
         self.sight = ReaderSight(ends)
 
     def _commit_all(self) -> None:
-        """The last commit, tried again while a coordinator is being elected."""
+        """The last commit, repeated while a coordinator is being elected."""
         deadline = time.monotonic() + LAST_COMMIT_TIMEOUT_S
         while True:
             try:
@@ -217,14 +218,14 @@ def create_topic(bootstrap: str, topic: str, partitions: int, replication_factor
 
 
 class FinalOffsets(NamedTuple):
-    """Of each partition what the group has committed (None: nothing) and where the log ends."""
+    """Committed offset (None: no commit) and log end offset of each partition."""
 
     committed: dict[int, int | None]
     ends: dict[int, int]
 
 
 def final_offsets(bootstrap: str, topic: str, group: str, partitions: int, timeout_s: float) -> FinalOffsets:
-    """Asked by a client that took no part. Raises CliError."""
+    """Queried by a client that is not a member. Raises CliError."""
     confluent = load_confluent()
     consumer = confluent.Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0})
     wanted = [confluent.TopicPartition(topic, partition) for partition in range(partitions)]

