@@ -221,7 +221,8 @@ def test_more_partitions_than_a_replica_takes_are_refused_in_words_also_when_onl
     wide = (wanted("not", num_partitions=11), wanted("far", num_partitions=9_000), wanted("fits", num_partitions=10))
     answer = create(surface, *wide, validate_only=validate_only)
     assert outcome(answer) == [("not", 44), ("far", 44), ("fits", 0)]
-    assert answer.topics[0].error_message == "11 more partitions exceed 2000 Raft groups a replica, 1990 are in use"
+    message = "11 more partitions would exceed the limit of 2000 Raft groups; 1990 are in use"
+    assert answer.topics[0].error_message == message
     assert len(surface.commands) == (not validate_only)
 
 

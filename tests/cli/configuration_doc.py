@@ -43,7 +43,7 @@ Roll the replicas one after the other, in any order. The cluster stays at the *f
 (`muster cluster status -o json`, the metric `muster_feature_level`): the new release writes nothing that the one before
 cannot read, and going back is another roll. When every replica has run the new release for `muster.feature.finalize.ms` without a
 break, the controller's leader raises the level, for good: a replica of the release before is refused from then on, in the words
-"the cluster is at feature level 2, broker 1 can do 1 only". A replica that is away or goes back, and a new leader of the
+"the cluster has feature level 2, broker 1 supports up to 1". A replica that is away or goes back, and a new leader of the
 controller, begin the wait anew; with `-1` the level stays where it is.
 
 ## Stopping

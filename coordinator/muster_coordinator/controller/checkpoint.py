@@ -1,8 +1,8 @@
-"""Bytes of the controller's checkpoint: the whole cluster image and the order in which topics were deleted.
+"""Bytes of the controller's checkpoint: the whole cluster image, and the order in which topics were deleted.
 
-Problem: a checkpoint must be equal bytes on every replica at the same applied index, so that `state_hash` compares
-them. Mechanism: one head, maps written in sorted order, no blobs (the image is read whole at start; 2,000 groups are
-some 100 KiB). What it does not do: touch the disk; `storage.checkpoint` frames and checks these bytes.
+Problem: at the same applied index the checkpoint must have the same bytes on every replica, so that `state_hash` can
+compare them. Mechanism: one head, maps written in sorted order, no blobs (the image is read whole at start; 2,000
+groups take some 100 KiB). What it does not do: use the disk; `storage.checkpoint` frames and checks these bytes.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ CHECKPOINT_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class ControllerCheckpoint:
-    """All of a `ControllerMachine` at one applied index."""
+    """The whole state of a `ControllerMachine` at one applied index."""
 
     applied: int
     cluster: ClusterImage | None
@@ -40,10 +40,10 @@ class ControllerCheckpoint:
 
 
 def decode_checkpoint(body: CheckpointBody) -> ControllerCheckpoint:
-    """The state in `body`; `UnsupportedFormat` for another version, `Corruption` for malformed bytes."""
+    """The state in `body`. Raises `UnsupportedFormat` for another version, `Corruption` for malformed bytes."""
     head, blobs = body
     if not head or blobs:
-        raise Corruption("a controller checkpoint is one head without blobs")
+        raise Corruption("a controller checkpoint must have a head and no blobs")
     if head[0] != CHECKPOINT_VERSION:
         raise UnsupportedFormat(f"controller checkpoint version {head[0]}; this binary knows {CHECKPOINT_VERSION}")
     u = Unpacker(head, 1)

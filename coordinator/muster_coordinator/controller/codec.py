@@ -1,9 +1,9 @@
 """Versioned bytes of controller commands and their results (COMMAND entries of Raft group 0, peer forwarding).
 
 Problem: the same bytes are proposed by one binary, applied by another and replayed years later. Mechanism: two leading
-bytes, layout version and kind, then the fields of `commands.py` in a fixed order; equal values give equal bytes. An
-unknown version or kind raises `UnsupportedFormat` (a replica must not skip a state change it cannot read, decision
-16), malformed bytes raise `Corruption`. What it does not do: judge a command; `transitions` does, at apply.
+bytes, layout version and kind, then the fields of `commands` in a fixed order; equal values give equal bytes. An
+unknown version or kind raises `UnsupportedFormat` (a replica must not skip a state change that it cannot read, decision
+16), malformed bytes raise `Corruption`. What it does not do: validate a command; `transitions` does, at apply.
 """
 
 from collections.abc import Callable
@@ -41,8 +41,9 @@ ALLOCATE_PRODUCER_IDS = 8
 FINALIZE_FEATURES = 9
 
 READ_INDEX = bytes((COMMAND_VERSION, 255))
-"""No command and never in a log: forwarded like one, it asks the leader up to where its log is committed
-(`CommandResult.value`). A binary that does not know it answers `UNSUPPORTED_VERSION`, as for any unknown kind."""
+"""Not a command, and never in a log. Forwarded like a command, it asks the leader for the index up to which its log is
+committed (`CommandResult.value`). A binary that does not know it answers `UNSUPPORTED_VERSION`, as to any unknown
+kind."""
 
 
 def encode_command(command: Command) -> bytes:
@@ -139,7 +140,8 @@ _DECODERS: dict[int, Callable[[Unpacker], Command]] = {
 
 
 def decode_command(data: bytes) -> Command:
-    """The command in `data`; `UnsupportedFormat` for another version or kind, `Corruption` for malformed bytes."""
+    """The command in `data`. Raises `UnsupportedFormat` for another version or kind, `Corruption` for malformed
+    bytes."""
     if len(data) < 2:
         raise Corruption(f"a controller command of {len(data)} bytes")
     if data[0] != COMMAND_VERSION:
@@ -154,7 +156,7 @@ def decode_command(data: bytes) -> Command:
 
 
 def encode_result(result: CommandResult) -> bytes:
-    """The bytes of a forwarded command's answer."""
+    """The bytes of the answer to a forwarded command."""
     p = Packer(RESULT_VERSION)
     p.i32(result.error)
     p.text(result.message)

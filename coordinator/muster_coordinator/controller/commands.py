@@ -1,8 +1,8 @@
-"""Commands of the controller log and their results. One frozen dataclass a command; `codec.py` gives the versioned
-bytes.
+"""Commands of the controller log and their results: a frozen dataclass per command; `codec` gives the versioned bytes.
 
-Random and clock values (ids, timestamps) are chosen by the proposer and carried in the command: apply is a function.
-A command that no longer fits at apply (name taken meanwhile) changes nothing and its result says why.
+The proposer chooses random and clock values (ids, timestamps) and puts them into the command, so that apply is a
+function. A command that is no longer valid at apply (its name was taken meanwhile) changes nothing, and its result
+says why.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,8 @@ from muster_coordinator.ids import BrokerId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormCluster:
-    """First command of a cluster, from the formed record (decision 15): voters, N, the offsets topic's id."""
+    """First command of a cluster, from the formed record (decision 15): voters, number of offsets partitions, the
+    offsets topic's id."""
 
     cluster_id: str
     voters: tuple[BrokerId, ...]
@@ -43,7 +44,7 @@ class CreateTopic:
     name: str
     topic_id: bytes
     partitions: int
-    """The voters of each are all voters of the cluster, rotated by partition, until placement exists."""
+    """Until placement exists, the voters of each partition are all voters of the cluster, rotated by its index."""
     configs: tuple[tuple[str, str], ...]
 
 
@@ -60,7 +61,8 @@ class AddPartitions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterTopicConfigs:
-    """The complete new set of overrides, as computed from the image of `expected`; refused when they changed since."""
+    """The complete new set of overrides, computed from an image with the overrides `expected`; refused if these have
+    changed since."""
 
     topic_id: bytes
     expected: tuple[tuple[str, str], ...]
@@ -85,10 +87,10 @@ Command = (
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """What apply said; the same on every replica, sent back to the proposer."""
+    """Result of apply; the same on every replica, returned to the proposer."""
 
     error: int
     message: str = ""
     value: int = 0
     """AllocateProducerIds: first id of the block. CreateTopic, AddPartitions: number of partitions.
-    `codec.READ_INDEX`: index up to which the leader's log was committed and applied."""
+    `codec.READ_INDEX`: index up to which the leader's log is committed and applied."""

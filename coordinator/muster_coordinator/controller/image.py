@@ -1,8 +1,8 @@
-"""The cluster as the controller log says it: brokers, topics, routing, feature level. Immutable; replaced at apply.
+"""The cluster as recorded in the controller log: brokers, topics, routing, feature level. Immutable; replaced at apply.
 
-Every replica holds a copy (it is a voter of the controller group), so Metadata and FindCoordinator need no hop.
-`machine.ControllerMachine` owns the transitions (COMMAND entries of Raft group 0, `commands.py`); readers take one
-image at the start of a request and use it to the end.
+Every replica has a copy (it is a voter of the controller group), so Metadata and FindCoordinator need no request to
+another replica. `machine.ControllerMachine` owns the transitions (COMMAND entries of Raft group 0, `commands`). A
+request takes one image at its start and uses it to its end.
 """
 
 from collections.abc import Mapping
@@ -22,19 +22,19 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broker:
-    """A registered replica. Registered again at each start, which clears `draining` (architecture "Drain")."""
+    """A registered replica. It registers at each start, which clears `draining` (architecture "Drain")."""
 
     broker: BrokerId
     replica_uuid: bytes
-    """16 bytes, born with the data folder (decision 14)."""
+    """16 bytes, chosen when the data folder was created (decision 14)."""
     incarnation: int
-    """Counts the starts of that data folder."""
+    """How often a replica has started with that data folder."""
     endpoints: tuple[Endpoint, ...]
     admin: str
     """host:port of the admin listener, for 421 answers (decision 37)."""
     draining: bool
     feature_max: int
-    """Highest feature level this binary can do (decision 16)."""
+    """Highest feature level that the broker's binary supports (decision 16)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,13 +47,13 @@ class Partition:
 
     @property
     def preferred(self) -> BrokerId:
-        """Who takes leadership back when caught up (decision 18): `voters[group mod n]`."""
+        """The broker that takes leadership back when it has caught up (decision 18): `voters[group mod n]`."""
         return self.voters[self.group % len(self.voters)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """A topic. A re-created one has another id and other Raft groups (never reused)."""
+    """A topic. A re-created one has another id and other Raft groups; neither is ever reused."""
 
     name: str
     topic_id: bytes
@@ -66,7 +66,8 @@ class Topic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routing:
-    """Where a group lives (decision 13). Overrides and epoch are for moving groups, which is open."""
+    """Which offsets partition a consumer group belongs to (decision 13). Overrides and epoch are for moving groups,
+    which does not exist yet."""
 
     offsets_partitions: int
     epoch: int = 0
@@ -79,13 +80,13 @@ class ClusterImage:
 
     applied: int
     cluster_id: str
-    """22 characters of url-safe base64 uuid, as Kafka's."""
+    """A uuid in 22 characters of URL-safe base64, like Kafka's."""
     voters: tuple[BrokerId, ...]
     brokers: Mapping[BrokerId, Broker]
     topics: Mapping[str, Topic]
     names_by_id: Mapping[bytes, str]
     deleted_topic_ids: frozenset[bytes]
-    """Positive evidence for decision 27."""
+    """Ids that were topics' and are deleted: the evidence for tombstones of their offsets (decision 27)."""
     routing: Routing
     feature_level: int
     next_group: GroupNo

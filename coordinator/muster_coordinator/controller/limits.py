@@ -1,6 +1,6 @@
 """Limits of the controller's image."""
 
 DELETED_TOPIC_IDS_MAX = 20_000
-"""Deletions the controller remembers (decision 27): shards act on one within minutes; older ones go."""
+"""Deleted topic ids kept in the image (decision 27). Shards use one within minutes; the oldest are dropped."""
 CONFIG_VALUE_CHARS_MAX = 4_096
-"""One topic config value; the image of every replica holds all of them."""
+"""Characters of one topic config value: every replica has all of them in memory."""

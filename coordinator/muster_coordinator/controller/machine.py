@@ -1,10 +1,10 @@
 """The state machine of Raft group 0: applies controller commands in log order and holds the cluster's image.
 
-Problem: brokers, topics, routing, producer id blocks and the feature level must be one truth on every replica
-(decision 14). Mechanism: COMMAND entries only; `apply_command` decodes, lets `transitions` compute the next immutable
-image and swaps it, so a reader that took an image keeps a consistent one. Durable state = image + order of deletions;
-the checkpoint is both. What it does not do: propose, forward or wait (`replica`), validate config values
-(`topic_configs`), place voters (later).
+Problem: brokers, topics, routing, producer id blocks and the feature level must be the same on every replica (decision
+14). Mechanism: COMMAND entries only. `apply_command` decodes one, `transitions` computes the next immutable image, and
+the machine replaces its own: a reader that took an image keeps a consistent one. Durable state = image + order of
+deletions, and the checkpoint has both. What it does not do: propose, forward or wait (`replica`), validate config
+values (`topic_configs`), place voters (later).
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from muster_coordinator.groups.effects import CheckpointBody, CheckpointImage
 
 
 class ControllerMachine:
-    """One replica's copy of the controller state. All calls on the loop."""
+    """One replica's copy of the controller state. All calls are made on the loop."""
 
     __slots__ = ("_applied", "_cluster", "_deleted")
 
@@ -31,19 +31,19 @@ class ControllerMachine:
 
     @property
     def cluster(self) -> ClusterImage | None:
-        """The newest image, None until `FormCluster` is applied here. Immutable: replaced at apply, never changed."""
+        """The newest image; None until `FormCluster` is applied here. Never changed, but replaced at apply."""
         return self._cluster
 
     @property
     def applied(self) -> int:
-        """Raft index of the last COMMAND applied."""
+        """Raft index of the last applied COMMAND."""
         return self._applied
 
     def apply_command(self, index: int, data: bytes) -> CommandResult:
-        """Apply the COMMAND entry at Raft `index`; the result is the same on every replica.
+        """Apply the COMMAND entry at Raft `index`. The result is the same on every replica.
 
-        Raises `UnsupportedFormat` for a command of a newer binary and `Corruption` for malformed bytes: the replica
-        must stop then, for skipping the entry would part it from the others.
+        Raises `UnsupportedFormat` for a command of a newer binary and `Corruption` for malformed bytes. The replica
+        must stop then: skipping the entry would make its state diverge from the others'.
         """
         assert index > self._applied, (index, self._applied)
         before = self._cluster
@@ -57,7 +57,7 @@ class ControllerMachine:
         return result
 
     def _remember_deleted(self, before: ClusterImage, after: ClusterImage) -> ClusterImage:
-        """Keep the newest `DELETED_TOPIC_IDS_MAX` ids: evidence is used within minutes, the log is for ever."""
+        """Keep the newest `DELETED_TOPIC_IDS_MAX` ids: shards use an id within minutes, but the log is unbounded."""
         self._deleted += tuple(after.deleted_topic_ids - before.deleted_topic_ids)
         if len(self._deleted) <= limits.DELETED_TOPIC_IDS_MAX:
             return after
@@ -69,7 +69,7 @@ class ControllerMachine:
         return ControllerCheckpoint(self._applied, self._cluster, self._deleted)
 
     def restore(self, body: CheckpointBody) -> None:
-        """Replace the whole state by a checkpoint's. `UnsupportedFormat`, `Corruption` as `apply_command`."""
+        """Replace the whole state by a checkpoint's. Raises `UnsupportedFormat` and `Corruption` as `apply_command`."""
         state = decode_checkpoint(body)
         self._applied, self._cluster, self._deleted = state.applied, state.cluster, state.deleted
 

@@ -1,9 +1,8 @@
 """Bounded, deterministic packing of the controller's own values: big-endian integers and length-prefixed bytes.
 
-Problem: commands, results and checkpoints of the controller must be equal bytes for equal values on every replica and
-for years. Mechanism: fixed field order, explicit widths, every length checked against what is left before anything is
-sliced. What it does not do: self-description; the versioned header of each user (`codec`, `checkpoint`) names the
-layout.
+Problem: equal commands, results and checkpoints must have equal bytes on every replica and for years. Mechanism: fixed
+field order, explicit widths; every length is checked against the bytes left before anything is sliced. What it does not
+do: describe its layout; the versioned header of each user (`codec`, `checkpoint`) does.
 """
 
 import struct
@@ -74,7 +73,7 @@ class Packer:
 
 
 class Unpacker:
-    """Reads what `Packer` wrote; `Corruption` when the bytes end early, go on too long or are no UTF-8."""
+    """Reads what `Packer` wrote. Raises `Corruption` when bytes are missing, left over, or not UTF-8 in a text."""
 
     __slots__ = ("_data", "_position")
 
@@ -106,7 +105,7 @@ class Unpacker:
     def flag(self) -> bool:
         value = self.u8()
         if value > 1:
-            raise Corruption(f"controller bytes: {value} is no truth value")
+            raise Corruption(f"controller bytes: {value} is not a boolean")
         return value == 1
 
     def blob(self) -> bytes:
@@ -122,12 +121,12 @@ class Unpacker:
         try:
             return self.blob().decode()
         except UnicodeDecodeError as error:
-            raise Corruption("controller bytes: a text is no UTF-8") from error
+            raise Corruption("controller bytes: a text is not UTF-8") from error
 
     def many(self, take: Callable[[], T]) -> tuple[T, ...]:
         count = self.u32()
         if count > len(self._data) - self._position:  # every item takes at least one byte
-            raise Corruption(f"controller bytes: {count} items cannot fit in what is left")
+            raise Corruption(f"controller bytes: {count} items cannot fit in the bytes left")
         return tuple(take() for _ in range(count))
 
     def configs(self) -> Configs:

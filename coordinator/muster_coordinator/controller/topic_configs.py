@@ -1,10 +1,10 @@
-"""The 33 topic configs of Kafka 4.3: names, types, defaults, bounds, and what Muster makes of each.
+"""The 33 topic configs of Kafka 4.3: names, types, defaults, bounds, and whether Muster acts on each.
 
-Problem: tools set configs by Kafka's names and read all of them back (protocol notes 15), but not all of them
-can mean something here. Mechanism: one table. `supported` says that the value changes what Muster does; the others are
-kept and shown, and have no effect. A value that would promise behaviour Muster does not have (compaction,
-recompression, remote storage) is refused with a sentence that says so (answer 40). What it does not do: read the image
-or apply anything.
+Problem: tools set configs by Kafka's names and read all of them back (protocol notes 15), but not all of them have a
+meaning here. Mechanism: one table. `supported` means that the value changes what Muster does; the others are stored and
+shown, and have no effect. A value that would promise behaviour that Muster does not have (compaction, recompression,
+remote storage) is refused with a message that says so (error 40). What it does not do: read the image, or apply
+anything.
 """
 
 from collections.abc import Callable, Mapping
@@ -39,17 +39,17 @@ class ConfigDef(NamedTuple):
     type: ConfigType
     default: str
     validator: Validator
-    """The text of an error, or None."""
+    """Returns the text of an error, or None."""
     documentation: str
     supported: bool
-    """Whether Muster acts on the value; False: stored and shown only."""
+    """Whether Muster acts on the value; False: it is only stored and shown."""
 
 
 def _integer(low: int, high: int) -> Validator:
     def check(value: str) -> str | None:
         digits = value[1:] if value[:1] in ("-", "+") else value
         if not (digits.isascii() and digits.isdigit()) or len(digits) > 19:
-            return f"{value!r} is no integer"
+            return f"{value!r} is not an integer"
         if not low <= int(value) <= high:
             return f"must be between {low} and {high}" if high < LONG_MAX else f"must be at least {low}"
         return None
@@ -79,7 +79,7 @@ def _ratio(value: str) -> str | None:
     try:
         number = float(value)
     except ValueError:
-        return f"{value!r} is no number"
+        return f"{value!r} is not a number"
     return None if 0.0 <= number <= 1.0 else "must be between 0 and 1"
 
 
@@ -92,7 +92,7 @@ def _cleanup_policy(value: str) -> str | None:
     if not policies or not set(policies) <= {"delete", "compact"}:
         return "must be delete; compact is not supported yet"
     if "compact" in policies:
-        return "compact is not supported yet: Muster does not compact topics, only cleanup.policy=delete can be had"
+        return "compact is not supported yet: Muster does not compact topics, so cleanup.policy can only be delete"
     return None
 
 
@@ -211,18 +211,18 @@ assert list(CONFIGS) == sorted(CONFIGS)
 
 
 def validate(name: str, value: str) -> str | None:
-    """Why `value` cannot be the override `name` (answer 40), or None."""
+    """Why `value` is not valid as the override `name` (error 40), or None."""
     definition = CONFIGS.get(name)
     if definition is None:
         return f"unknown topic config {name}"
     if len(value) > limits.CONFIG_VALUE_CHARS_MAX:
-        return f"{name}: a value has at most {limits.CONFIG_VALUE_CHARS_MAX} characters"
+        return f"{name}: a value may have at most {limits.CONFIG_VALUE_CHARS_MAX} characters"
     error = definition.validator(value)
     return None if error is None else f"{name}: {error}"
 
 
 def validate_all(overrides: Mapping[str, str], *, voters: int) -> str | None:
-    """Why these overrides together cannot be a topic's, with that many voters a partition, or None."""
+    """Why a topic cannot have these overrides together, with this many voters per partition; or None."""
     for name, text in overrides.items():
         error = validate(name, text)
         if error is not None:
@@ -240,22 +240,22 @@ def value(overrides: Mapping[str, str], name: str) -> str:
 
 
 def integer(overrides: Mapping[str, str], name: str) -> int:
-    """An INT or LONG config in force."""
+    """The value in force of an INT or LONG config."""
     return int(value(overrides, name))
 
 
 def boolean(overrides: Mapping[str, str], name: str) -> bool:
-    """A BOOLEAN config in force."""
+    """The value in force of a BOOLEAN config."""
     return value(overrides, name) == "true"
 
 
 def number(overrides: Mapping[str, str], name: str) -> float:
-    """A DOUBLE config in force."""
+    """The value in force of a DOUBLE config."""
     return float(value(overrides, name))
 
 
 def items(overrides: Mapping[str, str], name: str) -> tuple[str, ...]:
-    """A LIST config in force."""
+    """The value in force of a LIST config."""
     return split_list(value(overrides, name))
 
 
@@ -265,5 +265,5 @@ def effective(overrides: Mapping[str, str]) -> dict[str, str]:
 
 
 def split_list(text: str) -> tuple[str, ...]:
-    """The items of a LIST value: comma-separated, blanks around them ignored, none for an empty text."""
+    """The items of a LIST value: comma-separated, without blanks around them; none for an empty text."""
     return tuple(item for item in (part.strip() for part in text.split(",")) if item)

@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterable
 
 INTERNAL_NAMES = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
-"""Kafka's own; nobody makes a topic of that name by asking for it."""
+"""Kafka's internal topics; `auto.create.topics.enable` creates none of them."""
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
 
 
 def name_error(name: str) -> str | None:
-    """Why `name` is no topic name (answer 17), or None."""
+    """Why `name` is not a legal topic name (error 17), or None."""
     if name in (".", ".."):
         return f"a topic cannot be named {name!r}"
     if _LEGAL.match(name) is None:
@@ -21,7 +21,7 @@ def name_error(name: str) -> str | None:
 
 
 def colliding_name(name: str, existing: Iterable[str]) -> str | None:
-    """An existing other name that equals `name` once '.' is written as '_' (answer 17), or None. O(existing)."""
+    """Another existing name that equals `name` when '.' is written as '_' (error 17), or None. O(existing)."""
     if "." not in name and "_" not in name:
         return None
     canonical = name.replace(".", "_")

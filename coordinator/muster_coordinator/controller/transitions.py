@@ -1,11 +1,11 @@
-"""What each controller command does to the cluster image. Pure: (image, command) -> (image, result).
+"""The effect of each controller command on the cluster image. Pure: (image, command) → (image, result).
 
-Problem: every replica must reach the same image and the same answer from the same log, whatever binary it runs.
-Mechanism: `transition` looks at nothing but the image and the command; a command that does not fit changes nothing and
-its result carries a Kafka error code and one sentence. The rules here are those of feature level 1; a changed rule
-needs a higher finalised level (decision 16), or old and new replicas would part. What it does not do: judge config
-*values*, replication factors or time-outs; the API does that before it proposes (`topic_configs`), for those rules may
-change between binaries.
+Problem: every replica must get the same image and the same result from the same log, whatever binary it runs.
+Mechanism: `transition` depends on nothing but the image and the command. A command that is not valid changes nothing,
+and its result has a Kafka error code and a message. The rules here are those of feature level 1: a changed rule needs a
+higher finalised level (decision 16), or old and new replicas would diverge. What it does not do: validate config
+*values*, replication factors or timeouts; the API does that before it proposes (`topic_configs`), because those rules
+may change between binaries.
 """
 
 from collections.abc import Mapping
@@ -55,11 +55,11 @@ CLUSTER_ID_CHARS = 22
 UUID_BYTES = 16
 
 OFFSETS_TOPIC_CONFIGS = (("cleanup.policy", "compact"), ("segment.bytes", str(SEGMENT_BYTES)))
-"""What DescribeConfigs says of the offsets topic; Kafka's clean-up policy for it, applied by decision 3."""
+"""Configs of the offsets topic in DescribeConfigs: Kafka's clean-up policy for it; decision 3 says what is done."""
 
 
 class _MisfitError(Exception):
-    """The command does not fit; carried up to `transition` only."""
+    """The command is not valid for this image; caught in `transition`."""
 
     def __init__(self, code: Code, message: str) -> None:
         super().__init__(message)
@@ -67,7 +67,7 @@ class _MisfitError(Exception):
 
 
 def transition(cluster: ClusterImage | None, command: Command) -> tuple[ClusterImage | None, CommandResult]:
-    """The next image and what the proposer is told. The same image object comes back when nothing changed."""
+    """The next image and the proposer's result. Returns the same image object when nothing changed."""
     try:
         if isinstance(command, FormCluster):
             return _form(cluster, command)
@@ -84,15 +84,15 @@ def raft_groups(cluster: ClusterImage) -> int:
 
 
 def too_many_groups(cluster: ClusterImage, more: int) -> str | None:
-    """Why so many more partitions cannot be; None if they can."""
+    """Why this many more partitions are not possible; None if they are."""
     groups = raft_groups(cluster)
     if groups + more <= RAFT_GROUPS_MAX:
         return None
-    return f"{more} more partitions exceed {RAFT_GROUPS_MAX} Raft groups a replica, {groups} are in use"
+    return f"{more} more partitions would exceed the limit of {RAFT_GROUPS_MAX} Raft groups; {groups} are in use"
 
 
 def rotated(voters: tuple[BrokerId, ...], index: int) -> tuple[BrokerId, ...]:
-    """All voters, beginning with a different one for each partition."""
+    """All voters, rotated so that each partition begins with another one."""
     start = index % len(voters)
     return voters[start:] + voters[:start]
 
@@ -145,16 +145,19 @@ def _form(cluster: ClusterImage | None, command: FormCluster) -> tuple[ClusterIm
             and cluster.routing.offsets_partitions == command.offsets_partitions
             and cluster.topics[OFFSETS_TOPIC].topic_id == command.offsets_topic_id
         )
-        # A second leader may propose what the first one already did: harmless. Anything else is another cluster.
-        _require(same, Code.INVALID_REQUEST, f"this is cluster {cluster.cluster_id}, formed with other terms")
+        # A second leader may propose what the first one already did; that changes nothing. Other values mean that this
+        # is another cluster.
+        _require(same, Code.INVALID_REQUEST, f"this is cluster {cluster.cluster_id}, formed with other values")
         return cluster, DONE
     voters, partitions = command.voters, command.offsets_partitions
     _require(len(command.cluster_id) == CLUSTER_ID_CHARS, Code.INVALID_REQUEST, "a cluster id has 22 characters")
-    _require(0 < len(voters) == len(set(voters)), Code.INVALID_REQUEST, "voters must be distinct, at least one")
-    _require(min(voters) >= 0, Code.INVALID_REQUEST, "a broker id is not negative")
-    _require(0 < partitions < RAFT_GROUPS_MAX, Code.INVALID_PARTITIONS, f"{partitions} offsets partitions cannot be")
+    _require(0 < len(voters) == len(set(voters)), Code.INVALID_REQUEST, "voters must be distinct, and at least one")
+    _require(min(voters) >= 0, Code.INVALID_REQUEST, "a broker id must not be negative")
+    _require(
+        0 < partitions < RAFT_GROUPS_MAX, Code.INVALID_PARTITIONS, f"{partitions} offsets partitions are not possible"
+    )
     _require_fresh_id(command.offsets_topic_id)
-    _require(command.feature_level >= 1, Code.INVALID_REQUEST, "feature levels begin at 1")
+    _require(command.feature_level >= 1, Code.INVALID_REQUEST, "the lowest feature level is 1")
     offsets_topic = Topic(
         name=OFFSETS_TOPIC,
         topic_id=command.offsets_topic_id,
@@ -182,7 +185,7 @@ def _finalize(cluster: ClusterImage, command: FinalizeFeatures) -> tuple[Cluster
     level = command.feature_level
     if level == cluster.feature_level:
         return cluster, DONE
-    _require(level > cluster.feature_level, Code.INVALID_REQUEST, f"feature level {cluster.feature_level} is final")
+    _require(level > cluster.feature_level, Code.INVALID_REQUEST, f"feature level {cluster.feature_level} is finalised")
     for voter in cluster.voters:
         broker = cluster.brokers.get(voter)
         _require(broker is not None, Code.INVALID_REQUEST, f"broker {voter} has never registered")
@@ -190,7 +193,7 @@ def _finalize(cluster: ClusterImage, command: FinalizeFeatures) -> tuple[Cluster
         _require(
             broker.feature_max >= level,
             Code.UNSUPPORTED_VERSION,
-            f"broker {voter} can do feature level {broker.feature_max} only",
+            f"broker {voter} supports feature levels up to {broker.feature_max}",
         )
     return replace(cluster, feature_level=level), DONE
 
@@ -200,12 +203,12 @@ def _finalize(cluster: ClusterImage, command: FinalizeFeatures) -> tuple[Cluster
 
 def _register(cluster: ClusterImage, command: RegisterBroker) -> tuple[ClusterImage, CommandResult]:
     broker = command.broker
-    _require(broker in cluster.voters, Code.INVALID_REQUEST, f"broker {broker} is no voter of this cluster")
+    _require(broker in cluster.voters, Code.INVALID_REQUEST, f"broker {broker} is not a voter of this cluster")
     _require(len(command.replica_uuid) == UUID_BYTES, Code.INVALID_REQUEST, "a replica uuid has 16 bytes")
     _require(
         command.feature_max >= cluster.feature_level,
         Code.UNSUPPORTED_VERSION,
-        f"the cluster is at feature level {cluster.feature_level}, broker {broker} can do {command.feature_max} only",
+        f"the cluster has feature level {cluster.feature_level}, broker {broker} supports up to {command.feature_max}",
     )
     fresh = Broker(
         broker=broker,
@@ -223,7 +226,7 @@ def _register(cluster: ClusterImage, command: RegisterBroker) -> tuple[ClusterIm
             Code.DUPLICATE_BROKER_REGISTRATION,
             f"broker {broker} is registered with another data folder",
         )
-        # The same start, proposed twice because its first answer was lost: keep a drain mark that came in between.
+        # The same start, proposed twice because the first answer was lost: a drain that was set in between stays.
         if replace(known, draining=False) == fresh:
             return cluster, DONE
         _require(
@@ -245,7 +248,7 @@ def _set_draining(cluster: ClusterImage, command: SetDraining) -> tuple[ClusterI
 def _allocate_producer_ids(cluster: ClusterImage, command: AllocateProducerIds) -> tuple[ClusterImage, CommandResult]:
     _registered(cluster, command.broker)
     first = cluster.next_producer_id
-    _require(first <= PRODUCER_ID_MAX - PRODUCER_ID_BLOCK, Code.POLICY_VIOLATION, "all producer ids are given away")
+    _require(first <= PRODUCER_ID_MAX - PRODUCER_ID_BLOCK, Code.POLICY_VIOLATION, "all producer ids are used up")
     return replace(cluster, next_producer_id=first + PRODUCER_ID_BLOCK), CommandResult(Code.NONE, "", first)
 
 
@@ -266,10 +269,10 @@ def _create_topic(cluster: ClusterImage, command: CreateTopic) -> tuple[ClusterI
     _require(name not in cluster.topics, Code.TOPIC_ALREADY_EXISTS, f"topic {name} exists")
     other = colliding_name(name, cluster.topics)
     _require(other is None, Code.INVALID_TOPIC_EXCEPTION, f"topic {name} collides with {other} in metric names")
-    _require(count > 0, Code.INVALID_PARTITIONS, f"{count} partitions cannot be")
+    _require(count > 0, Code.INVALID_PARTITIONS, f"a topic cannot have {count} partitions")
     _require_fresh_id(topic_id)
     unused = topic_id not in cluster.names_by_id and topic_id not in cluster.deleted_topic_ids
-    _require(unused, Code.INVALID_REQUEST, "a topic id is never used twice")
+    _require(unused, Code.INVALID_REQUEST, "this topic id is in use, or was in use before")
     _require_room(cluster, count)
     topic = Topic(
         name=name,
@@ -301,7 +304,9 @@ def _delete_topic(cluster: ClusterImage, command: DeleteTopic) -> tuple[ClusterI
 def _add_partitions(cluster: ClusterImage, command: AddPartitions) -> tuple[ClusterImage, CommandResult]:
     topic = _user_topic(cluster, command.topic_id)
     have, total = len(topic.partitions), command.total
-    _require(total > have, Code.INVALID_PARTITIONS, f"topic {topic.name} has {have} partitions, {total} are no more")
+    _require(
+        total > have, Code.INVALID_PARTITIONS, f"topic {topic.name} has {have} partitions; {total} is not an increase"
+    )
     _require_room(cluster, total - have)
     grown = replace(
         topic,
@@ -321,7 +326,7 @@ def _alter_configs(cluster: ClusterImage, command: AlterTopicConfigs) -> tuple[C
     _require(
         topic.configs == _canonical(command.expected),
         Code.INVALID_REQUEST,
-        f"the configs of topic {topic.name} were changed by someone else meanwhile",
+        f"the configs of topic {topic.name} were changed meanwhile",
     )
     if configs == topic.configs:
         return cluster, DONE
@@ -346,7 +351,7 @@ def _require_room(cluster: ClusterImage, more: int) -> None:
     too_many = too_many_groups(cluster, more)
     _require(too_many is None, Code.POLICY_VIOLATION, too_many or "")
     fits = cluster.next_group + more <= GROUP_NUMBER_MAX
-    _require(fits, Code.POLICY_VIOLATION, "all Raft group numbers are given away")
+    _require(fits, Code.POLICY_VIOLATION, "all Raft group numbers are used up")
 
 
 def _partitions(voters: tuple[BrokerId, ...], first: int, end: int, group: int) -> tuple[Partition, ...]:

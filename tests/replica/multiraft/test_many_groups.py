@@ -316,7 +316,7 @@ def test_more_groups_than_a_replica_takes_are_refused_in_words_by_the_cluster() 
     wide = CreateTopic(name="wide", topic_id=bytes([9]) * 16, partitions=RAFT_GROUPS_MAX - 3, configs=())
     result = cluster.submit(0, wide)
     assert result.error == Code.POLICY_VIOLATION
-    assert result.message == "1997 more partitions exceed 2000 Raft groups a replica, 4 are in use"
+    assert result.message == "1997 more partitions would exceed the limit of 2000 Raft groups; 4 are in use"
     assert cluster.submit(0, dataclasses.replace(wide, partitions=4)).error == Code.NONE
 
 
