@@ -1,7 +1,7 @@
 """Bytes of a topic partition's checkpoint: offsets and the producer table. Deterministic, versioned, one head.
 
-What it does not do: hold records; they are in the segments, whose durable mark a checkpoint never overtakes (decision
-2).
+What it does not do: hold records. They are in the segments, and a checkpoint never goes beyond the durable recovery
+point of those (decision 2).
 """
 
 import struct
@@ -15,7 +15,7 @@ from muster_coordinator.records.producers import ProducerTable
 CHECKPOINT_VERSION = 1
 
 _HEAD = struct.Struct(">Bqq")
-"""version, next_offset, log_start_offset; the producer table follows in its own layout (`records.producers`)."""
+"""Version, next_offset, log_start_offset; then the producer table in its own layout (`records.producers`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class PartitionCheckpoint:
     next_offset: int
     log_start_offset: int
     producers: ProducerTable
-    """A copy that nobody changes."""
+    """A copy that no code changes."""
 
     def encode(self) -> CheckpointBody:
         head = _HEAD.pack(CHECKPOINT_VERSION, self.next_offset, self.log_start_offset)
@@ -36,14 +36,14 @@ class PartitionCheckpoint:
 
 
 def decode_checkpoint(body: CheckpointBody) -> PartitionCheckpoint:
-    """The state in `body`; `UnsupportedFormat` for another version, `Corruption` for malformed bytes."""
+    """The state in `body`. Raises `UnsupportedFormat` for another version, `Corruption` for malformed bytes."""
     head, blobs = body
     if not head or blobs:
-        raise Corruption("a partition checkpoint is one head without blobs")
+        raise Corruption("a partition checkpoint must have a head and no blobs")
     if head[0] != CHECKPOINT_VERSION:
         raise UnsupportedFormat(f"partition checkpoint version {head[0]}; this binary knows {CHECKPOINT_VERSION}")
     if len(head) < _HEAD.size:
-        raise Corruption(f"a partition checkpoint ends at {len(head)} bytes")
+        raise Corruption(f"a partition checkpoint of {len(head)} bytes is too short")
     _version, next_offset, log_start_offset = _HEAD.unpack_from(head)
     try:
         producers = ProducerTable.decode(head[_HEAD.size :])

@@ -1,11 +1,11 @@
-"""Batches of idempotent producers that are proposed and not yet applied, laid over the applied table (protocol notes
+"""Batches of idempotent producers that are proposed and not applied yet, on top of the applied table (protocol notes
 12.4).
 
-Problem: the next batch of a producer must be judged by what is appended, not only by what is committed, and that part
-must vanish when leadership does. Mechanism: per producer a short list of in-flight appends, each with the state as it
-would be after it; the newest one is what the next batch is judged by. Removing an in-flight append that was not
-appended recomputes the ones behind it from the table. What it does not do: know offsets; a duplicate of an in-flight
-append is told to wait for the in-flight append's token.
+Problem: a producer's next batch must be judged by what is appended, not only by what is committed, and the part that is
+not committed must be dropped with leadership. Mechanism: per producer a short list of in-flight appends, each with the
+producer's state after it; the next batch is judged by the newest. When an in-flight append is dropped, the states of
+those behind it are recomputed from the table. What it does not do: know offsets; the answer to a duplicate of an
+in-flight append refers to that append's token.
 """
 
 from typing import NamedTuple
@@ -24,16 +24,16 @@ from muster_coordinator.topics.machine import Duplicate
 
 
 class InFlightAppend(NamedTuple):
-    """One batch between `offer` and apply."""
+    """One proposed batch that is not applied yet."""
 
     token: int
     header: BatchHeader
     after: ProducerState
-    """The producer once this and all earlier in-flight appends are applied; their offsets are NO_OFFSET."""
+    """The producer's state once this and all earlier in-flight appends are applied; their offsets are NO_OFFSET."""
 
 
 class InFlight:
-    """Leader-only, volatile."""
+    """The in-flight appends of one leader; volatile."""
 
     __slots__ = ("_inflights", "_owners", "_table")
 
@@ -46,7 +46,7 @@ class InFlight:
         return producer_id in self._inflights
 
     def state(self, producer_id: int) -> ProducerState | None:
-        """What is applied and in flight of one producer."""
+        """The state of one producer with its in-flight appends."""
         inflights = self._inflights.get(producer_id)
         return inflights[-1].after if inflights else self._table.get(producer_id)
 
@@ -56,12 +56,12 @@ class InFlight:
         return state is not None and state.epoch == header.producer_epoch
 
     def judge(self, header: BatchHeader) -> Judgement:
-        """What a batch is to its producer: next, duplicate, fenced or out of order."""
+        """Whether a batch is the producer's next, a duplicate, fenced or out of order."""
         state = self.state(header.producer_id)
         return judge(state, header.producer_epoch, header.base_sequence, header.last_offset_delta)
 
     def duplicate(self, producer_id: int, original: StoredBatch) -> Duplicate:
-        """The answer to a repeat of `original`, which `judge` found."""
+        """The answer to a duplicate of `original`, which `judge` found."""
         if original.base_offset != NO_OFFSET:
             return Duplicate(original.base_offset, original.timestamp_ms)
         inflights = self._inflights[producer_id]
@@ -76,19 +76,19 @@ class InFlight:
         return Duplicate(stored.base_offset, stored.timestamp_ms)
 
     def add(self, token: int, header: BatchHeader) -> None:
-        """A batch that was judged next is proposed."""
+        """A batch that is the producer's next was proposed."""
         after = advance(self.state(header.producer_id), header, NO_OFFSET)
         self._inflights.setdefault(header.producer_id, []).append(InFlightAppend(token, header, after))
         self._owners[token] = header.producer_id
 
     def applied(self, token: int) -> None:
-        """The table has it now. Tokens of batches without a producer are unknown here."""
+        """The batch is in the table now. Tokens of batches without a producer are ignored."""
         owner = self._owners.pop(token, None)
         if owner is not None:
             self._keep(owner, [inflight for inflight in self._inflights[owner] if inflight.token != token])
 
     def dropped(self, token: int) -> int | None:
-        """It was not appended, or nobody knows: what stays is judged as if it had never been there. Its producer."""
+        """The batch was not appended, or its fate is unknown: recompute the rest without it. Returns its producer."""
         owner = self._owners.pop(token, None)
         if owner is None:
             return None
@@ -102,7 +102,7 @@ class InFlight:
         return owner
 
     def clear(self) -> None:
-        """Leadership is gone."""
+        """Leadership is lost."""
         self._inflights.clear()
         self._owners.clear()
 

@@ -1,11 +1,11 @@
 """Bytes of the COMMAND entries of log-bearing partitions: log_start_offset moves, producer expiry, segment rolls.
 
-Problem: what is replicated but is no record must not take an offset (decision 1), and retention must be one decision
-of the leader, never of a local clock (protocol notes 17.1). Mechanism: two leading bytes, version and kind, then
+Problem: what is replicated but is not a record must not take an offset (decision 1), and retention must be a decision
+of the leader, never of each replica's clock (protocol notes 17.1). Mechanism: two leading bytes, version and kind, then
 fixed-width fields. `MoveLogStart` is for topic *and* offsets partitions (history bound, decision 3), `ExpireProducers`
-for topic partitions only. `SetRoll` says by what segments end for all batches after it: so they end at the same batch
-on every replica, whenever each of them heard of an altered config. What it does not do: delete or begin files; the host
-does.
+for topic partitions only. `SetRoll` sets at which size and age all later segments end, so that they end at the same
+batch on every replica, whenever each replica applies an altered config. What it does not do: delete or create files;
+the host does.
 """
 
 import struct
@@ -28,20 +28,20 @@ _ROLL = struct.Struct(">BBqq")
 
 
 class MoveLogStart(NamedTuple):
-    """The log begins at `offset` from here on, unless it begins later already."""
+    """The log begins at `offset` from now on, unless it already begins later."""
 
     offset: int
 
 
 class ExpireProducers(NamedTuple):
-    """Forget these idempotent producers, each only if it wrote nothing after the offset named here."""
+    """Drop these idempotent producers, each only if it wrote nothing after the offset given here."""
 
     producers: tuple[tuple[int, int], ...]
     """(producer id, offset of its last record)."""
 
 
 class SetRoll(NamedTuple):
-    """From here on a segment ends before a batch that would make it larger, or longer in record time, than this."""
+    """From now on a segment ends before a batch that would make it larger, or longer in record time, than this."""
 
     segment_bytes: int
     segment_ms: int
@@ -66,7 +66,8 @@ def encode_log_command(command: LogCommand) -> bytes:
 
 
 def decode_log_command(data: bytes) -> LogCommand:
-    """The command in `data`; `UnsupportedFormat` for another version or kind, `Corruption` for malformed bytes."""
+    """The command in `data`. Raises `UnsupportedFormat` for another version or kind, `Corruption` for malformed
+    bytes."""
     if len(data) < 2:
         raise Corruption(f"a log command of {len(data)} bytes")
     if data[0] != VERSION:
@@ -98,5 +99,5 @@ def decode_log_command(data: bytes) -> LogCommand:
 
 
 def moved_log_start(log_start_offset: int, next_offset: int, command: MoveLogStart) -> int:
-    """The log start after `command`: it never goes back and never passes the end of what is applied."""
+    """The log start after `command`. Invariant: log_start_offset <= result <= next_offset."""
     return max(log_start_offset, min(command.offset, next_offset))

@@ -1,10 +1,10 @@
 """One pass over the records of an uncompressed batch: structure, offset deltas, range of timestamps, missing keys.
 
 Problem: a producer's uncompressed batch is checked record by record (protocol notes 12.2 rows 14, 17, 18), on the loop
-that serves everybody. Mechanism: `scan` decodes the varints in line, two bytes at most without a call, and keeps only
-the two extremes of the timestamp deltas; 10,000 records of 100 bytes take about 5 ms. Only when an extreme is out of
-bounds does the caller ask `timestamp_deltas` or `keyless` which records are at fault. What it does not do: look into
-keys, values or record attributes, inflate anything, or read compressed batches (decision 25).
+that serves all clients. Mechanism: `scan` decodes varints of one or two bytes without a call, and keeps only the two
+extremes of the timestamp deltas; 10,000 records of 100 bytes take about 5 ms. Only when an extreme is out of bounds
+does the caller use `timestamp_deltas` or `keyless` to find the bad records. What it does not do: interpret keys, values
+or record attributes, decompress anything, or read compressed batches (decision 25).
 
 Layout of a record (varints zig-zag): length, attributes i8, timestamp delta, offset delta, key length (-1 null), key,
 value length (-1 null), value, header count, then per header key length, key, value length (-1 null), value.
@@ -30,7 +30,7 @@ class Scan(NamedTuple):
 
 
 class BadRecordError(MalformedError):
-    """The records do not have the shape that their lengths and counts promise; `record` is the first bad one."""
+    """A record does not match its lengths and counts; `record` is the first such one."""
 
     def __init__(self, record: int, why: str) -> None:
         super().__init__(why)
@@ -39,12 +39,12 @@ class BadRecordError(MalformedError):
 
 
 def scan(batch: bytes, position: int, count: int) -> Scan:  # noqa: C901 (unrolled for speed)
-    """Walk `count` > 0 records that fill `batch` from `position` on; `BadRecordError` names the first that does not."""
+    """Walk `count` > 0 records that fill `batch` from `position` on. `BadRecordError` names the first bad one."""
     greatest, least = -1 << 70, 1 << 70
     index = 0
     try:
         for index in range(count):
-            # Each block of five lines is one varint, unrolled for one and two bytes: calls would double the pass.
+            # Each block of six lines is one varint, unrolled for one and two bytes: calls would double the time.
             raw = batch[position]
             position += 1
             if raw > 127:
@@ -53,8 +53,9 @@ def scan(batch: bytes, position: int, count: int) -> Scan:  # noqa: C901 (unroll
                 if raw > _TWO_BYTES_MAX:
                     raw, position = decode_unsigned(batch, position - 2, 64)
             odd = raw
+            # Collects the lowest bits of all lengths: zig-zag numbers are odd when negative.
             stop = position + (raw >> 1)
-            raw = batch[position + 1]  # behind the attributes: the timestamp delta
+            raw = batch[position + 1]  # The timestamp delta, after the attributes.
             position += 2
             if raw > 127:
                 raw += (batch[position] << 7) - 128
@@ -66,7 +67,7 @@ def scan(batch: bytes, position: int, count: int) -> Scan:  # noqa: C901 (unroll
                 greatest = delta
             if delta < least:
                 least = delta
-            raw = batch[position]  # offset delta
+            raw = batch[position]  # The offset delta.
             position += 1
             if raw > 127:
                 raw += (batch[position] << 7) - 128
@@ -74,7 +75,7 @@ def scan(batch: bytes, position: int, count: int) -> Scan:  # noqa: C901 (unroll
                 if raw > _TWO_BYTES_MAX:
                     raw, position = decode_unsigned(batch, position - 2, 64)
             if raw != index + index:
-                raise BadRecordError(index, f"record {index} has another offset delta")
+                raise BadRecordError(index, f"record {index} has a wrong offset delta")
             for _ in _KEY_AND_VALUE:
                 raw = batch[position]
                 position += 1
@@ -91,11 +92,11 @@ def scan(batch: bytes, position: int, count: int) -> Scan:  # noqa: C901 (unroll
             else:
                 position += 1
             if position != stop or odd & 1:
-                raise BadRecordError(index, f"record {index} has lengths that do not add up")
+                raise BadRecordError(index, f"record {index} has lengths that do not match its size")
     except (IndexError, MalformedError) as error:
         if isinstance(error, BadRecordError):
             raise
-        raise BadRecordError(index, f"record {index} ends after the batch or has an endless number") from None
+        raise BadRecordError(index, f"record {index} goes beyond the batch, or has a varint without end") from None
     if position != len(batch):
         raise BadRecordError(count - 1, "bytes are left after the last record")
     return Scan(least, greatest)
@@ -125,7 +126,7 @@ def keyless(batch: bytes, position: int, count: int) -> Iterator[int]:
 
 
 def _headers(batch: bytes, position: int) -> int:
-    """Step over a record's headers; MalformedError when a length is negative where it must not be."""
+    """Skip a record's headers. Raises MalformedError when a length is negative where it must not be."""
     raw, position = decode_unsigned(batch, position, 64)
     if raw & 1 or raw >> 1 > len(batch) - position:
         raise MalformedError("a negative length")

@@ -1,10 +1,10 @@
-"""Which whole segments of a partition are past their time or size (protocol notes 17.1). Pure.
+"""The whole segments of a partition that exceed its retention time or size (protocol notes 17.1). Pure.
 
-Problem: retention by each replica's own clock would give replicas different logs. Mechanism: only the leader looks;
-the result is one offset that goes through the log as `MoveLogStart`, and every replica drops the files below it.
-Segments go oldest first and the first that stays ends the walk. What it does not do: roll the active segment. If the
-caller passes it as the last view, its records go (the log start moves to its end) and its file follows once it is
-rolled and lies below.
+Problem: retention by each replica's own clock would give the replicas different logs. Mechanism: only the leader
+evaluates it. The result is one offset, which goes through the log as `MoveLogStart`, and every replica drops the files
+below it. Segments are dropped oldest first, up to the first that stays. What it does not do: roll the active segment.
+If the caller passes it as the last view, its records are dropped (the log start moves to its end), and its file later,
+once it is rolled and lies below the log start.
 """
 
 from muster_coordinator.topics.machine import RetentionView
@@ -14,10 +14,11 @@ from muster_coordinator.topics.settings import TopicSettings
 def retained_from(
     wall_ms: int, segments: tuple[RetentionView, ...], settings: TopicSettings, log_start_offset: int
 ) -> int | None:
-    """The new log start, or None when nothing is to go. `segments` in offset order, sealed ones and maybe the active.
+    """The new log start, or None when no segment is dropped. `segments` in offset order: sealed ones, then perhaps the
+    active one.
 
-    Time: a segment goes when its newest record is older than retention.ms; one without timestamps (-1) never does.
-    Size: a segment goes while the segments without it still hold retention.bytes.
+    Time: a segment is dropped when its newest record is older than retention.ms; one without timestamps (-1) never is.
+    Size: a segment is dropped while the later ones still have retention.bytes.
     """
     if not settings.deletes:
         return None

@@ -1,8 +1,8 @@
-"""The few topic configs that decide about a batch or a segment, parsed once a call.
+"""The topic configs that affect a batch or a segment, parsed once per call.
 
-Problem: `topics` may not import `controller` (siblings), and callers hand in either the overrides or all values in
-force. Mechanism: a missing name has the default written here; `tests/topics` proves that these equal
-`controller.topic_configs`. What it does not do: validate; the API refused bad values before they came into the image.
+Problem: `topics` may not import `controller` (siblings), and callers pass either the overrides or all values in force.
+Mechanism: a missing name has the default defined here; `tests/topics` proves that these equal
+`controller.topic_configs`. What it does not do: validate; the API refuses bad values before they get into the image.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from muster_coordinator.limits import BATCH_BYTES_MAX, BATCH_BYTES_MAX_DEFAULT
 
 
 class TopicSettings(NamedTuple):
-    """Units as in the names; the defaults are Kafka's."""
+    """Units are in the names; the defaults are Kafka's."""
 
     max_message_bytes: int = BATCH_BYTES_MAX_DEFAULT
     log_append_time: bool = False
@@ -22,7 +22,7 @@ class TopicSettings(NamedTuple):
     segment_bytes: int = 1_073_741_824
     compacts: bool = False
     deletes: bool = True
-    """cleanup.policy has compact, delete."""
+    """Whether cleanup.policy has compact; has delete."""
     retention_ms: int = 604_800_000
     """-1: for ever."""
     retention_bytes: int = -1

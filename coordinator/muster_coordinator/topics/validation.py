@@ -1,11 +1,11 @@
-"""May this batch enter the log, and in which bytes? Rows 5, 11-20, 22, 24 of protocol notes 12.2. Pure.
+"""Whether a batch may enter the log, and with which bytes. Rows 5, 11-20, 22, 24 of protocol notes 12.2. Pure.
 
-Problem: what is once appended is served to every consumer for ever, so a malformed batch must be named and refused at
-the door, at a cost that the loop can bear. Mechanism: one header parse and one CRC for every batch; the records of an
-uncompressed batch are walked once (`record_walk`), those of a compressed one are not looked at (decision 25). Where
-Kafka answers -1 for malformed input this answers 87, 76 or 42 (protocol notes 18). Fields inside the CRC are
-rewritten only where Kafka rewrites them (12.3): maxTimestamp from the records, the LogAppendTime bit, and then a new
-CRC. What it does not do: judge producer ids and sequences (`partition`), versions and topics (the API).
+Problem: everything that is appended is served to every consumer while it is retained, so a malformed batch must be
+recognised and refused before, at a cost that the loop can bear. Mechanism: one header parse and one CRC for every
+batch; the records of an uncompressed batch are walked once (`record_walk`), those of a compressed one are not read
+(decision 25). Where Kafka answers -1 for malformed input this answers 87, 76 or 42 (protocol notes 18). Fields inside
+the CRC are rewritten only where Kafka does so (12.3): maxTimestamp from the records, the LogAppendTime bit, and then a
+new CRC. What it does not do: judge producer ids and sequences (`partition`), versions and topics (the API).
 """
 
 import struct
@@ -35,7 +35,7 @@ from muster_coordinator.topics.settings import TopicSettings
 CODEC_MAX = 4
 MAGIC_AT = 16
 OLDEST_MESSAGE_BYTES_MIN = 14
-"""Of any format that ever was; a smaller length is no batch of an old producer but damage."""
+"""Least length of a message in any format ever. A smaller length is damage, not the batch of an old producer."""
 _INT64_MAX = 2**63 - 1
 
 _LENGTH = struct.Struct(">i")
@@ -45,17 +45,17 @@ _CRC = struct.Struct(">I")
 
 
 class Checked(NamedTuple):
-    """A batch that may be appended, as far as its own bytes say."""
+    """A batch that may be appended, as far as its own bytes show."""
 
     batch: bytes
     header: BatchHeader
-    """As it will be stored, but for the checksum."""
+    """The header that will be stored, except for the checksum."""
     log_append_time_ms: int
-    """For the answer: -1 on CreateTime topics."""
+    """The timestamp to answer; -1 on CreateTime topics."""
 
 
 def validate(wall_ms: int, records: bytes, settings: TopicSettings) -> Refused | Checked:
-    """Judge the records field of one partition of a Produce request. `wall_ms` is the leader's clock."""
+    """Check the records field of one partition of a Produce request. `wall_ms` is the leader's clock."""
     batch = _one_batch(records)
     if isinstance(batch, Refused):
         return batch
@@ -80,7 +80,7 @@ def validate(wall_ms: int, records: bytes, settings: TopicSettings) -> Refused |
 def _bad_header(batch: bytes, header: BatchHeader, settings: TopicSettings) -> Refused | None:
     """Rows 11 to 16 and the codec."""
     if header.base_offset != 0:
-        return Refused(Code.INVALID_RECORD, f"a produced batch begins at offset 0, not {header.base_offset}")
+        return Refused(Code.INVALID_RECORD, f"a produced batch must begin at offset 0, not {header.base_offset}")
     if len(batch) > settings.max_message_bytes:
         return _unseen(
             Code.MESSAGE_TOO_LARGE,
@@ -93,9 +93,9 @@ def _bad_header(batch: bytes, header: BatchHeader, settings: TopicSettings) -> R
             Code.INVALID_RECORD, f"{header.count} records cannot end at offset delta {header.last_offset_delta}"
         )
     if header.attributes & (CONTROL | DELETE_HORIZON):
-        return Refused(Code.INVALID_RECORD, "a producer writes neither control batches nor delete horizons")
+        return Refused(Code.INVALID_RECORD, "a producer must not send control batches or delete horizons")
     if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
-        return Refused(Code.INVALID_RECORD, "a batch with a producer id has an epoch and a sequence")
+        return Refused(Code.INVALID_RECORD, "a batch with a producer id must have an epoch and a sequence")
     if header.compression > CODEC_MAX:
         return Refused(Code.UNSUPPORTED_COMPRESSION_TYPE, f"compression codec {header.compression} is unknown")
     return None
@@ -107,41 +107,42 @@ def _unseen(code: Code, message: str) -> Refused:
 
 
 def _one_batch(records: bytes) -> Refused | bytes:
-    """The first batch of `records`, which must be whole and the only one. What follows and is no batch is dropped."""
+    """The first batch of `records`, which must be complete and the only one. Bytes after it that are no batch are
+    dropped."""
     end = _batch_end(records, 0)
     if isinstance(end, Refused):
         return end
     if records[MAGIC_AT] < MAGIC:
-        return _unseen(Code.INVALID_RECORD, f"record format {records[MAGIC_AT]} is too old, 2 is wanted")
+        return _unseen(Code.INVALID_RECORD, f"record format {records[MAGIC_AT]} is too old; it must be 2")
     if end - LOG_OVERHEAD < BATCH_LENGTH_MIN:
         return _unseen(Code.CORRUPT_MESSAGE, "the batch is shorter than its header")
     if end == len(records):
         return records
     if not isinstance(_batch_end(records, end), Refused):
-        return _unseen(Code.INVALID_RECORD, "a partition of a Produce request carries exactly one batch")
+        return _unseen(Code.INVALID_RECORD, "a partition of a Produce request must have exactly one batch")
     return records[:end]
 
 
 def _batch_end(records: bytes, start: int) -> Refused | int:
-    """Where the batch that begins at `start` ends; Refused when no whole batch begins there."""
+    """The end of the batch that begins at `start`; Refused when no complete batch begins there."""
     left = len(records) - start
     if left < LOG_OVERHEAD:
-        return _unseen(Code.INVALID_RECORD, "the records hold no whole batch")
+        return _unseen(Code.INVALID_RECORD, "the records do not contain a complete batch")
     (length,) = _LENGTH.unpack_from(records, start + 8)
     if length < OLDEST_MESSAGE_BYTES_MIN:
-        return _unseen(Code.CORRUPT_MESSAGE, f"a batch length of {length} cannot be")
+        return _unseen(Code.CORRUPT_MESSAGE, f"a batch length of {length} is not possible")
     if left <= MAGIC_AT:
-        return _unseen(Code.INVALID_RECORD, "the records hold no whole batch")
+        return _unseen(Code.INVALID_RECORD, "the records do not contain a complete batch")
     if records[start + MAGIC_AT] > MAGIC:
         return _unseen(Code.CORRUPT_MESSAGE, f"record format {records[start + MAGIC_AT]} is unknown")
     if left < LOG_OVERHEAD + length:
-        return _unseen(Code.INVALID_RECORD, "the records hold no whole batch")
+        return _unseen(Code.INVALID_RECORD, "the records do not contain a complete batch")
     end: int = start + LOG_OVERHEAD + length
     return end
 
 
 def _timestamps(wall_ms: int, batch: bytes, header: BatchHeader, settings: TopicSettings) -> Refused | tuple[int, int]:
-    """Attributes and maxTimestamp as they will be stored. Walks the records of an uncompressed batch."""
+    """Attributes and maxTimestamp to store. Walks the records of an uncompressed batch."""
     attributes, base_ms, max_ms, count = (
         header.attributes, header.base_timestamp_ms, header.max_timestamp_ms, header.count
     )  # fmt: skip
@@ -152,7 +153,7 @@ def _timestamps(wall_ms: int, batch: bytes, header: BatchHeader, settings: Topic
         except BadRecordError as error:
             return Refused(Code.INVALID_RECORD, error.why, (RecordError(error.record, error.why),))
     if settings.log_append_time and attributes & LOG_APPEND_TIME:
-        why = "the topic uses LogAppendTime: a producer must not set that bit itself"
+        why = "the topic uses LogAppendTime, so a producer must not set that bit"
         return Refused(
             Code.INVALID_TIMESTAMP, why, tuple(RecordError(i, why) for i in range(min(count, limits.RECORD_ERRORS_MAX)))
         )
@@ -173,11 +174,11 @@ def _timestamps(wall_ms: int, batch: bytes, header: BatchHeader, settings: Topic
 def _bad_records(
     wall_ms: int, batch: bytes, header: BatchHeader, settings: TopicSettings, max_ms: int, walk: Scan
 ) -> Refused | None:
-    """Records without a key in a compacted topic, and records of a CreateTime topic that are too old or too new."""
+    """Records without a key in a compacted topic, and records of a CreateTime topic outside its timestamp bounds."""
     base_ms, count = header.base_timestamp_ms, header.count
     errors: list[RecordError] = []
     if settings.compacts:
-        why = "a record of a compacted topic needs a key"
+        why = "a record of a compacted topic must have a key"
         keys = islice(keyless(batch, HEADER_BYTES, count), limits.RECORD_ERRORS_MAX)
         errors += (RecordError(index, why) for index in keys)
     code = Code.INVALID_RECORD
@@ -197,7 +198,7 @@ def _bad_records(
 
 
 def _bad_header_times(wall_ms: int, settings: TopicSettings, base_ms: int, max_ms: int) -> Refused | None:
-    """The same for a compressed batch, of which the header alone is read: the first record's time and the newest."""
+    """The same for a compressed batch. Only its header is read: the first record's timestamp and the newest."""
     oldest, newest = _bounds(wall_ms, settings)
     why = _untimely(oldest, newest)
     if base_ms != NO_TIMESTAMP and not oldest <= base_ms <= newest:
