@@ -1,13 +1,14 @@
 """The composition root: one replica as a process, from settings to exit code.
 
-Everything is made here and handed to whoever needs it; no other module reaches for a clock, a socket or a setting.
+Everything is created here and passed to its users; no other module obtains a clock, a socket or a setting by itself.
 Life:
 
     lock the folder, open it (blocking, before anything listens)  ->  peers  ->  node  ->  probes, admin  ->  clients
-    SIGTERM: not ready; drain; clients closed over two seconds; peers, disk, end.  A second SIGTERM: the end at once.
+    SIGTERM: not ready; drain; clients closed over two seconds; peers, disk, end.  A second SIGTERM: end at once.
 
-Failures end the process, never half of it: a broken invariant with a traceback (`exits.BUG`), a failed write or fsync
-with `exits.STORAGE`, unreadable data with `exits.CORRUPTION`. A supervisor starts it again; the log is what counts.
+A failure ends the whole process, never a part of it: a broken invariant with a traceback (`exits.BUG`), a failed write
+or fsync with `exits.STORAGE`, unreadable data with `exits.CORRUPTION`. A supervisor starts it again, and the replica
+continues from its log.
 """
 
 import asyncio
@@ -58,13 +59,13 @@ from muster_coordinator.settings import Settings
 from muster_coordinator.wire.request_meter import RequestMeter
 
 DRAIN_MARGIN_MS = 10_000
-"""Kept of the grace for closing connections; draining gives up before."""
+"""Part of the grace that is kept for closing connections; the drain is given up before it."""
 READINESS_LOOK_MS = 100
 _log = logging.getLogger(__name__)
 
 
 def run_replica(settings: Settings, *, supervised: bool) -> int:
-    """Run until told to stop. Returns the exit code; failures of a running replica exit from within."""
+    """Run until stopped. Returns the exit code; fatal failures of a running replica end the process directly."""
     logs = start_logging(settings.log_level, broker=settings.node_id)
     _raise_descriptor_limit()
     loop = new_event_loop()
@@ -75,7 +76,7 @@ def run_replica(settings: Settings, *, supervised: bool) -> int:
         written = logs.stop()
         loop.close()
     if not written:
-        os._exit(code)  # the interpreter would wait for the lock of a standard error that takes nothing
+        os._exit(code)  # The interpreter's exit would wait for the lock of a standard error that is blocked.
     return code
 
 
@@ -104,7 +105,7 @@ def _refuse(why: str, code: int) -> int:
 
 
 class Replica:
-    """Everything of one process; also `admin.metrics.ProcessView`."""
+    """All parts of one process; also `admin.metrics.ProcessView`."""
 
     def __init__(
         self, settings: Settings, loop: asyncio.AbstractEventLoop, logs: LogPipeline, *, supervised: bool
@@ -118,11 +119,11 @@ class Replica:
         self._stopping = False
         self._http: list[HttpListener] = []
         self._ends: list[Callable[[], None]] = []
-        """Of the parts that were made, in their order."""
+        """End functions of the parts that were created, in that order."""
         self._listeners: list[ClientListener] = []
 
     async def run(self) -> int:
-        """From the folder to the exit code."""
+        """Lock the folder, start, run until stopped, end. Returns the exit code."""
         settings = self._settings
         lock = FolderLock(settings.data_dir)
         pid_file = PidFile(settings.pid_file) if settings.pid_file is not None else None
@@ -168,7 +169,7 @@ class Replica:
         self._registry.register(RequestCollector(self))
 
     async def _listen(self) -> None:
-        """Peers first, clients last: who can reach this replica finds it whole."""
+        """Peers first, clients last: a client that can connect finds a complete replica."""
         settings, loop = self._settings, self._loop
         if len(settings.peers) > 1:
             await self._tcp.listen(*settings.peer_bind)
@@ -200,7 +201,7 @@ class Replica:
         self._gc.start()
 
     def _watch_readiness(self, before: tuple[str, ...]) -> None:
-        """Say in the log what this replica waits for, and when it is over."""
+        """Log what this replica waits for, and when it is ready."""
         reasons = self._node.not_ready()
         if reasons != before:
             _log.info("not ready: %s" if reasons else "ready%s", "; ".join(reasons))
@@ -224,7 +225,7 @@ class Replica:
             loop.add_signal_handler(signal.SIGINT, self._ask_to_stop)
 
     def _supervisor_spoke(self) -> None:
-        """Standard input of a supervised replica says nothing; its end means that the supervisor is gone."""
+        """Standard input of a supervised replica is never written; its end means that the supervisor has died."""
         if not os.read(sys.stdin.fileno(), 4_096):
             self._loop.asyncio_loop.remove_reader(sys.stdin.fileno())
             self._ask_to_stop()
@@ -235,7 +236,7 @@ class Replica:
         self._stop_asked.set()
 
     async def _stop(self) -> int:
-        """Drain within the grace (architecture "Drain"), unless a second signal comes."""
+        """Drain within the grace (architecture "Drain"), unless a second signal arrives."""
         self._stopping = True
         _log.info("stopping")
         work = asyncio.ensure_future(self._drain_and_close())
@@ -268,7 +269,7 @@ class Replica:
         return code
 
     async def _end(self) -> None:
-        """Whatever was made, in reverse; also after a failed start."""
+        """End everything that was created, in reverse order; also after a failed start."""
         for listener in reversed(self._http):
             await listener.close()
         for end in reversed(self._ends):
@@ -276,7 +277,7 @@ class Replica:
         self._loop.close()
 
     def _fatal(self, error: BaseException, where: str) -> None:
-        """The process must not survive this: no clean-up, nothing written that might build on it."""
+        """End the process at once: no clean-up, and no write that might build on broken state."""
         code = fatal_exit_code(error)
         with contextlib.suppress(Exception):
             _log.critical("fatal: %s", where, exc_info=error)
@@ -321,7 +322,7 @@ class Replica:
 
 
 def fatal_exit_code(error: BaseException) -> int:
-    """What a failure of a running replica says to its supervisor."""
+    """The exit code for a failure of a running replica."""
     if isinstance(error, StorageFailed | OSError):
         return exits.STORAGE
     if isinstance(error, Corruption | StartRefused | UnsupportedFormat):

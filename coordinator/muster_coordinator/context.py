@@ -1,21 +1,21 @@
-"""Who asks, over which listener, until when (decision 11). Made by `wire`, read by every handler and by `authorize`."""
+"""The client, listener and deadline of a request (decision 11). `wire` creates it; handlers and `authorize` read it."""
 
 from typing import NamedTuple
 
 
 class RequestContext(NamedTuple):
-    """One request's envelope."""
+    """What is known of a request besides its content."""
 
     principal: str
     """`User:ANONYMOUS` until authentication exists."""
     listener: str
-    """Name of the listener that the connection came in on; answers that carry addresses use its advertised ones."""
+    """The connection's listener; answers with addresses use those advertised for it."""
     connection_id: int
     client_id: str
-    """"" when the client sent null."""
+    """"" when the client sends null."""
     client_host: str
-    """As Kafka writes it: "/" and the IP."""
+    """In Kafka's form: "/" and the IP address."""
     api_key: int
     api_version: int
     deadline_ms: int
-    """Monotonic; a request past it is not proposed any more."""
+    """Monotonic time; after it the request is no longer proposed."""

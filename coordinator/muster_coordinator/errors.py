@@ -1,17 +1,17 @@
 """The three families of errors, and Kafka's error codes.
 
 MusterError
-├── CallerError            the caller's fault: becomes a typed answer, costs the caller only
+├── CallerError            the caller's fault: becomes a typed answer, and affects only the caller
 │   ├── ApiError(code)     answered with a Kafka error code
-│   └── WireError          the bytes are no request: the connection is closed
-├── EnvironmentFault       disk, peers, time-outs: retried with a bound, or shown as a condition
-│   ├── UnsupportedFormat  our own bytes of a version or kind that this binary does not know: refuse, never guess
-│   ├── Corruption         bytes on disk that were once good and are not any more: refuse to start
-│   │   └── SegmentDamaged  … of a segment: told, answered with an error, fetched again from a peer
-│   ├── DiskFull           no space for bytes that are safe elsewhere: they wait here, and are written later
+│   └── WireError          the bytes are not a request: the connection is closed
+├── EnvironmentFault       disk, peers, timeouts: retried with a bound, or reported as a condition
+│   ├── UnsupportedFormat  our own bytes of a version or kind that this binary does not know: refused, never guessed
+│   ├── Corruption         bytes on disk that no longer match their check: refuse to start
+│   │   └── SegmentDamaged  the same in a segment: reported, reads get an error, fetched again from a peer
+│   ├── DiskFull           no space for bytes that are also stored elsewhere: they are written later
 │   └── StorageFailed      write or fsync failed: the process ends (raft rule 30)
-└── (our own bugs are assertions: met by a client's request before anything is proposed, they end that request; met
-     anywhere else, the process)
+└── (Our own bugs are assertions. In a handler, before anything is proposed, they end the request; anywhere else the
+     process.)
 """
 
 import errno
@@ -100,15 +100,16 @@ class Code(IntEnum):
 
 
 class MusterError(Exception):
-    """Root of all errors that are not our own bugs."""
+    """Root of all errors that are not bugs of ours."""
 
 
 class CallerError(MusterError):
-    """The caller's fault."""
+    """An error that the caller caused."""
 
 
 ERROR_MESSAGE_CHARS_MAX = 1_000
-"""A message that names what the caller sent is cut here: a name of 32,767 bytes and a word more fit no string."""
+"""A message that quotes the client's input is cut at this length: with a name of 32,767 bytes it would not fit into a
+string."""
 
 
 class ApiError(CallerError):
@@ -122,11 +123,11 @@ class ApiError(CallerError):
 
 
 class WireError(CallerError):
-    """Bytes that are no request; the connection that sent them is closed."""
+    """Bytes that are not a request; their connection is closed."""
 
 
 class EnvironmentFault(MusterError):
-    """The world around the process failed."""
+    """A failure outside the process: disk, network, operating system."""
 
 
 class UnsupportedFormat(EnvironmentFault):
@@ -134,33 +135,33 @@ class UnsupportedFormat(EnvironmentFault):
 
 
 class Corruption(EnvironmentFault):
-    """Stored bytes that fail their check where a torn write cannot be the reason. The replica refuses to start."""
+    """Stored bytes fail their check, and a torn write cannot be the reason. The replica refuses to start."""
 
 
 class SegmentDamaged(Corruption):
-    """Stored batches are not what was written. No start is refused for it: see `replica.snapshots.damage`."""
+    """Stored batches are not what was written. The replica starts in spite of it: see `replica.snapshots.damage`."""
 
     def __init__(self, base: int, message: str) -> None:
         super().__init__(message)
         self.base = base
-        """Of the segment's file."""
+        """Base offset of the segment's file."""
 
 
 class DiskFull(EnvironmentFault):
-    """The disk has no space for something that no promise hangs on, since the WAL or memory holds it too: whoever meets
-    it leaves everything as it was and tries again later."""
+    """The disk has no space for something that the WAL or memory holds too, so no promise depends on it. The code that
+    gets it leaves everything unchanged and tries again later."""
 
 
 class StorageFailed(EnvironmentFault):
-    """A write or fsync failed. The process must end: dirty pages may be gone (raft rule 30)."""
+    """A write or fsync failed. The process must end, because the kernel may have dropped dirty pages (raft rule 30)."""
 
 
 def no_space(error: BaseException) -> bool:
-    """Did the disk, or a quota, refuse for want of space? Everything else that it refuses is a failure of it."""
+    """Whether the disk or a quota has no space. Any other error of the disk is a failure."""
     return isinstance(error, OSError) and error.errno in _NO_SPACE
 
 
 def ends_process(error: BaseException) -> bool:
-    """Must nothing go on after this error, whatever it was met in? What the disk or the memory refused is no matter of
-    the request that met it."""
+    """Whether the process must end after this error, wherever it occurred. An error of the disk or the memory is never
+    only a matter of the request during which it occurred."""
     return isinstance(error, EnvironmentFault | OSError | MemoryError) or not isinstance(error, Exception)

@@ -1,11 +1,11 @@
-"""What happens in a cluster's life, told to the log as values: who leads, how groups change, who is expelled and why.
+"""Log events of a cluster's life, as values: who leads, how groups change, which member is expelled and why.
 
-Problem: a person who asks why a group rebalanced at three in the night has only the log, and cores must not write one.
-Mechanism: a kind of event is declared here once, with its level and the fields that each event of it carries; cores
-hand out `Event` values, the host adds where they happened, and `runtime.event_log` writes, counts and bounds them.
-The table in docs/events.md is made from these declarations. What goes wrong inside is a `ports.Notice`, not an event.
+Problem: an administrator who wants to know why a group rebalanced at three in the night has only the log, and cores may
+not write one. Mechanism: each kind of event is declared here once, with its level and its fields. Cores return `Event`
+values, the host adds the Raft group and partition, and `runtime.event_log` writes, counts and limits them. The table in
+docs/events.md is made from these declarations. An internal fault is a `ports.Notice`, not an event.
 
-Values that a client chose (names, reasons) are cut and escaped where they are written. No record key, value, metadata,
+Values that a client chose (names, reasons) are cut and escaped when they are written. No record key, value, metadata,
 assignment or token is ever a field.
 """
 
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 
 class Level(IntEnum):
-    """As Python's `logging` numbers them."""
+    """Levels, with the numbers of Python's `logging`."""
 
     DEBUG = 10
     INFO = 20
@@ -24,7 +24,7 @@ class Level(IntEnum):
 
 
 class Room(StrEnum):
-    """Whose events are made more or less talkative together (`/v1/log-levels`)."""
+    """Rooms whose log levels can be changed one by one (`/v1/log-levels`)."""
 
     GROUPS = "groups"
     RAFT = "raft"
@@ -35,7 +35,7 @@ class Room(StrEnum):
 
 
 class EventKind(NamedTuple):
-    """One row of the table."""
+    """One row of the table in docs/events.md."""
 
     name: str
     """The line's message, and the label of `muster_events_total`."""
@@ -44,22 +44,22 @@ class EventKind(NamedTuple):
     fields: tuple[str, ...]
     meaning: str
     rare: bool = False
-    """Of such events a hundred times as many are written one by one before repeats are only counted."""
+    """Rare events have a limit a hundred times as high before repeats are only counted."""
 
 
 class Event(NamedTuple):
-    """`fields` has a value for each of `kind.fields`."""
+    """One event; `fields` has a value for each of `kind.fields`."""
 
     kind: EventKind
     fields: Mapping[str, object]
 
 
 Tell = Callable[[Event], None]
-"""For the log and its counters. Never blocks, never raises; nothing may depend on it."""
+"""Passes an event to the log and its counters. Never blocks, never raises; no behaviour may depend on it."""
 
 
 def untold(_event: Event) -> None:
-    """A `Tell` to nobody."""
+    """A `Tell` that drops the event."""
 
 
 # -- consumer groups -----------------------------------------------------------------------------------------------
@@ -69,14 +69,14 @@ PREPARING = EventKind(
     Room.GROUPS,
     Level.INFO,
     ("consumer_group", "generation", "members", "reason"),
-    "The generation ends; its members are asked to join again.",
+    "The generation has ended; its members are asked to join again.",
 )
 STABILIZED = EventKind(
     "stabilized group",
     Room.GROUPS,
     Level.INFO,
     ("consumer_group", "generation", "members", "leader", "protocol"),
-    "Everybody has joined: the next generation begins, and its leader is asked for the assignment.",
+    "All members have joined: the next generation begins, and its leader is asked for the assignment.",
 )
 ASSIGNED = EventKind(
     "assignment received",
@@ -90,14 +90,14 @@ EMPTIED = EventKind(
     Room.GROUPS,
     Level.INFO,
     ("consumer_group", "generation", "reason"),
-    "Its last member is gone; committed offsets stay until they expire.",
+    "The last member is gone; committed offsets stay until they expire.",
 )
 EXPELLED = EventKind(
     "member expelled",
     Room.GROUPS,
     Level.WARNING,
     ("consumer_group", "generation", "member", "instance", "client_id", "client_host", "reason"),
-    "A member was not heard in time. A replica that was paused or cut off expels nobody.",
+    "A member was not heard in time. A replica that was paused or cut off expels no member.",
     rare=True,
 )
 LEFT = EventKind(
@@ -105,14 +105,14 @@ LEFT = EventKind(
     Room.GROUPS,
     Level.INFO,
     ("consumer_group", "generation", "member", "instance", "client_id", "client_host", "reason"),
-    "A member said that it leaves, or an administrator removed it.",
+    "A member left by LeaveGroup, or an administrator removed it.",
 )
 REPLACED = EventKind(
     "static member replaced",
     Room.GROUPS,
     Level.INFO,
     ("consumer_group", "generation", "member", "instance", "client_id", "client_host", "replaced"),
-    "A member came back under its `group.instance.id`; the id it had before is fenced.",
+    "A member rejoined under its `group.instance.id`; its former member id is fenced.",
 )
 
 # -- Raft groups ---------------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ BECAME_LEADER = EventKind(
     Room.RAFT,
     Level.INFO,
     ("raft_group", "partition", "term"),
-    "This replica won the election of a Raft group. Of `__consumer_offsets` it is the coordinator from here on.",
+    "This replica won the election of a Raft group. For a partition of `__consumer_offsets` it is the coordinator now.",
     rare=True,
 )
 LOST_LEADERSHIP = EventKind(
@@ -130,7 +130,7 @@ LOST_LEADERSHIP = EventKind(
     Room.RAFT,
     Level.INFO,
     ("raft_group", "partition", "term", "leader"),
-    "Another replica leads or campaigns, or no quorum was heard; `leader` is null while it is not known.",
+    "Another replica leads or campaigns, or no quorum was heard; `leader` is null while it is unknown.",
     rare=True,
 )
 
@@ -139,7 +139,7 @@ ELECTION_STARTED = EventKind(
     Room.RAFT,
     Level.INFO,
     ("raft_group", "partition", "term"),
-    "This replica asks the others for their votes: it has not heard a leader for an election timeout, or was asked to.",
+    "This replica requests votes: it has not heard a leader for an election timeout, or leadership is handed to it.",
     rare=True,
 )
 TRANSFER_STARTED = EventKind(
@@ -154,14 +154,14 @@ TRANSFER_ABORTED = EventKind(
     Room.RAFT,
     Level.WARNING,
     ("raft_group", "partition", "term", "target"),
-    "`target` has not taken over within an election timeout; this replica goes on leading.",
+    "`target` did not take over within an election timeout; this replica continues to lead.",
 )
 STATE_LOST = EventKind(
     "state lost",
     Room.RAFT,
     Level.ERROR,
     ("raft_group", "partition", "reason"),
-    "This replica holds no state of the group (damaged files, or an entry that cannot be applied): it votes and "
+    "This replica has no state of the group (damaged files, or an entry that cannot be applied): it votes and "
     "stores, and serves nothing until its leader's checkpoint is installed.",
     rare=True,
 )
@@ -178,7 +178,7 @@ VOTER_SUSPENDED = EventKind(
     Room.RAFT,
     Level.ERROR,
     ("raft_group", "partition", "reason"),
-    "What this replica had promised in the group is damaged: it neither votes nor counts until the leader made good.",
+    "This replica's promises in the group are damaged: it does not vote or count until the leader has restored it.",
     rare=True,
 )
 VOTER_RELEASED = EventKind(
@@ -204,21 +204,21 @@ CHECKPOINT_WRITTEN = EventKind(
     Room.SNAPSHOTS,
     Level.INFO,
     ("raft_group", "partition", "applied", "term", "size_bytes", "took_ms"),
-    "It is durable; WAL entries up to it may go.",
+    "The checkpoint is durable; WAL entries up to it can be dropped.",
 )
 CHECKPOINT_POSTPONED = EventKind(
     "checkpoint postponed",
     Room.SNAPSHOTS,
     Level.WARNING,
     ("raft_group", "partition", "file"),
-    "The disk had no space for a `segment` or the `checkpoint`; the WAL has what is in them, and it is tried again.",
+    "The disk had no space for a `segment` or the `checkpoint`; the WAL still has the data, and it is tried again.",
 )
 SNAPSHOT_OFFERED = EventKind(
     "snapshot offered",
     Room.SNAPSHOTS,
     Level.INFO,
     ("raft_group", "partition", "target", "applied", "files", "size_bytes"),
-    "`target` needs entries that are gone from this leader's WAL: it fetches a checkpoint and the segments.",
+    "`target` needs entries that this leader's WAL no longer has: it fetches a checkpoint and the segments.",
 )
 INSTALL_STARTED = EventKind(
     "snapshot install started",
@@ -232,14 +232,14 @@ INSTALLED = EventKind(
     Room.SNAPSHOTS,
     Level.INFO,
     ("raft_group", "partition", "applied", "term"),
-    "They are in place and durable here.",
+    "The checkpoint and segments are in place and durable here.",
 )
 INSTALL_FAILED = EventKind(
     "snapshot install failed",
     Room.SNAPSHOTS,
     Level.WARNING,
     ("raft_group", "partition", "reason"),
-    "It is tried again: the leader offers it for as long as it is needed.",
+    "It is tried again, as the leader offers it while the follower needs it.",
 )
 
 # -- the replica ---------------------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ DISK_LOW = EventKind(
     Room.DISK,
     Level.WARNING,
     ("path", "free_bytes", "low_bytes", "good_bytes"),
-    "Little room is left: new data is refused, leaderships are handed to replicas with room.",
+    "Little space is left: new data is refused, and leaderships are handed to replicas with more.",
     rare=True,
 )
 DISK_FULL = EventKind(
@@ -257,8 +257,7 @@ DISK_FULL = EventKind(
     Room.DISK,
     Level.ERROR,
     ("path", "free_bytes", "low_bytes", "good_bytes"),
-    "No new data is taken from other leaders either: less is free than a quarter of `low_bytes`, or a write was "
-    "refused.",
+    "New data from other leaders is refused, too: less is free than a quarter of `low_bytes`, or a write had no space.",
     rare=True,
 )
 DISK_HAS_ROOM = EventKind(
@@ -266,7 +265,7 @@ DISK_HAS_ROOM = EventKind(
     Room.DISK,
     Level.INFO,
     ("path", "free_bytes", "low_bytes", "good_bytes"),
-    "New data is taken again, and leaderships come back by themselves.",
+    "New data is accepted again, and leaderships return.",
     rare=True,
 )
 SEGMENT_DAMAGED = EventKind(
@@ -274,8 +273,8 @@ SEGMENT_DAMAGED = EventKind(
     Room.DISK,
     Level.ERROR,
     ("raft_group", "partition", "damage", "target"),
-    "Stored batches are not as they were written: readers are refused, leadership goes to `target` if anybody can have "
-    "it, and the segment is fetched again from a peer.",
+    "Stored batches are not as they were written: reads get an error, leadership goes to `target` if a replica can "
+    "take it, and the segment is fetched again from a peer.",
     rare=True,
 )
 SEGMENT_REPAIRED = EventKind(
@@ -283,7 +282,7 @@ SEGMENT_REPAIRED = EventKind(
     Room.DISK,
     Level.INFO,
     ("raft_group", "partition", "file"),
-    "A damaged segment is whole again.",
+    "A damaged segment is intact again.",
     rare=True,
 )
 DRAIN_STARTED = EventKind(
@@ -291,7 +290,7 @@ DRAIN_STARTED = EventKind(
     Room.DRAIN,
     Level.INFO,
     ("leaderships",),
-    "This replica marks itself as draining and hands away what it leads.",
+    "This replica is marked as draining and hands its leaderships to others.",
     rare=True,
 )
 DRAINED = EventKind(
@@ -299,7 +298,7 @@ DRAINED = EventKind(
     Room.DRAIN,
     Level.INFO,
     ("leaderships", "took_ms"),
-    "Nothing is left to hand away; `leaderships` remain that nobody else can take.",
+    "There is nothing left to hand over; `leaderships` remain that no other replica can take.",
     rare=True,
 )
 DRAIN_UNDONE = EventKind(
@@ -307,7 +306,7 @@ DRAIN_UNDONE = EventKind(
     Room.DRAIN,
     Level.INFO,
     ("leaderships",),
-    "The mark is being cleared.",
+    "The mark as draining is being removed.",
     rare=True,
 )
 CONNECTION_FAILED = EventKind(
@@ -315,7 +314,7 @@ CONNECTION_FAILED = EventKind(
     Room.CLIENTS,
     Level.INFO,
     ("listener", "peer", "why"),
-    "A client's connection was closed by this replica: bytes that are no request, or a handler that says no that way.",
+    "This replica closed a client's connection: the bytes were not a request, or a handler refused it that way.",
 )
 
 KINDS = (

@@ -1,20 +1,20 @@
-"""Exit codes of `muster server` and `muster dev` (docs/configuration.md): what a supervisor may do about each.
+"""Exit codes of `muster server` and `muster dev` (docs/configuration.md), and what a supervisor may do about each.
 
-0 and 75 are worth no alarm; 65, 70 and 78 will not heal by starting again.
+0 and 75 need no alarm; a restart does not help after 65, 70 and 78.
 """
 
 OK = 0
 """Drained and stopped, or asked to stop at once."""
 BUG = 1
-"""An invariant of ours is broken (traceback on standard error). Starting again is right: the log is what counts."""
+"""An invariant of ours is broken (traceback on standard error). Restart it: the replica recovers from its log."""
 CORRUPTION = 65
-"""Stored bytes fail their check where a torn write cannot be the reason, or the folder is another cluster's. Never
-started over: a person has to look."""
+"""Stored bytes fail their check and a torn write cannot be the reason, or the folder belongs to another cluster. Must
+not be restarted: an administrator has to look at it."""
 UNAVAILABLE = 69
 """An address cannot be bound, or the data folder is in use by another process."""
 STORAGE = 70
-"""A write or fsync failed; what the kernel still holds of it may be lost, so the process must not go on."""
+"""A write or fsync failed. The kernel may have lost data that it had not written, so the process must not continue."""
 DEADLINE = 75
-"""Draining did not finish within `shutdown.grace.ms`; stopped all the same."""
+"""The drain did not finish within `shutdown.grace.ms`; the replica stopped nevertheless."""
 CONFIG = 78
-"""The configuration cannot be used; the message names the key."""
+"""The configuration is not valid; the message names the key."""

@@ -1,15 +1,15 @@
-"""Latency histograms that cost a binary search to observe: the request path cannot afford a lock and a label
-look-up."""
+"""Latency histograms whose observation costs one binary search: a lock and a label look-up would cost the request path
+too much."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
 
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
-"""Upper bounds, inclusive: half a millisecond is a quiet disk, five seconds the commit time-out."""
+"""Inclusive upper bounds, from half a millisecond (an idle disk) to five seconds (the commit timeout)."""
 
 
 class Histogram:
-    """Counts by bucket; `buckets` is what a Prometheus histogram wants."""
+    """Counts per bucket; `buckets` returns them in Prometheus' form."""
 
     __slots__ = ("_bounds", "_counts", "total")
 
@@ -23,7 +23,7 @@ class Histogram:
         self.total += seconds
 
     def buckets(self) -> list[tuple[str, float]]:
-        """(upper bound, cumulative count), the last one `+Inf`."""
+        """(upper bound, cumulative count) pairs; the last bound is `+Inf`."""
         found, running = [], 0
         for bound, count in zip((*map(str, self._bounds), "+Inf"), self._counts, strict=True):
             running += count

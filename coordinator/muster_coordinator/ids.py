@@ -1,4 +1,4 @@
-"""Names for the numbers that must never be mixed up.
+"""Types for the numbers that must not be mixed up.
 
 Raft index and Kafka offset are two number spaces (docs/architecture.md, "Two number spaces"): an entry has an
 index in its Raft group, a record batch has an offset in its partition, and only `apply` turns one into the other.

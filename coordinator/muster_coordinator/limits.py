@@ -1,7 +1,7 @@
-"""The limits that several rooms share, with unit and reason; those of one room stand in its own `limits.py`.
+"""Limits that several rooms share, with unit and reason; limits of one room are in its own `limits.py`.
 
-A limit that users may set is a default there and a key in `settings.py`; the rest are constants of the design. The
-relations between limits are asserted where the higher of their rooms has its own.
+A limit that users may set has its default here and its key in `settings.py`; the others are constants of the design.
+Relations between limits of two rooms are asserted in the higher room.
 """
 
 KIB = 1024
@@ -10,19 +10,19 @@ GIB = 1024 * MIB
 
 # Answers to clients.
 CONNECTION_UNSENT_BYTES_MAX = 16 * MIB
-"""Answers that a slow reader has not taken; above it reading stops, and the connection closes after the next line."""
+"""Unsent answers of a connection above which it is not read, and closed if its client takes nothing for a while."""
 ERROR_MESSAGE_CHARS_MAX = 1_024
-"""Of the error message of an answer: it may quote what the client sent, and an old string holds 32,767 bytes."""
+"""Length of an answer's error message: it may quote the client's input, and an old string has at most 32,767 bytes."""
 
 # Record batches.
 BATCH_BYTES_MAX_DEFAULT = MIB + 12
 """max.message.bytes default (Kafka: 1048588)."""
 BATCH_BYTES_MAX = 4 * MIB
-"""Hard ceiling of a produced batch, whatever a topic says."""
+"""Ceiling of a produced batch, whatever the topic's max.message.bytes."""
 
 # Groups.
 GROUP_STORED_BYTES_MAX = 8 * MIB
-"""Metadata plus assignments of one generation; the offsets log takes one batch of this size (decision 24)."""
+"""Metadata plus assignments of one generation; the offsets log accepts one batch of this size (decision 24)."""
 OFFSETS_BATCH_BYTES_MAX = GROUP_STORED_BYTES_MAX + MIB
 
 # Looking up a coordinator (decision 18).
@@ -34,16 +34,16 @@ LINK_REDIAL_GRACE_MS = 150
 GROUP_UNCOMMITTED_BYTES_MAX = 16 * MIB
 APPLY_BYTES_PER_TURN_MAX = MIB
 RAFT_ENTRY_OVERHEAD_BYTES = 32
-"""Counted for every entry on top of its data, so that many empty entries are bounded too."""
+"""Counted for every entry in addition to its data, so that the number of empty entries is limited, too."""
 RAFT_GROUPS_MAX = 2_000
 PROPOSAL_TIMEOUT_MS = 5_000
 
 # Peer frames.
 PEER_FRAME_BYTES_MAX = 256 * KIB
 LINK_WRITE_BYTES = 256 * KIB
-"""Handed to the transport at once; what a control message waits behind at most, plus one frame."""
+"""Passed to the transport at once: at most this, plus one frame, is sent before a control message."""
 LINK_HELLO_BYTES_MAX = 64 * KIB
-"""All that a stranger can make us buffer."""
+"""Most that a peer can make us buffer before it is identified."""
 
 # Storage (decisions 2, 3).
 WAL_FILE_BYTES = 64 * MIB

@@ -1,4 +1,4 @@
-"""From the configuration file's settings to what each room is told: plain mappings, one function a room."""
+"""Translates the settings of the configuration file into those of each room: plain mappings, one function per room."""
 
 from muster_coordinator.api.services import ApiSettings, TopicsMode
 from muster_coordinator.controller.image import Endpoint
@@ -10,14 +10,14 @@ from muster_coordinator.runtime.clients import ClientLimits
 from muster_coordinator.settings import Settings
 
 KAFKA_RELEASE = "3.9-IV0"
-"""What tools are told that ask a broker for its `inter.broker.protocol.version`: the last release that had this key.
-They take a broker without it for an ancient one and hide what came later."""
+"""Answer to tools that ask a broker for `inter.broker.protocol.version`: the last release with this key. They take a
+broker without it for a very old one, and hide newer features."""
 UNLIMITED = 2**31 - 1
-"""Kafka's way of saying so."""
+"""Kafka's default of limits per address, which means that there is none."""
 
 
 def node_settings(settings: Settings) -> NodeSettings:
-    """For `replica.node.Node`."""
+    """Settings of `replica.node.Node`."""
     return NodeSettings(
         broker=BrokerId(settings.node_id),
         initial_voters=tuple(sorted(settings.peers)),
@@ -57,7 +57,7 @@ def node_settings(settings: Settings) -> NodeSettings:
 
 
 def shard_config(settings: Settings) -> ShardConfig:
-    """For the group shards."""
+    """Settings of the group shards."""
     return ShardConfig(
         session_timeout_min_ms=settings.group_session_timeout_min_ms,
         session_timeout_max_ms=settings.group_session_timeout_max_ms,
@@ -70,7 +70,7 @@ def shard_config(settings: Settings) -> ShardConfig:
 
 
 def topic_configs(settings: Settings) -> tuple[tuple[str, str], ...]:
-    """Server-wide values under the topic configs' names: Kafka's `log.` keys are the topic keys' defaults."""
+    """Server-wide values under the names of topic configs: Kafka's `log.` keys are the defaults of the topic's keys."""
     return (
         ("max.message.bytes", str(settings.message_bytes_max)),
         ("message.timestamp.after.max.ms", str(settings.timestamp_after_max_ms)),
@@ -85,7 +85,7 @@ def topic_configs(settings: Settings) -> tuple[tuple[str, str], ...]:
 
 
 def api_settings(settings: Settings) -> ApiSettings:
-    """For the handlers."""
+    """Settings of the API handlers."""
     return ApiSettings(
         topics_mode=TopicsMode(settings.topics_mode),
         num_partitions=settings.num_partitions,
@@ -96,7 +96,7 @@ def api_settings(settings: Settings) -> ApiSettings:
 
 
 def _told_to_tools(settings: Settings) -> dict[str, str]:
-    """Kafka's keys that are no settings here and that tools read from a broker: what holds instead of them."""
+    """Kafka's keys that are not settings here, but that tools read from a broker, with the values in force."""
     return {
         "broker.id": str(settings.node_id),
         "compression.type": "producer",
@@ -109,7 +109,7 @@ def _told_to_tools(settings: Settings) -> dict[str, str]:
 
 
 def client_limits(settings: Settings) -> ClientLimits:
-    """For each client listener."""
+    """Limits of each client listener."""
     per_address = settings.connections_per_ip_max
     return ClientLimits(
         connections_max=settings.connections_max,

@@ -1,10 +1,10 @@
-"""Everything the cores are not allowed to do themselves: time, randomness, disk, threads, peers.
+"""Everything that the cores may not do themselves: time, randomness, disk, threads, peers.
 
-The product runs on `muster_coordinator.runtime` (uvloop, threads, files, TCP); the simulator in `tests/sim` gives the
-same ports on virtual time. A part that reaches around these ports cannot be simulated and is refused by the
-import contracts (pyproject.toml) and by `tests/tidy`.
+The product implements these ports in `muster_coordinator.runtime` (uvloop, threads, files, TCP); the simulator in
+`tests/sim` implements them on virtual time. Code that bypasses them cannot be simulated; the import contracts
+(pyproject.toml) and `tests/tidy` refuse it.
 
-One thread calls everything here except the body of an I/O job. No port raises into the loop from a callback.
+Everything here is called by one thread, except the body of an I/O job. No port raises into the loop from a callback.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -16,33 +16,33 @@ T = TypeVar("T")
 
 
 Notice = Callable[[str, Mapping[str, object], BaseException | None], None]
-"""Tell the operator: what happened, in words that do not vary; the details; the error with its trace. For the log,
-which may leave repetitions out; nothing may depend on it."""
+"""Reports a fault to the operator: what happened, in constant words; the details; the error with its trace. It is
+logged, and repetitions may be left out; no behaviour may depend on it."""
 
 
 def unnoticed(_what: str, _details: Mapping[str, object], _error: BaseException | None) -> None:
-    """A `Notice` to nobody."""
+    """A `Notice` that drops the report."""
 
 
 class Timer(Protocol):
-    """A scheduled call that has not happened yet."""
+    """A scheduled call that has not been made yet."""
 
     def cancel(self) -> None:
-        """Forget the call; harmless when it has already been made."""
+        """Cancel the call; no effect when it has already been made."""
 
 
 class Clock(Protocol):
-    """Two meanings of time, never exchanged for one another."""
+    """Two kinds of time, never converted into each other."""
 
     def monotonic_ms(self) -> int:
-        """Milliseconds that only go forward; for deadlines, sessions, leases. Never stored."""
+        """Milliseconds that never go back; for deadlines, sessions, leases. Never stored."""
 
     def wall_ms(self) -> int:
-        """Milliseconds since the epoch; may jump either way. For record timestamps only."""
+        """Milliseconds since the epoch; may jump in both directions. For record timestamps only."""
 
 
 class Loop(Clock, Protocol):
-    """The single thread of a replica, seen as a queue of calls."""
+    """The single thread of a replica, as a queue of calls."""
 
     def call_soon(self, call: Callable[[], None]) -> None:
         """Run `call` after the calls that are already queued, in this or the next turn."""
@@ -51,17 +51,18 @@ class Loop(Clock, Protocol):
         """Run `call` once, not before `monotonic_ms`."""
 
     def submit(self, queue: str, job: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
-        """Run the blocking `job` off the loop, jobs of one queue in order, one at a time; then `done(result)` on it.
+        """Run the blocking `job` off the loop; jobs of one queue run in order, one at a time. Then `done(result)` runs
+        on the loop.
 
-        An exception of the job is passed to `done`, not raised. A job may touch only what it was given: immutable
-        values and the `Disk`. Queues used: see `runtime.limits.IO_QUEUES`.
+        An exception of the job is passed to `done`, not raised. A job may use only its arguments: immutable values and
+        the `Disk`. For the queues see `runtime.limits.IO_QUEUES`.
         """
 
     def submit_paced(
         self, queue: str, steps: Generator[None, None, T], done: Callable[[T | BaseException], None]
     ) -> None:
-        """As `submit`, for a job that computes long: after each step the loop can have the interpreter, which a
-        thread that never waits gives away only every few milliseconds. The result is what the generator returns."""
+        """As `submit`, for a job that computes for long: after each step the loop can get the interpreter, which a
+        thread that never waits releases only every few milliseconds. The result is the generator's return value."""
 
 
 class Rand(Protocol):
@@ -92,7 +93,7 @@ class File(Protocol):
 
 
 class FileIdentity(NamedTuple):
-    """Two looks at a name that find equal ones found the same file, and nobody has written to it in between."""
+    """If two calls for a name return equal values, it is the same file, and it was not written in between."""
 
     size: int
     changed_ns: int
@@ -100,7 +101,7 @@ class FileIdentity(NamedTuple):
 
 
 class Disk(Protocol):
-    """The data folder of one replica. Paths are relative, `/`-separated. Blocking; OSError as the kernel gives it.
+    """The data folder of one replica. Paths are relative, `/`-separated. Blocking; raises the kernel's OSError.
 
     Creating, renaming and unlinking are durable only after `sync_dir` of the folder.
     """
@@ -108,17 +109,17 @@ class Disk(Protocol):
     def open(self, path: str, *, create: bool = False) -> File: ...
     def exists(self, path: str) -> bool: ...
     def identity(self, path: str) -> FileIdentity:
-        """Of the file of this name; another name of it has the same."""
+        """Identity of the file with this name; equal for all names of the same file."""
 
     def listdir(self, path: str) -> list[str]:
-        """Sorted names; an absent folder is an empty list."""
+        """Sorted names; an empty list for a folder that does not exist."""
 
     def mkdir(self, path: str, *, durable: bool = True) -> None:
-        """With parents; harmless when present. Parents are synced, or by the caller unless `durable`."""
+        """Create with parents; no effect when it exists. With `durable` parents are synced, else the caller must."""
 
     def rename(self, source: str, target: str) -> None: ...
     def link(self, source: str, target: str) -> None:
-        """Another name of the same file; `target` must not be there. Some file systems have no such names: EPERM,
+        """Create another name of the same file; `target` must not exist. Some file systems do not support it: EPERM,
         EOPNOTSUPP, ENOSYS or EMLINK."""
 
     def unlink(self, path: str) -> None: ...
@@ -128,16 +129,17 @@ class Disk(Protocol):
 
 
 class PeerSink(Protocol):
-    """What the replica does with what the links bring. Called on the loop."""
+    """The replica's handlers of what arrives on the links. Called on the loop."""
 
     def peer_up(self, peer: BrokerId, hello: bytes) -> None:
         """A link is established; `hello` is the peer's handshake record (`links.handshake`)."""
 
     def peer_down(self, peer: BrokerId) -> None:
-        """The link is gone and was not re-established at once (decision 17: `limits.LINK_REDIAL_GRACE_MS`)."""
+        """The link was lost and not re-established within `limits.LINK_REDIAL_GRACE_MS` (decision 17)."""
 
     def peer_message(self, peer: BrokerId, channel: int, payload: bytes) -> None:
-        """One whole message. Order holds within a link's life and channel; messages may be lost, never repeated."""
+        """One complete message. Messages of one link's life and channel arrive in order; they may be lost, never
+        repeated."""
 
 
 class PeerNet(Protocol):
@@ -146,9 +148,9 @@ class PeerNet(Protocol):
     def start(self, sink: PeerSink) -> None: ...
 
     def send(self, peer: BrokerId, channel: int, payload: bytes) -> bool:
-        """Queue one message (channels: `links.channels`). False: no link, or the channel is over its high-water
-        mark."""
+        """Queue one message (channels: `links.channels`). False: there is no link, or the channel is above its
+        high-water mark."""
 
     def is_up(self, peer: BrokerId) -> bool: ...
     def set_hello(self, hello: bytes) -> None:
-        """The handshake record for links made from now on."""
+        """Set the handshake record for links that are established from now on."""

@@ -1,7 +1,7 @@
 """Java's `.properties` text, as Kafka's server.properties uses it.
 
-Understood: `#` and `!` comments, `=`, `:` or blanks between key and value, continuation by a trailing backslash, the
-usual escapes and `\\uXXXX`. A key that comes twice is refused: Java keeps the last one, which hides mistakes.
+Supported: `#` and `!` comments, `=`, `:` or blanks between key and value, continuation by a trailing backslash, the
+usual escapes and `\\uXXXX`. A key that occurs twice is refused: Java keeps the last one, which hides mistakes.
 
 `${env:NAME}` inside a value stands for an environment variable (KIP-887), so that one file serves several replicas.
 """
@@ -18,7 +18,7 @@ _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 class PropertiesError(CallerError):
-    """The text is no properties file; the message names the line."""
+    """The text is not a properties file; the message names the line."""
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -37,8 +37,8 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def with_environment(values: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    """`values` with every `${env:NAME}` replaced; what a variable holds is not looked into again. Texts of other
-    providers stay, as in Kafka where they are not configured. Raises `PropertiesError` naming key and variable."""
+    """`values` with every `${env:NAME}` replaced; the value of a variable is not searched for others. Texts of other
+    providers stay, as in Kafka where these are not configured. Raises `PropertiesError` naming key and variable."""
 
     def filled(key: str, value: str) -> str:
         def one(match: re.Match[str]) -> str:
@@ -82,7 +82,7 @@ def _unescape(text: str) -> str:
 
 
 def format_properties(values: dict[str, str], comment: str = "") -> str:
-    """Text that `parse_properties` reads back as `values`."""
+    """Text from which `parse_properties` reads `values`."""
     lines = [f"# {line}" for line in comment.splitlines()]
     for key, value in values.items():
         escaped = value.replace("\\", "\\\\").replace("\n", "\\n")

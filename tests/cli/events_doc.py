@@ -12,13 +12,13 @@ A replica writes one JSON object a line to standard error. What happens to group
 line also has `ts`, `level`, `broker` and `room`, and, if it is about a Raft group or a consumer group, `raft_group` and
 `partition` (of `__consumer_offsets`, if it is a consumer group's).
 
-Of one kind 50 lines are written in 10 seconds, of rare ones (elections, expulsions, loss) 5,000; repeats beyond that
-are one line when the 10 seconds end: `"… : more of these were not logged"` with `times`. Names and reasons that clients
-chose are cut at 256 characters, and what a terminal would obey is written as an escape. Record keys and values, member
-metadata, assignments and tokens are never logged.
+At most 50 lines of one kind are written in 10 seconds, or 5,000 of a rare kind (elections, expulsions, loss). Repeats
+beyond that are summed up in one line when the 10 seconds end: `"… : more of these were not logged"` with `times`. Names
+and reasons that clients chose are cut at 256 characters, and control characters are escaped. Record keys and values,
+member metadata, assignments and tokens are never logged.
 
-A log that nobody reads holds up nothing: lines that do not fit into the queue are counted
-(`muster_log_records_dropped_total`), and `"log records dropped"` says how many, as soon as somebody reads again.
+A log pipe that is not read does not block the replica: lines that do not fit into the queue are counted
+(`muster_log_records_dropped_total`), and `"log records dropped"` says how many, as soon as the pipe is read again.
 
 ## Levels
 
@@ -30,8 +30,8 @@ curl -s -X PUT -H "Authorization: Bearer $(cat admin-token)" http://127.0.0.1:80
   -d '{"levels": {"snapshots": "debug", "groups": "warning"}}'
 ```
 
-Rooms are those of the table, `runtime` and `admin` (their own lines), and `process` for all that have no level of
-their own; `null` is as configured.
+Rooms are those of the table, `runtime` and `admin` (for their own lines), and `process` for all without a level of
+their own; `null` restores the configured level.
 
 ## Table
 
@@ -41,15 +41,15 @@ This page is written from the declarations (`python -m tests.cli.events_doc`); a
 |---|---|---|---|---|
 """
 TAIL = """
-## Looking for something
+## Examples
 
-A group that rebalances too often, and why each time:
+Why a group rebalances, each time:
 
 ```bash
 grep '"preparing to rebalance"' replica.log | grep '"consumer_group": "orders"'
 ```
 
-Who was expelled, from which host:
+Which members were expelled, with their hosts:
 
 ```bash
 grep '"member expelled"' replica.log

@@ -281,7 +281,7 @@ class GroupShard:
         elif timer is live.sync_timer:
             sync.on_sync_timer(core, now, live)
         elif timer is live.pending_rebalance_timer:
-            waking.pay_rebalance(core, now, live)
+            waking.start_pending_rebalance(core, now, live)
         elif timer.kind is TimerKind.PENDING:
             expulsion.expire_pending(core, now, live, timer)
 

@@ -54,7 +54,7 @@ class InFlightAppend(NamedTuple):
     group: str
     exclusive: bool
     asked: tuple[tuple[int, GroupRequest], ...]
-    """Tickets and requests that are answered when the append ends, or here when leadership ends first."""
+    """(ticket, request) pairs that only the end of this append answers; refused if leadership ends first."""
     on_applied: Callable[[Now], None]
     on_dropped: Callable[[Now, Code], None]
 

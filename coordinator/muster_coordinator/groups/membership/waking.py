@@ -54,7 +54,7 @@ def set_pending_rebalance(core: Core, live: LiveGroup, reason: str, at_ms: int) 
     core.deadlines.arm(live.pending_rebalance_timer, at_ms)
 
 
-def pay_rebalance(core: Core, now: Now, live: LiveGroup) -> None:
+def start_pending_rebalance(core: Core, now: Now, live: LiveGroup) -> None:
     """The timer of a pending rebalance fired: store the rebalance."""
     reason = live.pending_rebalance
     if reason is None or live.phase is not None or not live.group.members:
