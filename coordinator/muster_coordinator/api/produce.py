@@ -1,12 +1,13 @@
 """Produce: the checks that need the request and the cluster (rows 1-8 of protocol notes 12.2); the topic does the rest.
 
-Every error concerns one partition; partitions stand alone. acks=1 is served as acks=all (decision 4), acks=0 gets no
-answer and any error closes the connection. Batches are stored as received: only the frame of the first batch is
-looked at here. What is pipelined behind a batch that has to come again gets its answer (`refused_batches`). While the
-WAL is short of room, batches wait for it before all that depends on their order.
+Every error concerns one partition; partitions are independent. acks=1 is served as acks=all (decision 4). acks=0 gets
+no answer, and any error closes the connection. Batches are stored as received: only the header of the first batch is
+read here. A batch that is pipelined behind one that must be sent again is judged with that in mind (`refused_batches`).
+While the WAL is short of room, batches wait for it before anything that depends on their order.
 
-That a topic is not there is said once the image is known not to be late (`doubt`), else 6. It is 6 also when the topic
-is there by then: what was pipelined behind the batch may have been judged meanwhile, and order would be lost.
+A topic is called unknown only after the image was confirmed as current (`doubt`), else the answer is 6. It is also 6 if
+the topic exists by then: batches pipelined behind this one may have been judged meanwhile, so it would be stored after
+them.
 """
 
 import struct
@@ -32,7 +33,7 @@ _BY_ID_SINCE, _ZSTD_SINCE = 13, 7
 _ACKS = (-1, 0, 1)
 _LENGTH_AT, _MAGIC_AT, _ATTRIBUTES_AT, _PRODUCER_AT = 8, 16, 21, 43
 _OVERHEAD = 12
-"""baseOffset and batchLength: what batchLength does not count."""
+"""Bytes of baseOffset and batchLength, which batchLength does not count."""
 _LEAST_LENGTH = 49
 _MAGIC = 2
 _CODEC_MASK, _ZSTD, _TRANSACTIONAL = 0x07, 4, 0x10
@@ -42,7 +43,7 @@ _UNPACK_I64 = struct.Struct(">q").unpack_from
 
 
 class First(NamedTuple):
-    """The first batch of what a partition was sent, or why there is none."""
+    """The first batch of a partition's records, or why there is none."""
 
     code: Code
     batch: bytes = b""
@@ -50,7 +51,7 @@ class First(NamedTuple):
 
     @property
     def transactional_producer(self) -> int | None:
-        """Producer id of a transactional batch."""
+        """Producer id of a transactional batch; None for any other."""
         if not self.batch or not _UNPACK_I16(self.batch, _ATTRIBUTES_AT)[0] & _TRANSACTIONAL:
             return None
         producer: int = _UNPACK_I64(self.batch, _PRODUCER_AT)[0]
@@ -58,7 +59,7 @@ class First(NamedTuple):
 
 
 def first_batch(records: bytes | None, version: int) -> First:
-    """Row 5: exactly one batch of magic 2, whole; bytes after it that form no batch are ignored."""
+    """Row 5: exactly one complete batch of magic 2. Bytes after it that form no batch are ignored."""
     if records is None:
         return First(Code.INVALID_RECORD, message="no records")
     if len(records) <= _MAGIC_AT:
@@ -86,12 +87,12 @@ class Part(NamedTuple):
     """One partition of the request."""
 
     key: str | bytes
-    """Topic as the request names it."""
+    """The topic's name or id, as in the request."""
     partition: int
     topic: Topic | None
     first: First
     code: Code
-    """Of rows 1-4, in their order; NONE goes on to row 5."""
+    """Error of rows 1-4, in their order; NONE: continue with row 5."""
 
 
 class Produce:
@@ -102,7 +103,7 @@ class Produce:
         self._refused = RefusedBatches()
 
     def handle(self, context: RequestContext, version: int, request: Value, reply: Exchange) -> None:
-        """Validate each partition, offer what is left to its log, answer when all are done."""
+        """Validate each partition, offer valid batches to their logs, answer when all are done."""
         image = self._services.surface.image()
         parts = self._parts(context, version, request, image)
         deadline_ms = self._deadline_ms(request)
@@ -114,7 +115,7 @@ class Produce:
                 return
             reply(self._answer(context, parts, results))
 
-        # Without acknowledgement nobody is told more than that the connection ends.
+        # With acks=0 the client learns only that the connection is closed, so no error needs a confirmation.
         doubt = Doubt(self._services.surface, Code.NOT_LEADER_OR_FOLLOWER) if request.acks != 0 else None
         gather: Gather[ProduceResult] = Gather(len(parts), answered)
         for index, part in enumerate(parts):
@@ -126,8 +127,8 @@ class Produce:
         return now_ms + max(1, min(wait_ms, limits.PRODUCE_TIMEOUT_MS_MAX))
 
     def _parts(self, context: RequestContext, version: int, request: Value, image: ClusterImage | None) -> list[Part]:
-        """All partitions once; of one that is named twice the last counts. Rows 6-8 are applied to what rows 1-5
-        left."""
+        """Each partition once; if one is named twice, the last entry counts. Rows 6-8 are applied to partitions without
+        an error by rows 1-5."""
         found: dict[tuple[str | bytes, int], Part] = {}
         for data in request.topic_data:
             key = data.topic_id if version >= _BY_ID_SINCE else data.name
@@ -157,7 +158,7 @@ class Produce:
     def _topic(
         self, context: RequestContext, version: int, data: Value, image: ClusterImage | None
     ) -> tuple[Topic | None, Code]:
-        """Rows 2-4 for a topic."""
+        """Rows 2-4 for a topic: the topic, or its error."""
         if version >= _BY_ID_SINCE:
             name = None if image is None else image.names_by_id.get(data.topic_id)
             if name is None:
@@ -171,7 +172,7 @@ class Produce:
 
     @staticmethod
     def _late(part: Part, code: Code) -> Part:
-        """Rows 5-8 in their order."""
+        """Rows 5-8, in their order."""
         if part.code is not Code.NONE or part.first.code is not Code.NONE:
             return part
         if code is Code.NONE and part.topic is not None and part.topic.internal:
@@ -179,7 +180,8 @@ class Produce:
         return part if code is Code.NONE else part._replace(code=code)
 
     def _tell_absent(self, part: Part, doubt: Doubt, done: Callable[[ProduceResult], None]) -> None:
-        """When the image is known not to be late; the batch has to come again if the topic is there then."""
+        """Answer that the topic is unknown once the image is confirmed as current. If the topic exists then, the batch
+        must be sent again."""
 
         def told() -> None:
             gone = self._lacks(part)
@@ -189,7 +191,7 @@ class Produce:
             told()
 
     def _lacks(self, part: Part) -> bool:
-        """The image lacks the topic or the partition now, too."""
+        """Whether the image still lacks the topic or the partition."""
         image = self._services.surface.image()
         if image is None:
             return True
@@ -205,7 +207,8 @@ class Produce:
         doubt: Doubt | None,
         done: Callable[[ProduceResult], None],
     ) -> None:
-        """Go on as soon as the WAL has room, behind those that wait for that; without any: certainly not appended."""
+        """Continue when the WAL has room, in the order of arrival. Without room until the deadline it is
+        refused: it was certainly not appended."""
 
         def go(admitted: bool) -> None:
             present = part if admitted else part._replace(code=Code.NOT_ENOUGH_REPLICAS)
@@ -229,8 +232,8 @@ class Produce:
         doubt: Doubt | None,
         done: Callable[[ProduceResult], None],
     ) -> None:
-        """Offer the batch to its log. Behind a refused batch it can neither begin its producer's state here nor be
-        told of a gap (`refused_batches`)."""
+        """Offer the batch to its log. Behind a refused batch it must not start its producer's state here, and an
+        out-of-order error becomes the refused batch's (`refused_batches`)."""
         batch = part.first.batch
         one = numbered(context.connection_id, part.key, part.partition, batch) if batch else None
         if one is None:
@@ -244,13 +247,13 @@ class Produce:
         def answered(result: ProduceResult) -> None:
             code = self._refused.answered(one, result.code, before)
             if code is not result.code:
-                result = ProduceResult(code, message="a batch before it was refused and has to be sent again first")
+                result = ProduceResult(code, message="an earlier batch was refused and must be sent again first")
             done(result)
 
         if doubt is None or part.code not in ABSENT:
             self._offer(part, deadline_ms, answered, may_begin=before is None)
             return
-        # Before any batch that is pipelined behind it is judged.
+        # Noted as refused before any batch that is pipelined behind this one is judged.
         self._refused.answered(one, Code.NOT_LEADER_OR_FOLLOWER, before)
         self._tell_absent(part, doubt, done)
 
@@ -299,7 +302,7 @@ class Produce:
         return {"responses": responses, "node_endpoints": list(endpoints.values()) or None}
 
     def _leader(self, context: RequestContext, part: Part) -> Leader | None:
-        """Who to ask instead (KIP-951), when known."""
+        """The partition's leader (KIP-951), when known."""
         image = self._services.surface.image()
         if image is None or part.topic is None:
             return None

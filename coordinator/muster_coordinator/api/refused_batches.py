@@ -1,17 +1,16 @@
 """Batches of idempotent producers that were refused, or whose outcome is unknown, and those pipelined behind them.
 
-Problem: a producer has up to five batches of a partition in flight. When the first is refused because this replica
-does not lead yet, and the replica leads when the second arrives, the second is judged without its predecessor: it is
-out of order, or, from a producer the partition does not know, even accepted. librdkafka takes "out of order" for a
-gap, begins a new epoch, and sends again under it every batch of unknown outcome in any partition: records stand twice
-(docs/adr/0018).
+Problem: a producer has up to five batches of a partition in flight. When this replica does not lead yet it refuses the
+first; when it leads by the time the second arrives, it judges the second without its predecessor: it is out of order,
+or, if the partition does not know the producer, even accepted. librdkafka takes "out of order" for a gap, starts a new
+epoch, and sends again in it every batch of unknown outcome in any partition: records are stored twice (docs/adr/0018).
 
-Mechanism: per connection, partition and producer, the first batch that was answered with an error on which producers
-send it again. A later batch on that connection is judged by the partition all the same, since its predecessor may have
-been stored through another broker meanwhile. But a partition that does not know the producer does not accept it, and
-"out of order" becomes the predecessor's error. A client that gives the predecessor up is told of the gap after as many
-batches as can have been in flight behind it. What this does not do: grow past its bound; the oldest refusal is
-forgotten.
+Mechanism: per connection, partition and producer it keeps the first batch that was answered with an error on which
+producers send it again. A later batch on that connection is still judged by the partition, because its predecessor may
+have been stored through another broker meanwhile. But a partition that does not know the producer does not accept it,
+and "out of order" becomes the predecessor's error. If the client has given the predecessor up, it gets the
+out-of-order error after as many batches as can have been in flight behind it. What this does not do: grow without
+bound; above the limit the oldest refusal is dropped.
 """
 
 import struct
@@ -42,7 +41,7 @@ class Place(NamedTuple):
 
 
 class Numbered(NamedTuple):
-    """An idempotent producer's batch."""
+    """Place, epoch and first sequence of an idempotent producer's batch."""
 
     place: Place
     epoch: int
@@ -54,17 +53,17 @@ class _Refused(NamedTuple):
     sequence: int
     code: Code
     followers: int
-    """How many more of the batches that were in flight behind it may be answered with its error."""
+    """How many batches that were in flight behind it may still be answered with its error."""
 
 
 def numbered(connection: int, topic: str | bytes, partition: int, batch: bytes) -> Numbered | None:
-    """A whole batch's place; None: its producer is not idempotent."""
+    """Place and numbers of a complete batch; None when its producer is not idempotent."""
     producer, epoch, sequence = _PRODUCER.unpack_from(batch, _PRODUCER_AT)
     return None if producer < 0 else Numbered(Place(connection, topic, partition, producer), epoch, sequence)
 
 
 class RefusedBatches:
-    """Of one replica."""
+    """The refused batches of one replica's connections."""
 
     __slots__ = ("_refused",)
 
@@ -75,7 +74,7 @@ class RefusedBatches:
         return len(self._refused)
 
     def before(self, batch: Numbered) -> Code | None:
-        """The error of a refused batch in front of this one, or None. Call it before `batch` is judged."""
+        """The error of a refused batch before this one, or None. Call it before `batch` is judged."""
         refused = self._refused.get(batch.place)
         if refused is None:
             return None
@@ -85,8 +84,8 @@ class RefusedBatches:
         return refused.code if _follows(batch.sequence, refused.sequence) else None
 
     def answered(self, batch: Numbered, code: Code, before: Code | None) -> Code:
-        """What to answer to a batch that was judged `code`. `before`: what `before()` gave when it arrived, since the
-        refused batch may have come again by now; but it may also have been refused only after that."""
+        """The code to answer for a batch that was judged `code`. `before`: the result of `before()` when the batch
+        arrived, because the refused batch may have been stored since; or it may have been refused only since."""
         refused = self._refused.get(batch.place)
         behind = refused is not None and refused.epoch == batch.epoch and _follows(batch.sequence, refused.sequence)
         if code is Code.OUT_OF_ORDER_SEQUENCE_NUMBER:
@@ -96,7 +95,7 @@ class RefusedBatches:
             return before or code
         if code is Code.NONE:
             if behind:
-                del self._refused[batch.place]  # a batch behind it is stored, so it is stored as well
+                del self._refused[batch.place]  # A batch behind the refused one is stored, so that one is stored too.
         elif code in SENT_AGAIN:
             first = refused if refused is not None and behind else _Refused(batch.epoch, batch.sequence, code, 0)
             self._refused[batch.place] = first._replace(followers=PRODUCER_BATCHES_KEPT - 1)
@@ -107,5 +106,5 @@ class RefusedBatches:
 
 
 def _follows(sequence: int, other: int) -> bool:
-    """Is `sequence` later? After 2147483647 comes 0."""
+    """Whether `sequence` comes after `other`. The sequence after 2147483647 is 0."""
     return 0 < (sequence - other) % _SEQUENCES < _SEQUENCES // 2

@@ -51,7 +51,7 @@ class InFlight:
         return inflights[-1].after if inflights else self._table.get(producer_id)
 
     def knows(self, header: BatchHeader) -> bool:
-        """Something of this producer's epoch is applied or in flight."""
+        """Whether a batch of this producer's epoch is applied or in flight."""
         state = self.state(header.producer_id)
         return state is not None and state.epoch == header.producer_epoch
 

@@ -1,9 +1,9 @@
-"""The contract between one embedded topic partition (pure) and its host, and the results that `api` sees.
+"""The contract between one embedded topic partition (pure) and its host, and the results that `api` gets.
 
-A topic partition is a Raft group whose NORMAL entries are producers' batches as received and whose COMMAND entries
-move log_start_offset and expire producers (decision 1). Its durable state is small: producer table, log start,
-settings come from the cluster image. The bytes live in `storage.partition_log.PartitionLog`, which the host owns and
-this part never sees.
+A topic partition is a Raft group whose NORMAL entries are producers' batches as received, and whose COMMAND entries
+move log_start_offset and expire producers (decision 1). Its durable state is small: the producer table and the log
+start; settings come from the cluster image. The host stores the batches in `storage.partition_log.PartitionLog`, which
+the partition never uses.
 """
 
 from collections.abc import Mapping
@@ -27,21 +27,21 @@ class Refused(NamedTuple):
     message: str | None = None
     record_errors: tuple[RecordError, ...] = ()
     log_start_shown: bool = True
-    """Whether the answer carries the log start (protocol notes 12.2, rows 10, 11, 14-20, 23, 25)
-    or -1 (rows 1-9, 12, 13, 22)."""
+    """Whether the answer has the log start (protocol notes 12.2, rows 10, 11, 14-20, 23, 25) or -1 (rows 1-9, 12, 13,
+    22)."""
 
 
 class Duplicate(NamedTuple):
-    """One of the producer's last five batches: answer with what it got then (row 23). It may still be in flight."""
+    """One of the producer's last five batches: answer as for the original (row 23), which may still be in flight."""
 
     base_offset: int
-    """-1 while the original is in flight: wait for `token`."""
+    """-1 while the original is in flight: answer when `token` is applied."""
     timestamp_ms: int
     token: int = -1
 
 
 class Accepted(NamedTuple):
-    """Propose `batch` (normalised inside the CRC where Kafka does) in this same turn; answer when it is applied."""
+    """Propose `batch` (changed inside the CRC only where Kafka does) in this same turn; answer when it is applied."""
 
     batch: bytes
     token: int
@@ -49,7 +49,7 @@ class Accepted(NamedTuple):
 
 
 class ProduceResult(NamedTuple):
-    """Answer for one partition of a Produce."""
+    """The answer for one partition of a Produce."""
 
     code: Code
     base_offset: int = -1
@@ -70,7 +70,7 @@ def refusal(refused: Refused, log_start_offset: int) -> ProduceResult:
 
 
 class RetentionView(NamedTuple):
-    """One segment as retention sees it; the active one may come last."""
+    """The fields of one segment that retention uses; the active segment may come last."""
 
     base_offset: int
     next_offset: int
@@ -84,10 +84,10 @@ class TopicMachine(Protocol):
     def offer(
         self, now: Now, batch: bytes, *, configs: Mapping[str, str], may_begin: bool = True
     ) -> Refused | Duplicate | Accepted:
-        """Validate against applied and in-flight state. The token comes back in `applied` or `dropped`.
+        """Validate against applied and in-flight state. The host passes the token to `applied` or `dropped`.
 
-        A producer that is not known here may begin with any sequence (KIP-360). Not `may_begin`: a batch of the same
-        producer was refused before this one, so for an unknown producer this one is out of order.
+        A producer that is unknown here may begin with any sequence (KIP-360). `may_begin` False: an earlier batch of
+        the producer was refused, so for an unknown producer this one is out of order.
         """
 
     def applied(self, token: int) -> None: ...
@@ -96,11 +96,11 @@ class TopicMachine(Protocol):
     def apply_command(self, data: bytes) -> None: ...
     def log_start_offset(self) -> int: ...
     def next_offset(self) -> int:
-        """Offset of the next applied record: the high watermark as this replica may show it."""
+        """Offset of the next applied record: the high watermark that this replica may answer."""
 
     def last_stable_offset(self) -> int: ...
     def retention(self, now: Now, segments: tuple[RetentionView, ...], *, configs: Mapping[str, str]) -> bytes | None:
-        """The COMMAND to propose, if whole segments are to go. Only the leader asks, every
+        """The COMMAND to propose if whole segments are to be dropped, else None. Called on the leader every
         `TOPIC_RETENTION_CHECK_MS`."""
 
     def delete_records(self, offset: int, *, configs: Mapping[str, str]) -> bytes | Refused | None:
@@ -108,7 +108,7 @@ class TopicMachine(Protocol):
 
     def expire_producers(self, now: Now) -> bytes | None: ...
     def resign(self) -> None:
-        """Leadership is gone: forget what was in flight."""
+        """Leadership is lost: drop the in-flight appends."""
 
     def image(self) -> CheckpointImage: ...
     def restore(self, body: CheckpointBody) -> None: ...

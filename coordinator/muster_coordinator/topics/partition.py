@@ -1,10 +1,10 @@
-"""One embedded topic partition's state machine: judges produced batches, remembers producers, moves the log start.
+"""One embedded topic partition's state machine: judges produced batches, keeps producers' state, moves the log start.
 
-Problem: batches of many producers become one log that all replicas hold alike, in which an idempotent producer's batch
-is found once, while up to `raft.limits.GROUP_UNCOMMITTED_ENTRIES_MAX` batches are in flight. Mechanism: `offer`
-(leader) validates against applied *and* in-flight state and hands back bytes to propose; `apply_batch` and
-`apply_command` (every replica) are the only calls that change durable state; `dropped` and `resign` roll the in-flight
-part back. What it does not do: hold records, wait, answer, or know offsets before apply gave them (decision 1).
+Problem: batches of many producers become one log that is equal on all replicas and has each batch of an idempotent
+producer once, while up to `raft.limits.GROUP_UNCOMMITTED_ENTRIES_MAX` batches are in flight. Mechanism: `offer`
+(leader) validates against applied *and* in-flight state and returns bytes to propose. `apply_batch` and
+`apply_command` (every replica) are the only calls that change durable state. `dropped` and `resign` undo the in-flight
+part. What it does not do: hold records, wait, answer, or know offsets before apply has assigned them (decision 1).
 """
 
 import hashlib
@@ -32,7 +32,7 @@ from muster_coordinator.topics.validation import validate
 
 
 class TopicPartition:
-    """Implements `topics.machine.TopicMachine`. All calls on the loop."""
+    """Implements `topics.machine.TopicMachine`. All calls are made on the loop."""
 
     __slots__ = ("_heard_ms", "_in_flight", "_last_token", "_leading_since_ms", "_log_start", "_next", "_table")
 
@@ -70,7 +70,7 @@ class TopicPartition:
         return Accepted(checked.batch, self._last_token, checked.log_append_time_ms)
 
     def _judge(self, header: BatchHeader, may_begin: bool) -> Refused | Duplicate | None:
-        """Rows 23 and 25; None: it is the producer's next batch."""
+        """Rows 23 and 25. None: the batch is the producer's next."""
         producer_id = header.producer_id
         state = self._table.get(producer_id)
         if state is not None and state.transaction_first_offset != NO_OFFSET:
@@ -80,39 +80,40 @@ class TopicPartition:
             return self._in_flight.duplicate(producer_id, original)
         if standing == Standing.FENCED:
             return Refused(
-                Code.INVALID_PRODUCER_EPOCH, f"producer {producer_id}: epoch {header.producer_epoch} is over"
+                Code.INVALID_PRODUCER_EPOCH, f"producer {producer_id}: epoch {header.producer_epoch} is fenced"
             )
         if standing == Standing.OUT_OF_ORDER or not (may_begin or self._in_flight.knows(header)):
             return Refused(
-                Code.OUT_OF_ORDER_SEQUENCE_NUMBER, f"producer {producer_id}: {header.base_sequence} is not next"
+                Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {producer_id}: sequence {header.base_sequence} is not the next",
             )
         return None
 
     def applied(self, token: int) -> None:
-        """The batch of `token` went through `apply_batch` just now."""
+        """The batch of `token` was just applied by `apply_batch`."""
         self._in_flight.applied(token)
 
     def dropped(self, token: int) -> None:
-        """The batch of `token` was not appended, or nobody knows: its sequences do not count any more."""
+        """The batch of `token` was not appended, or its fate is unknown: its sequences no longer count."""
         producer_id = self._in_flight.dropped(token)
         if producer_id is not None and self._in_flight.state(producer_id) is None:
             self._heard_ms.pop(producer_id, None)
 
     def resign(self) -> None:
-        """Leadership is gone: forget what was in flight and when producers were heard of. Tokens are not reused."""
+        """Leadership is lost: drop the in-flight appends and the times of producers' batches. Tokens are not reused."""
         self._in_flight.clear()
         self._heard_ms.clear()
         self._leading_since_ms = None
 
     def retention(self, now: Now, segments: tuple[RetentionView, ...], *, configs: Mapping[str, str]) -> bytes | None:
-        """The `MoveLogStart` to propose, if whole segments are past their time or size."""
+        """The `MoveLogStart` to propose if whole segments exceed their retention time or size, else None."""
         start = retained_from(now.wall_ms, segments, topic_settings(configs), self._log_start)
         return None if start is None else encode_log_command(MoveLogStart(min(start, self._next)))
 
     def delete_records(self, offset: int, *, configs: Mapping[str, str]) -> bytes | Refused | None:
-        """The `MoveLogStart` that DeleteRecords asks for; -1 is the high watermark. None: it changes nothing."""
+        """The `MoveLogStart` for DeleteRecords; offset -1 is the high watermark. None: it would change nothing."""
         if not topic_settings(configs).deletes:
-            return Refused(Code.POLICY_VIOLATION, "cleanup.policy does not have delete")
+            return Refused(Code.POLICY_VIOLATION, "cleanup.policy does not include delete")
         if offset == -1:
             offset = self._next
         if not 0 <= offset <= self._next:
@@ -120,11 +121,11 @@ class TopicPartition:
         return encode_log_command(MoveLogStart(offset)) if offset > self._log_start else None
 
     def expire_producers(self, now: Now) -> bytes | None:
-        """The `ExpireProducers` to propose, if producers are silent for `limits.PRODUCER_ID_EXPIRATION_MS`.
+        """The `ExpireProducers` to propose if producers were silent for `limits.PRODUCER_ID_EXPIRATION_MS`, else None.
 
-        Silence is measured by the newest record timestamp, as Kafka does. As clients choose timestamps, a producer of
-        old records would be forgotten while it writes, and with it the protection from repeats; so it must also not
-        have been heard of by this leader for `limits.PRODUCER_UNSEEN_MS_MIN`. O(producers), every ten minutes.
+        Silence is measured by the newest record timestamp, as in Kafka. But clients choose timestamps: a producer that
+        sends old records would be dropped while it writes, and lose its protection from duplicates. So it must also
+        not have written to this leader for `limits.PRODUCER_UNSEEN_MS_MIN`. O(producers), every ten minutes.
         """
         if self._leading_since_ms is None:
             self._leading_since_ms = now.monotonic_ms
@@ -144,7 +145,7 @@ class TopicPartition:
     # Every replica.
 
     def apply_batch(self, entry: AppliedBatch) -> None:
-        """One NORMAL entry, its offset and epoch stamped."""
+        """Apply one NORMAL entry, with offset and epoch stamped. Invariant: its base offset is the next offset."""
         header = parse_header(entry.batch)
         base = entry.base_offset
         assert base == self._next, (base, self._next)
@@ -154,7 +155,7 @@ class TopicPartition:
             self._forget_silent()
 
     def _forget_silent(self) -> None:
-        """Drop the longest silent twentieth. It depends on the log only, so every replica drops the same ones."""
+        """Drop the twentieth that is silent longest. This depends on the log alone, so every replica drops the same."""
         idle = sorted(
             (_last_offset(state), producer_id)
             for producer_id, state in self._table.items()
@@ -168,13 +169,13 @@ class TopicPartition:
             self._heard_ms.pop(producer_id, None)
 
     def apply_command(self, data: bytes) -> None:
-        """One COMMAND entry; `UnsupportedFormat` and `Corruption` as `log_commands.decode_log_command`."""
+        """Apply one COMMAND entry. Raises `UnsupportedFormat` and `Corruption` as `log_commands.decode_log_command`."""
         command = decode_log_command(data)
         if isinstance(command, MoveLogStart):
             self._log_start = moved_log_start(self._log_start, self._next, command)
             return
         if isinstance(command, SetRoll):
-            return  # of the segments, which the host has
+            return  # It concerns only the segments, which the host has.
         self._forget(
             producer_id
             for producer_id, last_offset in command.producers
@@ -184,15 +185,15 @@ class TopicPartition:
         )
 
     def log_start_offset(self) -> int:
-        """First offset that may be read."""
+        """The first offset that may be read."""
         return self._log_start
 
     def next_offset(self) -> int:
-        """Offset that the next applied record gets: the high watermark as this replica may show it."""
+        """Offset of the next applied record: the high watermark that this replica may answer."""
         return self._next
 
     def last_stable_offset(self) -> int:
-        """Where the oldest open transaction began, else the high watermark."""
+        """Offset at which the oldest open transaction began, else the high watermark."""
         first_open = self._table.first_open_offset()
         return self._next if first_open == NO_OFFSET else first_open
 
@@ -201,7 +202,7 @@ class TopicPartition:
         return PartitionCheckpoint(self._next, self._log_start, self._table.copy())
 
     def restore(self, body: CheckpointBody) -> None:
-        """Replace the durable state by a checkpoint's and forget the volatile one."""
+        """Replace the durable state by a checkpoint's and drop the volatile one."""
         state = decode_checkpoint(body)
         self._next, self._log_start, self._table = state.next_offset, state.log_start_offset, state.producers
         self._in_flight = InFlight(self._table)
@@ -213,5 +214,5 @@ class TopicPartition:
 
 
 def _last_offset(state: ProducerState) -> int:
-    """Of the producer's newest batch; -1 when only a marker of this epoch is known."""
+    """Last offset of the producer's newest batch; NO_OFFSET when only a marker of this epoch is known."""
     return state.batches[-1].base_offset + state.batches[-1].last_offset_delta if state.batches else NO_OFFSET
