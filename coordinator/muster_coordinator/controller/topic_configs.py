@@ -135,7 +135,8 @@ _DEFS = (
     ),
     ConfigDef("delete.retention.ms", _LONG, "86400000", _long(0), _UNCOMPACTED, _KEPT),
     ConfigDef(
-        "file.delete.delay.ms", _LONG, "60000", _long(0), "Kept for tools; files go when no reader holds them.", _KEPT
+        "file.delete.delay.ms", _LONG, "60000", _long(0),
+        "Kept for tools; files are deleted after their last reader.", _KEPT,
     ),
     ConfigDef(
         "flush.messages", _LONG, _LONGEST, _long(1), "Kept for tools; every batch is durable on a quorum first.", _KEPT
@@ -157,15 +158,15 @@ _DEFS = (
     ),
     ConfigDef(
         "message.timestamp.after.max.ms", _LONG, "3600000", _long(0),
-        "How far a CreateTime timestamp may lie in the future of the leader's clock.", _ACTS,
+        "How far a CreateTime timestamp may be ahead of the leader's clock.", _ACTS,
     ),
     ConfigDef(
         "message.timestamp.before.max.ms", _LONG, _LONGEST, _long(0),
-        "How far a CreateTime timestamp may lie in the past of the leader's clock.", _ACTS,
+        "How far a CreateTime timestamp may be behind the leader's clock.", _ACTS,
     ),
     ConfigDef(
         "message.timestamp.type", _STRING, "CreateTime", _one_of("CreateTime", "LogAppendTime"),
-        "Whose clock a record's timestamp is: the producer's or the leader's.", _ACTS,
+        "Which clock sets a record's timestamp: the producer's or the leader's.", _ACTS,
     ),
     ConfigDef("min.cleanable.dirty.ratio", _DOUBLE, "0.5", _ratio, _UNCOMPACTED, _KEPT),
     ConfigDef("min.compaction.lag.ms", _LONG, "0", _long(0), _UNCOMPACTED, _KEPT),
@@ -179,11 +180,11 @@ _DEFS = (
     ConfigDef("remote.storage.enable", _BOOLEAN, "false", _remote, _UNTIERED, _ACTS),
     ConfigDef(
         "retention.bytes", _LONG, "-1", _long(-1),
-        "Oldest segments go while the partition is larger than this; -1 is no bound.", _ACTS,
+        "The oldest segments are deleted while the partition is larger than this; -1: no limit.", _ACTS,
     ),
     ConfigDef(
         "retention.ms", _LONG, "604800000", _long(-1),
-        "Segments go when their newest record is older than this; -1 keeps them for ever.", _ACTS,
+        "A segment is deleted when its newest record is older than this; -1: never.", _ACTS,
     ),
     ConfigDef(
         "segment.bytes", _INT, "1073741824", _int(MIB), "Size at which a segment file is closed.", _ACTS

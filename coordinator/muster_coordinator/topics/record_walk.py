@@ -44,7 +44,8 @@ def scan(batch: bytes, position: int, count: int) -> Scan:  # noqa: C901 (unroll
     index = 0
     try:
         for index in range(count):
-            # Each block of six lines is one varint, unrolled for one and two bytes: calls would double the time.
+            # Each block that begins with `raw =` reads one varint, unrolled for one and two bytes: calls would double
+            # the time.
             raw = batch[position]
             position += 1
             if raw > 127:
@@ -52,8 +53,7 @@ def scan(batch: bytes, position: int, count: int) -> Scan:  # noqa: C901 (unroll
                 position += 1
                 if raw > _TWO_BYTES_MAX:
                     raw, position = decode_unsigned(batch, position - 2, 64)
-            odd = raw
-            # Collects the lowest bits of all lengths: zig-zag numbers are odd when negative.
+            odd = raw  # Collects the lowest bits of all lengths: a zig-zag number is odd when it is negative.
             stop = position + (raw >> 1)
             raw = batch[position + 1]  # The timestamp delta, after the attributes.
             position += 2

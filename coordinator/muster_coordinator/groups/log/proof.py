@@ -4,9 +4,9 @@ Problem: a committed entry that cannot be applied stops its partition on every r
 Mechanism: the leader reads each batch as the replicas will, before it proposes it: header, every key, every value,
 with the decoders of `replay`. Plain commits take the same single pass as in apply, a microsecond or two per record.
 Records of a group are decoded with all members up to `limits.PROOF_DECODED_BYTES_MAX`, some 300 members. Of a larger
-record only what `replay` reads is decoded, because a thousand members take 9 ms: their encoders refuse every string
-that is too long and every number out of range, and each member was in a smaller record before or was measured when it
-joined.
+record only what `replay` reads is decoded, because a thousand members take 9 ms. That is enough: the encoders refuse
+every string that is too long and every number out of range, and each member was in a smaller record before or was
+measured when it joined.
 
 What it deliberately does not check: whether the change is right (the handlers do), and whether Raft accepts it (the
 host does).

@@ -1,1 +1,1 @@
-"""Who is in a group: joining, sync, heartbeats, rebalances, sessions, leaving."""
+"""Membership of a group: joining, sync, heartbeats, rebalances, sessions, leaving."""

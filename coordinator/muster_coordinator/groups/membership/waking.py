@@ -2,8 +2,8 @@
 
 Every member gets a full new session (invariant G14: a new leader has not received any heartbeat yet). A group stored in
 PreparingRebalance continues its join phase, one in CompletingRebalance its sync phase, so members that the previous
-leader answered go on as if it had not changed (decision 6). A group larger than `group.max.size` rebalances, and the
-members that rejoin last get 81 (protocol notes 3.12).
+leader answered continue where they were (decision 6). A group larger than `group.max.size` rebalances, and the members
+that rejoin last get 81 (protocol notes 3.12).
 """
 
 from muster_coordinator.groups import limits
