@@ -123,7 +123,7 @@ def test_after_that_the_release_before_is_refused_in_words() -> None:
     it.levels[2] = BEFORE
     it.restart(2)
     it.world.run_for(10_000)
-    assert any(f"the cluster is at feature level {FEATURE_LEVEL}" in why for why in it.nodes[2].not_ready())
+    assert any(f"the cluster has feature level {FEATURE_LEVEL}" in why for why in it.nodes[2].not_ready())
     it.roll(2, FEATURE_LEVEL)
 
 
