@@ -61,7 +61,7 @@ class _Few(Generic[T]):
         self._unfinished = 0
         self._beginning = False
         self._paused = False
-        """The next turn goes on."""
+        """Whether `_resume` is queued for the next turn."""
         self._gather: Gather[T] = Gather(count, done)
 
     def go_on(self) -> None:
