@@ -1,7 +1,7 @@
 """Limits that several rooms share, with unit and reason; limits of one room are in its own `limits.py`.
 
-A limit that users may set has its default here and its key in `settings.py`; the others are constants of the design.
-Relations between limits of two rooms are asserted in the higher room.
+A limit that users may set is a default there and a key in `settings.py`; the rest are constants of the design. The
+relations between limits are asserted where the higher of their rooms has its own.
 """
 
 KIB = 1024

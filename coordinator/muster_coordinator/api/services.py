@@ -28,16 +28,16 @@ class TopicsMode(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiSettings:
-    """Settings of this room; keys and defaults are Kafka's where Kafka has the setting."""
+    """Settings of this room; keys and defaults are Kafka's where Kafka has them."""
 
     topics_mode: TopicsMode = TopicsMode.EMBEDDED
     num_partitions: int = 1
-    """Partitions of a topic whose creator gives no number."""
+    """Partitions of a topic whose creator leaves the number to us."""
     delete_topic_enable: bool = True
     auto_create_topics: bool = False
-    """`auto.create.topics.enable`: Metadata creates a topic that a client names (`auto_create`)."""
+    """`auto.create.topics.enable`: Metadata creates a topic that is asked for by name (`auto_create`)."""
     broker_configs: tuple[tuple[str, str], ...] = ()
-    """(name, value) pairs that DescribeConfigs shows read-only for this broker."""
+    """(name, value) shown read-only by DescribeConfigs of this broker."""
 
 
 class Services:

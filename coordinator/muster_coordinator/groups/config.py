@@ -29,7 +29,7 @@ class ShardConfig:
     waiting_requests_max: int = limits.GROUP_WAITING_REQUESTS_MAX
     """Requests of one group that wait for its in-flight record; not a setting of Kafka's."""
     offset_metadata_chars_max: int = limits.OFFSET_METADATA_CHARS_MAX
-    """`offset.metadata.max.bytes`; Kafka counts UTF-16 units, in spite of the name."""
+    """`offset.metadata.max.bytes`; Kafka counts UTF-16 units, whatever the name says."""
     offsets_retention_ms: int = limits.OFFSETS_RETENTION_MS
     """`offsets.retention.minutes`, in milliseconds."""
     offsets_retention_check_ms: int = limits.OFFSETS_RETENTION_CHECK_MS
