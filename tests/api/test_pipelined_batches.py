@@ -129,6 +129,19 @@ def test_a_client_that_gives_the_batch_up_is_judged_again_soon() -> None:
     assert line.send(idempotent(2), Code.OUT_OF_ORDER_SEQUENCE_NUMBER) == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
+def test_a_client_that_gives_the_batch_up_and_pipelines_is_judged_again_as_soon() -> None:
+    """Five at once are judged before any of them is answered."""
+    line = Line()
+    line.send(idempotent(1), Code.NOT_LEADER_OR_FOLLOWER)
+    line.log.produce_result = None
+    for _ in range(PRODUCER_BATCHES_KEPT):
+        line.client.send(0, 9, **request(idempotent(2)))
+    for done in line.log.waiting:
+        done(ProduceResult(Code.OUT_OF_ORDER_SEQUENCE_NUMBER))
+    line.client.receive()
+    assert line.send(idempotent(2), Code.OUT_OF_ORDER_SEQUENCE_NUMBER) == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
 def test_a_new_epoch_is_a_new_beginning() -> None:
     line = Line()
     line.send(idempotent(7), Code.NOT_LEADER_OR_FOLLOWER)

@@ -162,8 +162,15 @@ MUTANTS = (
         topics=True,
     ),
     Mutant(
-        "a pipelined batch is judged without its predecessor",
-        (Patch("api.produce", "        if before is not None:\n", "        if False:\n"),),
+        "a batch behind a refused one is told of a gap",
+        (Patch("api.refused_batches", "            return before or code\n", "            return code\n"),),
+        kinds=("transfer", "isolate", "kill", "reset-links"),
+        by=("D1", "D2", "D4"),
+        topics=True,
+    ),
+    Mutant(
+        "an unknown producer begins behind a refused batch",
+        (Patch("api.produce", "answered, may_begin=before is None)", "answered, may_begin=True)"),),
         kinds=("transfer", "isolate", "kill", "reset-links"),
         by=("D1", "D2", "D4"),
         topics=True,

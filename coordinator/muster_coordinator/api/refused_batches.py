@@ -90,7 +90,7 @@ class RefusedBatches:
         behind = refused is not None and refused.epoch == batch.epoch and _follows(batch.sequence, refused.sequence)
         if code is Code.OUT_OF_ORDER_SEQUENCE_NUMBER:
             if refused is not None and behind:
-                self._refused[batch.place] = refused._replace(followers=refused.followers - 1)
+                self._refused[batch.place] = refused._replace(followers=max(0, refused.followers - 1))
                 before = before or refused.code
             return before or code
         if code is Code.NONE:
