@@ -185,6 +185,19 @@ def test_a_replica_that_had_applied_it_loses_its_state_and_follows_the_others() 
     assert cluster.fetch(now, 0, "after") == (Code.NONE, 8)
 
 
+def test_a_vote_ends_when_an_install_that_turned_out_damaged_takes_the_state() -> None:
+    """`SnapshotInstalls` loses the group's state then, whatever the operator asked for meanwhile."""
+    cluster = stopped_in_front_of_more(90)
+    ends: list[bool] = []
+    assert held(cluster, 0).pass_over(ends.append)
+    cluster.nodes[0].group_manager.lose_state(held(cluster, 0), "what was sealed is damaged")
+    assert ends == [False]
+    cluster.world.run_for(2_000)
+    assert ends == [False], "told once"
+    assert not held(cluster, 0).pass_over(ends.append), "it does not know the entry any more"
+    assert agree(cluster, 1)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_power_loss_at_any_time_of_the_vote_ends_in_one_state(seed: int) -> None:
     cluster = stopped_in_front_of_more(100 + seed)

@@ -16,7 +16,7 @@ entry is passed over (`pass_over`); it serves nothing while it does. An entry th
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from muster_coordinator.errors import DiskFull, StorageFailed
 from muster_coordinator.events import (
@@ -119,6 +119,14 @@ class _Reads:
         self.calls: list[Callable[[bool], None]] = []
 
 
+class _SkipVote(NamedTuple):
+    """A majority is asked to pass over an entry."""
+
+    entry: Entry
+    done: Callable[[bool], None]
+    """Told how it ended."""
+
+
 class RaftGroup:
     """See the module."""
 
@@ -189,8 +197,8 @@ class RaftGroup:
         self.suspended = bool(core.suspended)
         """Its promises are not whole, as last told: see `raft.suspension`."""
         self.skips = Skips(core.log)
-        self._skip_vote: Callable[[bool], None] | None = None
-        """Who waits for the end of `pass_over`."""
+        self._skip_vote: _SkipVote | None = None
+        """`pass_over` is under way."""
         self._backlog_bytes = 0
         """Of appends that came since then."""
         self.due = Due(self._deadline)
@@ -423,7 +431,7 @@ class RaftGroup:
         if ready.committed:
             self._queue.extend(ready.committed)
         if self._skip_vote is not None:
-            self._look_at_vote()
+            self._look_at_vote(self._skip_vote)
 
     def _soft_state_changed(self) -> None:
         core = self.core
@@ -551,35 +559,33 @@ class RaftGroup:
         told to `give_up`. False: it is not stopped at an entry, or that is under way, and `done` is not called."""
         if self.stopped_at is None or self._skip_vote is not None:
             return False
-        self._skip_vote = done
+        self._skip_vote = _SkipVote(self.stopped_at, done)
         self.core.may_lead = True
         self.campaign()
         return True
 
-    def _look_at_vote(self) -> None:
-        assert self.stopped_at is not None
+    def _look_at_vote(self, vote: _SkipVote) -> None:
         core = self.core
         if core.role is Role.FOLLOWER and core.leader not in (NOBODY, core.node):
             self.give_up()
             return
-        standing = self.skips.names(self.stopped_at.index)
+        standing = self.skips.names(vote.entry.index)
         if standing is not None and standing.index <= core.commit:
-            self._end_vote(True)
+            self._end_vote(vote, True)
         elif standing is None and core.role is Role.LEADER and core.log.offered == core.log.last_index:
-            core.propose(self._host.now_ms(), ((EntryKind.SKIP, encode_skip(skip_of(self.stopped_at))),))
+            core.propose(self._host.now_ms(), ((EntryKind.SKIP, encode_skip(skip_of(vote.entry))),))
             self._host.touch(self)
 
     def give_up(self) -> None:
         """Nobody waits for the outcome of `pass_over` any more. What was appended may be committed all the same."""
         if self._skip_vote is not None:
-            self._end_vote(False)
+            self._end_vote(self._skip_vote, False)
 
-    def _end_vote(self, agreed: bool) -> None:
-        done, self._skip_vote = self._skip_vote, None
-        assert done is not None
+    def _end_vote(self, vote: _SkipVote, agreed: bool) -> None:
+        self._skip_vote = None
         self.core.may_lead = False
         self.step_down()
-        done(agreed)
+        vote.done(agreed)
 
     def hold_from(self, peer: BrokerId, index: int, until_ms: int) -> None:
         """A follower gets a checkpoint at `index`, or has come so far after one, and needs what comes next."""
@@ -609,13 +615,14 @@ class RaftGroup:
 
     def lost_state(self, trouble: str) -> None:
         """Votes and log are whole, the state is not: nothing is applied and nothing served until a checkpoint is
-        installed."""
+        installed. A vote about an entry of it ends: this replica may not lead it on."""
         self.trouble = trouble
         self.tell(STATE_LOST, reason=trouble)
         self.stopped_at = None
         self._backlog_bytes = 0
         self.installing = True
         self.core.may_lead = False
+        self.give_up()
 
     def installed(self, index: int, term: int) -> None:
         """The machine holds an installed checkpoint, and the WAL record of it is staged before anything the core
