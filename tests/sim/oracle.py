@@ -186,8 +186,8 @@ class Oracle:
 
     def _mark(self, replica: Replica) -> None:
         marks = self.cluster.marks
-        transfers = replica.node._installs
-        if transfers is not None and transfers.installed:
+        formed = replica.node.formed
+        if formed is not None and formed.installs.installed:
             marks.add("a checkpoint was transferred")
         if replica.lives > 1 and replica.node.group_manager is not None:
             marks.add("a replica replayed its WAL")

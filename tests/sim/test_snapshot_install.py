@@ -142,7 +142,7 @@ def judge(cluster: Cluster, oracle: Oracle) -> None:
 
 
 def installed(replica: Replica) -> int:
-    installs = replica.node._installs
+    installs = replica.node.formed.installs
     assert installs is not None
     return installs.installed[GROUP]  # the controller group may have fallen behind as well
 

@@ -10,6 +10,7 @@ group in the WAL needs them. A crash in between leaves folders that the next sta
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import NamedTuple
 
 from muster_coordinator.controller.commands import FormCluster
 from muster_coordinator.controller.image import OFFSETS_TOPIC, ClusterImage, Topic
@@ -36,7 +37,7 @@ from muster_coordinator.replica.settings import REPLICATED_ROLLS_LEVEL, NodeSett
 from muster_coordinator.replica.snapshots import staging
 from muster_coordinator.replica.snapshots.checkpoints import Checkpoints, Stateful
 from muster_coordinator.replica.snapshots.damage import Damage
-from muster_coordinator.replica.snapshots.group_making import GroupMaker, Recovery
+from muster_coordinator.replica.snapshots.group_making import GroupMaker, MakeMachine, Recovery
 from muster_coordinator.replica.snapshots.install_payload import Offer
 from muster_coordinator.replica.snapshots.staging import Staged
 from muster_coordinator.storage.contract import GroupWrites
@@ -70,6 +71,22 @@ WRITE_OUT_MS = 100
 """Appended batches are visible to readers of the files after this time."""
 
 
+class Reopened(NamedTuple):
+    """A partition's segments after a swap."""
+
+    log: PartitionLog
+    applied: int
+    """Index up to which they hold what was applied."""
+
+
+class Swapped(NamedTuple):
+    """The files of an installed checkpoint are in place."""
+
+    staged: Staged
+    segments: Reopened | None
+    """None: the group is no partition."""
+
+
 class GroupManager:
     """See the module. `shards` by offsets partition, `logs` by Raft group."""
 
@@ -82,11 +99,13 @@ class GroupManager:
         host: Host,
         identity: Identity,
         record: ClusterRecord,
+        controller: ControllerMachine,
         *,
         born: Callable[[RaftGroup], None],
         notice: Notice = unnoticed,
     ) -> None:
-        """`born` is told of the groups of new topics, not of those that a start finds."""
+        """Blocking: opens the WALs and recovers every group that the record names; `controller` is as new. `born` is
+        told of the groups of new topics, not of those that a start finds."""
         self._notice = notice
         self.damage = Damage(host, notice)
         self._born = born
@@ -102,19 +121,6 @@ class GroupManager:
         self.shards: dict[int, ShardGroup] = {}
         self.logs: dict[GroupNo, LogView] = {}
         self.states: dict[GroupNo, PartitionState] = {}
-        self.controller = ControllerGroup(
-            ControllerMachine(),
-            FormCluster(
-                cluster_id=record.cluster_id,
-                voters=record.brokers(),
-                offsets_partitions=record.offsets_partitions,
-                offsets_topic_id=record.offsets_topic_id,
-                feature_level=settings.feature_max,
-            ),
-            changed=self._image_changed,
-            led=lambda: None,
-            moved=self._controller_moved,
-        )
         self._topics: dict[GroupNo, tuple[Topic, int]] = {}
         """Topic groups that exist here or are being made, with the topic and the partition's index"""
         self._rolls: dict[GroupNo, tuple[int, int]] = {}
@@ -126,15 +132,37 @@ class GroupManager:
         """Topic groups that the WAL does not know wait until the controller group has caught up."""
         self._unclaimed: set[GroupNo] = set()
         """Groups whose traces the start found and which the image so far applied has not heard of."""
-        self.image: ClusterImage | None = None
         self.troubled: dict[GroupNo, Offer | None] = {}
         """Groups of which this replica holds no state, and the sealed install that could not be put in place, if any.
         `install` heals them."""
+        self._offsets_writer, self._topics_writer = self._open_wals()
+        host.stopped = self._stopped
+        host.unreadable = self._unreadable
+        host.suspension = self._suspension
+        host.deleted = self._deleted
+        self.checkpoints = Checkpoints(loop, disk, host, settings)
+        self._maker = GroupMaker(disk, rand, host, settings)
+        self.making = TopicMaking(loop, disk, made=self._make_topic, fatal=host.fatal, notice=notice)
+        if disk.exists(SEGMENTS):
+            disk.sync_dir(SEGMENTS)  # the life before may have ended between making folders and their sync
+        self.controller = self._make_controller(controller)
+        self.image = controller.cluster
+        for partition in range(record.offsets_partitions):
+            self._make_shard(partition)
+        if self.image is not None:
+            self._follow(None, self.image)
+            self.making.open_known()
 
     # -- start -----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Blocking: open the WALs and recover every group that the record names."""
+        """From now on checkpoints are taken, and what is appended is written out."""
+        self.checkpoints.start()
+        self._loop.call_at(self._loop.monotonic_ms() + WRITE_OUT_MS, self._write_out)
+        self._loop.call_at(self._loop.monotonic_ms() + PROOF_MS, self._prove)
+
+    def _open_wals(self) -> tuple[WalWriter, WalWriter]:
+        """Of the offsets partitions and the controller; of the topics."""
         cluster = hashlib.blake2b(self.record.cluster_id.encode(), digest_size=16).digest()
         born = self._disk.exists(BORN_FILE)  # what it says is that it is there, however damaged
         writers = []
@@ -154,27 +182,8 @@ class GroupManager:
             writers.append(self._host.add_wal_writer(name, wal))
         if not born:
             store_file(self._disk, BORN_FILE, _BORN_MAGIC, b"")
-        self._offsets_writer, self._topics_writer = writers
-        self._host.stopped = self._stopped
-        self._host.unreadable = self._unreadable
-        self._host.suspension = self._suspension
-        self._host.deleted = self._deleted
-        self.checkpoints = Checkpoints(self._loop, self._disk, self._host, self._settings)
-        self._maker = GroupMaker(self._disk, self._rand, self._host, self._settings)
-        self.making = TopicMaking(
-            self._loop, self._disk, made=self._make_topic, fatal=self._host.fatal, notice=self._notice
-        )
-        if self._disk.exists(SEGMENTS):
-            self._disk.sync_dir(SEGMENTS)  # the life before may have ended between making folders and their sync
-        self._make_controller()
-        for partition in range(self.record.offsets_partitions):
-            self._make_shard(partition)
-        if self.controller.machine.cluster is not None:
-            self._follow(None, self.controller.machine.cluster)
-            self.making.open_known()
-        self.checkpoints.start()
-        self._loop.call_at(self._loop.monotonic_ms() + WRITE_OUT_MS, self._write_out)
-        self._loop.call_at(self._loop.monotonic_ms() + PROOF_MS, self._prove)
+        offsets, topics = writers
+        return offsets, topics
 
     def _track(self, group: RaftGroup, machine: Stateful, state: PartitionState | None) -> None:
         """From now on the group is checkpointed, and healed if its files are not whole."""
@@ -193,15 +202,28 @@ class GroupManager:
         self.troubled[group.number] = sealed
         self._notice(WITHOUT_STATE, {"group": group.number, "why": group.trouble}, None)
 
-    def _make_controller(self) -> None:
-        def restore(recovery: Recovery) -> ControllerGroup:
-            if recovery.body is not None:
-                self.controller.restore(recovery.body)
-            return self.controller
+    def _make_controller(self, machine: ControllerMachine) -> ControllerGroup:
+        record = self.record
+        form = FormCluster(
+            cluster_id=record.cluster_id,
+            voters=record.brokers(),
+            offsets_partitions=record.offsets_partitions,
+            offsets_topic_id=record.offsets_topic_id,
+            feature_level=self._settings.feature_max,
+        )
 
-        group = self._maker.make(CONTROLLER_GROUP, self.record.brokers(), self._offsets_writer, restore)
-        self.controller.group = group
-        self._track(group, self.controller, None)
+        def restore(recovery: Recovery) -> MakeMachine:
+            if recovery.body is not None:
+                machine.restore(recovery.body)
+            return lambda group: ControllerGroup(
+                group, machine, form, changed=self._image_changed, moved=self._controller_moved
+            )
+
+        group = self._maker.make(CONTROLLER_GROUP, record.brokers(), self._offsets_writer, restore)
+        controller = group.machine
+        assert isinstance(controller, ControllerGroup)
+        self._track(group, controller, None)
+        return controller
 
     def _make_shard(self, partition: int) -> None:
         number = GroupNo(FIRST_OFFSETS_GROUP + partition)
@@ -212,10 +234,13 @@ class GroupManager:
 
         folder = f"{segments_folder(number)}/{OFFSETS_TOPIC}-{partition}"
 
-        def restore(recovery: Recovery) -> ShardGroup:
+        def restore(recovery: Recovery) -> MakeMachine:
             roll = (self._settings.offsets_segment_bytes, SEGMENT_MS)
             state = self._state(number, folder, recovery, roll)
-            machine = ShardGroup(
+            if recovery.body is not None:
+                shard.restore(recovery.body)
+            return lambda group: ShardGroup(
+                group,
                 self._loop,
                 self._host.deadlines,
                 self._host.leaders,
@@ -226,14 +251,10 @@ class GroupManager:
                 notice=self._notice,
                 roll=lambda: self._roll_wanted(number),
             )
-            if recovery.body is not None:
-                machine.restore(recovery.body)
-            return machine
 
         group = self._maker.make(number, voters, self._offsets_writer, restore, folder)
         machine = group.machine
         assert isinstance(machine, ShardGroup)
-        machine.group = group
         self.shards[partition] = machine
         self.logs[number] = OffsetsLog(self._loop, group, machine.state, shard, self.damage.report)
         self._track(group, machine, machine.state)
@@ -277,13 +298,11 @@ class GroupManager:
 
     def _image_changed(self, before: ClusterImage | None, after: ClusterImage) -> None:
         self.image = after
-        if self.controller.group is not None:
-            self._follow(before, after)
+        self._follow(before, after)
 
     def _controller_moved(self) -> None:
         """What waited may be made as soon as everything is applied that was committed before this start."""
-        group = self.controller.group
-        if self._unmade and self.image is not None and group is not None and group.caught_up:
+        if self._unmade and self.image is not None and self.controller.group.caught_up:
             self._unmade = False
             self._want(self.image.topics.values())
 
@@ -310,8 +329,7 @@ class GroupManager:
         """Topic groups as of this image. One that the WAL does not know is new, or was deleted: in its beginning a
         start replays a log that ends before what it had applied, and a group that began anew would vote and lead in
         terms that are taken. So it waits until the controller group has caught up."""
-        controller = self.controller.group
-        assert controller is not None
+        caught_up = self.controller.group.caught_up
         for topic in topics:
             if topic.internal:
                 continue
@@ -320,7 +338,7 @@ class GroupManager:
                 number = partition.group
                 begun = self._maker.begun(number, self._topics_writer)
                 if number not in self._topics:
-                    if not begun and not controller.caught_up:
+                    if not begun and not caught_up:
                         self._unmade = True
                         continue
                     self.making.want(number, f"{segments_folder(number)}/{topic.name}-{index}", known=begun)
@@ -333,20 +351,19 @@ class GroupManager:
         roll = self._rolls[number]
         folder = f"{segments_folder(number)}/{topic.name}-{index}"
 
-        def restore(recovery: Recovery) -> TopicGroup:
+        def restore(recovery: Recovery) -> MakeMachine:
             state = self._state(number, folder, recovery, roll, log)
-            machine = TopicGroup(
-                self._loop, self._host.deadlines, state, TopicPartition(), roll=lambda: self._roll_wanted(number)
-            )
+            partition = TopicPartition()
             if recovery.body is not None:
-                machine.restore(recovery.body)
-            return machine
+                partition.restore(recovery.body)
+            return lambda group: TopicGroup(
+                group, self._loop, self._host.deadlines, state, partition, roll=lambda: self._roll_wanted(number)
+            )
 
         voters, begins = topic.partitions[index].voters, log is not None
         group = self._maker.make(number, voters, self._topics_writer, restore, folder, begins=begins)
         machine = group.machine
         assert isinstance(machine, TopicGroup)
-        machine.group = group
         self._unclaimed.discard(number)
         self.logs[number] = TopicLog(self._loop, group, machine, lambda: self._configs(number), self.damage.report)
         self._track(group, machine, machine.state)
@@ -430,7 +447,7 @@ class GroupManager:
 
     # -- snapshot install --------------------------------------------------------------------------------------------
 
-    def swap_job(self, offer: Offer) -> Callable[[], tuple[Staged, PartitionLog | None]]:
+    def swap_job(self, offer: Offer) -> Callable[[], Swapped]:
         """Close the group's segments; the job swaps the files and reopens the swapped log."""
         number = GroupNo(offer.group)
         state = self.states.get(number)
@@ -439,33 +456,33 @@ class GroupManager:
             state.close()
             folder = state.folder
 
-        def job() -> tuple[Staged, PartitionLog | None]:
+        def job() -> Swapped:
             staged = staging.swap(disk, offer, folder)
             if offer.recovery_point is None:
-                return staged, None
+                return Swapped(staged, None)
             start = staged.meta.log_start_offset
-            return staged, PartitionLog.open(disk, folder, offer.recovery_point, start)
+            log = PartitionLog.open(disk, folder, offer.recovery_point, start)
+            return Swapped(staged, Reopened(log, offer.recovery_point.applied))
 
         return job
 
-    def install(self, group: RaftGroup, staged: Staged, log: PartitionLog | None, durable: Callable[[], None]) -> None:
+    def install(self, group: RaftGroup, swapped: Swapped, durable: Callable[[], None]) -> None:
         """The files are in place: the state machine takes the checkpoint, the WAL gets to know it.
 
         The core's own writes are staged first. Entries that only the core held would else follow a WAL that has begun
         anew behind them, and a checkpoint of a term would reach the disk before the term does."""
-        meta, recovery_point = staged.meta, staged.offer.recovery_point
+        staged, segments = swapped
+        meta = staged.meta
         group.core.entered(self._loop.monotonic_ms(), meta.term)
         self._host.settle(group)
-        machine = self.stateful(group.number)
-        assert machine is not None
-        state = self.states.get(group.number)
-        if state is not None:
-            assert log is not None
-            assert recovery_point is not None
-            state.reopen(log, recovery_point.applied, meta.next_offset, meta.log_start_offset, meta.roll)
-        machine.restore(staged.body)
+        assert (segments is None) == (group.number not in self.states), "segments come with a partition's checkpoint"
+        if segments is not None:
+            state = self.states[group.number]
+            state.reopen(segments.log, segments.applied, meta.next_offset, meta.log_start_offset, meta.roll)
+        machine_of(group).restore(staged.body)
         self.damage.forget(group.number)
-        writes = GroupWrites(group.number, None, (), recovery_point=recovery_point, checkpoint=(meta.index, meta.term))
+        at = (meta.index, meta.term)
+        writes = GroupWrites(group.number, None, (), recovery_point=staged.offer.recovery_point, checkpoint=at)
         group.wal_writer.stage_install(group, writes, durable)
         if group.trouble:
             self._notice(STATE_AGAIN, {"group": group.number}, None)
@@ -488,8 +505,7 @@ class GroupManager:
     def _know_all(self) -> None:
         """A WAL that may lack groups lacks none any more: the controller's log has told of all that there were, each
         is made, and has been made whole if it had to be. Else new ones would be suspended for good."""
-        controller = self.controller.group
-        if controller is None or not controller.caught_up or self.making.waiting() or self._unmade:
+        if not self.controller.group.caught_up or self.making.waiting() or self._unmade:
             return
         for wal_writer in (self._offsets_writer, self._topics_writer):
             lacking = wal_writer.wal.may_lack_groups
@@ -572,12 +588,15 @@ class GroupManager:
     def stateful(self, number: GroupNo) -> Stateful | None:
         """The state machine of a group, for checkpoints and comparisons."""
         group = self._host.groups.get(number)
-        if group is None:
-            return None
-        machine = group.machine
-        assert isinstance(machine, ControllerGroup | ShardGroup | TopicGroup)
-        return machine
+        return None if group is None else machine_of(group)
 
     def state_hash(self, number: GroupNo) -> str | None:
         machine = self.stateful(number)
         return None if machine is None else machine.state_hash()
+
+
+def machine_of(group: RaftGroup) -> ControllerGroup | ShardGroup | TopicGroup:
+    """Every group's machine is one of these."""
+    machine = group.machine
+    assert isinstance(machine, ControllerGroup | ShardGroup | TopicGroup)
+    return machine

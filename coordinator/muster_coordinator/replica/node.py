@@ -2,53 +2,41 @@
 
 Start: identity and cluster record are read, the record is checked against the configuration; then links come up. When
 the cluster is formed (now, or by the record) both WALs are opened, the Raft groups of the record are recovered, and the
-replica registers itself; topics' groups follow the controller's image. Everything else is in the parts: `bootstrap`,
-`group_manager`, `host`, `shards`, `topic_logs`, `controller_client`, `current_image`, `preferred`, `checkpoints`,
-`install`.
+replica registers itself (`formed`); topics' groups follow the controller's image (`group_manager`). What is asked
+before is answered as of a replica in no cluster.
 """
 
 from collections.abc import Callable, Iterator
 
 from muster_coordinator.context import RequestContext
-from muster_coordinator.controller.commands import Command, CommandResult, RegisterBroker
+from muster_coordinator.controller.commands import Command, CommandResult
 from muster_coordinator.controller.image import ClusterImage
 from muster_coordinator.errors import Code
 from muster_coordinator.events import Tell, untold
 from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartbeat, refusal
 from muster_coordinator.groups.stats import GroupMetrics, ShardStats, summed
-from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo
+from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Rand, unnoticed
-from muster_coordinator.replica import limits
 from muster_coordinator.replica.bootstrap import bootstrap_payload
 from muster_coordinator.replica.bootstrap.bootstrap import Bootstrap
 from muster_coordinator.replica.bootstrap.formation import Expectation, Formation, Fresh
 from muster_coordinator.replica.bootstrap.identity import ClusterRecord, load_cluster, open_identity
-from muster_coordinator.replica.controller.controller_client import ControllerClient
-from muster_coordinator.replica.controller.current_image import COMMITS, TOPICS, CurrentImage
-from muster_coordinator.replica.controller.feature_level import FeatureLevel
+from muster_coordinator.replica.formed import FormedNode
 from muster_coordinator.replica.group_manager import GroupManager
-from muster_coordinator.replica.maintenance.disk_space import DiskSpace, DiskStatus
-from muster_coordinator.replica.maintenance.hand_over import HandOver
-from muster_coordinator.replica.maintenance.preferred import Preferred
-from muster_coordinator.replica.maintenance.retention import Retention
-from muster_coordinator.replica.maintenance.scrub import Scrub
+from muster_coordinator.replica.maintenance.disk_space import DiskStatus
 from muster_coordinator.replica.multiraft import payloads
 from muster_coordinator.replica.multiraft.host import Host, check_trusted
 from muster_coordinator.replica.multiraft.leaders import Leadership
 from muster_coordinator.replica.multiraft.payloads import Kind
-from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 from muster_coordinator.replica.multiraft.status import GroupStatus, InstallStatus, ScrubStatus, WorkDone, group_status
 from muster_coordinator.replica.multiraft.stopped_entry import StoppedEntry, stopped_entry
 from muster_coordinator.replica.multiraft.wal_writer import WalStatus
 from muster_coordinator.replica.partitions.surface import LocalLog
 from muster_coordinator.replica.settings import NodeSettings
-from muster_coordinator.replica.snapshots.install import SnapshotInstalls
-
-REGISTER_RETRY_MS = 500
 
 
 class Node:
-    """Implements `surface.Surface` and `ports.PeerSink`. All calls on the loop."""
+    """Implements `surface.Surface`. All calls on the loop."""
 
     def __init__(
         self,
@@ -67,21 +55,12 @@ class Node:
         self.broker = settings.broker
         self._disk = disk
         self._net = net
-        self.host = Host(loop, net, settings.broker, fatal=self._fatal, offered=self._offered, timing=settings.timing)
+        self.host = Host(loop, net, settings.broker, fatal=self._fatal, timing=settings.timing)
         self.host.tell = tell
         self.bootstrap: Bootstrap | None = None
-        self.group_manager: GroupManager | None = None
-        """Set once the cluster is formed."""
-        self._client: ControllerClient | None = None
-        self._current: CurrentImage | None = None
-        self._current_topics: CurrentImage | None = None
-        self._installs: SnapshotInstalls | None = None
-        self._scrub: Scrub | None = None
-        self._space: DiskSpace | None = None
-        self.preferred: Preferred | None = None
-        self._caught_up = False
-        self._registered = False
-        self._registration_error = ""
+        """None: `start` was not called yet."""
+        self.formed: FormedNode | None = None
+        """None: in no cluster yet."""
         self.failure: BaseException | None = None
 
     # -- life ------------------------------------------------------------------------------------------------------
@@ -102,7 +81,7 @@ class Node:
             record=record,
             fresh=Fresh(_cluster_id(self.rand), self.rand.randbytes(16)),
         )
-        self.bootstrap = Bootstrap(
+        bootstrap = Bootstrap(
             self.loop,
             self._disk,
             self._net,
@@ -112,176 +91,63 @@ class Node:
             all_formed=self._all_formed,
             fatal=self._fatal,
         )
-        self.bootstrap.start()
-        self._net.start(self)
+        self.bootstrap = bootstrap
+        bootstrap.start()
+        self._net.start(_Peers(self, bootstrap))
 
     def _fatal(self, error: BaseException) -> None:
         """Nothing may go on after this: the exception ends the process that runs the loop."""
         self.failure = error
         raise error
 
-    def _formed(self, record: ClusterRecord) -> None:
-        assert self.bootstrap is not None
-        group_manager = GroupManager(
-            self.settings,
-            self.loop,
-            self._disk,
-            self.rand,
-            self.host,
-            self.identity,
-            record,
-            born=self._born,
-            notice=self._notice,
+    def _formed(self, record: ClusterRecord, peers: list[BrokerId]) -> None:
+        self.formed = FormedNode(
+            self.settings, self.loop, self._disk, self._net, self.rand, self.host, self.identity, record, self._notice
         )
-        self.group_manager = group_manager
-        self._client = ControllerClient(self.loop, self._net, self.broker, self.host.leaders, group_manager.controller)
-        self._current = CurrentImage(self.loop, self._client, group_manager.controller, COMMITS)
-        self._current_topics = CurrentImage(self.loop, self._client, group_manager.controller, TOPICS)
-        group_manager.controller.watch(self._current.moved)
-        group_manager.controller.watch(self._current_topics.moved)
-        self._installs = SnapshotInstalls(self.loop, self._disk, self._net, self.host, group_manager, self._notice)
-        self.preferred = Preferred(self.loop, self.host, group_manager, self.settings)
-        group_manager.start()
-        self._installs.start()
-        self.host.heartbeats.start()
-        self.preferred.start()
-        FeatureLevel(self.loop, self.host, group_manager.controller, self.settings.feature_finalize_ms).start()
-        Retention(self.loop, self.host, group_manager, self.settings).start()
-        self._scrub = Scrub(self.loop, self._disk, group_manager, self.settings.scrub_rate)
-        self._scrub.start()
-        self._space = DiskSpace(self.loop, self._disk, self.host, self.settings)
-        self._space.start()
-        HandOver(self.loop, self.host, self.preferred).start()
-        self._gossip()
-        for peer in self.bootstrap.linked():
-            if self.bootstrap.trusts(peer):
-                self.host.peer_up(peer)
-        self._register()
+        self.formed.start(peers)
 
     def _all_formed(self) -> None:
         """Every voter can vote: in a fresh cluster the preferred leaders campaign at once, the others wait."""
-        if self.preferred is not None:
-            self.preferred.all_formed()
+        if self.formed is not None:
+            self.formed.preferred.all_formed()
 
-    def _born(self, group: RaftGroup) -> None:
-        assert self.preferred is not None
-        self.preferred.born(group)
-
-    def _gossip(self) -> None:
-        self.loop.call_at(self.loop.monotonic_ms() + limits.GOSSIP_FULL_MS, self._gossip)
-        self.host.gossip_table()
-
-    def _register(self) -> None:
-        """Register this broker, and retry until it is registered once since the start. Registering also clears a
-        draining mark (architecture "Drain")."""
-        if self._registered:
-            return
-        command = RegisterBroker(
-            broker=self.broker,
-            replica_uuid=self.identity.replica_uuid,
-            incarnation=self.identity.incarnation,
-            endpoints=self.settings.endpoints,
-            admin=self.settings.admin,
-            feature_max=self.settings.feature_max,
-        )
-
-        def done(result: CommandResult) -> None:
-            self._registered = result.error == Code.NONE
-            if self._registered:
-                self._registration_error = ""
-                return
-            if result.error not in (Code.NOT_CONTROLLER, Code.REQUEST_TIMED_OUT):
-                self._registration_error = result.message
-            self.loop.call_at(self.loop.monotonic_ms() + REGISTER_RETRY_MS, self._register)
-
-        self.submit(command, deadline_ms=self.loop.monotonic_ms() + limits.FORWARD_TIMEOUT_MS, done=done)
-
-    # -- ports.PeerSink --------------------------------------------------------------------------------------------
-
-    def peer_up(self, peer: BrokerId, hello: bytes) -> None:
-        assert self.bootstrap is not None
-        self.bootstrap.peer_up(peer, hello)
-        if self.group_manager is not None and self.bootstrap.trusts(peer):
-            self.host.peer_up(peer)
-
-    def peer_down(self, peer: BrokerId) -> None:
-        assert self.bootstrap is not None
-        self.bootstrap.peer_down(peer)
-        if self.group_manager is not None:
-            self.host.peer_down(peer)
-            assert self._client is not None
-            assert self._installs is not None
-            self._client.peer_down(peer)
-            self._installs.peer_down(peer)
-
-    def peer_message(self, peer: BrokerId, channel: int, payload: bytes) -> None:
-        """Raises `WireError` for a malformed payload or a stranger's: the caller closes the link."""
-        assert self.bootstrap is not None
-        kind = payloads.kind_of(payload)
-        if kind is Kind.BOOTSTRAP_STATE:
-            self.bootstrap.heard(peer, bootstrap_payload.decode_bootstrap_state(payload))
-            return
-        if self.group_manager is None:
-            return  # a peer that formed first; it repeats what matters
-        check_trusted(self.bootstrap.trusts(peer), peer)
-        self._from_member(peer, kind, payload)
-
-    def _from_member(self, peer: BrokerId, kind: Kind, payload: bytes) -> None:
-        host, client, installs = self.host, self._client, self._installs
-        assert client is not None
-        assert installs is not None
-        match kind:
-            case Kind.RAFT:
-                host.raft_payload(peer, payload)
-            case Kind.HEARTBEAT:
-                host.heartbeats.received(peer, payloads.decode_heartbeat(payload))
-            case Kind.HEARTBEAT_ACK:
-                host.heartbeat_ack(peer, payloads.decode_heartbeat_ack(payload))
-            case Kind.LEADERS:
-                host.leaders_heard(peer, payloads.decode_leaders(payload))
-            case Kind.COMMAND:
-                client.forwarded(peer, payload)
-            case Kind.COMMAND_RESULT:
-                client.result(peer, payload)
-            case _:
-                installs.received(peer, kind, payload)
-
-    def _offered(self, group: GroupNo) -> None:
-        assert self._installs is not None
-        self._installs.offered(group)
+    @property
+    def group_manager(self) -> GroupManager | None:
+        """None: in no cluster yet."""
+        return None if self.formed is None else self.formed.group_manager
 
     # -- surface.Surface -------------------------------------------------------------------------------------------
 
     def image(self) -> ClusterImage | None:
-        return None if self.group_manager is None else self.group_manager.controller.machine.cluster
+        return None if self.formed is None else self.formed.image()
 
     def when_image_current(self, call: Callable[[bool], None]) -> None:
-        if self._current is None:
+        if self.formed is None:
             call(False)
         else:
-            self._current.wait(call)
+            self.formed.current.wait(call)
 
     def when_topics_current(self, call: Callable[[bool], None]) -> None:
-        if self._current_topics is None:
+        if self.formed is None:
             call(False)
         else:
-            self._current_topics.wait(call)
+            self.formed.current_topics.wait(call)
 
     def leadership(self, group: GroupNo) -> Leadership:
         return self.host.leaders.of(group)
 
     def group_status(self, group: GroupNo) -> GroupStatus | None:
-        held = self.host.groups.get(group)
-        if held is None or self.group_manager is None:
+        held, formed = self.host.groups.get(group), self.formed
+        if held is None or formed is None:
             return None
-        return group_status(held, self.group_manager.damage.files().get(group, ()))
+        return group_status(held, formed.group_manager.damage.files().get(group, ()))
 
     def free_bytes(self) -> int:
-        return -1 if self._space is None else self._space.free_bytes
+        return -1 if self.formed is None else self.formed.space.free_bytes
 
     def disk_status(self) -> DiskStatus:
         """How much room there is where the data lies, and what that means."""
-        return DiskStatus() if self._space is None else self._space.status()
+        return DiskStatus() if self.formed is None else self.formed.space.status()
 
     def low_disks(self) -> frozenset[BrokerId]:
         """Replicas that say that their disks are low, this one included."""
@@ -301,71 +167,50 @@ class Node:
         context: RequestContext,
         done: Callable[[GroupAnswer], None],
     ) -> None:
-        shard = None if self.group_manager is None else self.group_manager.shards.get(partition)
+        shard = None if self.formed is None else self.formed.group_manager.shards.get(partition)
         if shard is None:
-            code = Code.NOT_COORDINATOR if self.group_manager is not None else Code.COORDINATOR_NOT_AVAILABLE
+            code = Code.NOT_COORDINATOR if self.formed is not None else Code.COORDINATOR_NOT_AVAILABLE
             done(refusal(request, code))
         else:
             shard.request(request, context, done)
 
     def heartbeat_at_once(self, partition: int, request: Heartbeat, times: int) -> Code | None:
-        shard = None if self.group_manager is None else self.group_manager.shards.get(partition)
+        shard = None if self.formed is None else self.formed.group_manager.shards.get(partition)
         return None if shard is None else shard.heartbeat_at_once(request, times)
 
     def local_log(self, group: GroupNo) -> LocalLog | None:
-        return None if self.group_manager is None else self.group_manager.logs.get(group)
+        return None if self.formed is None else self.formed.group_manager.logs.get(group)
 
     def offsets_led(self) -> tuple[int, ...]:
         if self.group_manager is None:
             return ()
-        return tuple(
-            partition
-            for partition, shard in self.group_manager.shards.items()
-            if shard.group is not None and shard.group.serves
-        )
+        return tuple(partition for partition, shard in self.group_manager.shards.items() if shard.group.serves)
 
     def submit(self, command: Command, *, deadline_ms: int, done: Callable[[CommandResult], None]) -> None:
-        if self._client is None:
+        if self.formed is None:
             done(CommandResult(Code.NOT_CONTROLLER, "this replica is not in a cluster yet"))
         else:
-            self._client.submit(command, deadline_ms=deadline_ms, done=done)
+            self.formed.client.submit(command, deadline_ms=deadline_ms, done=done)
 
     def producer_id(self, done: Callable[[int], None]) -> None:
-        if self._client is None:
+        if self.formed is None:
             done(-1)
         else:
-            self._client.producer_id(self.image(), done)
+            self.formed.client.producer_id(self.image(), done)
 
     # -- for operators ---------------------------------------------------------------------------------------------
 
     def not_ready(self) -> tuple[str, ...]:
         """Reasons against readiness (decision 30); empty when ready."""
-        if self.bootstrap is None:
+        bootstrap, formed = self.bootstrap, self.formed
+        if bootstrap is None:
             return ("starting",)
-        if self.group_manager is None:
-            return (self.bootstrap.formation.status or "not in a cluster yet",)
-        reasons = []
-        if self.bootstrap.formation.out:
-            reasons.append(self.bootstrap.formation.status)
-        if self.host.leaders.of(CONTROLLER_GROUP).leader is None:
-            reasons.append("no controller leader is known")
-        image = self.image()
-        if image is None:
-            reasons.append("the controller log is not applied yet")
-        controller = self.host.groups.get(CONTROLLER_GROUP)
-        if controller is not None and controller.trouble:
-            reasons.append(f"the controller group has no state here: {controller.trouble}")
-        if not self._registered:
-            reasons.append(self._registration_error or "not registered yet")
-        elif image is not None and self.broker not in image.brokers:
-            reasons.append("its registration is not applied here yet")
-        behind = 0 if self._caught_up else self.group_manager.not_caught_up()
-        if behind == 0:
-            self._caught_up = True  # once since the start: a new topic's partitions make nobody unready
-        else:
-            reasons.append(f"{behind} Raft groups have not caught up since the start")
+        if formed is None:
+            return (bootstrap.formation.status or "not in a cluster yet",)
+        reasons = [bootstrap.formation.status] if bootstrap.formation.out else []
+        reasons += formed.not_ready()
         if reasons:
-            reasons += self.bootstrap.refused()
+            reasons += bootstrap.refused()
         return tuple(reasons)
 
     def local_groups(self) -> Iterator[GroupStatus]:
@@ -382,7 +227,7 @@ class Node:
         if held is None:
             return
         for view in held.shard.views():
-            if held.group is None or not held.group.serves:
+            if not held.group.serves:
                 return
             yield view
 
@@ -406,16 +251,7 @@ class Node:
 
     def scrub_status(self) -> ScrubStatus:
         """How far stored segments were checked, and what came of it."""
-        if self._scrub is None or self._installs is None or self.group_manager is None:
-            return ScrubStatus()
-        repairs = self._installs.repairs
-        return ScrubStatus(
-            self._scrub.bytes_checked,
-            self._scrub.passes,
-            len(self.group_manager.damage.found),
-            repairs.repaired,
-            repairs.failures,
-        )
+        return ScrubStatus() if self.formed is None else self.formed.scrub_status()
 
     def stopped_entries(self) -> list[StoppedEntry]:
         """Of every Raft group here that stopped at an entry it could not apply."""
@@ -435,12 +271,7 @@ class Node:
 
     def install_status(self) -> InstallStatus:
         """What this replica has fetched of others' checkpoints and segments in this life."""
-        if self._installs is None:
-            return InstallStatus(0, 0, 0, 0, 0)
-        done = self._installs
-        return InstallStatus(
-            done.installed.total(), done.bytes_received, done.bytes_reused, done.source.bytes_sent, done.given_up
-        )
+        return InstallStatus(0, 0, 0, 0, 0) if self.formed is None else self.formed.install_status()
 
     def work_done(self) -> WorkDone:
         """What this replica did in this life."""
@@ -473,6 +304,39 @@ class Node:
 
     def offsets_group(self, partition: int) -> GroupNo:
         return GroupNo(FIRST_OFFSETS_GROUP + partition)
+
+
+class _Peers:
+    """`ports.PeerSink` of a node that was started: what is heard of a peer goes to the bootstrap; once there is a
+    cluster, what one of its members says goes to `FormedNode`."""
+
+    def __init__(self, node: Node, bootstrap: Bootstrap) -> None:
+        self._node = node
+        self._bootstrap = bootstrap
+
+    def peer_up(self, peer: BrokerId, hello: bytes) -> None:
+        self._bootstrap.peer_up(peer, hello)
+        formed = self._node.formed
+        if formed is not None and self._bootstrap.trusts(peer):
+            formed.peer_up(peer)
+
+    def peer_down(self, peer: BrokerId) -> None:
+        self._bootstrap.peer_down(peer)
+        formed = self._node.formed
+        if formed is not None:
+            formed.peer_down(peer)
+
+    def peer_message(self, peer: BrokerId, channel: int, payload: bytes) -> None:
+        """Raises `WireError` for a malformed payload or a stranger's: the caller closes the link."""
+        kind = payloads.kind_of(payload)
+        if kind is Kind.BOOTSTRAP_STATE:
+            self._bootstrap.heard(peer, bootstrap_payload.decode_bootstrap_state(payload))
+            return
+        formed = self._node.formed
+        if formed is None:
+            return  # a peer that formed first; it repeats what matters
+        check_trusted(self._bootstrap.trusts(peer), peer)
+        formed.received(peer, kind, payload)
 
 
 def _cluster_id(rand: Rand) -> str:

@@ -5,7 +5,7 @@ from muster_coordinator.controller.codec import READ_INDEX, decode_command
 from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code, UnsupportedFormat
 from muster_coordinator.ids import CONTROLLER_GROUP, GroupNo
-from muster_coordinator.replica import limits, node
+from muster_coordinator.replica import formed, limits
 from muster_coordinator.replica.controller.current_image import Kind
 from muster_coordinator.replica.multiraft import payloads
 
@@ -73,7 +73,7 @@ def test_an_index_that_does_not_come_here_in_time_shows_nothing() -> None:
 
 
 def test_questions_on_their_way_share_the_next_and_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node, "COMMITS", Kind(waiting_max=100, pace_ms=0))
+    monkeypatch.setattr(formed, "COMMITS", Kind(waiting_max=100, pace_ms=0))
     cluster, _, late = created(4)
     asked = []
     cluster.net.watch = lambda sender, _receiver, _channel, payload: asked.append(

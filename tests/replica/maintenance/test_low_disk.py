@@ -261,7 +261,7 @@ def test_the_unknown_changes_nothing() -> None:
     it = Disks(21, replicas=1)
     it.leave(0, LOW // 2)
     it.cluster.world.run_for(1_500)
-    space = it.node(0)._space
+    space = it.node(0).formed.space
     assert space is not None
     space._told(OSError(errno.EIO, "statvfs"))
     assert it.node(0).disk_status().low
@@ -270,7 +270,7 @@ def test_the_unknown_changes_nothing() -> None:
 
 def test_what_was_refused_is_tried_again_where_nobody_can_tell_how_much_is_free() -> None:
     it = Disks(23, replicas=1)
-    space = it.node(0)._space
+    space = it.node(0).formed.space
     assert space is not None
     space._disk = _Silent()
     it.cluster.world.run_for(1_500)

@@ -125,7 +125,7 @@ def test_a_replica_brought_back_by_a_transferred_checkpoint_rolls_where_the_othe
     cluster.restart(2)
     cluster.wait_ready()
     writer.write(11)
-    assert cluster.nodes[2]._installs.installed[writer.group], "nothing was transferred"
+    assert cluster.nodes[2].formed.installs.installed[writer.group], "nothing was transferred"
     assert len(writer.assert_equal()) > 10
 
 

@@ -61,8 +61,8 @@ def test_an_install_does_not_begin_while_the_disk_has_no_room_for_it() -> None:
     disk.capacity_bytes = disk._used() + limits.DISK_LOW_BYTES + 60_000
     told = listening(cluster)
     node = cluster.restart(late)
-    cluster.world.run_until("given up", lambda: node._installs.given_up, 10_000)
-    assert node._installs.bytes_received == 0
+    cluster.world.run_until("given up", lambda: node.formed.installs.given_up, 10_000)
+    assert node.formed.installs.bytes_received == 0
     assert "are free" in told[0]
     others_serve(cluster, node)
     disk.capacity_bytes = None
@@ -76,10 +76,10 @@ def test_a_disk_that_fails_what_is_staged_costs_the_install_only(operation: str)
     cluster.disks[late].fail_next(operation, errno.ENOSPC, "incoming/1/")
     told = listening(cluster)
     node = cluster.restart(late)
-    cluster.world.run_until("given up", lambda: node._installs.given_up, 10_000)
+    cluster.world.run_until("given up", lambda: node.formed.installs.given_up, 10_000)
     others_serve(cluster, node)
     same_everywhere(cluster)
-    assert node._installs.installed[GROUP] == 1
+    assert node.formed.installs.installed[GROUP] == 1
     assert len(told) == 1
 
 
@@ -128,7 +128,7 @@ def test_a_sealed_install_that_a_start_cannot_put_in_place_is_tried_again_while_
     assert "a group has no state here" in told[0]
     others_serve(cluster, node)
     same_everywhere(cluster)
-    assert node._installs.installed[GROUP] == 1
+    assert node.formed.installs.installed[GROUP] == 1
     lead(cluster, late)
 
 
@@ -194,7 +194,7 @@ def test_a_group_without_a_usable_checkpoint_votes_and_stores_but_does_not_lead_
     commit_many(cluster, 0, 2_300, 20)
     others_serve(cluster, node)
     cluster.world.run_until("healed", lambda: not troubles(node), 10_000)
-    assert node._installs.installed[GROUP] == 1
+    assert node.formed.installs.installed[GROUP] == 1
     assert group.trouble == ""
     cluster.restart(leader)
     same_everywhere(cluster)

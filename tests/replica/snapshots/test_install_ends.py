@@ -130,16 +130,16 @@ def test_a_follower_comes_level_over_a_link_of_half_as_much_again_as_is_written(
     """And fetches no more than it lacks, however often it has to begin again."""
     cluster, writer, leader, late = far_behind(seed, 300 + 100 * seed)
     lacked = come_level(cluster, writer, leader, late)
-    assert cluster.nodes[late]._installs.bytes_received <= 1.2 * lacked
+    assert cluster.nodes[late].formed.installs.bytes_received <= 1.2 * lacked
     same_segments(cluster, writer)
     cluster.world.run_for(limits.INSTALL_HOLD_MS)
-    assert not cluster.nodes[leader]._installs.source._sessions, "no checkpoint stays open"
+    assert not cluster.nodes[leader].formed.installs.source._sessions, "no checkpoint stays open"
 
 
 def test_what_is_written_while_a_large_state_is_checked_and_put_in_place_is_kept() -> None:
     """A gigabyte takes longer to check than a follower may be silent; before, everything began anew."""
     cluster, writer, leader, late = far_behind(11, 300, wal_bytes_max=32 * MIB)
-    installs = cluster.nodes[late]._installs
+    installs = cluster.nodes[late].formed.installs
     cluster.world.run_until("all is fetched", lambda: writer.group in installs._installing, 60_000)
     slow_us = 1_000 * (limits.INSTALL_HOLD_MS + 4 * FOLLOW_MS)
     cluster.loops[late].latency["transfer"] = Latency(slow_us, slow_us)
@@ -152,7 +152,7 @@ def test_what_is_written_while_a_large_state_is_checked_and_put_in_place_is_kept
 
 def test_a_follower_that_never_puts_its_state_in_place_is_not_waited_for_for_ever() -> None:
     cluster, writer, leader, late = far_behind(12, 300, wal_bytes_max=32 * MIB)
-    installs = cluster.nodes[late]._installs
+    installs = cluster.nodes[late].formed.installs
     cluster.world.run_until("all is fetched", lambda: writer.group in installs._installing, 60_000)
     never_us = 10_000 * limits.INSTALL_MS_MAX
     cluster.loops[late].latency["transfer"] = Latency(never_us, never_us)
@@ -184,8 +184,8 @@ def test_a_leader_of_an_earlier_release_is_not_asked_for_checksums(monkeypatch: 
     monkeypatch.setattr(install_payload, "encode_offer", lambda offer: encode(offer)[:-1])
     monkeypatch.setattr(install_payload, "encode_check_ask", None)
     cluster, writer, _, late = far_behind(12, 300)
-    cluster.world.run_until("installed", lambda: cluster.nodes[late]._installs.installed[writer.group], 60_000)
-    assert cluster.nodes[late]._installs.bytes_reused == 0
+    cluster.world.run_until("installed", lambda: cluster.nodes[late].formed.installs.installed[writer.group], 60_000)
+    assert cluster.nodes[late].formed.installs.bytes_reused == 0
 
 
 def test_a_file_system_without_second_names_renames_what_is_staged_and_fetches_what_lies_here() -> None:
@@ -197,14 +197,14 @@ def test_a_file_system_without_second_names_renames_what_is_staged_and_fetches_w
         disk.cost = cost
 
     cluster, writer, _, late = far_behind(13, 300, refuse)
-    cluster.world.run_until("installed", lambda: cluster.nodes[late]._installs.installed[writer.group], 60_000)
+    cluster.world.run_until("installed", lambda: cluster.nodes[late].formed.installs.installed[writer.group], 60_000)
     incoming = f"incoming/{writer.group}"
     assert not [name for name in cluster.disks[late].listdir(incoming) if name.endswith(".ckpt")]
 
 
 def test_what_leaves_for_followers_in_install_keeps_to_its_rate() -> None:
     cluster, _, leader, _ = far_behind(14, 600)
-    source = cluster.nodes[leader]._installs.source
+    source = cluster.nodes[leader].formed.installs.source
     cluster.world.run_until("it began", lambda: source.bytes_sent, 10_000)
     before = source.bytes_sent
     cluster.world.run_for(4_000)
@@ -216,7 +216,7 @@ def test_one_install_is_enough_where_the_wal_has_room_for_what_is_written_meanwh
     """What came after the checkpoint is streamed: the leader's WAL keeps it for a follower that comes nearer."""
     cluster, writer, leader, late = far_behind(0, 700, wal_bytes_max=16 * MIB)
     lacked = come_level(cluster, writer, leader, late)
-    installs = cluster.nodes[late]._installs
+    installs = cluster.nodes[late].formed.installs
     assert installs.installed[writer.group] == 1
     assert installs.bytes_received <= lacked
     wal = cluster.nodes[leader].host.groups[writer.group].wal_writer.wal

@@ -23,7 +23,7 @@ ROOMY_WAL = {"wal_file_bytes": MIB, "wal_bytes_max": 8 * MIB}
 
 def before_install(node: Node, race: Callable[[Any], None]) -> None:
     """Call `race(offer)` when the files are in place and the WAL is about to be told."""
-    installs, original = node._installs, node._installs._swapped
+    installs, original = node.formed.installs, node.formed.installs._swapped
 
     def swapped(group: Any, job: Any, release: Any, result: Any) -> None:
         if group.number == GROUP:
@@ -71,7 +71,7 @@ def test_an_append_that_is_not_yet_in_the_wal_and_an_install_share_a_turn(beyond
         raced.append(offer.index)
 
     before_install(node, race)
-    cluster.world.run_until("installed", lambda: node._installs.installed[GROUP], 10_000)
+    cluster.world.run_until("installed", lambda: node.formed.installs.installed[GROUP], 10_000)
     assert len(raced) == 1
     cluster.wait_ready()
     cluster.converge()
@@ -151,7 +151,7 @@ def test_a_checkpoint_of_a_term_that_no_message_told_of_yet_raises_the_term_with
         seen.append(offer.term)
 
     before_install(node, race)
-    cluster.world.run_until("installed", lambda: node._installs.installed[GROUP], 10_000)
+    cluster.world.run_until("installed", lambda: node.formed.installs.installed[GROUP], 10_000)
     assert node.host.groups[GROUP].core.term >= seen[0]
     started = starts(cluster.disks[late].durable_copy(), late)
     assert started.host.groups[GROUP].core.term >= seen[0]

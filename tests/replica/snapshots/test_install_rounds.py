@@ -80,7 +80,7 @@ def fall_behind(cluster: SimCluster, writer: Writer, leader: int, late: int, mis
 def test_a_round_costs_what_came_since_and_not_what_the_log_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster, writer, leader, late = far_behind(21, 600, install_rate=FAST)
     come_level(cluster, writer, leader, late)
-    installs = cluster.nodes[late]._installs
+    installs = cluster.nodes[late].formed.installs
     known = set(installs._own.known(writer.group))
     questions = Questions(monkeypatch)
     for installed in (2, 3):
@@ -108,7 +108,7 @@ def test_after_a_restart_own_segments_are_proven_here_and_the_leader_is_not_aske
     questions = Questions(monkeypatch)
     cluster, writer, leader, late = far_behind(22, 600, install_rate=FAST)
     lacked = come_level(cluster, writer, leader, late)
-    installs = cluster.nodes[late]._installs
+    installs = cluster.nodes[late].formed.installs
     assert installs.bytes_reused > 700_000, "sealed segments, and the beginning of the one that grew"
     assert installs.bytes_received <= 1.1 * lacked
     assert len({file for file, _, _ in questions.asked}) <= 1, "one whose sidecar was not whole at the power loss"
@@ -134,7 +134,7 @@ def test_what_cannot_be_proven_here_is_asked_for_and_fetched(at: int, monkeypatc
 def test_a_leader_waits_for_a_follower_that_is_busy_with_its_own_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     questions = Questions(monkeypatch)
     cluster, writer, leader, late = far_behind(24, 600, install_rate=FAST, wal_bytes_max=32 * MIB)
-    installs = cluster.nodes[late]._installs
+    installs = cluster.nodes[late].formed.installs
 
     def busy() -> bool:
         return any(pull.looks for pull in installs._pulls.values())
@@ -188,7 +188,7 @@ def test_a_partition_of_more_segments_than_a_frame_names_is_transferred(monkeypa
     held = cluster.nodes[leader].host.groups[group]
     held.compact(held.applied)
     cluster.restart(late)
-    installs = cluster.nodes[late]._installs
+    installs = cluster.nodes[late].formed.installs
     cluster.world.run_until("it is in place", lambda: bool(installs.installed[group]), 60_000)
     same_segments(cluster, writer)
 

@@ -207,7 +207,7 @@ def test_a_follower_that_is_too_far_behind_gets_checkpoint_and_segments() -> Non
     cluster, late = behind(3)
     node = cluster.restart(late)
     cluster.wait_ready()
-    assert node._installs.installed.total() >= 1
+    assert node.formed.installs.installed.total() >= 1
     cluster.converge()
     assert segment_bytes(cluster, 0, 1) == segment_bytes(cluster, 1, 1) == segment_bytes(cluster, 2, 1)
     # It is a full voter again: it can lead, and a restart finds what was installed.
@@ -245,14 +245,14 @@ def test_a_crash_at_any_step_of_an_installation_is_harmless(after: int) -> None:
 def test_an_interrupted_install_goes_on_with_what_arrived() -> None:
     cluster, late = behind(5, offsets_segment_bytes=10 * MIB)
     node = cluster.restart(late)
-    cluster.world.run_until("half of it", lambda: node._installs.bytes_received > 70_000, 10_000)
+    cluster.world.run_until("half of it", lambda: node.formed.installs.bytes_received > 70_000, 10_000)
     leader = cluster.wait_leader(1)
     cluster.net.reset(late, leader)
-    pulled = node._installs.bytes_received
+    pulled = node.formed.installs.bytes_received
     cluster.wait_ready()
     cluster.converge()
     size = sum(len(data) for data in segment_bytes(cluster, late, 1))
-    assert node._installs.bytes_received < size + 70_000, (pulled, size)
+    assert node.formed.installs.bytes_received < size + 70_000, (pulled, size)
 
 
 def test_a_full_wal_refuses_and_recovers() -> None:

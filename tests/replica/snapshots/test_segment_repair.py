@@ -91,7 +91,7 @@ def slow_chunks(rotten: Rotten) -> list[int]:
     held: list[int] = []
     for broker in rotten.others():
         node = rotten.cluster.nodes[broker]
-        net = node._installs.source._net
+        net = node.formed.installs.source._net
         send = net.send
 
         def drop(peer, channel, payload, send=send):
@@ -324,9 +324,9 @@ def test_the_peer_that_falls_silent_or_down_is_left_for_the_other() -> None:
     held = slow_chunks(rotten)
     rotten.met()
     rotten.run_until("under way", lambda: held)
-    asked = rotten.cluster.nodes[rotten.leader]._installs.repairs._repair.peer
+    asked = rotten.cluster.nodes[rotten.leader].formed.installs.repairs._repair.peer
     other = next(broker for broker in rotten.others() if broker != asked)
-    del rotten.cluster.nodes[other]._installs.source._net.send
+    del rotten.cluster.nodes[other].formed.installs.source._net.send
     rotten.cluster.kill(int(asked))
     rotten.run_until("repaired", lambda: rotten.told_of(REPAIRED))
     assert rotten.told_of(REPAIRED)[0]["from"] == other
@@ -388,7 +388,7 @@ def test_a_leader_that_sends_a_damaged_segment_is_told_and_the_follower_in_insta
     cluster, writer, leader, late = far_behind(0, 800)
     told: dict[int, list[str]] = {broker: [] for broker in cluster.nodes}
     for broker, node in cluster.nodes.items():
-        for part in (node.group_manager, node.group_manager.damage, node._installs, node._installs.repairs):
+        for part in (node.group_manager, node.group_manager.damage, node.formed.installs, node.formed.installs.repairs):
             part._notice = lambda what, details, error, broker=broker: told[broker].append(what)
     state = cluster.nodes[leader].group_manager.states[writer.group]
     name = state.log.files()[-3][0]

@@ -30,7 +30,8 @@ TELL_MS = 500
 
 
 class Bootstrap:
-    """See the module. `formed` and `all_formed` are called at most once each."""
+    """See the module. `formed(record, peers)` and `all_formed` are called at most once each; `peers`: those that are
+    linked already and trusted."""
 
     def __init__(
         self,
@@ -40,7 +41,7 @@ class Bootstrap:
         identity: Identity,
         formation: Formation,
         *,
-        formed: Callable[[ClusterRecord], None],
+        formed: Callable[[ClusterRecord, list[BrokerId]], None],
         all_formed: Callable[[], None],
         fatal: Callable[[BaseException], None],
     ) -> None:
@@ -103,10 +104,6 @@ class Bootstrap:
                 reasons.append(f"broker {peer} has another data folder than cluster {record.cluster_id} knows: refused")
         return reasons
 
-    def linked(self) -> list[BrokerId]:
-        """Peers with a link."""
-        return list(self._peers)
-
     def _repeat(self) -> None:
         self._loop.call_at(self._loop.monotonic_ms() + TELL_MS, self._repeat)
         if self.formation.phase is not Phase.FORMED:
@@ -135,7 +132,7 @@ class Bootstrap:
                         self._tell(peer)
                 case Formed():
                     self._set_hello()
-                    self._formed(effect.record)
+                    self._formed(effect.record, [peer for peer in self._peers if self.trusts(peer)])
                 case AllFormed():
                     self._all_formed()
 

@@ -88,7 +88,7 @@ class ControllerClient:
             call.done(NO_CONTROLLER)
             return
         group = self._controller.group
-        if group is not None and group.serves:
+        if group.serves:
             if call.command == READ_INDEX:
                 self._controller.read(lambda result: self._read_here(call, result))
                 return
@@ -189,7 +189,7 @@ class ControllerClient:
         except Corruption as error:
             raise WireError(str(error)) from error
         group = self._controller.group
-        refused = group is None or not group.serves or self._served >= limits.FORWARDED_REQUESTS_MAX or wait_ms == 0
+        refused = not group.serves or self._served >= limits.FORWARDED_REQUESTS_MAX or wait_ms == 0
 
         def done(result: CommandResult) -> None:
             self._served -= 1

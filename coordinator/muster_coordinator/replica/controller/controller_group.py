@@ -26,19 +26,17 @@ class ControllerGroup:
 
     def __init__(
         self,
+        group: RaftGroup,
         machine: ControllerMachine,
         form: FormCluster,
         *,
         changed: Callable[[ClusterImage | None, ClusterImage], None],
-        led: Callable[[], None],
         moved: Callable[[], None],
     ) -> None:
+        self.group = group
         self.machine = machine
-        self.group: RaftGroup | None = None
-        """Set when the group is made."""
         self._form = form
         self._changed = changed
-        self._led = led
         self._moved = [moved]
 
     def watch(self, moved: Callable[[], None]) -> None:
@@ -47,18 +45,15 @@ class ControllerGroup:
 
     def propose(self, command: Command, done: Done) -> Refused | None:
         """Append a command; `done` gets its result. A refusal means that it certainly was not appended."""
-        assert self.group is not None
         return self.group.propose(EntryKind.COMMAND, encode_command(command), done)
 
     def propose_bytes(self, command: bytes, done: Done) -> Refused | None:
         """As `propose`, for a command that a peer encoded and this replica decoded once."""
-        assert self.group is not None
         return self.group.propose(EntryKind.COMMAND, command, done)
 
     def read(self, done: Done) -> None:
         """`done` gets an index that covers what was committed before this call; 41 when this replica does not lead."""
         group = self.group
-        assert group is not None
 
         def confirmed(leads: bool) -> None:
             done(CommandResult(Code.NONE, value=group.applied) if leads else NOT_LEADER)
@@ -87,7 +82,6 @@ class ControllerGroup:
     def lead(self, term: int) -> None:
         if self.machine.cluster is None:
             self.propose(self._form, lambda result: None)
-        self._led()
 
     def resign(self) -> None:
         """Nothing is parked here."""

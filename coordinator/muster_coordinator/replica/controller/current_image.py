@@ -103,8 +103,7 @@ class CurrentImage:
                 return
 
     def _applied(self) -> int:
-        group = self._controller.group
-        return 0 if group is None else group.applied
+        return self._controller.group.applied
 
     def _answer(self, calls: list[Call], current: bool) -> None:
         self._waiting -= len(calls)

@@ -45,7 +45,7 @@ class FeatureLevel:
     def _look(self) -> None:
         self._look_later()
         cluster, group = self._controller.machine.cluster, self._controller.group
-        if cluster is None or group is None or not group.serves:
+        if cluster is None or not group.serves:
             self._wanted = None
             return
         level = common_level(cluster)

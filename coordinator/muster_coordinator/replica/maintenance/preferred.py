@@ -6,10 +6,10 @@ a leader that is not the preferred one hands over when the preferred replica has
 and with room on its disk for `takeback_ms`, at most `TAKEBACKS_AT_ONCE` at a time. Draining replicas get nothing.
 """
 
+from muster_coordinator.controller.machine import ControllerMachine
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo
 from muster_coordinator.ports import Loop
 from muster_coordinator.raft.progress import ProgressState
-from muster_coordinator.replica.group_manager import GroupManager
 from muster_coordinator.replica.multiraft.host import Host
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 from muster_coordinator.replica.settings import NodeSettings
@@ -31,10 +31,10 @@ def preferred_of(group: RaftGroup) -> BrokerId:
 class Preferred:
     """See the module."""
 
-    def __init__(self, loop: Loop, host: Host, group_manager: GroupManager, settings: NodeSettings) -> None:
+    def __init__(self, loop: Loop, host: Host, controller: ControllerMachine, settings: NodeSettings) -> None:
         self._loop = loop
         self._host = host
-        self._group_manager = group_manager
+        self._controller = controller
         self._settings = settings
         self._since: dict[GroupNo, int] = {}
         """Led groups that belong elsewhere: since when their preferred replica is fit, looked at every `LOOK_MS`"""
@@ -98,7 +98,7 @@ class Preferred:
         )
 
     def _draining(self, broker: BrokerId) -> bool:
-        image = self._group_manager.controller.machine.cluster
+        image = self._controller.cluster
         if image is None or self._host.groups.get(CONTROLLER_GROUP) is None:
             return True
         known = image.brokers.get(broker)

@@ -71,7 +71,6 @@ class Retention:
                 log.topic.propose_command(command, _proposed)
 
     def _offsets(self, now: Now, shard: ShardGroup) -> None:
-        assert shard.group is not None
         shard.rolls.said()
         newest = self._group_manager.checkpoints.newest(shard.group.number)
         if newest is None:

@@ -43,7 +43,7 @@ SEGMENT, SIDECAR, CHECKPOINT = "segment", "sidecar", "checkpoint"
 
 
 class Host:
-    """See the module. Groups are added by `node`; `offered(group)`: a leader offers a checkpoint to that group."""
+    """See the module. Groups are added by `group_manager`."""
 
     def __init__(
         self,
@@ -52,7 +52,6 @@ class Host:
         broker: BrokerId,
         *,
         fatal: Callable[[BaseException], None],
-        offered: Callable[[GroupNo], None],
         timing: Timing = TIMING,
     ) -> None:
         self.loop = loop
@@ -73,7 +72,6 @@ class Host:
             acked=self._acked,
             heartbeat_ms=timing.heartbeat_ms,
         )
-        self._offered = offered
         self._dirty: list[RaftGroup] = []
         self._readers: dict[GroupNo, RaftGroup] = {}
         """Groups with reads to be answered, those first that have waited longest."""
@@ -99,6 +97,8 @@ class Host:
         """Told in which group something was applied (for checkpoints)."""
         self.deleted: Callable[[GroupNo], bool] = _still_there
         """Of a group that is not here: whether it was, and is gone for good."""
+        self.offered: Callable[[GroupNo], None] = _unheard
+        """Told of a group whose leader offers a checkpoint."""
         self.stopped: Callable[[RaftGroup, Entry, Exception], None] = _fail
         """Told which entry of which group cannot be applied."""
         self.unreadable: Callable[[GroupNo, Corruption], None] = _pass_over
@@ -247,7 +247,7 @@ class Host:
                 continue
             group.step(message)
             if message.type == MsgType.SNAPSHOT and group.core.snapshot_offer is not None:
-                self._offered(group.number)
+                self.offered(group.number)
 
     def leaders_heard(self, peer: BrokerId, news: Sequence[LeaderNews]) -> None:
         """Gossip. News of a broker that has no link here is kept only from the broker itself."""
@@ -435,6 +435,10 @@ def _nobody() -> None:
 
 def _ignore(group: RaftGroup) -> None:
     """Until the parts that are told are set up."""
+
+
+def _unheard(group: GroupNo) -> None:
+    """Until installs are made here: a leader repeats its offer."""
 
 
 def _still_there(group: GroupNo) -> bool:

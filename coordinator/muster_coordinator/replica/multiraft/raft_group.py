@@ -172,17 +172,17 @@ class RaftGroup:
         number: GroupNo,
         voters: tuple[BrokerId, ...],
         core: RaftCore,
-        machine: Machine,
+        make_machine: Callable[["RaftGroup"], Machine],
         wal_writer: WalWriter,
         name: str = "",
     ) -> None:
+        """`make_machine` is called once, last: the machine has its group from its first line on, and may keep it."""
         self._host = host
         self.number = number
         self.name = name
         """Of its partition, for people."""
         self.voters = voters
         self.core = core
-        self.machine = machine
         self.wal_writer = wal_writer
         self.batch = DONE_BATCH
         self.dirty = False
@@ -222,6 +222,7 @@ class RaftGroup:
         self._read_context = 0
         self._joining: _Reads | None = None
         self._confirmed: deque[_Reads] = deque()
+        self.machine = make_machine(self)
 
     # -- questions -------------------------------------------------------------------------------------------------
 

@@ -60,6 +60,7 @@ class ShardGroup:
 
     def __init__(
         self,
+        group: RaftGroup,
         loop: Loop,
         deadlines: Deadlines,
         leaders: Leaders,
@@ -71,14 +72,13 @@ class ShardGroup:
         roll: Callable[[], tuple[int, int] | None],
         notice: Notice = unnoticed,
     ) -> None:
+        self.group = group
         self.rolls = Rolls(state, roll, self.propose_command)
         self._loop = loop
         self._deadlines = deadlines
         self._leaders = leaders
         self.state = state
         self.shard = shard
-        self.group: RaftGroup | None = None
-        """Set when the group is made."""
         self._timing = timing
         self._proposal_timeout_ms = proposal_timeout_ms
         self._parking = Parking(deadlines)
@@ -100,7 +100,6 @@ class ShardGroup:
     def request(self, request: GroupRequest, context: RequestContext, done: AnswerCall) -> None:
         """See `surface.Surface.group_request`."""
         group = self.group
-        assert group is not None
         self.requests += 1
         if not group.leads:
             done(refusal(request, Code.NOT_COORDINATOR))
@@ -114,7 +113,7 @@ class ShardGroup:
     def heartbeat_at_once(self, request: Heartbeat, times: int) -> Code | None:
         """See `surface.Surface.heartbeat_at_once`."""
         group = self.group
-        if group is None or not group.serves or group.transferring or len(self._parking):
+        if not group.serves or group.transferring or len(self._parking):
             return None
         code = self.shard.heartbeat_at_once(self._loop.monotonic_ms(), request)
         if code in DENIALS:
@@ -125,13 +124,11 @@ class ShardGroup:
 
     def _serve(self, request: GroupRequest, done: AnswerCall) -> None:
         if isinstance(request, READS):
-            assert self.group is not None
             self.group.read_index(partial(self._read, request, done))
         else:
             self._handle(request, done)
 
     def _read(self, request: GroupRequest, done: AnswerCall, confirmed: bool) -> None:
-        assert self.group is not None
         if confirmed:
             answer = self.shard.fetched(request) if isinstance(request, OffsetFetch) else None
             if answer is None:
@@ -192,7 +189,6 @@ class ShardGroup:
                 self._unsent.append(effect)
 
     def _tell(self) -> None:
-        assert self.group is not None
         for event in self.shard.take_events():
             self.group.tell(event.kind, **event.fields)
         for fault in self.shard.take_faults():
@@ -220,7 +216,6 @@ class ShardGroup:
         if self._resigning:
             self._answer_when_leader_known(done, effect.answer)
         elif denies(effect.answer):
-            assert self.group is not None
             self.group.read_index(partial(self._denied, request, done, effect.answer))
         else:
             self._hand_over(done, effect.answer)
@@ -242,11 +237,9 @@ class ShardGroup:
             self._notice("an answer could not be made", {"answer": type(answer).__name__}, error)
 
     def _answer_when_leader_known(self, done: AnswerCall, answer: GroupAnswer) -> None:
-        assert self.group is not None
         self._leaders.when_known(self.group.number, COORDINATOR_LOOKUP_WAIT_MS, lambda: self._hand_over(done, answer))
 
     def _append(self, effect: Append) -> list[Effect]:
-        assert self.group is not None
         try:
             batch = proven_batch(effect)
         except Unprovable as error:
@@ -310,12 +303,11 @@ class ShardGroup:
 
     def moved(self) -> None:
         self.state.moved()
-        if len(self._parking) and self.group is not None and self.group.serves and not self.group.transferring:
+        if len(self._parking) and self.group.serves and not self.group.transferring:
             self._unpark()
 
     def propose_command(self, data: bytes, done: Callable[[bool], None]) -> bool:
         """A COMMAND of the host itself; `done(applied)`. False: refused, and `done` is not called."""
-        assert self.group is not None
         return self.group.propose(EntryKind.COMMAND, data, done) is None
 
     # -- time ------------------------------------------------------------------------------------------------------
@@ -324,7 +316,7 @@ class ShardGroup:
         return Now(self._loop.monotonic_ms(), self._loop.wall_ms())
 
     def _arm(self) -> None:
-        if self.group is not None and self.group.serves:
+        if self.group.serves:
             when_ms = self.shard.next_deadline_ms()
             if when_ms != self._due.due_ms:
                 self._deadlines.set(self._due, when_ms)
@@ -332,7 +324,7 @@ class ShardGroup:
     def _on_timer(self, now_ms: int) -> None:
         """Only a leader that has heard a quorum within the election timeout lets anything expire (decision 7)."""
         group = self.group
-        if group is None or not group.serves:
+        if not group.serves:
             return
         if group.transferring or not group.quorum_heard(now_ms - self._timing.election_min_ms):
             self._deadlines.set(self._due, now_ms + TIMER_RETRY_MS)

@@ -193,6 +193,7 @@ class TopicGroup:
 
     def __init__(
         self,
+        group: RaftGroup,
         loop: Loop,
         deadlines: Deadlines,
         state: PartitionState,
@@ -201,13 +202,12 @@ class TopicGroup:
         roll: Callable[[], tuple[int, int] | None],
     ) -> None:
         """`roll()`: by what segments are to end, as configured now; see `rolls.Rolls`."""
+        self.group = group
         self.rolls = Rolls(state, roll, self.propose_command)
         self._loop = loop
         self._deadlines = deadlines
         self.state = state
         self.machine = machine
-        self.group: RaftGroup | None = None
-        """Set when the group is made."""
         self._waiting: dict[int, _Waiting] = {}
         """token -> who waits: the producer, and whoever sent the same batch again meanwhile"""
         self._late: list[tuple[int, int, int]] = []
@@ -223,7 +223,6 @@ class TopicGroup:
         self, batch: bytes, configs: Mapping[str, str], deadline_ms: int, done: Produced, *, may_begin: bool = True
     ) -> None:
         group = self.group
-        assert group is not None
         if not group.serves or group.transferring:
             done(ProduceResult(Code.NOT_LEADER_OR_FOLLOWER))
             return
@@ -301,7 +300,6 @@ class TopicGroup:
 
     def propose_command(self, data: bytes, done: Callable[[bool], None]) -> bool:
         """A COMMAND; `done(applied)`. False: refused, and `done` is not called."""
-        assert self.group is not None
         return self.group.propose(EntryKind.COMMAND, data, done) is None
 
     # -- raft_group.Machine ----------------------------------------------------------------------------------------

@@ -58,6 +58,10 @@ class Recovery(NamedTuple):
     """False: files are damaged, nothing of the group is read."""
 
 
+MakeMachine = Callable[[RaftGroup], Machine]
+"""The state is read; what is left is to tell the machine its group."""
+
+
 class WalReader:
     """`raft.log.LogReader` of one group."""
 
@@ -107,27 +111,28 @@ class GroupMaker:
         number: GroupNo,
         voters: tuple[BrokerId, ...],
         wal_writer: WalWriter,
-        restore: Callable[[Recovery], Machine],
+        restore: Callable[[Recovery], MakeMachine],
         segments: str = "",
         *,
         begins: bool = False,
     ) -> RaftGroup:
-        """Recover or begin a group and take it into the host's turns. `segments`: its folder, if any. Blocking, unless
-        `begins`: then nothing of it was `begun`, and its folders are there, empty."""
+        """Recover or begin a group and take it into the host's turns. `restore` reads all that may be damaged; it is
+        called again, for nothing but an empty state, when something is. `segments`: the group's folder, if any.
+        Blocking, unless `begins`: then nothing of it was `begun`, and its folders are there, empty."""
         known = wal_writer.wal.groups().get(number)
         if known is None:
             known = RecoveredGroup(HardState(0, NOBODY, 0), 1, 0, 0, NO_RECOVERY_POINT, (0, 0))
         trouble = ""
         if begins:
             recovery = Recovery(NO_META, None, NO_RECOVERY_POINT)
-            machine = restore(recovery)
+            make_machine = restore(recovery)
         else:
             known = _as_of_now(wal_writer.wal, number, known)
             trouble = ALONE if wal_writer.wal.is_suspended(number) and len(voters) == 1 else ""
             trouble = trouble or self._swap_interrupted(number, known, segments)
             if not trouble:
                 known = self._name_interrupted(number, wal_writer.wal, known)
-            recovery, machine, trouble = self._restored(number, wal_writer.wal, known, restore, trouble)
+            recovery, make_machine, trouble = self._restored(number, wal_writer.wal, known, restore, trouble)
         meta = recovery.meta
         if not meta.index <= max(known.recovery_point.applied, meta.index) <= known.last_index:
             raise Corruption(
@@ -154,7 +159,7 @@ class GroupMaker:
         if wal_writer.wal.is_suspended(number):
             core.suspend()
         name = segments.rpartition("/")[2] or CONTROLLER_NAME
-        group = RaftGroup(self._host, number, voters, core, machine, wal_writer, name)
+        group = RaftGroup(self._host, number, voters, core, make_machine, wal_writer, name)
         for index in known.skips:
             if meta.index < index <= known.last_index:
                 group.skips.note(*wal_writer.wal.read(number, index, index + 1, 1))
@@ -202,10 +207,10 @@ class GroupMaker:
         number: GroupNo,
         wal: WalStore,
         known: RecoveredGroup,
-        restore: Callable[[Recovery], Machine],
+        restore: Callable[[Recovery], MakeMachine],
         trouble: str,
-    ) -> tuple[Recovery, Machine, str]:
-        """The state machine, and why it is not whole, "" when it is."""
+    ) -> tuple[Recovery, MakeMachine, str]:
+        """The state, and why it is not whole, "" when it is."""
         if not trouble:
             try:
                 recovery = self._recovery(number, wal, known)

@@ -24,7 +24,7 @@ from muster_coordinator.links import channels
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Timer, unnoticed
 from muster_coordinator.raft.core import TERM_MAX
 from muster_coordinator.replica import limits
-from muster_coordinator.replica.group_manager import GroupManager
+from muster_coordinator.replica.group_manager import GroupManager, Swapped
 from muster_coordinator.replica.multiraft.host import Host
 from muster_coordinator.replica.multiraft.payloads import Kind
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
@@ -36,10 +36,8 @@ from muster_coordinator.replica.snapshots.install_reuse import Reuse
 from muster_coordinator.replica.snapshots.install_source import InstallSource
 from muster_coordinator.replica.snapshots.repair import Repairs
 from muster_coordinator.replica.snapshots.staging import Prefix, Staged, Verified
-from muster_coordinator.storage.partition_log import PartitionLog
 from muster_coordinator.storage.segment import SegmentSummary
 
-Swapped = tuple[Staged, PartitionLog | None]
 CHUNKS_IN_FLIGHT_MAX = 8
 ALIVE_MS = 1_000
 """How often a leader hears of a follower that looks at its own segments."""
@@ -485,12 +483,12 @@ class SnapshotInstalls:
         group: RaftGroup,
         job: Callable[[], Swapped],
         release: Callable[[], None],
-        result: "Swapped | BaseException",
+        result: Swapped | BaseException,
     ) -> None:
         number = group.number
         if number not in self._host.groups:
-            if not isinstance(result, BaseException) and result[1] is not None:
-                result[1].close()
+            if isinstance(result, Swapped) and result.segments is not None:
+                result.segments.log.close()
             release()
             self._give_up(number)
             return
@@ -506,10 +504,10 @@ class SnapshotInstalls:
             when_ms = self._loop.monotonic_ms() + SWAP_RETRY_MS
             self._loop.call_at(when_ms, partial(self._swap, group, job, release))
             return
-        self._check(result if isinstance(result, BaseException) else None)
-        assert not isinstance(result, BaseException)
-        staged, log = result
-        self._group_manager.install(group, staged, log, partial(self._durable, group, staged, release))
+        if isinstance(result, BaseException):
+            self._host.fatal(result)
+            return
+        self._group_manager.install(group, result, partial(self._durable, group, result.staged, release))
         self._host.want_turn()
 
     def _durable(self, group: RaftGroup, staged: Staged, release: Callable[[], None]) -> None:

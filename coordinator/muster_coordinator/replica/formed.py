@@ -1,0 +1,199 @@
+"""One replica once its cluster is formed: all that needs the cluster record, made whole before anything else sees it.
+
+Problem: most parts of a replica (the Raft groups, the way to the controller, installs, what runs in the background)
+make sense only in a cluster. Mechanism: `node` makes one `FormedNode` when the record says so; until then there is
+none, and no part that lacks another one. Here is also what this replica tells the cluster of itself: its registration,
+and its table of leaders.
+
+What it does not do: form the cluster (`bootstrap`), judge who a peer is, or answer before there is a cluster (`node`).
+"""
+
+from muster_coordinator.controller.commands import CommandResult, RegisterBroker
+from muster_coordinator.controller.image import ClusterImage
+from muster_coordinator.controller.machine import ControllerMachine
+from muster_coordinator.errors import Code
+from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId
+from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Rand
+from muster_coordinator.replica import limits
+from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Identity
+from muster_coordinator.replica.controller.controller_client import ControllerClient
+from muster_coordinator.replica.controller.current_image import COMMITS, TOPICS, CurrentImage
+from muster_coordinator.replica.controller.feature_level import FeatureLevel
+from muster_coordinator.replica.group_manager import GroupManager
+from muster_coordinator.replica.maintenance.disk_space import DiskSpace
+from muster_coordinator.replica.maintenance.hand_over import HandOver
+from muster_coordinator.replica.maintenance.preferred import Preferred
+from muster_coordinator.replica.maintenance.retention import Retention
+from muster_coordinator.replica.maintenance.scrub import Scrub
+from muster_coordinator.replica.multiraft import payloads
+from muster_coordinator.replica.multiraft.host import Host
+from muster_coordinator.replica.multiraft.payloads import Kind
+from muster_coordinator.replica.multiraft.status import InstallStatus, ScrubStatus
+from muster_coordinator.replica.settings import NodeSettings
+from muster_coordinator.replica.snapshots.install import SnapshotInstalls
+
+REGISTER_RETRY_MS = 500
+
+
+class FormedNode:
+    """See the module. All calls on the loop."""
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        loop: Loop,
+        disk: Disk,
+        net: PeerNet,
+        rand: Rand,
+        host: Host,
+        identity: Identity,
+        record: ClusterRecord,
+        notice: Notice,
+    ) -> None:
+        """Blocking: recovers all that the disk knows of. Raises `Corruption`, `UnsupportedFormat`, `StorageFailed`."""
+        self._settings = settings
+        self._loop = loop
+        self._host = host
+        self._identity = identity
+        machine = ControllerMachine()
+        self.preferred = Preferred(loop, host, machine, settings)
+        born = self.preferred.born
+        self.group_manager = GroupManager(
+            settings, loop, disk, rand, host, identity, record, machine, born=born, notice=notice
+        )
+        controller = self.group_manager.controller
+        self.client = ControllerClient(loop, net, settings.broker, host.leaders, controller)
+        self.current = CurrentImage(loop, self.client, controller, COMMITS)
+        self.current_topics = CurrentImage(loop, self.client, controller, TOPICS)
+        controller.watch(self.current.moved)
+        controller.watch(self.current_topics.moved)
+        self.installs = SnapshotInstalls(loop, disk, net, host, self.group_manager, notice)
+        host.offered = self.installs.offered
+        self.scrub = Scrub(loop, disk, self.group_manager, settings.scrub_rate)
+        self.space = DiskSpace(loop, disk, host, settings)
+        self._caught_up = False
+        self._registered = False
+        self._registration_error = ""
+
+    def start(self, peers: list[BrokerId]) -> None:
+        """Take part. `peers` are linked already, and the record names their data folders."""
+        loop, host, settings = self._loop, self._host, self._settings
+        self.group_manager.start()
+        self.installs.start()
+        host.heartbeats.start()
+        self.preferred.start()
+        FeatureLevel(loop, host, self.group_manager.controller, settings.feature_finalize_ms).start()
+        Retention(loop, host, self.group_manager, settings).start()
+        self.scrub.start()
+        self.space.start()
+        HandOver(loop, host, self.preferred).start()
+        self._gossip()
+        for peer in peers:
+            host.peer_up(peer)
+        self._register()
+
+    def _gossip(self) -> None:
+        self._loop.call_at(self._loop.monotonic_ms() + limits.GOSSIP_FULL_MS, self._gossip)
+        self._host.gossip_table()
+
+    def _register(self) -> None:
+        """Register this broker, and retry until it is registered once since the start. Registering also clears a
+        draining mark (architecture "Drain")."""
+        if self._registered:
+            return
+        settings, identity = self._settings, self._identity
+        command = RegisterBroker(
+            broker=settings.broker,
+            replica_uuid=identity.replica_uuid,
+            incarnation=identity.incarnation,
+            endpoints=settings.endpoints,
+            admin=settings.admin,
+            feature_max=settings.feature_max,
+        )
+
+        def done(result: CommandResult) -> None:
+            self._registered = result.error == Code.NONE
+            if self._registered:
+                self._registration_error = ""
+                return
+            if result.error not in (Code.NOT_CONTROLLER, Code.REQUEST_TIMED_OUT):
+                self._registration_error = result.message
+            self._loop.call_at(self._loop.monotonic_ms() + REGISTER_RETRY_MS, self._register)
+
+        self.client.submit(command, deadline_ms=self._loop.monotonic_ms() + limits.FORWARD_TIMEOUT_MS, done=done)
+
+    # -- peers -----------------------------------------------------------------------------------------------------
+
+    def peer_up(self, peer: BrokerId) -> None:
+        """The link to a peer that the record names is new."""
+        self._host.peer_up(peer)
+
+    def peer_down(self, peer: BrokerId) -> None:
+        self._host.peer_down(peer)
+        self.client.peer_down(peer)
+        self.installs.peer_down(peer)
+
+    def received(self, peer: BrokerId, kind: Kind, payload: bytes) -> None:
+        """A message of a peer that the record names. Raises `WireError` when it is malformed."""
+        host = self._host
+        match kind:
+            case Kind.RAFT:
+                host.raft_payload(peer, payload)
+            case Kind.HEARTBEAT:
+                host.heartbeats.received(peer, payloads.decode_heartbeat(payload))
+            case Kind.HEARTBEAT_ACK:
+                host.heartbeat_ack(peer, payloads.decode_heartbeat_ack(payload))
+            case Kind.LEADERS:
+                host.leaders_heard(peer, payloads.decode_leaders(payload))
+            case Kind.COMMAND:
+                self.client.forwarded(peer, payload)
+            case Kind.COMMAND_RESULT:
+                self.client.result(peer, payload)
+            case _:
+                self.installs.received(peer, kind, payload)
+
+    # -- questions -------------------------------------------------------------------------------------------------
+
+    def image(self) -> ClusterImage | None:
+        """None: nothing of the controller's log is applied yet."""
+        return self.group_manager.controller.machine.cluster
+
+    def not_ready(self) -> list[str]:
+        """Reasons against readiness (decision 30) that are not the bootstrap's; empty when ready."""
+        reasons = []
+        if self._host.leaders.of(CONTROLLER_GROUP).leader is None:
+            reasons.append("no controller leader is known")
+        image = self.image()
+        if image is None:
+            reasons.append("the controller log is not applied yet")
+        controller = self.group_manager.controller.group
+        if controller.trouble:
+            reasons.append(f"the controller group has no state here: {controller.trouble}")
+        if not self._registered:
+            reasons.append(self._registration_error or "not registered yet")
+        elif image is not None and self._settings.broker not in image.brokers:
+            reasons.append("its registration is not applied here yet")
+        behind = 0 if self._caught_up else self.group_manager.not_caught_up()
+        if behind == 0:
+            self._caught_up = True  # once since the start: a new topic's partitions make nobody unready
+        else:
+            reasons.append(f"{behind} Raft groups have not caught up since the start")
+        return reasons
+
+    def scrub_status(self) -> ScrubStatus:
+        """How far stored segments were checked, and what came of it."""
+        repairs = self.installs.repairs
+        return ScrubStatus(
+            self.scrub.bytes_checked,
+            self.scrub.passes,
+            len(self.group_manager.damage.found),
+            repairs.repaired,
+            repairs.failures,
+        )
+
+    def install_status(self) -> InstallStatus:
+        """What this replica has fetched of others' checkpoints and segments in this life."""
+        done = self.installs
+        return InstallStatus(
+            done.installed.total(), done.bytes_received, done.bytes_reused, done.source.bytes_sent, done.given_up
+        )
