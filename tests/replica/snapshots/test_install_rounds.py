@@ -15,7 +15,7 @@ from muster_coordinator.limits import MIB, PEER_FRAME_BYTES_MAX
 from muster_coordinator.records.batch import encode_batch
 from muster_coordinator.replica import limits
 from muster_coordinator.replica.snapshots import install_payload
-from muster_coordinator.replica.snapshots.install import ALIVE_MS, SILENCE_MS
+from muster_coordinator.replica.snapshots.install import ALIVE_MS, SILENCE_MS, _Pull
 from muster_coordinator.replica.snapshots.install_payload import FileKind, Offer, OfferedFile
 from muster_coordinator.replica.snapshots.install_source import FOLLOW_MS, FOLLOWED_SHARE
 from muster_coordinator.storage.contract import RecoveryPoint
@@ -137,7 +137,7 @@ def test_a_leader_waits_for_a_follower_that_is_busy_with_its_own_segments(monkey
     installs = cluster.nodes[late].formed.installs
 
     def busy() -> bool:
-        return any(pull.looks for pull in installs._pulls.values())
+        return any(isinstance(pull, _Pull) and pull.looks for pull in installs._pulls.values())
 
     cluster.world.run_until("it looks at its own", busy, 60_000)
     slow_us = 1_000 * (SILENCE_MS + 1_000)

@@ -324,7 +324,7 @@ def test_the_peer_that_falls_silent_or_down_is_left_for_the_other() -> None:
     held = slow_chunks(rotten)
     rotten.met()
     rotten.run_until("under way", lambda: held)
-    asked = rotten.cluster.nodes[rotten.leader].formed.installs.repairs._repair.peer
+    asked = rotten.cluster.nodes[rotten.leader].formed.installs.repairs._repair.source.peer
     other = next(broker for broker in rotten.others() if broker != asked)
     del rotten.cluster.nodes[other].formed.installs.source._net.send
     rotten.cluster.kill(int(asked))

@@ -22,7 +22,7 @@ from muster_coordinator.replica.bootstrap.formation import (
     Persist,
     Tell,
 )
-from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Identity, Phase, store_cluster
+from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Identity, store_cluster
 from muster_coordinator.replica.multiraft.payloads import Hello, decode_hello, encode_hello
 
 TELL_MS = 500
@@ -90,8 +90,8 @@ class Bootstrap:
 
     def refused(self) -> list[str]:
         """Peers that are linked and not trusted, and why; for people. Empty while this replica is in no cluster."""
-        record = self.formation.record
-        if record is None or self.formation.phase is not Phase.FORMED:
+        record = self.formation.formed()
+        if record is None:
             return []
         reasons = []
         for peer, hello in sorted(self._peers.items()):
@@ -106,7 +106,7 @@ class Bootstrap:
 
     def _repeat(self) -> None:
         self._loop.call_at(self._loop.monotonic_ms() + TELL_MS, self._repeat)
-        if self.formation.phase is not Phase.FORMED:
+        if self.formation.formed() is None:
             for peer in self._peers:
                 self._tell(peer)
 
@@ -114,8 +114,8 @@ class Bootstrap:
         self._net.send(peer, channels.CONTROL, encode_bootstrap_state(self.formation.state()))
 
     def _set_hello(self) -> None:
-        record = self.formation.record
-        name = record.cluster_id if record is not None and self.formation.phase is Phase.FORMED else ""
+        record = self.formation.formed()
+        name = "" if record is None else record.cluster_id
         hello = encode_hello(
             Hello(self._identity.broker, self._identity.replica_uuid, self._identity.incarnation, name)
         )

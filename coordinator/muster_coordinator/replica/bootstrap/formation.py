@@ -15,7 +15,7 @@ voters, touch disk or links: events in, effects out.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Phase, StartRefused, Voter
@@ -71,6 +71,13 @@ class AllFormed:
 Effect = Persist | Tell | Formed | AllFormed
 
 
+class _Held(NamedTuple):
+    """What lies on the disk of a replica that is not EMPTY."""
+
+    phase: Literal[Phase.PREPARED, Phase.FORMED]
+    record: ClusterRecord
+
+
 class Fresh(NamedTuple):
     """Random values for a record that this replica may come to write."""
 
@@ -92,7 +99,6 @@ class Formation:
         fresh: Fresh,
     ) -> None:
         """Raises `StartRefused` when the stored record and the configuration do not fit."""
-        assert (record is None) == (phase is Phase.EMPTY)
         if broker not in expects.voters:
             raise StartRefused(f"broker {broker} is not among the initial voters {list(expects.voters)}")
         if record is not None:
@@ -100,8 +106,8 @@ class Formation:
         self.broker = broker
         self.replica_uuid = replica_uuid
         self.expects = expects
-        self.phase = phase
-        self.record = record
+        self._held = _held(phase, record)
+        """None: EMPTY."""
         self.out = False
         """True: this replica's seat belongs to another data folder; it takes part in nothing."""
         self.status = ""
@@ -110,15 +116,28 @@ class Formation:
         self._persisting = False
         self._told_all_formed = False
 
+    @property
+    def phase(self) -> Phase:
+        return Phase.EMPTY if self._held is None else self._held.phase
+
+    @property
+    def record(self) -> ClusterRecord | None:
+        """None as long as this replica is EMPTY."""
+        return None if self._held is None else self._held.record
+
+    def formed(self) -> ClusterRecord | None:
+        """The record of the cluster that this replica is in."""
+        return self._held.record if self._held is not None and self._held.phase is Phase.FORMED else None
+
     def state(self) -> BootstrapState:
         """What to tell. Only durable phases are ever in it."""
         return BootstrapState(self.broker, self.replica_uuid, self.phase, self.expects, self.record)
 
     def start(self) -> list[Effect]:
         """The first effects of this life."""
-        if self.phase is Phase.FORMED:
-            assert self.record is not None
-            return [Formed(self.record), Tell(None), *self._decide()]
+        record = self.formed()
+        if record is not None:
+            return [Formed(record), Tell(None), *self._decide()]
         return [Tell(None), *self._decide()]
 
     def heard(self, peer: BrokerId, state: BootstrapState) -> list[Effect]:
@@ -141,7 +160,7 @@ class Formation:
         assert self._persisting, "stored follows Persist"
         assert phase > self.phase, "a phase never goes back"
         self._persisting = False
-        self.phase, self.record = phase, record
+        self._held = _held(phase, record)
         effects: list[Effect] = [Tell(None)]
         if phase is Phase.FORMED:
             effects.insert(0, Formed(record))
@@ -149,20 +168,22 @@ class Formation:
 
     def trusts(self, peer: BrokerId, replica_uuid: bytes) -> bool:
         """Does the formed record name this data folder as the voter of this broker?"""
-        return self.phase is Phase.FORMED and self.record is not None and self.record.uuid_of(peer) == replica_uuid
+        record = self.formed()
+        return record is not None and record.uuid_of(peer) == replica_uuid
 
     # -- decisions -------------------------------------------------------------------------------------------------
 
     def _decide(self) -> list[Effect]:
         if self.out or self._persisting:
             return []
-        if self.phase is Phase.FORMED:
-            return self._watch_others_form()
+        record = self.formed()
+        if record is not None:
+            return self._watch_others_form(record)
         named = self._record_told()
         if named is not None and named.uuid_of(self.broker) != self.replica_uuid:
             self._stay_out(named)
             return []
-        return self._decide_empty(named) if self.phase is Phase.EMPTY else self._decide_prepared()
+        return self._decide_empty(named) if self._held is None else self._decide_prepared(self._held.record)
 
     def _record_told(self) -> ClusterRecord | None:
         """A record that some peer holds; a formed one before a prepared one."""
@@ -219,9 +240,7 @@ class Formation:
             offsets_topic_id=self._fresh.offsets_topic_id,
         )
 
-    def _decide_prepared(self) -> list[Effect]:
-        record = self.record
-        assert record is not None
+    def _decide_prepared(self, record: ClusterRecord) -> list[Effect]:
         waiting = []
         for voter in record.voters:
             if voter.broker == self.broker:
@@ -245,9 +264,7 @@ class Formation:
             return []
         return self._persist(Phase.FORMED, record)
 
-    def _watch_others_form(self) -> list[Effect]:
-        record = self.record
-        assert record is not None
+    def _watch_others_form(self, record: ClusterRecord) -> list[Effect]:
         self.status = ""
         if self._told_all_formed:
             return []
@@ -264,6 +281,14 @@ class Formation:
         self._persisting = True
         self.status = f"writing the record of cluster {record.cluster_id}"
         return [Persist(phase, record)]
+
+
+def _held(phase: Phase, record: ClusterRecord | None) -> _Held | None:
+    if phase is Phase.EMPTY or record is None:
+        assert phase is Phase.EMPTY, "a phase is stored with its record"
+        assert record is None, "a record is stored with its phase"
+        return None
+    return _Held(phase, record)
 
 
 def check_record(record: ClusterRecord, broker: BrokerId, replica_uuid: bytes, expects: Expectation) -> None:

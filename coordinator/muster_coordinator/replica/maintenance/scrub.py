@@ -11,6 +11,7 @@ the next pass after it was sealed. Where a pass stands is not stored; a start be
 import errno
 from collections import deque
 from collections.abc import Generator
+from functools import partial
 
 from muster_coordinator.errors import Corruption, SegmentDamaged
 from muster_coordinator.ids import GroupNo
@@ -67,14 +68,13 @@ class Scrub:
         self._go_on()
 
     def _go_on(self) -> None:
-        if self._under is None:
-            self._under = self._next()
-        if self._under is None:
+        under = self._under = self._under or self._next()
+        if under is None:
             self.passes += 1
             now_ms = self._loop.monotonic_ms()
             self._loop.call_at(max(self._began_ms + limits.SCRUB_PASS_MS, now_ms + limits.SCRUB_TICK_MS), self._begin)
             return
-        self._loop.submit_paced("scrub", _slice(self._under.steps, self._tick_bytes), self._checked)
+        self._loop.submit_paced("scrub", _slice(under.steps, self._tick_bytes), partial(self._checked, under))
 
     def _next(self) -> _Under | None:
         """The next segment that is still there."""
@@ -86,22 +86,19 @@ class Scrub:
                     self._segments.extend((number, state.log, summary.base) for summary in state.log.sealed())
                 continue
             number, log, base = self._segments.popleft()
-            if self._present(number, log, base):
-                summary = log.sealed_at(base)
-                assert summary is not None
+            summary = self._wanted(number, log, base)
+            if summary is not None:
                 folder = self._group_manager.states[number].folder
                 steps = check_segment(self._disk, f"{folder}/{segment_name(base)}", folder, summary)
                 return _Under(number, log, summary, steps)
         return None
 
-    def _present(self, number: GroupNo, log: PartitionLog, base: int) -> bool:
-        """Retention, a deletion and snapshot install take segments away."""
+    def _wanted(self, number: GroupNo, log: PartitionLog, base: int) -> SegmentSummary | None:
+        """The segment, unless retention, a deletion or snapshot install has taken it away."""
         state = self._group_manager.states.get(number)
-        return state is not None and not state.closed and state.log is log and log.sealed_at(base) is not None
+        return log.sealed_at(base) if state is not None and not state.closed and state.log is log else None
 
-    def _checked(self, result: Slice | BaseException) -> None:
-        under = self._under
-        assert under is not None
+    def _checked(self, under: _Under, result: Slice | BaseException) -> None:
         took = self._tick_bytes
         if isinstance(result, tuple):
             took, whole = result
@@ -121,7 +118,7 @@ class Scrub:
             raise error  # a bug of ours
         if isinstance(error, OSError) and error.errno not in (errno.EIO, errno.ENOENT):
             return  # of the process, and not of this file; the next pass looks again
-        if self._present(under.group, under.log, base):
+        if self._wanted(under.group, under.log, base) is not None:
             self._group_manager.damage.report(under.group, SegmentDamaged(base, str(error)))
 
 

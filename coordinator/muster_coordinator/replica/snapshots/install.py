@@ -54,37 +54,34 @@ ROOM_RETRY_MS = 5_000
 """A group whose install did not fit the disk, or failed there, is not asked for again before."""
 
 
-class _Pull:
-    """One group's install."""
+class _Ask:
+    """A leader is asked for a checkpoint of one group."""
 
-    __slots__ = (
-        "asked",
-        "equal",
-        "group",
-        "leader",
-        "looks",
-        "number",
-        "offer",
-        "own",
-        "parts",
-        "reuse",
-        "timer",
-        "todo",
-        "todo_own",
-    )
+    __slots__ = ("group", "leader", "number", "parts", "timer")
 
     def __init__(self, number: int, group: RaftGroup, leader: BrokerId) -> None:
         self.number = number
         self.group = group
         self.leader = leader
-        self.offer: Offer | None = None
         self.parts: Offer | None = None
         """What came of an offer in several frames."""
+        self.timer: Timer | None = None
+
+
+class _Pull(_Ask):
+    """It has offered one: its files are fetched."""
+
+    __slots__ = ("asked", "equal", "looks", "offer", "own", "reuse", "todo", "todo_own")
+
+    def __init__(self, ask: _Ask, offer: Offer) -> None:
+        """Takes the place of `ask`, its timer included."""
+        super().__init__(ask.number, ask.group, ask.leader)
+        self.timer = ask.timer
+        self.offer = offer
         self.todo: deque[tuple[int, int, int]] = deque()
         """(file, offset, length) not asked for yet"""
         self.asked: dict[tuple[int, int], int] = {}
         """(file, offset) -> length of chunks on their way, or being written"""
-        self.timer: Timer | None = None
         self.reuse: Reuse | None = None
         self.own = install_own.NOTHING
         self.looks = False
@@ -110,7 +107,8 @@ class SnapshotInstalls:
         self.source = InstallSource(loop, disk, net, host, group_manager, group_manager.install_rate, notice)
         self.repairs = Repairs(loop, disk, net, host, group_manager, notice)
         self._own = OwnSegments(loop, group_manager)
-        self._pulls: dict[int, _Pull] = {}
+        self._pulls: dict[int, _Ask] = {}
+        """By number; a `_Pull` from its offer on."""
         self._installing: set[GroupNo] = set()
         self._have: dict[GroupNo, dict[str, int]] = {}
         """Staged bytes of this life, by group and file name: what an interrupted install left."""
@@ -165,24 +163,30 @@ class SnapshotInstalls:
         if len(self._pulls) >= limits.INSTALLS_MAX:
             return  # offered again while it lasts
         self._numbers += 1
-        pull = _Pull(self._numbers, group, leader)
-        self._pulls[pull.number] = pull
-        self._listen(pull)
-        self._net.send(pull.leader, channels.BULK, wire.encode_ask(pull.number, number, index))
+        ask = _Ask(self._numbers, group, leader)
+        self._pulls[ask.number] = ask
+        self._listen(ask)
+        self._net.send(leader, channels.BULK, wire.encode_ask(ask.number, number, index))
 
-    def _listen(self, pull: _Pull) -> None:
+    def _listen(self, pull: _Ask) -> None:
         """Something came, or is to come."""
         if pull.timer is not None:
             pull.timer.cancel()
-        pull.timer = self._loop.call_at(self._loop.monotonic_ms() + SILENCE_MS, lambda: self._fail(pull, SILENT))
+        when_ms = self._loop.monotonic_ms() + SILENCE_MS
+        pull.timer = self._loop.call_at(when_ms, partial(self._silent, pull.number))
 
-    def _fail(self, pull: _Pull, reason: str) -> None:
+    def _silent(self, number: int) -> None:
+        pull = self._pulls.get(number)
+        if pull is not None:
+            self._fail(pull, SILENT)
+
+    def _fail(self, pull: _Ask, reason: str) -> None:
         """An install that was begun ends without a result."""
-        if pull.number in self._pulls and pull.offer is not None:
+        if pull.number in self._pulls and isinstance(pull, _Pull):
             pull.group.tell(INSTALL_FAILED, reason=reason)
         self._drop(pull)
 
-    def _drop(self, pull: _Pull) -> None:
+    def _drop(self, pull: _Ask) -> None:
         if pull.timer is not None:
             pull.timer.cancel()
             pull.timer = None
@@ -225,27 +229,30 @@ class SnapshotInstalls:
                 raise AssertionError(kind)
 
     def _offer(self, peer: BrokerId, offer: Offer) -> None:
-        pull = self._pulls.get(offer.install)
-        if pull is None or pull.leader != peer or pull.offer is not None or pull.group.number != offer.group:
+        ask = self._pulls.get(offer.install)
+        if ask is None or ask.leader != peer or isinstance(ask, _Pull) or ask.group.number != offer.group:
             return
-        if pull.parts is not None:
+        if ask.parts is not None:
             try:
-                offer = wire.joined(pull.parts, offer)
+                offer = wire.joined(ask.parts, offer)
             except WireError:
-                self._drop(pull)
+                self._drop(ask)
                 raise
         if offer.more:
-            pull.parts = offer
-            self._listen(pull)
+            ask.parts = offer
+            self._listen(ask)
             return
-        pull.parts = None
         has_segments = offer.group in self._group_manager.states
-        outdated = not self._of_use(pull.group, offer) or offer.term > TERM_MAX
+        outdated = not self._of_use(ask.group, offer) or offer.term > TERM_MAX
         if has_segments != (offer.recovery_point is not None) or outdated:
-            self._drop(pull)
+            self._drop(ask)
             return
-        pull.offer = offer
-        number = pull.group.number
+        self._pulls[ask.number] = pull = _Pull(ask, offer)
+        self._begin(pull)
+
+    def _begin(self, pull: _Pull) -> None:
+        """Remove what an earlier install staged of files that this offer does not name."""
+        offer, number = pull.offer, pull.group.number
         pull.group.tell(
             INSTALL_STARTED,
             leader=int(pull.leader),
@@ -275,7 +282,6 @@ class SnapshotInstalls:
         """Old files are gone; find out which bytes lie in `folder` already."""
         if self._failed(pull.group.number, pull, result) or pull.number not in self._pulls:
             return
-        assert pull.offer is not None
         assert not isinstance(result, BaseException)
         have = self._have.get(pull.group.number, {})
         names = [file.name for file in pull.offer.files]
@@ -299,7 +305,6 @@ class SnapshotInstalls:
         """Look at one own segment after the other, others' jobs in between; ask the leader about what is left."""
         if pull.number not in self._pulls:
             return
-        assert pull.offer is not None
         files, number = pull.offer.files, pull.group.number
         if not pull.todo_own:
             have = self._have.get(number, {})
@@ -334,7 +339,6 @@ class SnapshotInstalls:
     def _adopt(self, pull: _Pull, folder: str, here: dict[str, int], equal: dict[int, int]) -> None:
         if pull.number not in self._pulls:
             return
-        assert pull.offer is not None
         files, number = pull.offer.files, pull.group.number
         have = self._have.get(number, {})
         equal = equal | pull.equal
@@ -350,7 +354,6 @@ class SnapshotInstalls:
         number = pull.group.number
         if self._failed(number, pull, result) or pull.number not in self._pulls:
             return
-        assert pull.offer is not None
         assert not isinstance(result, BaseException)
         have = self._have.setdefault(number, {})
         for at, file in enumerate(pull.offer.files):
@@ -365,7 +368,7 @@ class SnapshotInstalls:
 
     def _checked(self, peer: BrokerId, check: Check) -> None:
         pull = self._pulls.get(check.install)
-        if pull is not None and pull.leader == peer and pull.reuse is not None:
+        if isinstance(pull, _Pull) and pull.leader == peer and pull.reuse is not None:
             self._listen(pull)
             pull.reuse.answered(check)
 
@@ -402,7 +405,7 @@ class SnapshotInstalls:
 
     def _chunk(self, peer: BrokerId, chunk: Chunk) -> None:
         pull = self._pulls.get(chunk.install)
-        if pull is None or pull.leader != peer or pull.offer is None:
+        if not isinstance(pull, _Pull) or pull.leader != peer:
             return
         key = (chunk.file, chunk.offset)
         if pull.asked.get(key) != len(chunk.data) or crc32c(chunk.data) != chunk.checksum:
@@ -430,7 +433,6 @@ class SnapshotInstalls:
     def _complete(self, pull: _Pull) -> None:
         """Everything arrived: verify it, then wait for a moment without flush or checkpoint."""
         offer = pull.offer
-        assert offer is not None
         self._drop(pull)
         number = pull.group.number
         self._installing.add(number)

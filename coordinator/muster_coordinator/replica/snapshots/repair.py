@@ -16,6 +16,7 @@ whole logs that end elsewhere on every peer (docs/runbooks.md).
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 from crc32c import crc32c
 
@@ -47,24 +48,29 @@ NUMBERS_FROM = 1 << 63
 """Of installs: those of `install` lie below."""
 
 
+class _Asked(NamedTuple):
+    """A peer is asked whether it has the segment."""
+
+    peer: BrokerId
+    install: int
+
+
+class _Fetch(NamedTuple):
+    """It has, and gives it."""
+
+    peer: BrokerId
+    install: int
+    checksum: int
+    """Of the whole file."""
+    todo: deque[tuple[int, int]]
+    asked: dict[int, int]
+    """Offset -> length of chunks on their way, or being written."""
+
+
 class _Repair:
     """The segment at hand."""
 
-    __slots__ = (
-        "asked",
-        "checksum",
-        "finding",
-        "group",
-        "install",
-        "log",
-        "peer",
-        "refusals",
-        "state",
-        "summary",
-        "timer",
-        "todo",
-        "tried",
-    )  # fmt: skip
+    __slots__ = ("finding", "group", "log", "refusals", "source", "state", "summary", "timer", "tried")
 
     def __init__(self, finding: Finding, group: RaftGroup, state: PartitionState, summary: SegmentSummary) -> None:
         self.finding = finding
@@ -74,14 +80,8 @@ class _Repair:
         self.summary = summary
         self.tried: set[int] = set()
         self.refusals: list[str] = []
-        self.peer: BrokerId | None = None
-        """Who is asked, until everything has arrived."""
-        self.install = 0
-        self.checksum: int | None = None
-        """Of the whole file, once it was offered."""
-        self.todo: deque[tuple[int, int]] = deque()
-        self.asked: dict[int, int] = {}
-        """Offset -> length of chunks on their way, or being written."""
+        self.source: _Asked | _Fetch | None = None
+        """Who is to bring it; None while files here are looked at or put in place."""
         self.timer: Timer | None = None
 
     @property
@@ -150,22 +150,21 @@ class Repairs:
             self._whole(repair)
         elif isinstance(result, Corruption | OSError):
             repair.finding.damage = str(result)
-            self._ask_next(repair, "")
+            self._ask_next(repair)
         else:
             self._host.fatal(result)
 
     # -- fetching --------------------------------------------------------------------------------------------------
 
-    def _ask_next(self, repair: _Repair, why: str) -> None:
-        """Of the voters that have not been asked, the first one whose link is up. `why` the one before was of no
-        use."""
-        if not self._present(repair):
-            return
-        if why:
-            repair.refusals.append(f"{repair.peer}: {why}")
+    def _useless(self, repair: _Repair, peer: BrokerId, why: str) -> None:
+        """What this peer has, or that it answers nothing, is no help: another is asked."""
+        if self._present(repair):
+            repair.refusals.append(f"{peer}: {why}")
+            self._ask_next(repair)
+
+    def _ask_next(self, repair: _Repair) -> None:
+        """Of the voters that have not been asked, the first one whose link is up. The segment is present."""
         self._stop_listening(repair)
-        repair.todo.clear()
-        repair.asked.clear()
         for peer in repair.group.voters:
             if peer == self._host.broker or peer in repair.tried or peer not in self._host.peers:
                 continue
@@ -173,91 +172,93 @@ class Repairs:
             self._numbers += 1
             ask = wire.encode_segment_ask(self._numbers, repair.group.number, repair.summary.base)
             if self._net.send(peer, channels.BULK, ask):
-                repair.peer, repair.install = peer, self._numbers
-                self._listen(repair)
+                repair.source = _Asked(peer, self._numbers)
+                self._listen(repair, peer)
                 return
         self._fail(repair, "; ".join((NO_COPY, *repair.refusals)))
 
-    def _listen(self, repair: _Repair) -> None:
+    def _listen(self, repair: _Repair, peer: BrokerId) -> None:
         if repair.timer is not None:
             repair.timer.cancel()
         when_ms = self._loop.monotonic_ms() + limits.REPAIR_SILENCE_MS
-        repair.timer = self._loop.call_at(when_ms, lambda: self._ask_next(repair, "it is silent"))
+        repair.timer = self._loop.call_at(when_ms, lambda: self._useless(repair, peer, "it is silent"))
 
     @staticmethod
     def _stop_listening(repair: _Repair) -> None:
         if repair.timer is not None:
             repair.timer.cancel()
-        repair.timer = repair.peer = repair.checksum = None
-        repair.install = 0
+        repair.timer = repair.source = None
 
     def _of(self, peer: BrokerId, install: int) -> _Repair | None:
         """The repair that waits for just this."""
         repair = self._repair
-        if repair is None or repair.peer != peer or repair.install != install or not self._present(repair):
+        source = None if repair is None else repair.source
+        if repair is None or source is None or source.peer != peer or source.install != install:
             return None
-        return repair
+        return repair if self._present(repair) else None
 
     def peer_down(self, peer: BrokerId) -> None:
-        if self._repair is not None and self._repair.peer == peer and self._present(self._repair):
-            self._ask_next(self._repair, "its link is down")
+        repair = self._repair
+        if repair is not None and repair.source is not None and repair.source.peer == peer:
+            self._useless(repair, peer, "its link is down")
 
     def refused(self, peer: BrokerId, install: int, why: str) -> None:
         repair = self._of(peer, install)
         if repair is not None:
-            self._ask_next(repair, why)
+            self._useless(repair, peer, why)
 
     def offered(self, peer: BrokerId, check: Check) -> bool:
         """A peer has the segment. False: it is no answer of ours to take."""
         repair = self._of(peer, check.install)
-        if repair is None or repair.checksum is not None or (check.file, check.offset) != (0, 0):
+        if repair is None or isinstance(repair.source, _Fetch) or (check.file, check.offset) != (0, 0):
             return check.install >= NUMBERS_FROM
-        if check.length != repair.summary.size:
-            self._ask_next(repair, f"its segment has {check.length} bytes, and not {repair.summary.size}")
+        size = repair.summary.size
+        if check.length != size:
+            self._useless(repair, peer, f"its segment has {check.length} bytes, and not {size}")
             return True
-        repair.checksum = check.checksum
-        job = partial(
-            repair_files.begin, self._disk, repair.staged, repair.summary.size, self._group_manager.disk_low_bytes
+        todo = deque(
+            (offset, min(limits.INSTALL_CHUNK_BYTES, size - offset))
+            for offset in range(0, size, limits.INSTALL_CHUNK_BYTES)
         )
-        self._loop.submit("transfer", job, partial(self._begun, repair, check.install))
+        repair.source = fetch = _Fetch(peer, check.install, check.checksum, todo, {})
+        job = partial(repair_files.begin, self._disk, repair.staged, size, self._group_manager.disk_low_bytes)
+        self._loop.submit("transfer", job, partial(self._begun, repair, fetch))
         return True
 
-    def _begun(self, repair: _Repair, install: int, result: BaseException | None) -> None:
-        if self._failed(repair, install, result):
-            return
-        size = repair.summary.size
-        for offset in range(0, size, limits.INSTALL_CHUNK_BYTES):
-            repair.todo.append((offset, min(limits.INSTALL_CHUNK_BYTES, size - offset)))
-        self._ask_more(repair)
+    def _begun(self, repair: _Repair, fetch: _Fetch, result: BaseException | None) -> None:
+        if not self._failed(repair, fetch, result):
+            self._ask_more(repair, fetch)
 
-    def _ask_more(self, repair: _Repair) -> None:
-        assert repair.peer is not None
-        self._listen(repair)
-        while repair.todo and len(repair.asked) < limits.REPAIR_CHUNKS_IN_FLIGHT_MAX:
-            offset, length = repair.todo.popleft()
-            repair.asked[offset] = length
-            self._net.send(repair.peer, channels.BULK, wire.encode_chunk_ask(repair.install, 0, offset, length))
-        if not repair.asked:
-            self._check(repair)
+    def _ask_more(self, repair: _Repair, fetch: _Fetch) -> None:
+        self._listen(repair, fetch.peer)
+        while fetch.todo and len(fetch.asked) < limits.REPAIR_CHUNKS_IN_FLIGHT_MAX:
+            offset, length = fetch.todo.popleft()
+            fetch.asked[offset] = length
+            self._net.send(fetch.peer, channels.BULK, wire.encode_chunk_ask(fetch.install, 0, offset, length))
+        if not fetch.asked:
+            self._check(repair, fetch)
 
     def chunk(self, peer: BrokerId, chunk: Chunk) -> bool:
         """Bytes of it. False: no answer of ours to take."""
         repair = self._of(peer, chunk.install)
         if repair is None:
             return chunk.install >= NUMBERS_FROM
-        if repair.asked.get(chunk.offset) == len(chunk.data) and crc32c(chunk.data) == chunk.checksum:
+        fetch = repair.source
+        if not isinstance(fetch, _Fetch):
+            return True
+        if fetch.asked.get(chunk.offset) == len(chunk.data) and crc32c(chunk.data) == chunk.checksum:
             job = partial(repair_files.write, self._disk, repair.staged, chunk.offset, chunk.data)
-            self._loop.submit("transfer", job, partial(self._written, repair, chunk.install, chunk.offset))
+            self._loop.submit("transfer", job, partial(self._written, repair, fetch, chunk.offset))
         return True
 
-    def _written(self, repair: _Repair, install: int, offset: int, result: BaseException | None) -> None:
-        if not self._failed(repair, install, result) and offset in repair.asked:
-            del repair.asked[offset]
-            self._ask_more(repair)
+    def _written(self, repair: _Repair, fetch: _Fetch, offset: int, result: BaseException | None) -> None:
+        if not self._failed(repair, fetch, result) and offset in fetch.asked:
+            del fetch.asked[offset]
+            self._ask_more(repair, fetch)
 
-    def _failed(self, repair: _Repair, install: int, result: object) -> bool:
+    def _failed(self, repair: _Repair, fetch: _Fetch, result: object) -> bool:
         """Is this not to go on: the disk refuses it, or it belongs to an attempt that has ended?"""
-        if not self._present(repair) or repair.install != install:
+        if not self._present(repair) or repair.source is not fetch:
             return True
         if isinstance(result, OSError):
             self._fail(repair, str(result))
@@ -268,20 +269,16 @@ class Repairs:
 
     # -- putting in place ------------------------------------------------------------------------------------------
 
-    def _check(self, repair: _Repair) -> None:
-        assert repair.checksum is not None
-        assert repair.peer is not None
-        peer, checksum = repair.peer, repair.checksum
+    def _check(self, repair: _Repair, fetch: _Fetch) -> None:
         self._stop_listening(repair)
-        steps = repair_files.prove(self._disk, repair.staged, repair.state.folder, repair.summary, checksum)
-        self._loop.submit_paced("transfer", steps, partial(self._proven, repair, peer))
+        steps = repair_files.prove(self._disk, repair.staged, repair.state.folder, repair.summary, fetch.checksum)
+        self._loop.submit_paced("transfer", steps, partial(self._proven, repair, fetch.peer))
 
     def _proven(self, repair: _Repair, peer: BrokerId, result: CheckedSegment | BaseException) -> None:
         if not self._present(repair):
             return
         if isinstance(result, Corruption):
-            repair.peer = peer
-            self._ask_next(repair, str(result))
+            self._useless(repair, peer, str(result))
         elif isinstance(result, OSError):
             self._fail(repair, str(result))
         elif isinstance(result, BaseException):
