@@ -146,11 +146,15 @@ class Replica:
         settings, loop = self._settings, self._loop
         rand = random.Random(random.SystemRandom().getrandbits(128))
         broker = BrokerId(settings.node_id)
-        self._tcp = TcpPeers(loop.asyncio_loop, settings.peers)
-        self._mesh = Mesh(
-            broker, settings.peers, run=rand.getrandbits(64), loop=loop, rand=rand, dialler=self._tcp, notice=_notice
+        run = rand.getrandbits(64)
+        self._tcp = TcpPeers(
+            loop.asyncio_loop,
+            settings.peers,
+            lambda dialler: Mesh(
+                broker, settings.peers, run=run, loop=loop, rand=rand, dialler=dialler, notice=_notice
+            ),
         )
-        self._tcp.attach(self._mesh)
+        self._mesh = self._tcp.mesh
         self._ends += (self._tcp.close, self._mesh.stop)
         self._notices = NoticeLog(loop)
         self._events = EventLog(loop)

@@ -27,11 +27,13 @@ class End:
         self.other = BrokerId(1 - broker)
         self.heard_at = 0.0
         self._loop = loop
-        tcp = TcpPeers(loop.asyncio_loop, {BrokerId(n): ("127.0.0.1", port) for n, port in enumerate(ports)})
-        self.mesh = Mesh(
-            BrokerId(broker), [BrokerId(0), BrokerId(1)], run=broker + 1, loop=loop, rand=random.Random(1), dialler=tcp
+        brokers, rand = [BrokerId(0), BrokerId(1)], random.Random(1)
+        tcp = TcpPeers(
+            loop.asyncio_loop,
+            {BrokerId(n): ("127.0.0.1", port) for n, port in enumerate(ports)},
+            lambda dialler: Mesh(BrokerId(broker), brokers, run=broker + 1, loop=loop, rand=rand, dialler=dialler),
         )
-        tcp.attach(self.mesh)
+        self.mesh = tcp.mesh
         loop.asyncio_loop.run_until_complete(tcp.listen("127.0.0.1", ports[broker]))
         self.mesh.start(self)
         self._beat()

@@ -13,7 +13,7 @@ from muster_coordinator.groups.requests import Heartbeat, HeartbeatAnswer
 from muster_coordinator.limits import CONNECTION_UNSENT_BYTES_MAX, MIB
 from muster_coordinator.runtime import clients
 from muster_coordinator.runtime import limits as runtime_limits
-from muster_coordinator.runtime.clients import ClientLimits, ClientListener, _Client
+from muster_coordinator.runtime.clients import ClientLimits, ClientListener, _Arrival, _Client
 from muster_coordinator.runtime.loop import AsyncLoop, new_event_loop
 from muster_coordinator.wire import limits as wire_limits
 from muster_coordinator.wire.connection import NO_ANSWER, Exchange
@@ -76,7 +76,7 @@ class Handle:
 class Wire:
     """A transport that keeps what is written; `takes` = False lets it pile up, as a peer that does not read would."""
 
-    def __init__(self, protocol: _Client, address: str) -> None:
+    def __init__(self, protocol: Any, address: str) -> None:
         self.protocol = protocol
         self.address = address
         self.writes: list[bytes] = []
@@ -85,6 +85,9 @@ class Wire:
         self.high = 64 * 1024
         self.reading = True
         self.closed = self.aborted = False
+
+    def set_protocol(self, protocol: _Client) -> None:
+        self.protocol = protocol
 
     def get_extra_info(self, name: str) -> Any:
         return (self.address, 4_000) if name == "peername" else None
@@ -149,9 +152,9 @@ class World:
         self.requests.append(reply)
 
     def connect(self, address: str = "10.0.0.5") -> Wire:
-        client = _Client(self.listener)
-        wire = Wire(client, address)
-        client.connection_made(wire)  # type: ignore[arg-type]
+        arrival = _Arrival(self.listener)
+        wire = Wire(arrival, address)
+        arrival.connection_made(wire)  # type: ignore[arg-type]
         return wire
 
     def answer_all(self) -> None:

@@ -39,11 +39,13 @@ class Replica:
 
     def __init__(self, loop: AsyncLoop, broker: BrokerId, addresses: dict[BrokerId, tuple[str, int]]) -> None:
         self.sink = Sink()
-        self.tcp = TcpPeers(loop.asyncio_loop, addresses)
-        self.mesh = Mesh(
-            broker, list(addresses), run=random.getrandbits(64), loop=loop, rand=random.Random(1), dialler=self.tcp
+        run, rand = random.getrandbits(64), random.Random(1)
+        self.tcp = TcpPeers(
+            loop.asyncio_loop,
+            addresses,
+            lambda tcp: Mesh(broker, list(addresses), run=run, loop=loop, rand=rand, dialler=tcp),
         )
-        self.tcp.attach(self.mesh)
+        self.mesh = self.tcp.mesh
         self._loop = loop
         self._address = addresses[broker]
 

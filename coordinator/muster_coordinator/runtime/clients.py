@@ -121,7 +121,7 @@ class ClientListener:
         preload()
         try:
             self._server = await self.loop.create_server(
-                lambda: _Client(self), host, port, backlog=limits.LISTEN_BACKLOG, reuse_address=True
+                lambda: _Arrival(self), host, port, backlog=limits.LISTEN_BACKLOG, reuse_address=True
             )
         except OSError as error:
             raise EnvironmentFault(f"cannot listen for clients on {host}:{port}: {error}") from error
@@ -147,7 +147,7 @@ class ClientListener:
 
     # -- called by the clients
 
-    def admit(self, client: "_Client", address: str) -> float | None:
+    def admit(self, address: str) -> float | None:
         """Count a new connection. Returns the seconds to wait before reading it; None: refuse it."""
         stats, most = self.stats, self.limits
         per_address = most.connections_per_address_max
@@ -162,9 +162,12 @@ class ClientListener:
         stats.connections += 1
         if per_address is not None:
             self._per_address[address] += 1
-        self._clients.add(client)
         # A burst of up to a tenth of a second's accepts is read at once.
         return max(0.0, turn - now - 0.1)
+
+    def begun(self, client: "_Client") -> None:
+        """The connection that was admitted."""
+        self._clients.add(client)
 
     def gone(self, client: "_Client", address: str) -> None:
         """Uncount an admitted connection that has ended."""
@@ -200,39 +203,18 @@ class ClientListener:
                 return
 
 
-class _Client(asyncio.Protocol):
-    """One connection's transport. `connection` is None when it was refused or has ended."""
+class _Arrival(asyncio.Protocol):
+    """A new socket. It is refused, or a `_Client` takes its place."""
 
     def __init__(self, listener: ClientListener) -> None:
         self._listener = listener
-        self._transport: asyncio.Transport | None = None
-        self._address = ""
-        self.connection: Connection | None = None
-        self._marked = False
-        self._postponed = False
-        self._reading = True
-        self._delayed = False
-        self._write_paused = False
-        self._closing = False
-        self._buffered = 0
-        self._unsent = 0
-        self._requests = 0
-        self._idle_timer: asyncio.TimerHandle | None = None
-        self._stall_timer: asyncio.TimerHandle | None = None
-        self._delay_timer: asyncio.TimerHandle | None = None
-        self._written = 0
-        self._taken_at_stall = 0
-
-    # -- asyncio.Protocol
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport = cast(asyncio.Transport, transport)  # uvloop's transports do not inherit from asyncio's.
-        self._transport = transport
         peer = transport.get_extra_info("peername")
-        self._address = str(peer[0]) if peer else "unknown"
-        listener = self._listener
-        wait_seconds = listener.admit(self, self._address)
+        address = str(peer[0]) if peer else "unknown"
+        wait_seconds = self._listener.admit(address)
         if wait_seconds is None:
             transport.abort()
             return
@@ -241,10 +223,25 @@ class _Client(asyncio.Protocol):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES, low=WRITE_LOW_BYTES)
+        client = _Client(self._listener, transport, address, wait_seconds)
+        self._listener.begun(client)
+        transport.set_protocol(client)
+
+
+class _Client(asyncio.Protocol):
+    """An admitted connection and its transport. It has ended when `connection` is CLOSED: the transport has gone."""
+
+    def __init__(
+        self, listener: ClientListener, transport: asyncio.Transport, address: str, wait_seconds: float
+    ) -> None:
+        """`wait_seconds`: not read before."""
+        self._listener = listener
+        self._transport = transport
+        self._address = address
         self.connection = Connection(
             listener=listener.name,
             connection_id=listener.next_id(),
-            client_host=f"/{self._address}",
+            client_host=f"/{address}",
             clock=listener.clock,
             handle=listener.handle,
             heartbeat_at_once=listener.heartbeat_at_once,
@@ -252,16 +249,31 @@ class _Client(asyncio.Protocol):
             meter=listener.meter,
             wake=self._wake,
         )
+        self._marked = False
+        self._postponed = False
+        self._reading = True
+        self._delayed = wait_seconds > 0
+        self._write_paused = False
+        self._closing = False
+        self._buffered = 0
+        self._unsent = 0
+        self._requests = 0
+        self._stall_timer: asyncio.TimerHandle | None = None
+        self._linger_timer: asyncio.TimerHandle | None = None
+        self._written = 0
+        self._taken_at_stall = 0
         self._idle_timer = listener.loop.call_later(listener.limits.idle_ms / 1000, self._check_idle)
-        if wait_seconds > 0:
-            self._delayed = True
+        self._delay_timer: asyncio.TimerHandle | None = None
+        if self._delayed:
             self._set_reading()
             self._delay_timer = listener.loop.call_later(wait_seconds, self._delay_over)
+
+    # -- asyncio.Protocol
 
     @override
     def data_received(self, data: bytes) -> None:
         connection = self.connection
-        if connection is None:
+        if connection.state is State.CLOSED:
             return
         listener = self._listener
         listener.stats.bytes_in += len(data)
@@ -269,7 +281,7 @@ class _Client(asyncio.Protocol):
             # uvloop starts reading after `connection_made` even if that has paused it, so it is paused again here.
             connection.hold(data)
             self._account()
-            if self._transport is not None:
+            if not self._transport.is_closing():
                 self._transport.pause_reading()
             return
         if not self._postponed and listener.turns.may_work():
@@ -298,7 +310,7 @@ class _Client(asyncio.Protocol):
         """The turn of a postponed connection: read its held-back frames."""
         self._postponed = False
         connection = self.connection
-        if connection is None or connection.state is State.CLOSED:
+        if connection.state is State.CLOSED:
             return
         connection.resume()
         self._account()
@@ -317,18 +329,15 @@ class _Client(asyncio.Protocol):
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
-        """Drop all references: a pending timer or a reference cycle (transport, connection, timers) would keep some
-        5 KB of each ended connection until the timer fires or the garbage collector runs."""
-        for timer in (self._idle_timer, self._stall_timer, self._delay_timer):
+        """Leave no circle of references: a pending timer, or a connection that wakes this client, would keep some 5 KB
+        of each ended connection until the timer fires or the garbage collector runs. The transport drops its protocol
+        by itself."""
+        for timer in (self._idle_timer, self._stall_timer, self._delay_timer, self._linger_timer):
             if timer is not None:
                 timer.cancel()
-        self._idle_timer = self._stall_timer = self._delay_timer = None
-        connection = self.connection
-        if connection is not None:
-            connection.close()
-            self._account()
-            self._listener.gone(self, self._address)
-        self.connection = self._transport = None
+        self.connection.close()
+        self._account()
+        self._listener.gone(self, self._address)
 
     # -- output
 
@@ -341,7 +350,7 @@ class _Client(asyncio.Protocol):
         """Write ready answers, resume held-back frames, set the flow control."""
         self._marked = False
         connection, transport = self.connection, self._transport
-        if connection is None or transport is None or connection.state is State.CLOSED:
+        if connection.state is State.CLOSED:
             return
         if not self._write_paused:
             frames = connection.take()
@@ -362,8 +371,6 @@ class _Client(asyncio.Protocol):
 
     def _write_at_once(self, answers: bytes) -> None:
         """Write answers before the end of the turn. No other answer is unsent, so the flow control does not change."""
-        assert self.connection is not None
-        assert self._transport is not None
         stats, requests = self._listener.stats, self.connection.requests
         stats.requests += requests - self._requests
         self._requests = requests
@@ -399,7 +406,7 @@ class _Client(asyncio.Protocol):
         self._delay_timer = None
         self._delayed = False
         connection = self.connection
-        if connection is not None and connection.buffered_bytes:
+        if connection.buffered_bytes:
             if self._listener.turns.may_work():
                 connection.resume()
                 self._account()
@@ -409,7 +416,7 @@ class _Client(asyncio.Protocol):
 
     def _set_reading(self) -> None:
         connection, transport = self.connection, self._transport
-        if connection is None or transport is None or transport.is_closing():
+        if transport.is_closing():
             return
         wanted = connection.wants_bytes and not self._delayed
         if wanted != self._reading:
@@ -422,7 +429,6 @@ class _Client(asyncio.Protocol):
     def _account(self) -> None:
         """Update the listener's sums. The connection whose growth exceeds the limit of a sum is closed."""
         connection, stats = self.connection, self._listener.stats
-        assert connection is not None
         buffered, unsent, requests = connection.buffered_bytes, connection.unsent_bytes, connection.requests
         stats.buffered += buffered - self._buffered
         stats.unsent += unsent - self._unsent
@@ -439,7 +445,6 @@ class _Client(asyncio.Protocol):
 
     def _check_idle(self) -> None:
         connection, listener = self.connection, self._listener
-        assert connection is not None
         idle_ms = listener.clock.monotonic_ms() - connection.last_request_ms
         left_ms = listener.limits.idle_ms - idle_ms
         if left_ms <= 0 and connection.unanswered == 0:
@@ -454,13 +459,12 @@ class _Client(asyncio.Protocol):
 
     def _taken(self) -> int:
         """Bytes of this connection's answers that the kernel has taken since it was opened."""
-        assert self._transport is not None
         return self._written - self._transport.get_write_buffer_size()
 
     def _check_stall(self) -> None:
         self._stall_timer = None
         connection, transport = self.connection, self._transport
-        if not self._write_paused or connection is None or transport is None:
+        if not self._write_paused:
             return
         left = transport.get_write_buffer_size() + connection.ready_bytes
         if left > CONNECTION_UNSENT_BYTES_MAX and self._taken() == self._taken_at_stall:
@@ -472,15 +476,14 @@ class _Client(asyncio.Protocol):
     def close(self) -> None:
         """Close gracefully: bytes in the transport are still written, for `LINGER_SECONDS` at most."""
         transport = self._transport
-        if transport is None or self._closing:
+        if self._closing:
             return
         self._closing = True
         transport.close()
         if transport.get_write_buffer_size():
-            self._listener.loop.call_later(LINGER_SECONDS, self.abort)
+            self._linger_timer = self._listener.loop.call_later(LINGER_SECONDS, self.abort)
 
     def abort(self) -> None:
         """Close at once; unsent bytes are lost."""
         self._closing = True
-        if self._transport is not None:
-            self._transport.abort()
+        self._transport.abort()

@@ -9,7 +9,7 @@ megabytes in the kernel. Names are resolved at each dial, because a pod that mov
 import asyncio
 import contextlib
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import cast
 
 from typing_extensions import override
@@ -18,7 +18,7 @@ from muster_coordinator.errors import EnvironmentFault
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.limits import LINK_WRITE_BYTES
 from muster_coordinator.links.link import Link
-from muster_coordinator.links.mesh import Mesh
+from muster_coordinator.links.mesh import Dialler, Mesh
 from muster_coordinator.runtime.limits import LINK_UNACKNOWLEDGED_MS, LISTEN_BACKLOG
 
 _KEEPALIVE = (
@@ -31,22 +31,20 @@ _NOTSENT_LOWAT_BYTES = 128 * 1024
 
 
 class TcpPeers:
-    """The `Dialler` of a mesh, and its listener. Call `attach` first, `close` at the end."""
+    """The `Dialler` of a mesh, and its listener. Call `close` at the end."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, addresses: Mapping[BrokerId, tuple[str, int]]) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        addresses: Mapping[BrokerId, tuple[str, int]],
+        make_mesh: Callable[[Dialler], Mesh],
+    ) -> None:
+        """`make_mesh` is called once, with this."""
         self._loop = loop
         self._addresses = addresses
-        self._mesh: Mesh | None = None
         self._server: asyncio.Server | None = None
         self._attempts: set[_Attempt] = set()
-
-    @property
-    def mesh(self) -> Mesh:
-        assert self._mesh is not None
-        return self._mesh
-
-    def attach(self, mesh: Mesh) -> None:
-        self._mesh = mesh
+        self.mesh = make_mesh(self)
 
     async def listen(self, host: str, port: int) -> int:
         """Accept peers; returns the port. Raises `EnvironmentFault` when the address cannot be bound."""

@@ -42,7 +42,7 @@ class Turns:
 
     def postpone(self, subject: bytes, work: Work) -> None:
         """Do `work` in a later turn. Precondition: `may_work` returned False in this turn."""
-        assert self._ends_ms is not None
+        assert self._ends_ms is not None, "who may not work was told so in a slice that has begun"
         self._waiting.put(subject, work)
 
     def _turn_over(self) -> None:

@@ -532,5 +532,10 @@ class Connection:
         self._chunks.clear()
         self._buffered = self._unsent = self._line_bytes = 0
         self._ready.clear()
+        self._wake = _nobody  # who is woken holds this connection: the circle would keep both
         for exchange in line:
             exchange.cancel()
+
+
+def _nobody() -> None:
+    """Is woken by a closed connection."""
