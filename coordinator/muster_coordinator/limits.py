@@ -1,6 +1,7 @@
 """Limits that several rooms share, with unit and reason; limits of one room are in its own `limits.py`.
 
-A limit that users may set is a default there and a key in `settings.py`; the rest are constants of the design. The
+A limit that users may set is a key in `settings.py`, and here only where another limit is in relation with its default,
+or several rooms use it; the rest are constants of the design. The
 relations between limits are asserted where the higher of their rooms has its own.
 """
 

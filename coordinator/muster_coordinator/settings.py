@@ -5,6 +5,9 @@ that is unknown, set twice, or out of range stops the start and is named. Kafka'
 not at all; `muster.*`, `topics.mode` and `shutdown.grace.ms` are ours. Defaults that differ from Kafka's (a group has
 at most 2,000 members) say so.
 
+A default stands here and nowhere else: what `node_settings` hands to a room has none of its own. One that limits of a
+room are in relation with is named there, and here by its name.
+
 What it does not do: change while running, or take settings from the environment except where a value in the file says
 `${env:NAME}`; the environment is handed in.
 """
@@ -24,6 +27,7 @@ from muster_coordinator.ids import BrokerId
 from muster_coordinator.limits import (
     BATCH_BYTES_MAX,
     BATCH_BYTES_MAX_DEFAULT,
+    GIB,
     HEARTBEAT_MS,
     MIB,
     PROPOSAL_TIMEOUT_MS,
@@ -35,7 +39,6 @@ from muster_coordinator.limits import (
 from muster_coordinator.properties import PropertiesError, parse_properties, with_environment
 from muster_coordinator.raft import limits as raft_limits
 from muster_coordinator.replica import limits as replica_limits
-from muster_coordinator.runtime import limits as runtime_limits
 from muster_coordinator.storage import limits as storage_limits
 
 
@@ -248,7 +251,7 @@ class Settings:
     offsets_partitions: int = _key(
         "offsets.topic.num.partitions",
         _integer(1, 1_000),
-        str(replica_limits.OFFSETS_PARTITIONS),
+        "50",
         "Fixed when the cluster forms; another number later is refused.",
     )
     offsets_replication_factor: int | None = _key(
@@ -260,18 +263,16 @@ class Settings:
     offsets_history_ms: int = _key(
         "muster.offsets.history.ms",
         _MS,
-        str(replica_limits.OFFSETS_HISTORY_MS),
+        str(7 * 24 * 3_600_000),
         "Age up to which old segments are kept.",
     )
     offsets_history_bytes: int = _key(
         "muster.offsets.history.bytes",
         _integer(0),
-        str(replica_limits.OFFSETS_HISTORY_BYTES),
+        str(GIB),
         "Size a partition up to which old segments are kept.",
     )
-    offset_metadata_chars_max: int = _key(
-        "offset.metadata.max.bytes", _integer(0, MIB), str(groups_limits.OFFSET_METADATA_CHARS_MAX), "Characters."
-    )
+    offset_metadata_chars_max: int = _key("offset.metadata.max.bytes", _integer(0, MIB), "4096", "Characters.")
     offsets_retention_minutes: int = _key(
         "offsets.retention.minutes",
         _integer(1, 2**31 - 1),
@@ -293,13 +294,11 @@ class Settings:
     group_session_timeout_min_ms: int = _key(
         "group.min.session.timeout.ms", _MS, str(groups_limits.SESSION_TIMEOUT_MIN_MS), "Inclusive."
     )
-    group_session_timeout_max_ms: int = _key(
-        "group.max.session.timeout.ms", _MS, str(groups_limits.SESSION_TIMEOUT_MAX_MS), "Inclusive."
-    )
+    group_session_timeout_max_ms: int = _key("group.max.session.timeout.ms", _MS, "1800000", "Inclusive.")
     group_initial_rebalance_delay_ms: int = _key(
         "group.initial.rebalance.delay.ms",
         _integer(0),
-        str(groups_limits.INITIAL_REBALANCE_DELAY_MS),
+        "3000",
         "An empty group waits this long for more members.",
     )
     group_size_max: int = _key(
@@ -352,18 +351,12 @@ class Settings:
     )
 
     # Connections.
-    connections_idle_ms: int = _key(
-        "connections.max.idle.ms", _MS, str(runtime_limits.CONNECTION_IDLE_MS), "Idle connections are closed."
-    )
-    connections_max: int = _key(
-        "max.connections", _integer(1), str(runtime_limits.CONNECTIONS_MAX), "Kafka: 2147483647."
-    )
+    connections_idle_ms: int = _key("connections.max.idle.ms", _MS, "600000", "Idle connections are closed.")
+    connections_max: int = _key("max.connections", _integer(1), "10000", "Kafka: 2147483647.")
     connections_per_ip_max: int = _key(
         "max.connections.per.ip", _integer(1), "2147483647", "Off by default: thousands of clients share a NAT."
     )
-    accepts_per_second_max: int = _key(
-        "max.connection.creation.rate", _integer(1), str(runtime_limits.ACCEPTS_PER_SECOND_MAX), "Kafka: 2147483647."
-    )
+    accepts_per_second_max: int = _key("max.connection.creation.rate", _integer(1), "2000", "Kafka: 2147483647.")
 
     # Raft and storage.
     heartbeat_ms: int = _key("muster.raft.heartbeat.ms", _integer(10, 10_000), str(HEARTBEAT_MS), "")
@@ -404,20 +397,18 @@ class Settings:
         str(replica_limits.CHECKPOINT_BYTES),
         "Applied bytes between checkpoints.",
     )
-    segment_flush_ms: int = _key("muster.segment.flush.ms", _MS, str(replica_limits.SEGMENT_FLUSH_MS), "")
-    segment_flush_bytes: int = _key(
-        "muster.segment.flush.bytes", _integer(1), str(replica_limits.SEGMENT_FLUSH_BYTES), ""
-    )
+    segment_flush_ms: int = _key("muster.segment.flush.ms", _MS, "30000", "")
+    segment_flush_bytes: int = _key("muster.segment.flush.bytes", _integer(1), str(64 * MIB), "")
     takeback_ms: int = _key(
         "muster.leadership.takeback.ms",
         _MS,
-        str(replica_limits.LEADERSHIP_TAKEBACK_MS),
+        "30000",
         "A preferred leader takes a partition back after being caught up for so long.",
     )
     feature_finalize_ms: int = _key(
         "muster.feature.finalize.ms",
         _integer(-1),
-        str(replica_limits.FEATURE_FINALIZE_MS),
+        "3600000",
         "All replicas run a new release for so long before it writes what the one before cannot read; -1: never.",
     )
     install_rate: int = _key(
@@ -426,10 +417,11 @@ class Settings:
         str(replica_limits.INSTALL_BYTES_PER_SECOND),
         "Sent at most to followers that need a whole state, all together.",
     )
+    # 0.5 % of a processor with batches of 1 kB, 5 % with 90 B.
     scrub_rate: int = _key(
         "muster.scrub.bytes.per.second",
         _integer(0),
-        str(replica_limits.SCRUB_BYTES_PER_SECOND),
+        str(2 * MIB),
         "Sealed segments read and checked in the background, at most; 0: not at all.",
     )
     trailing_entries: int = _key(

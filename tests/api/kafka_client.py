@@ -13,6 +13,7 @@ from muster_coordinator.wire.codecs import HOT
 from muster_coordinator.wire.connection import Connection, Exchange, State
 from muster_coordinator.wire.schema import all_fields
 
+from tests.made_settings import api_settings
 from tests.wire.frames import frames_of
 from tests.wire.kio_entities import decode_answer, encode_request
 
@@ -58,7 +59,7 @@ class KafkaClient:
         dispatcher: Dispatcher | None = None,
     ) -> None:
         self.surface = surface
-        self.dispatcher = dispatcher or Dispatcher(surface, settings or ApiSettings(), authorize)
+        self.dispatcher = dispatcher or Dispatcher(surface, settings or api_settings(), authorize)
         self.connection = Connection(
             listener=listener,
             connection_id=1,

@@ -13,8 +13,9 @@ from muster_coordinator.wire.versions import Api
 
 from tests.api.fake_surface import FakeSurface, topic
 from tests.api.kafka_client import KafkaClient, code
+from tests.made_settings import api_settings
 
-ON = ApiSettings(auto_create_topics=True, num_partitions=4)
+ON = api_settings(auto_create_topics=True, num_partitions=4)
 
 
 def client_of(surface: FakeSurface, settings: ApiSettings = ON, authorize: Authorize = allow_all) -> KafkaClient:
@@ -61,8 +62,8 @@ def test_a_request_that_forbids_it_gets_nothing_made(version: int) -> None:
 
 def test_by_default_a_typo_makes_no_topic() -> None:
     surface = FakeSurface()
-    assert ask(client_of(surface, ApiSettings()), "new") == [("new", 3)]
-    none = ApiSettings(auto_create_topics=True, topics_mode=TopicsMode.NONE)
+    assert ask(client_of(surface, api_settings()), "new") == [("new", 3)]
+    none = api_settings(auto_create_topics=True, topics_mode=TopicsMode.NONE)
     assert ask(client_of(surface, none), "new") == [("new", 3)]
     assert surface.commands == []
 

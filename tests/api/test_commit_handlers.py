@@ -4,7 +4,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from muster_coordinator.api.services import ApiSettings, TopicsMode
+from muster_coordinator.api.services import TopicsMode
 from muster_coordinator.controller.image import EMPTY_ID
 from muster_coordinator.groups.requests import (
     FetchedOffset,
@@ -21,9 +21,10 @@ from muster_coordinator.wire.versions import Api
 
 from tests.api.fake_surface import FakeSurface, topic
 from tests.api.kafka_client import KafkaClient, code
+from tests.made_settings import api_settings
 
 ORDERS_ID = b"orders----------"
-NONE_MODE = ApiSettings(topics_mode=TopicsMode.NONE)
+NONE_MODE = api_settings(topics_mode=TopicsMode.NONE)
 
 
 def committed(request: GroupRequest) -> GroupAnswer:

@@ -5,7 +5,6 @@ from time import process_time
 from typing import Any
 
 import pytest
-from muster_coordinator.api.services import ApiSettings
 from muster_coordinator.controller.commands import AlterTopicConfigs, Command, CommandResult
 from muster_coordinator.controller.image import OFFSETS_TOPIC
 from muster_coordinator.errors import Code
@@ -13,9 +12,10 @@ from muster_coordinator.wire.versions import Api
 
 from tests.api.fake_surface import FakeSurface, topic
 from tests.api.kafka_client import KafkaClient, code
+from tests.made_settings import api_settings
 
 TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
-SETTINGS = ApiSettings(broker_configs=(("log.dirs", "/data"), ("num.partitions", "1")))
+SETTINGS = api_settings(broker_configs=(("log.dirs", "/data"), ("num.partitions", "1")))
 
 
 def configured() -> FakeSurface:
@@ -76,7 +76,7 @@ def test_this_broker_shows_its_settings_read_only() -> None:
         ("num.partitions", "1", True, 4),
     ]
     assert [c.name for c in describe(configured(), BROKER, "0", ("log.dirs",)).configs] == ["log.dirs"]
-    unset = ApiSettings(broker_configs=(("log.roll.ms", ""),))
+    unset = api_settings(broker_configs=(("log.roll.ms", ""),))
     asked = [{"resource_type": BROKER, "resource_name": "0", "configuration_keys": None}]
     answer = KafkaClient(FakeSurface(), settings=unset).ask(Api.DESCRIBE_CONFIGS, 4, resources=asked)
     assert [(c.name, c.value) for c in answer.results[0].configs] == [("log.roll.ms", None)]

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from muster_coordinator.api import limits
 from muster_coordinator.api.dispatch import Dispatcher
 from muster_coordinator.api.refused_batches import SENT_AGAIN, Numbered, Place, RefusedBatches
-from muster_coordinator.api.services import ApiSettings
 from muster_coordinator.errors import Code
 from muster_coordinator.limits import PRODUCER_BATCHES_KEPT
 from muster_coordinator.topics.machine import ProduceResult
@@ -15,6 +14,7 @@ from tests.api.fake_surface import FakeSurface
 from tests.api.judging_log import JudgingLog
 from tests.api.kafka_client import KafkaClient
 from tests.api.test_produce import codes, produce
+from tests.made_settings import api_settings
 from tests.topics.batch_bytes import batch, idempotent
 
 LAST = 2**31 - 1
@@ -159,7 +159,7 @@ def test_what_is_refused_for_good_is_not_waited_for() -> None:
 def test_others_are_not_held_up() -> None:
     """Another producer, another partition, another connection, and whoever is not idempotent."""
     surface = FakeSurface()
-    dispatcher = Dispatcher(surface, ApiSettings())
+    dispatcher = Dispatcher(surface, api_settings())
     line = Line(surface, dispatcher)
     line.send(idempotent(1), Code.NOT_LEADER_OR_FOLLOWER)
     assert line.send(idempotent(2, pid=8)) == Code.NONE

@@ -16,6 +16,7 @@ from muster_coordinator.wire.versions import Api
 
 from tests.api.fake_surface import FakeSurface, topic
 from tests.api.kafka_client import KafkaClient, code
+from tests.made_settings import api_settings
 
 ORDERS_ID = b"orders----------"
 
@@ -68,7 +69,7 @@ def test_a_topic_is_proposed_with_a_fresh_id(version: int) -> None:
 @pytest.mark.parametrize("version", range(2, 8))
 def test_minus_one_means_the_defaults_in_every_version(version: int) -> None:
     surface = FakeSurface()
-    settings = ApiSettings(num_partitions=6)
+    settings = api_settings(num_partitions=6)
     asked = wanted("new", num_partitions=-1, replication_factor=-1)
     assert outcome(create(surface, asked, version=version, settings=settings)) == [("new", 0)]
     assert [c.partitions for c in surface.commands if isinstance(c, CreateTopic)] == [6]
@@ -339,7 +340,7 @@ def test_as_many_partitions_as_a_replica_takes_cost_one_pass_over_them() -> None
 
 
 def test_where_topics_are_not_ours_none_is_created() -> None:
-    settings = ApiSettings(topics_mode=TopicsMode.NONE)
+    settings = api_settings(topics_mode=TopicsMode.NONE)
     assert outcome(create(FakeSurface(), wanted("new"), settings=settings)) == [("new", 44)]
 
 
@@ -409,7 +410,7 @@ def test_a_repeated_name_is_42_and_nothing_is_deleted() -> None:
 
 @pytest.mark.parametrize(("version", "expected"), [(1, 42), (2, 42), (3, 73), (6, 73)])
 def test_deletion_can_be_disabled(version: int, expected: int) -> None:
-    settings = ApiSettings(delete_topic_enable=False)
+    settings = api_settings(delete_topic_enable=False)
     assert delete(FakeSurface(), version, "orders", settings=settings) == [("orders", expected)]
 
 

@@ -3,13 +3,13 @@
 from typing import Any
 
 import pytest
-from muster_coordinator.api.services import ApiSettings
 from muster_coordinator.controller.image import OFFSETS_TOPIC
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.wire.versions import Api
 
 from tests.api.fake_surface import FakeSurface
 from tests.api.kafka_client import KafkaClient, code
+from tests.made_settings import api_settings
 
 QUORUM = {"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}
 
@@ -17,7 +17,7 @@ QUORUM = {"topic_name": "__cluster_metadata", "partitions": [{"partition_index":
 
 
 def log_dirs(surface: FakeSurface, topics: Any, version: int) -> Any:
-    client = KafkaClient(surface, settings=ApiSettings(broker_configs=(("log.dirs", "/data"),)))
+    client = KafkaClient(surface, settings=api_settings(broker_configs=(("log.dirs", "/data"),)))
     (result,) = client.ask(Api.DESCRIBE_LOG_DIRS, version, topics=topics).results
     assert (code(result.error_code), result.log_dir) == (0, "/data")
     if version >= 4:

@@ -4,7 +4,6 @@ import pytest
 from muster_coordinator.api.services import TopicsMode
 from muster_coordinator.controller.topic_configs import DEFAULTS
 from muster_coordinator.node_settings import api_settings, client_limits, node_settings, topic_configs
-from muster_coordinator.replica.settings import NodeSettings
 from muster_coordinator.settings import ConfigError, Settings, settings_of
 
 MINIMAL = {"node.id": "1", "log.dirs": "/data", "controller.quorum.voters": "2@c:1,0@a:1,1@b:1"}
@@ -12,14 +11,6 @@ MINIMAL = {"node.id": "1", "log.dirs": "/data", "controller.quorum.voters": "2@c
 
 def made(keys: dict[str, str]) -> Settings:
     return settings_of(MINIMAL | keys)
-
-
-def test_defaults_of_file_and_node_are_the_same() -> None:
-    found = node_settings(made({}))
-    default = NodeSettings(broker=found.broker, initial_voters=found.initial_voters)
-    for name in NodeSettings.__dataclass_fields__:
-        if name not in ("endpoints", "admin", "topic_configs", "data_dir"):
-            assert getattr(found, name) == getattr(default, name), name
 
 
 def test_voters_are_ascending_whatever_the_file_says() -> None:

@@ -9,9 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from muster_coordinator.api.dispatch import Dispatcher
-from muster_coordinator.api.services import ApiSettings
 from muster_coordinator.controller.commands import CreateTopic
-from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.requests import DescribeGroup, JoinGroup, JoinGroupAnswer, ListGroups, OffsetFetch
 from muster_coordinator.groups.requests import Protocol as Listed
 from muster_coordinator.groups.shard import GroupShard
@@ -21,6 +19,7 @@ from muster_coordinator.wire.connection import Connection, State
 from muster_coordinator.wire.versions import Api
 
 from tests.fuzz.sane import MEMBERS_META, TOPICS, Known
+from tests.made_settings import api_settings, shard_config
 from tests.replica.cluster import SimCluster
 from tests.sim.loop import World
 
@@ -51,7 +50,7 @@ class Target:
             self.world,
             replicas=1,
             partitions=PARTITIONS,
-            shard=ShardConfig(initial_rebalance_delay_ms=0, session_timeout_min_ms=6_000),
+            shard=shard_config(initial_rebalance_delay_ms=0, session_timeout_min_ms=6_000),
         )
         self.cluster.notice = self._noticed
         self.known = Known()
@@ -73,7 +72,7 @@ class Target:
 
     def _dispatch(self) -> None:
         self.node = self.cluster.nodes[0]
-        self.dispatcher = Dispatcher(self.node, ApiSettings())
+        self.dispatcher = Dispatcher(self.node, api_settings())
         self._connection = None
 
     # -- inputs ----------------------------------------------------------------------------------------------------

@@ -39,6 +39,7 @@ from muster_coordinator.records.control import EndMarker
 from muster_coordinator.records.keys import encode_group_key
 from muster_coordinator.records.offsets_log import GroupMetadataValue, encode_group_value
 
+from tests.made_settings import shard_config
 from tests.records.made import encode_end_marker
 
 WALL = 1_700_000_000_000
@@ -53,7 +54,7 @@ class Host:
     ) -> None:
         self.faults_expected = faults_expected
         self.proven = 0
-        self.config = config or ShardConfig(initial_rebalance_delay_ms=0)
+        self.config = config or shard_config(initial_rebalance_delay_ms=0)
         self.rand = random.Random(seed)
         self.log: list[AppliedBatch] = []
         self.next_offset = 0

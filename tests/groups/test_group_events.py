@@ -1,9 +1,9 @@
 """What a group's life looks like in the log: which events, in which order, with which fields (`events`)."""
 
-from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.requests import LeaveGroup, Leaver
 
 from tests.groups.host import Host, Member, leave, settle, stable, state
+from tests.made_settings import shard_config
 
 
 def names(told: list[tuple[str, dict[str, object]]]) -> list[str]:
@@ -11,7 +11,7 @@ def names(told: list[tuple[str, dict[str, object]]]) -> list[str]:
 
 
 def test_a_group_that_forms_is_told_from_the_first_member_to_the_assignment():
-    host = Host(ShardConfig(initial_rebalance_delay_ms=3_000))
+    host = Host(shard_config(initial_rebalance_delay_ms=3_000))
     first, _ = stable(host)
     assert host.told() == [
         (
@@ -106,7 +106,7 @@ def test_a_static_member_that_comes_back_is_told_and_nothing_else():
 
 
 def test_a_member_that_only_waits_is_told_when_it_goes():
-    host = Host(ShardConfig(initial_rebalance_delay_ms=3_000))
+    host = Host(shard_config(initial_rebalance_delay_ms=3_000))
     waiting = Member(host).join()
     (member,) = host.leader._core.lives["g"].roster.members
     assert waiting.ticket not in host.answers

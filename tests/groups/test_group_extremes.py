@@ -10,11 +10,11 @@ from dataclasses import replace
 import pytest
 from muster_coordinator.errors import Code
 from muster_coordinator.groups import limits
-from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.requests import DescribeGroup, ListGroups, OffsetFetch, Protocol
 from muster_coordinator.limits import KIB, MIB
 
 from tests.groups.host import Host, Member, beat, commit, fetch, join, leave, settle, stable, sync
+from tests.made_settings import shard_config
 
 I32_MIN, I32_MAX = -(2**31), 2**31 - 1
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
@@ -64,7 +64,7 @@ def test_a_commit_may_name_any_time_offset_epoch_and_partition(timestamp: int, r
         for offset in (I64_MIN, 0, I64_MAX):
             asked = commit(
                 timestamp=timestamp, retention=retention, offset=offset, epoch=number, partition=number,
-                metadata="\U0001f600" * (limits.OFFSET_METADATA_CHARS_MAX // 2), topic_id=b"i" * 16,
+                metadata="\U0001f600" * (shard_config().offset_metadata_chars_max // 2), topic_id=b"i" * 16,
             )  # fmt: skip
             assert host.ask(asked).topics == (("t", ((number, 0),)),)
             found = fetch(host, partition=number)
@@ -172,7 +172,7 @@ def test_any_rebalance_timeout_is_stored(rebalance: int, instance: str | None) -
 
 
 def test_a_plan_at_the_largest_size_is_stored_and_one_above_is_refused() -> None:
-    config = ShardConfig(initial_rebalance_delay_ms=0, group_stored_bytes_max=64 * KIB)
+    config = shard_config(initial_rebalance_delay_ms=0, group_stored_bytes_max=64 * KIB)
     host = Host(config)
     member = joined(host).took()
     for size, code in ((64 * KIB, Code.UNKNOWN_SERVER_ERROR), (63 * KIB, 0)):

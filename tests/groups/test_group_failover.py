@@ -2,7 +2,6 @@
 
 import pytest
 from muster_coordinator.errors import Code
-from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.requests import DeleteGroup, DescribeGroup, ListGroups, OffsetFetch
 
 from tests.groups.host import (
@@ -20,6 +19,7 @@ from tests.groups.host import (
     state,
     sync,
 )
+from tests.made_settings import shard_config
 
 
 def change(host: Host, how: str) -> None:
@@ -196,7 +196,7 @@ def test_group_above_the_size_limit_rebalances_when_loaded_and_kicks_the_late():
     """protocol notes 3.12."""
     host = Host()
     members = stable(host, 3)
-    host.config = ShardConfig(initial_rebalance_delay_ms=0, group_max_size=2)
+    host.config = shard_config(initial_rebalance_delay_ms=0, group_max_size=2)
     for shard in host.followers:
         shard._core.config = host.config
     host.crash()
@@ -215,7 +215,7 @@ def test_pending_ids_die_with_their_leader():
 
 
 def test_first_join_phase_dies_with_its_leader_and_nobody_was_told_anything():
-    host = Host(ShardConfig())
+    host = Host(shard_config())
     member = Member(host).join()
     host.crash()
     assert state(host) == "Empty"
@@ -225,7 +225,7 @@ def test_first_join_phase_dies_with_its_leader_and_nobody_was_told_anything():
 
 
 def test_resign_answers_every_open_ticket_16():
-    host = Host(ShardConfig())
+    host = Host(shard_config())
     parked = Member(host, "parked").join()
     completing = [Member(host, "completing").join() for _ in range(2)]
     host.advance(6_000)

@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 from muster_coordinator.errors import Code
 from muster_coordinator.groups import limits
-from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.effects import Append
 from muster_coordinator.groups.faults import Unprovable
 from muster_coordinator.groups.log.proof import proven_batch
@@ -24,9 +23,10 @@ from muster_coordinator.records.offsets_log import (
 )
 
 from tests.groups.host import Host, Member, beat, code_of, commit, fetch, join, listed, settle, stable, sync
+from tests.made_settings import shard_config
 
 ONE = MetadataMember("m", None, "c", "/h", 60_000, 10_000, b"meta", b"plan")
-LARGE = ShardConfig(initial_rebalance_delay_ms=0, group_stored_bytes_max=OFFSETS_BATCH_BYTES_MAX - 1)
+LARGE = shard_config(initial_rebalance_delay_ms=0, group_stored_bytes_max=OFFSETS_BATCH_BYTES_MAX - 1)
 """With the largest that a configuration may say, members fit and their record, with the group's names, does not."""
 G = "g" * 30_000
 HALF = b"x" * (OFFSETS_BATCH_BYTES_MAX // 2 - 200)

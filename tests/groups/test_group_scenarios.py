@@ -7,11 +7,11 @@ import random
 
 import pytest
 from muster_coordinator.errors import Code
-from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.requests import DeleteGroup, JoinGroup, OffsetFetch
 from muster_coordinator.groups.shard import GroupShard
 
 from tests.groups.host import LOST, Host, beat, code_of, commit, join, leave, sync
+from tests.made_settings import shard_config
 
 GROUPS = ("g", "h")
 CODES = (Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_ENOUGH_REPLICAS, Code.MESSAGE_TOO_LARGE)
@@ -64,7 +64,7 @@ class World:
     def __init__(self, seed: int) -> None:
         self.rand = random.Random(seed)
         delay = self.rand.choice([0, 100, 3_000])
-        config = ShardConfig(
+        config = shard_config(
             initial_rebalance_delay_ms=delay,
             group_max_size=4,
             offsets_retention_check_ms=10**12,  # a group that is swept away may start again at 1

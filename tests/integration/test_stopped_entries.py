@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from muster_coordinator.cli.exits import Exit
 from muster_coordinator.ids import GroupNo
+from muster_coordinator.limits import WAL_BYTES_MAX, WAL_FILE_BYTES
 from muster_coordinator.raft.messages import Entry, EntryKind
 from muster_coordinator.records.batch import encode_batch
 from muster_coordinator.replica.bootstrap.identity import load_cluster
@@ -47,7 +48,8 @@ def append_everywhere(cluster: MusterCluster) -> None:
         uuid = record.uuid_of(replica)
         assert uuid is not None
         cluster_uuid = hashlib.blake2b(record.cluster_id.encode(), digest_size=16).digest()
-        wals.append(Wal.open(disk, "wal-offsets", node_uuid=uuid, cluster_uuid=cluster_uuid))
+        size = {"file_bytes": WAL_FILE_BYTES, "bytes_max": WAL_BYTES_MAX}
+        wals.append(Wal.open(disk, "wal-offsets", node_uuid=uuid, cluster_uuid=cluster_uuid, **size))
     groups = [wal.groups()[GROUP] for wal in wals]
     assert len({group.last_index for group in groups}) == 1, "they stopped in step"
     for wal, group in zip(wals, groups, strict=True):

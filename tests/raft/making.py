@@ -2,8 +2,9 @@
 
 from muster_coordinator.raft.core import RaftCore
 from muster_coordinator.raft.messages import NOBODY, Entry, EntryKind, HardState, Message, MsgType, Ready, Role
-from muster_coordinator.raft.timing import FLOW, TIMING, Flow, Timing
+from muster_coordinator.raft.timing import FLOW, Flow, Timing
 
+from tests.made_settings import TIMING
 from tests.raft.network import Disk, FixedRand
 
 NOW = 10_000

@@ -12,7 +12,9 @@ from muster_coordinator.ports import Rand
 from muster_coordinator.raft.core import RaftCore
 from muster_coordinator.raft.log import RaftLog, entries_bytes
 from muster_coordinator.raft.messages import NOBODY, Entry, HardState, Message, MsgType, ReadGrant, Ready, Role
-from muster_coordinator.raft.timing import FLOW, TIMING, Flow, Timing
+from muster_coordinator.raft.timing import FLOW, Flow, Timing
+
+from tests.made_settings import TIMING
 
 
 class Write(NamedTuple):

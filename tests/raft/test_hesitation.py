@@ -2,8 +2,8 @@
 
 import pytest
 from muster_coordinator.raft.messages import Message, MsgType, Role
-from muster_coordinator.raft.timing import TIMING
 
+from tests.made_settings import TIMING
 from tests.raft.making import NOW, append, kinds, make_core, make_leader, settle, vote_request
 
 

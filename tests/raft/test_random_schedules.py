@@ -12,8 +12,9 @@ from collections.abc import Callable
 import pytest
 from muster_coordinator.raft.core import RaftCore
 from muster_coordinator.raft.messages import EntryKind, Message, MsgType, Role
-from muster_coordinator.raft.timing import FLOW, TIMING
+from muster_coordinator.raft.timing import FLOW
 
+from tests.made_settings import TIMING
 from tests.raft.network import Letter, Network, Options
 
 SEEDS_PER_SIZE = int(os.environ.get("MUSTER_RAFT_SEEDS", "100"))

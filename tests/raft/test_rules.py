@@ -8,8 +8,9 @@ import pytest
 from muster_coordinator.raft.log import OVERHEAD
 from muster_coordinator.raft.messages import NOBODY, EntryKind, HardState, Message, MsgType, Refused, Role
 from muster_coordinator.raft.progress import ProgressState
-from muster_coordinator.raft.timing import FLOW, TIMING
+from muster_coordinator.raft.timing import FLOW
 
+from tests.made_settings import TIMING
 from tests.raft.making import (
     NOW,
     acknowledge,

@@ -15,7 +15,6 @@ from muster_coordinator.controller.commands import Command, CommandResult
 from muster_coordinator.controller.image import Endpoint
 from muster_coordinator.errors import Code
 from muster_coordinator.events import Event, EventKind
-from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.requests import (
     FetchedOffset,
     GroupAnswer,
@@ -35,6 +34,7 @@ from muster_coordinator.replica.node import Node
 from muster_coordinator.replica.partitions.surface import LocalLog
 from muster_coordinator.replica.settings import NodeSettings
 
+from tests.made_settings import node_settings, shard_config
 from tests.sim.disk import SimDisk
 from tests.sim.events import check_event
 from tests.sim.loop import SimLoop, World, unexpected
@@ -52,11 +52,11 @@ class SimCluster:
         self.world = world
         self.net = SimNet(world)
         self.brokers = [BrokerId(n) for n in range(replicas)]
-        self.base = NodeSettings(
+        self.base = node_settings(
             broker=BrokerId(0),
             initial_voters=tuple(self.brokers),
             offsets_partitions=partitions,
-            **{**SMALL, "shard": ShardConfig(initial_rebalance_delay_ms=0), **settings},
+            **{**SMALL, "shard": shard_config(initial_rebalance_delay_ms=0), **settings},
         )
         self.disks: dict[int, SimDisk] = {broker: SimDisk() for broker in self.brokers}
         self.loops: dict[int, SimLoop] = {}

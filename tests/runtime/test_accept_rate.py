@@ -7,11 +7,12 @@ from collections.abc import Callable
 import pytest
 from muster_coordinator.admin.calls import until
 from muster_coordinator.context import RequestContext
-from muster_coordinator.runtime.clients import ClientLimits, ClientListener
+from muster_coordinator.runtime.clients import ClientListener
 from muster_coordinator.runtime.loop import AsyncLoop, new_event_loop
 from muster_coordinator.wire.connection import Exchange
 from muster_coordinator.wire.versions import Api
 
+from tests.made_settings import client_limits
 from tests.wire.kio_entities import encode_request
 
 RATE = 50
@@ -28,7 +29,7 @@ def _answer(_: RequestContext, request: object, exchange: Exchange) -> None:
 def test_who_comes_too_fast_is_read_at_the_permitted_rate(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
     loop = new_loop()
     clock = AsyncLoop(loop, on_fatal=lambda error, where: pytest.fail(f"{where}: {error!r}"))
-    most = ClientLimits(accepts_per_second_max=RATE)
+    most = client_limits(accepts_per_second_max=RATE)
     listener = ClientListener(loop, clock, name="test", handle=_answer, client_limits=most)
     answered_ms: list[int] = []
     frame = encode_request(Api.API_VERSIONS, 0, {}, 1, "c")

@@ -13,12 +13,13 @@ from muster_coordinator.groups.requests import Heartbeat, HeartbeatAnswer
 from muster_coordinator.limits import CONNECTION_UNSENT_BYTES_MAX, MIB
 from muster_coordinator.runtime import clients
 from muster_coordinator.runtime import limits as runtime_limits
-from muster_coordinator.runtime.clients import ClientLimits, ClientListener, _Arrival, _Client
+from muster_coordinator.runtime.clients import ClientListener, _Arrival, _Client
 from muster_coordinator.runtime.loop import AsyncLoop, new_event_loop
 from muster_coordinator.wire import limits as wire_limits
 from muster_coordinator.wire.connection import NO_ANSWER, Exchange
 from muster_coordinator.wire.versions import Api
 
+from tests.made_settings import client_limits
 from tests.wire.kio_entities import decode_answer, encode_request
 
 
@@ -142,7 +143,7 @@ class World:
             self.loop,
             name="INSIDE",
             handle=self.handle,
-            client_limits=ClientLimits(**limit),
+            client_limits=client_limits(**limit),
             tell=self.events.append,
         )
         self.contexts: list[RequestContext] = []
@@ -517,7 +518,7 @@ def test_real_clients_over_uvloop() -> None:
             reply(HeartbeatAnswer(0))
 
     async def scenario() -> None:
-        listener = ClientListener(event_loop, loop, name="INSIDE", handle=handle)
+        listener = ClientListener(event_loop, loop, name="INSIDE", handle=handle, client_limits=client_limits())
         port = await listener.listen("127.0.0.1", 0)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"".join(heartbeat(i) for i in range(500)))
@@ -560,10 +561,11 @@ def test_an_address_that_cannot_be_bound_is_an_environment_fault() -> None:
     loop = AsyncLoop(event_loop, on_fatal=lambda *_: None)
 
     async def scenario() -> None:
-        first = ClientListener(event_loop, loop, name="A", handle=lambda *_: None)
+        first = ClientListener(event_loop, loop, name="A", handle=lambda *_: None, client_limits=client_limits())
         port = await first.listen("127.0.0.1", 0)
+        second = ClientListener(event_loop, loop, name="B", handle=lambda *_: None, client_limits=client_limits())
         with pytest.raises(EnvironmentFault):
-            await ClientListener(event_loop, loop, name="B", handle=lambda *_: None).listen("127.0.0.1", port)
+            await second.listen("127.0.0.1", port)
         await first.close()
 
     try:

@@ -12,11 +12,12 @@ from collections.abc import Callable
 import pytest
 from muster_coordinator.admin.calls import until
 from muster_coordinator.context import RequestContext
-from muster_coordinator.runtime.clients import ClientLimits, ClientListener, _Client
+from muster_coordinator.runtime.clients import ClientListener, _Client
 from muster_coordinator.runtime.loop import AsyncLoop, new_event_loop
 from muster_coordinator.wire.connection import Connection, Exchange
 from muster_coordinator.wire.versions import Api
 
+from tests.made_settings import client_limits
 from tests.wire.kio_entities import encode_request
 
 CONNECTIONS = 40
@@ -53,7 +54,7 @@ def test_ended_connections_are_freed_without_the_collector(
     """At a hundred accepts a second some of these wait for their turn when their client leaves."""
     loop = new_loop()
     clock = AsyncLoop(loop, on_fatal=lambda error, where: pytest.fail(f"{where}: {error!r}"))
-    most = ClientLimits(accepts_per_second_max=accepts_per_second)
+    most = client_limits(accepts_per_second_max=accepts_per_second)
     listener = ClientListener(loop, clock, name="test", handle=_answer, client_limits=most)
 
     async def body() -> None:

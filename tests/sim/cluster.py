@@ -14,7 +14,7 @@ from typing import Any
 
 from muster_coordinator.admin.drain import Drain
 from muster_coordinator.api.dispatch import Dispatcher
-from muster_coordinator.api.services import ApiSettings, TopicsMode
+from muster_coordinator.api.services import TopicsMode
 from muster_coordinator.controller.image import Endpoint
 from muster_coordinator.errors import StorageFailed
 from muster_coordinator.events import DISK_FULL, DISK_HAS_ROOM, Event
@@ -35,6 +35,7 @@ from muster_coordinator.replica.snapshots import damage, repair
 from muster_coordinator.replica.snapshots.install import GIVEN_UP, NOT_AS_WRITTEN
 from muster_coordinator.wire.connection import Connection, State
 
+from tests.made_settings import api_settings, node_settings, shard_config
 from tests.sim.disk import PowerLoss, SimDisk
 from tests.sim.events import check_event
 from tests.sim.history import History, Op, Violation
@@ -74,7 +75,7 @@ class Setup:
     seed: str = "0"
     nodes: int = 3
     partitions: int = 4
-    shard: ShardConfig = field(default_factory=lambda: ShardConfig(initial_rebalance_delay_ms=0))
+    shard: ShardConfig = field(default_factory=lambda: shard_config(initial_rebalance_delay_ms=0))
     topics_mode: TopicsMode = TopicsMode.NONE
     node: dict[str, Any] = field(default_factory=dict)
     """Further fields of `NodeSettings`."""
@@ -103,7 +104,7 @@ class Life:
         self.loop.drift(replica.drift_ppm)
         port = cluster.net.port(replica.broker, self.loop)
         self.node = Node(replica.settings(), self.loop, replica.disk, port, rand, self._noticed, self._told)
-        self.dispatcher = Dispatcher(self.node, ApiSettings(topics_mode=setup.topics_mode))
+        self.dispatcher = Dispatcher(self.node, api_settings(topics_mode=setup.topics_mode))
         self.drain = Drain(self.node)
         self._connections: dict[int, Connection] = {}
         self._flushing: set[int] = set()
@@ -206,7 +207,7 @@ class Replica:
 
     def settings(self) -> NodeSettings:
         setup = self.cluster.setup
-        return NodeSettings(
+        return node_settings(
             broker=self.broker,
             initial_voters=tuple(BrokerId(n) for n in range(setup.nodes)),
             endpoints=(Endpoint(listener=LISTENER, host=f"n{self.broker}", port=9092),),

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from muster_coordinator.api.services import TopicsMode
-from muster_coordinator.groups.config import ShardConfig
 
+from tests.made_settings import shard_config
 from tests.sim.cluster import Setup
 from tests.sim.members import GroupPlan
 
@@ -138,7 +138,7 @@ def _setup(seed: str, rand: random.Random) -> Setup:
         seed=seed,
         nodes=5 if rand.random() < 0.15 else 3,
         partitions=rand.randint(2, 4),
-        shard=ShardConfig(
+        shard=shard_config(
             session_timeout_min_ms=500,
             session_timeout_max_ms=2 * CALM_MS,
             initial_rebalance_delay_ms=rand.choice((0, 0, 300)),

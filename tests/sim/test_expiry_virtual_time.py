@@ -7,10 +7,10 @@ of a group that has members, stay for ever.
 """
 
 import pytest
-from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, GroupNo
 from muster_coordinator.raft.timing import Timing
 
+from tests.made_settings import shard_config
 from tests.sim import frames
 from tests.sim.client import Client, Steps
 from tests.sim.cluster import Cluster, Setup
@@ -30,7 +30,7 @@ SETUP = Setup(
     seed="expiry",
     nodes=3,
     partitions=1,
-    shard=ShardConfig(
+    shard=shard_config(
         initial_rebalance_delay_ms=0, offsets_retention_ms=RETENTION_MS, offsets_retention_check_ms=CHECK_MS
     ),
     node={

@@ -9,10 +9,10 @@ from random import Random
 from typing import NamedTuple
 
 import pytest
-from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, GroupNo
 from muster_coordinator.raft.progress import ProgressState
 
+from tests.made_settings import shard_config
 from tests.sim import frames, link_faults
 from tests.sim.client import Steps
 from tests.sim.cluster import Cluster, Replica, Setup
@@ -77,7 +77,7 @@ def made(load: Load, seed: int) -> tuple[Cluster, Oracle, list[Writer]]:
         Setup(
             seed=f"converges/{seed}",
             partitions=1,
-            shard=ShardConfig(initial_rebalance_delay_ms=0),
+            shard=shard_config(initial_rebalance_delay_ms=0),
             node={
                 "wal_file_bytes": 256 * KIB,
                 "wal_bytes_max": WAL_BYTES,

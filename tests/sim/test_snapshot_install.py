@@ -7,12 +7,12 @@ its power and started from its own disk again, and when the install is cut short
 import random
 
 import pytest
-from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.effects import AppliedBatch, Now
 from muster_coordinator.groups.shard import GroupShard
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, GroupNo
 from muster_coordinator.records.batch import parse_header
 
+from tests.made_settings import shard_config
 from tests.records.made import split_batches
 from tests.sim import frames, topic_frames
 from tests.sim.audit import Audit
@@ -31,7 +31,7 @@ SETUP = Setup(
     seed="transfer",
     nodes=3,
     partitions=1,
-    shard=ShardConfig(initial_rebalance_delay_ms=0, session_timeout_min_ms=500),
+    shard=shard_config(initial_rebalance_delay_ms=0, session_timeout_min_ms=500),
     node={
         "wal_file_bytes": 256 * 1024,
         "wal_bytes_max": 2 * 1024 * 1024,

@@ -28,15 +28,15 @@ class TopicsMode(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiSettings:
-    """Settings of this room; keys and defaults are Kafka's where Kafka has them."""
+    """Settings of this room; keys are Kafka's where Kafka has them."""
 
-    topics_mode: TopicsMode = TopicsMode.EMBEDDED
-    num_partitions: int = 1
+    topics_mode: TopicsMode
+    num_partitions: int
     """Partitions of a topic whose creator leaves the number to us."""
-    delete_topic_enable: bool = True
-    auto_create_topics: bool = False
+    delete_topic_enable: bool
+    auto_create_topics: bool
     """`auto.create.topics.enable`: Metadata creates a topic that is asked for by name (`auto_create`)."""
-    broker_configs: tuple[tuple[str, str], ...] = ()
+    broker_configs: tuple[tuple[str, str], ...]
     """(name, value) shown read-only by DescribeConfigs of this broker."""
 
 

@@ -10,15 +10,12 @@ FAULTS_KEPT = 16
 PENDING_MEMBERS_MAX = 2 * GROUP_SIZE_MAX
 GROUP_WAITING_REQUESTS_MAX = 4 * GROUP_SIZE_MAX
 """Requests of one group that wait for its in-flight membership record."""
-OFFSET_METADATA_CHARS_MAX = 4_096
 LOG_STRING_BYTES_MAX = 2**15 - 1
 """UTF-8 bytes of a string in the offsets log, and in answers of versions that are not flexible (an int16 length).
 Compact strings in newer requests may be longer, but everything that is stored must fit."""
 MEMBER_ID_SUFFIX_BYTES = 37
 """Length of the suffix that makes a member id of a client or instance id: "-" and a uuid."""
 SESSION_TIMEOUT_MIN_MS = 6_000
-SESSION_TIMEOUT_MAX_MS = 1_800_000
-INITIAL_REBALANCE_DELAY_MS = 3_000
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 OFFSETS_RETENTION_MS = 7 * 24 * 3_600_000
 OFFSETS_RETENTION_CHECK_MS = 600_000

@@ -33,7 +33,7 @@ from muster_coordinator.raft.quorum import Config, majority
 from muster_coordinator.raft.reads import NO_ROUND
 from muster_coordinator.raft.roles import arm_election, become_follower
 from muster_coordinator.raft.state import FOLLOWER, LEADER, RaftState
-from muster_coordinator.raft.timing import FLOW, TIMING, Flow, Timing
+from muster_coordinator.raft.timing import FLOW, Flow, Timing
 
 TERM_MAX = 2**31 - 1
 """A term is also a partitionLeaderEpoch (i32)."""
@@ -76,7 +76,7 @@ class RaftCore(RaftState):
         hard_state: HardState,
         applied: int,
         rand: Rand,
-        timing: Timing = TIMING,
+        timing: Timing,
         flow: Flow = FLOW,
         own_heartbeats: bool = True,
     ) -> None:

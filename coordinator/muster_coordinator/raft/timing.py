@@ -2,12 +2,12 @@
 
 Problem: the same core must run with production's seconds and with windows of one message, so that rare paths are
 common.
-Mechanism: two immutable tuples, defaults from `limits`. It holds no clock and arms nothing (`roles` does).
+Mechanism: two immutable tuples; the bounds' defaults are `limits`. It holds no clock and arms nothing (`roles` does).
 """
 
 from typing import NamedTuple
 
-from muster_coordinator.limits import APPLY_BYTES_PER_TURN_MAX, GROUP_UNCOMMITTED_BYTES_MAX, HEARTBEAT_MS
+from muster_coordinator.limits import APPLY_BYTES_PER_TURN_MAX, GROUP_UNCOMMITTED_BYTES_MAX
 from muster_coordinator.ports import Rand
 from muster_coordinator.raft import limits
 
@@ -15,10 +15,10 @@ from muster_coordinator.raft import limits
 class Timing(NamedTuple):
     """All in milliseconds of the host's monotonic clock."""
 
-    heartbeat_ms: int = HEARTBEAT_MS
-    election_min_ms: int = limits.ELECTION_TIMEOUT_MIN_MS
+    heartbeat_ms: int
+    election_min_ms: int
     """Also the period of check-quorum, the time a voter stays loyal to a leader, and the time a transfer may take."""
-    election_max_ms: int = limits.ELECTION_TIMEOUT_MAX_MS
+    election_max_ms: int
     link_stagger_ms: int = limits.LINK_LOSS_STAGGER_MS
     """A follower that lost its leader's link campaigns after 0 up to this long (decision 17)."""
 
@@ -53,5 +53,4 @@ class Flow(NamedTuple):
     reads_max: int = limits.READS_PENDING_MAX
 
 
-TIMING = Timing()
 FLOW = Flow()

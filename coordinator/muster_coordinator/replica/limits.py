@@ -2,7 +2,6 @@
 
 from muster_coordinator.limits import (
     APPLY_BYTES_PER_TURN_MAX,
-    GIB,
     GROUP_UNCOMMITTED_BYTES_MAX,
     KIB,
     MIB,
@@ -13,8 +12,6 @@ from muster_coordinator.limits import (
 from muster_coordinator.links.limits import LINK_BULK_UNSENT_BYTES_MAX
 from muster_coordinator.raft.limits import GROUP_CACHE_BYTES_MAX
 from muster_coordinator.storage.limits import LOG_CACHE_BYTES_MAX
-
-OFFSETS_PARTITIONS = 50
 
 # Turns (decision 21).
 GROUP_ANSWERS_PER_TURN = 100
@@ -38,9 +35,6 @@ GROUP_CACHE_FLUSHED_BYTES = 64 * KIB
 """What a flush leaves in memory of the payloads of one group: followers have the rest, and a late one
 is sent it from the WAL."""
 TRAILING_ENTRIES = 5_000
-LEADERSHIP_TAKEBACK_MS = 30_000
-FEATURE_FINALIZE_MS = 3_600_000
-"""Time to go back to the release before, once all replicas run the new one."""
 GOSSIP_FULL_MS = 10_000
 FORWARDED_REQUESTS_MAX = 1_000
 FORWARD_TIMEOUT_MS = 5_000
@@ -89,10 +83,6 @@ WAL_PARKED_MS_MAX = 1_000
 """A batch waits so long for room in the WAL: as long as refused clients stay away, so that somebody always waits."""
 WAL_PARKED_BYTES_MAX = 8 * MIB
 """Of all batches that wait so for one WAL."""
-SEGMENT_FLUSH_MS = 30_000
-SEGMENT_FLUSH_BYTES = 64 * MIB
-OFFSETS_HISTORY_MS = 7 * 24 * 3_600_000
-OFFSETS_HISTORY_BYTES = GIB
 CHECKPOINT_BYTES = 64 * MIB
 """Applied bytes of a group after which a checkpoint of it is made."""
 CHECKPOINT_PACE_MS = 50
@@ -119,8 +109,6 @@ of files run out too."""
 # Retention, scrubbing and repair.
 TOPIC_RETENTION_CHECK_MS = 300_000
 
-SCRUB_BYTES_PER_SECOND = 2 * MIB
-"""Sealed segments read and checked in the background: 0.5 % of a processor with batches of 1 kB, 5 % with 90 B."""
 SCRUB_TICK_MS = 100
 SCRUB_FIRST_MS = 60_000
 """After a start; whoever starts has more to do."""

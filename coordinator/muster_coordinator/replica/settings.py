@@ -1,13 +1,12 @@
-"""What one replica is told at its start; `app` fills it from the configuration file, the simulator from its seed."""
+"""What one replica is told at its start: by `node_settings` of the package from the configuration file, whose defaults
+these are; nothing that a user may set has a second one here."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from muster_coordinator.controller.image import Endpoint
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.ids import BrokerId
-from muster_coordinator.limits import PROPOSAL_TIMEOUT_MS, SEGMENT_BYTES, WAL_BYTES_MAX, WAL_FILE_BYTES
-from muster_coordinator.raft.timing import TIMING, Timing
-from muster_coordinator.replica import limits
+from muster_coordinator.raft.timing import Timing
 
 REPLICATED_ROLLS_LEVEL = 2
 """From here on a partition's log says by what its segments end (`SetRoll`), and checkpoints may say it."""
@@ -22,42 +21,42 @@ class NodeSettings:
     broker: BrokerId
     initial_voters: tuple[BrokerId, ...]
     """1, 3 or 5, this one included."""
-    cluster_id: str | None = None
+    cluster_id: str | None
     """None: take part in whatever cluster the data folder or the peers belong to."""
-    endpoints: tuple[Endpoint, ...] = ()
+    endpoints: tuple[Endpoint, ...]
     """What clients are told, one per listener."""
-    admin: str = ""
+    admin: str
     """host:port of the admin listener, for 421 answers."""
-    offsets_partitions: int = limits.OFFSETS_PARTITIONS
+    offsets_partitions: int
     feature_max: int = FEATURE_LEVEL
-    timing: Timing = TIMING
-    shard: ShardConfig = field(default_factory=ShardConfig)
-    topic_configs: tuple[tuple[str, str], ...] = ()
+    timing: Timing
+    shard: ShardConfig
+    topic_configs: tuple[tuple[str, str], ...]
     """Server-wide values under the topic configs' names; a topic's own overrides win."""
-    data_dir: str = ""
+    data_dir: str
     """Where the disk lies, for people."""
-    disk_low_bytes: int = limits.DISK_LOW_BYTES
+    disk_low_bytes: int
     """With less free a replica takes no new data and hands its leaderships away ..."""
-    disk_good_bytes: int = limits.DISK_LOW_BYTES * 3 // 2
+    disk_good_bytes: int
     """... until so much is free."""
-    offsets_segment_bytes: int = SEGMENT_BYTES
-    offsets_history_ms: int = limits.OFFSETS_HISTORY_MS
-    offsets_history_bytes: int = limits.OFFSETS_HISTORY_BYTES
-    wal_file_bytes: int = WAL_FILE_BYTES
-    wal_bytes_max: int = WAL_BYTES_MAX
-    checkpoint_bytes: int = limits.CHECKPOINT_BYTES
-    trailing_entries: int = limits.TRAILING_ENTRIES
-    install_rate: int = limits.INSTALL_BYTES_PER_SECOND
+    offsets_segment_bytes: int
+    offsets_history_ms: int
+    offsets_history_bytes: int
+    wal_file_bytes: int
+    wal_bytes_max: int
+    checkpoint_bytes: int
+    trailing_entries: int
+    install_rate: int
     """Bytes a second that leave for followers in transfer, all together."""
-    scrub_rate: int = limits.SCRUB_BYTES_PER_SECOND
+    scrub_rate: int
     """Bytes a second of sealed segments checked in the background; 0: none."""
-    segment_flush_ms: int = limits.SEGMENT_FLUSH_MS
-    segment_flush_bytes: int = limits.SEGMENT_FLUSH_BYTES
-    takeback_ms: int = limits.LEADERSHIP_TAKEBACK_MS
-    feature_finalize_ms: int = limits.FEATURE_FINALIZE_MS
+    segment_flush_ms: int
+    segment_flush_bytes: int
+    takeback_ms: int
+    feature_finalize_ms: int
     """All replicas can do a higher feature level for so long before the cluster is raised to it; -1: never."""
-    retention_check_ms: int = limits.TOPIC_RETENTION_CHECK_MS
-    proposal_timeout_ms: int = PROPOSAL_TIMEOUT_MS
+    retention_check_ms: int
+    proposal_timeout_ms: int
 
     def __post_init__(self) -> None:
         assert len(self.initial_voters) in (1, 3, 5), "1, 3 or 5 replicas, until membership change exists"

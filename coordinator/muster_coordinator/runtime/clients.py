@@ -74,10 +74,10 @@ class ClientStats:
 class ClientLimits:
     """Limits that a configuration may change."""
 
-    connections_max: int = limits.CONNECTIONS_MAX
-    connections_per_address_max: int | None = None
-    accepts_per_second_max: int = limits.ACCEPTS_PER_SECOND_MAX
-    idle_ms: int = limits.CONNECTION_IDLE_MS
+    connections_max: int
+    connections_per_address_max: int | None
+    accepts_per_second_max: int
+    idle_ms: int
 
 
 class ClientListener:
@@ -91,7 +91,7 @@ class ClientListener:
         name: str,
         handle: Handle,
         heartbeat_at_once: HeartbeatAtOnce = never_at_once,
-        client_limits: ClientLimits | None = None,
+        client_limits: ClientLimits,
         notice: Notice = unnoticed,
         tell: Tell = untold,
         meter: RequestMeter | None = None,
@@ -104,7 +104,7 @@ class ClientListener:
         self.name = name
         self.handle = handle
         self.heartbeat_at_once = heartbeat_at_once
-        self.limits = client_limits or ClientLimits()
+        self.limits = client_limits
         self.stats = ClientStats()
         self._server: asyncio.Server | None = None
         self._clients: set[_Client] = set()

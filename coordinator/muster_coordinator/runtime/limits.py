@@ -6,10 +6,7 @@ from muster_coordinator.wire.limits import CONNECTION_TURN_MS_MAX
 CLIENTS_TURN_MS_MAX = 3
 """Requests of all connections in one turn, and writing their answers; a group that storms waits for later turns."""
 CONNECTION_UNSENT_MS_MAX = 30_000
-CONNECTIONS_MAX = 10_000
-ACCEPTS_PER_SECOND_MAX = 2_000
 LISTEN_BACKLOG = 512
-CONNECTION_IDLE_MS = 600_000
 CLIENTS_BUFFERED_BYTES_MAX = 256 * MIB
 """Unfinished frames of all connections; the one that exceeds it is closed, so that slow senders cannot add up."""
 CLIENTS_UNSENT_BYTES_MAX = 512 * MIB

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from muster_coordinator.errors import Corruption, StorageFailed
 from muster_coordinator.ids import GroupNo
-from muster_coordinator.limits import MIB, WAL_BYTES_MAX, WAL_FILE_BYTES
+from muster_coordinator.limits import MIB
 from muster_coordinator.ports import Disk
 from muster_coordinator.raft.messages import Entry
 from muster_coordinator.storage.contract import GroupWrites, RecoveredGroup
@@ -128,8 +128,8 @@ class Wal:
         *,
         node_uuid: bytes,
         cluster_uuid: bytes,
-        file_bytes: int = WAL_FILE_BYTES,
-        bytes_max: int = WAL_BYTES_MAX,
+        file_bytes: int,
+        bytes_max: int,
         cache_bytes_max: int = LOG_CACHE_BYTES_MAX,
         states_per_batch: int = WAL_STATES_PER_BATCH,
     ) -> "Wal":

@@ -2,14 +2,14 @@
 
 from muster_coordinator.errors import Code
 from muster_coordinator.groups import limits
-from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.requests import DescribeGroup, OffsetFetch
 
 from tests.groups.host import Host, Member, beat, code_of, commit, fetch, join, leave, settle, stable, state
+from tests.made_settings import shard_config
 
 
 def test_waiting_requests_are_bounded_and_the_next_is_answered_15():
-    host = Host(ShardConfig(initial_rebalance_delay_ms=0, waiting_requests_max=3))
+    host = Host(shard_config(initial_rebalance_delay_ms=0, waiting_requests_max=3))
     first, second = stable(host)
     host.hold = True
     host.send(leave(second.id))
@@ -159,7 +159,7 @@ def test_dropped_sync_timeout_is_tried_again():
 
 
 def test_dropped_empty_record_is_tried_again():
-    host = Host(ShardConfig())
+    host = Host(shard_config())
     ticket = host.send(join())
     host.advance(2_000)
     host.ask(leave(next(iter(host.leader._core.lives["g"].roster.members))))

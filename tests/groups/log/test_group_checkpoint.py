@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from muster_coordinator.errors import Corruption
 from muster_coordinator.groups import limits
-from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.effects import AppliedBatch, CheckpointBody, Now
 from muster_coordinator.groups.requests import Protocol
 from muster_coordinator.groups.shard import GroupShard
@@ -23,13 +22,14 @@ from muster_coordinator.records.keys import encode_group_key, encode_offset_key
 from muster_coordinator.records.offsets_log import encode_offset_value
 
 from tests.groups.host import WALL, Host, beat, commit, fetch, join, same_group, stable, state, sync
+from tests.made_settings import shard_config
 from tests.records.made import encode_end_marker
 
 NOW = Now(0, WALL)
 
 
 def shard() -> GroupShard:
-    return GroupShard(ShardConfig(), None)
+    return GroupShard(shard_config(), None)
 
 
 MEMBERS = st.builds(

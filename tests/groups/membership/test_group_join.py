@@ -4,9 +4,9 @@ import re
 
 import pytest
 from muster_coordinator.errors import Code
-from muster_coordinator.groups.config import ShardConfig
 
 from tests.groups.host import Host, Member, beat, commit, join, leave, listed, settle, stable, state, sync
+from tests.made_settings import shard_config
 
 
 def completing(host: Host, count: int = 2, **how) -> list[Member]:
@@ -62,7 +62,7 @@ def test_unknown_group_whose_record_is_dropped_answers_the_mapped_error():
 
 
 def test_unknown_group_dynamic_before_v4_is_added_and_parked():
-    host = Host(ShardConfig())
+    host = Host(shard_config())
     host.send(join())
     assert state(host) == "PreparingRebalance"
     host.advance(3_000)
@@ -130,7 +130,7 @@ def test_pending_id_keeps_a_join_phase_open_and_its_end_closes_it():
 
 
 def test_pending_ids_survive_the_completion_of_a_phase():
-    host = Host(ShardConfig(initial_rebalance_delay_ms=100))
+    host = Host(shard_config(initial_rebalance_delay_ms=100))
     member = Member(host).join()
     given = host.ask(join(known=True)).member
     host.advance(200)
@@ -139,12 +139,12 @@ def test_pending_ids_survive_the_completion_of_a_phase():
 
 
 def test_pending_ids_are_capped():
-    host = Host(ShardConfig(initial_rebalance_delay_ms=0, pending_members_max=3))
+    host = Host(shard_config(initial_rebalance_delay_ms=0, pending_members_max=3))
     assert [host.ask(join(known=True)).error for _ in range(4)] == [79, 79, 79, 15]
 
 
 def test_pending_ids_do_not_count_for_the_group_size():
-    host = Host(ShardConfig(initial_rebalance_delay_ms=0, group_max_size=1))
+    host = Host(shard_config(initial_rebalance_delay_ms=0, group_max_size=1))
     assert [host.ask(join(known=True)).error for _ in range(3)] == [79, 79, 79]
 
 
@@ -352,7 +352,7 @@ def test_member_that_lists_a_name_twice_counts_once():
 
 
 def small(limit: int) -> Host:
-    return Host(ShardConfig(initial_rebalance_delay_ms=0, group_max_size=limit))
+    return Host(shard_config(initial_rebalance_delay_ms=0, group_max_size=limit))
 
 
 def test_full_stable_group_refuses_a_newcomer_with_81_and_keeps_its_members():
@@ -426,7 +426,7 @@ def test_kicked_pending_id_is_forgotten():
 
 
 def test_join_above_the_stored_size_is_81_and_evicts_nobody():
-    host = Host(ShardConfig(initial_rebalance_delay_ms=0, group_stored_bytes_max=4_000))
+    host = Host(shard_config(initial_rebalance_delay_ms=0, group_stored_bytes_max=4_000))
     members = stable(host, 1, data=b"x" * 1_500)
     assert host.ask(join(data=b"y" * 3_000)).error == 81
     assert host.ask(join(member=members[0].id, data=b"y" * 5_000)).error == 81

@@ -2,11 +2,11 @@
 
 import pytest
 from muster_coordinator.errors import Code
-from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.records.keys import encode_group_key
 from muster_coordinator.records.offsets_log import GroupMetadataValue, MetadataMember, encode_group_value
 
 from tests.groups.host import WALL, Host, Member, join, leave, settle, stable, state
+from tests.made_settings import shard_config
 
 
 def initial(host: Host, **how) -> Member:
@@ -14,7 +14,7 @@ def initial(host: Host, **how) -> Member:
 
 
 def test_a_lone_first_member_waits_the_initial_delay_only():
-    host = Host(ShardConfig())
+    host = Host(shard_config())
     member = initial(host)
     host.advance(2_999)
     assert member.ticket not in host.answers
@@ -23,7 +23,7 @@ def test_a_lone_first_member_waits_the_initial_delay_only():
 
 
 def test_joins_in_each_window_extend_to_the_rebalance_timeout_and_no_further():
-    host = Host(ShardConfig())
+    host = Host(shard_config())
     members = [initial(host, rebalance=6_000)]
     host.advance(1_000)
     members.append(initial(host, rebalance=6_000))
@@ -36,7 +36,7 @@ def test_joins_in_each_window_extend_to_the_rebalance_timeout_and_no_further():
 
 
 def test_a_window_without_joins_ends_the_initial_phase():
-    host = Host(ShardConfig())
+    host = Host(shard_config())
     members = [initial(host)]
     host.advance(1_000)
     members.append(initial(host))
@@ -47,7 +47,7 @@ def test_a_window_without_joins_ends_the_initial_phase():
 
 
 def test_the_cap_is_the_rebalance_timeout_known_at_the_start():
-    host = Host(ShardConfig())
+    host = Host(shard_config())
     members = [initial(host, rebalance=4_000)]
     host.advance(100)
     members.append(initial(host, rebalance=100_000))
@@ -64,14 +64,14 @@ def test_zero_delay_still_goes_through_the_timer():
 
 
 def test_everybody_joining_does_not_end_an_initial_phase_early():
-    host = Host(ShardConfig())
+    host = Host(shard_config())
     members = [initial(host), initial(host)]
     host.advance(2_999)
     assert not any(m.ticket in host.answers for m in members)
 
 
 def test_a_later_phase_ends_as_soon_as_all_are_there():
-    host = Host(ShardConfig())
+    host = Host(shard_config())
     members = stable(host, 3)
     for member in members:
         member.join()
@@ -212,7 +212,7 @@ def test_sync_timeout_that_removes_everybody_leaves_an_empty_group():
 
 
 def test_duration_and_count_of_rebalances_are_known():
-    host = Host(ShardConfig())
+    host = Host(shard_config())
     stable(host, 2)
     assert host.leader.stats.rebalances_completed == 1
     assert (host.leader.stats.rebalances_timed, host.leader.stats.rebalances_ms) == (1, 6_000)

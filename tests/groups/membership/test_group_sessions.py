@@ -1,8 +1,7 @@
 """Who counts as alive: protocol notes 3.8, invariant G14."""
 
-from muster_coordinator.groups.config import ShardConfig
-
 from tests.groups.host import Host, Member, commit, join, leave, settle, stable, state, sync
+from tests.made_settings import shard_config
 
 
 def test_silent_member_is_removed_at_its_session_timeout():
@@ -113,7 +112,7 @@ def test_new_member_parked_for_five_minutes_is_removed_with_25():
 
 def test_expiry_of_a_new_member_can_end_an_initial_phase_early():
     """Quirk Q2."""
-    host = Host(ShardConfig(initial_rebalance_delay_ms=400_000))
+    host = Host(shard_config(initial_rebalance_delay_ms=400_000))
     host.send(join())
     host.advance(300_000)
     assert state(host) == "Empty"

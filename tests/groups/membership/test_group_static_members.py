@@ -4,10 +4,10 @@ import struct
 from dataclasses import replace
 
 import pytest
-from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.requests import Protocol
 
 from tests.groups.host import Host, Member, beat, commit, join, leave, settle, state, sync
+from tests.made_settings import shard_config
 
 
 def static_group(host: Host, **how) -> list[Member]:
@@ -238,7 +238,7 @@ def test_takeover_in_preparing_is_fenced_after_a_failover_too():
 
 
 def test_two_holders_in_a_first_join_phase_the_newer_stays():
-    host = Host(ShardConfig())
+    host = Host(shard_config())
     older = Member(host, instance="i").join()
     newer = Member(host, instance="i").join()
     assert host.answers[older.ticket].error == 82
@@ -280,14 +280,14 @@ def test_known_id_and_instance_rejoin_like_a_dynamic_member():
 
 
 def test_replacement_too_large_to_store_in_stable_is_81():
-    host = Host(ShardConfig(initial_rebalance_delay_ms=0, group_stored_bytes_max=1_000))
+    host = Host(shard_config(initial_rebalance_delay_ms=0, group_stored_bytes_max=1_000))
     static_group(host)
     assert host.ask(join(instance="i1", data=b"x" * 2_000)).error == 81
     assert state(host) == "Stable"
 
 
 def test_replacement_without_room_for_both_records_keeps_the_chosen_protocol_only():
-    host = Host(ShardConfig(initial_rebalance_delay_ms=0, group_stored_bytes_max=2_000))
+    host = Host(shard_config(initial_rebalance_delay_ms=0, group_stored_bytes_max=2_000))
     static_group(host, names=("range", "sticky"), data=b"x" * 300)
     answer = host.ask(join(instance="i1", names=("range", "sticky"), data=b"x" * 300))
     assert (answer.error, answer.generation) == (0, 1)

@@ -2,9 +2,9 @@
 
 import pytest
 from muster_coordinator.errors import Code
-from muster_coordinator.groups.config import ShardConfig
 
 from tests.groups.host import Host, Member, beat, join, leave, settle, stable, state, sync
+from tests.made_settings import shard_config
 
 
 def completing(host: Host, count: int = 2, **how) -> list[Member]:
@@ -139,7 +139,7 @@ def test_a_plan_that_is_not_stored_answers_everybody_and_rebalances_again(cause,
 
 
 def test_a_plan_above_the_stored_size_is_refused_and_rebalances_again():
-    host = Host(ShardConfig(initial_rebalance_delay_ms=0, group_stored_bytes_max=2_000))
+    host = Host(shard_config(initial_rebalance_delay_ms=0, group_stored_bytes_max=2_000))
     leader, follower = completing(host)
     waiting = follower.sync()
     led = leader.sync(((leader.id, b"x" * 2_000),))

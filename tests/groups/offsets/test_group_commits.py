@@ -2,11 +2,11 @@
 
 import pytest
 from muster_coordinator.errors import Code
-from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.requests import OffsetCommit, OffsetFetch, PartitionCommit, TopicCommit
 from muster_coordinator.limits import OFFSETS_BATCH_BYTES_MAX
 
 from tests.groups.host import Host, Member, code_of, commit, fetch, join, leave, listed, stable, state
+from tests.made_settings import shard_config
 
 
 def code(host: Host, *args, **how) -> int:
@@ -92,7 +92,7 @@ def test_completing_answers_27_to_its_members():
 
 
 def test_first_join_phase_refuses_commits_without_generation():
-    host = Host(ShardConfig())
+    host = Host(shard_config())
     host.ask(commit())
     host.send(join())
     assert code(host) == 25

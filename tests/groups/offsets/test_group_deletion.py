@@ -2,7 +2,6 @@
 
 from muster_coordinator.errors import Code
 from muster_coordinator.groups import limits
-from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.requests import DeleteGroup, OffsetCommit, OffsetDelete, PartitionCommit, TopicCommit
 
 from tests.groups.host import (
@@ -19,6 +18,7 @@ from tests.groups.host import (
     stable,
     state,
 )
+from tests.made_settings import shard_config
 
 SUBSCRIPTION_T = bytes.fromhex("000000000001000174ffffffff")
 """Version 0, topics [t]."""
@@ -104,7 +104,7 @@ def test_offset_delete_of_another_protocol_type_with_members_is_68():
 
 
 def test_offset_delete_in_a_first_join_phase_deletes_nothing():
-    host = Host(ShardConfig())
+    host = Host(shard_config())
     host.ask(commit())
     Member(host).join()
     assert forget(host).topics[0][1][0][1] == 86
@@ -128,7 +128,7 @@ def test_offset_delete_waits_for_commits_in_flight():
 
 
 def test_delete_of_unknown_and_of_non_empty_groups():
-    host = Host(ShardConfig())
+    host = Host(shard_config())
     assert delete(host) == 69
     member = Member(host).join()
     assert delete(host) == 68

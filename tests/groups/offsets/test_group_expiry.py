@@ -3,7 +3,6 @@
 import pytest
 from muster_coordinator.errors import Code
 from muster_coordinator.groups import limits
-from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.requests import OffsetCommit, PartitionCommit, TopicCommit
 from muster_coordinator.records.keys import encode_group_key, encode_offset_key
 from muster_coordinator.records.offsets_log import (
@@ -13,6 +12,7 @@ from muster_coordinator.records.offsets_log import (
 )
 
 from tests.groups.host import WALL, Host, Member, commit, fetch, join, leave, listed, settle, stable, state, sync
+from tests.made_settings import shard_config
 
 DAY = 86_400_000
 CHECK = limits.OFFSETS_RETENTION_CHECK_MS
@@ -194,7 +194,7 @@ def test_group_with_an_id_handed_out_is_not_removed():
 
 
 def test_retention_of_2_to_the_31_minutes_does_not_overflow():
-    host = Host(ShardConfig(offsets_retention_ms=(2**31 - 1) * 60_000))
+    host = Host(shard_config(offsets_retention_ms=(2**31 - 1) * 60_000))
     host.ask(commit())
     host.advance(20 * DAY)
     assert fetch(host).offset == 5

@@ -3,11 +3,11 @@
 from dataclasses import fields
 
 from muster_coordinator.groups import limits
-from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.groups.requests import DescribeGroup, ListGroups
 from muster_coordinator.groups.stats import ShardStats, summed
 
 from tests.groups.host import Host, Member, commit, join, leave, listed, settle, stable, sync
+from tests.made_settings import shard_config
 
 
 def describe(host: Host, group: str = "g"):
@@ -33,7 +33,7 @@ def test_stable_group_is_described_in_full():
 
 
 def test_other_states_show_members_without_bytes():
-    host = Host(ShardConfig())
+    host = Host(shard_config())
     member = Member(host).join()
     for state in ("PreparingRebalance", "CompletingRebalance"):
         answer = describe(host)
@@ -66,7 +66,7 @@ def test_the_last_assignments_are_shown_while_the_group_rebalances():
 
 
 def test_assignments_without_room_in_the_record_of_a_rebalance_are_left_out():
-    host = Host(ShardConfig(initial_rebalance_delay_ms=0, group_stored_bytes_max=4_096))
+    host = Host(shard_config(initial_rebalance_delay_ms=0, group_stored_bytes_max=4_096))
     member = Member(host, data=b"m" * 1_500).join()
     host.advance(0)
     member.took()

@@ -6,6 +6,7 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.limits import HEARTBEAT_MS
 from muster_coordinator.raft.messages import Role
 from muster_coordinator.replica.multiraft.heartbeats import Heartbeats
 from muster_coordinator.replica.multiraft.payloads import (
@@ -88,6 +89,7 @@ class Pair:
             send_ack=self._send_ack,
             may_heartbeat=lambda: self.may,
             acked=lambda group: None,
+            heartbeat_ms=HEARTBEAT_MS,
         )
 
     def _send_heartbeat(self, peer: BrokerId, heartbeat: HostHeartbeat) -> bool:

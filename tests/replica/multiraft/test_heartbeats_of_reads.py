@@ -3,6 +3,7 @@
 import pytest
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.limits import HEARTBEAT_MS
 from muster_coordinator.raft.messages import Role
 from muster_coordinator.replica.multiraft.heartbeats import Heartbeats
 from muster_coordinator.replica.multiraft.payloads import HostHeartbeat, HostHeartbeatAck
@@ -50,6 +51,7 @@ class Hosts:
             send_ack=lambda to, ack: True,
             may_heartbeat=lambda: True,
             acked=lambda group: None,
+            heartbeat_ms=HEARTBEAT_MS,
         )
 
     def _send(self, peer: BrokerId, heartbeat: HostHeartbeat) -> bool:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import BrokerId, GroupNo
-from muster_coordinator.limits import OFFSETS_BATCH_BYTES_MAX, RAFT_GROUPS_MAX
+from muster_coordinator.limits import HEARTBEAT_MS, OFFSETS_BATCH_BYTES_MAX, RAFT_GROUPS_MAX
 from muster_coordinator.links import channels
 from muster_coordinator.links.frames import HEADER_BYTES, frame_header
 from muster_coordinator.raft import limits as raft_limits
@@ -229,6 +229,7 @@ class PartedPair(Pair):
             may_heartbeat=lambda: self.may,
             acked=lambda group: None,
             rows_max=1,
+            heartbeat_ms=HEARTBEAT_MS,
         )
 
 

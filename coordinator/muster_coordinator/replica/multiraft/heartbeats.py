@@ -31,7 +31,6 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from muster_coordinator.ids import BrokerId, GroupNo
-from muster_coordinator.limits import HEARTBEAT_MS
 from muster_coordinator.ports import Loop
 from muster_coordinator.raft.core import RaftCore
 from muster_coordinator.raft.messages import Role
@@ -154,7 +153,7 @@ class Heartbeats:
         send_ack: Callable[[BrokerId, HostHeartbeatAck], bool],
         may_heartbeat: Callable[[], bool],
         acked: Callable[[HeartbeatGroup], None],
-        heartbeat_ms: int = HEARTBEAT_MS,
+        heartbeat_ms: int,
         rows_max: int = limits.HEARTBEAT_ROWS_MAX,
     ) -> None:
         """`may_heartbeat`: False while the WAL makes no progress. `acked(group)`: its core may have a `Ready` now."""

@@ -17,7 +17,7 @@ from muster_coordinator.limits import APPLY_BYTES_PER_TURN_MAX
 from muster_coordinator.links import channels
 from muster_coordinator.ports import Loop, PeerNet
 from muster_coordinator.raft.messages import Entry, Message, MsgType
-from muster_coordinator.raft.timing import TIMING, Timing
+from muster_coordinator.raft.timing import Timing
 from muster_coordinator.replica import limits
 from muster_coordinator.replica.multiraft.deadlines import Deadlines
 from muster_coordinator.replica.multiraft.heartbeats import Heartbeats
@@ -52,7 +52,7 @@ class Host:
         broker: BrokerId,
         *,
         fatal: Callable[[BaseException], None],
-        timing: Timing = TIMING,
+        timing: Timing,
     ) -> None:
         self.loop = loop
         self.net = net

@@ -1,0 +1,113 @@
+"""A setting's default stands in `settings.py`, once: what `node_settings` hands to a room has none of its own."""
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[2] / "coordinator" / "muster_coordinator"
+OTHERS = {
+    "storage/partition_log.py: SEGMENT_BYTES": "until its partition tells the log by what its segments end",
+    "topics/settings.py: BATCH_BYTES_MAX_DEFAULT": "Kafka's default of a topic config, compared with the broker's",
+}
+"""Where a room uses the same number as a default for another reason."""
+
+
+def sources() -> dict[str, str]:
+    return {str(path.relative_to(PACKAGE)): path.read_text() for path in PACKAGE.rglob("*.py")}
+
+
+def name_of(node: ast.expr) -> str:
+    """The last part of a name, "" for anything else."""
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def handed_on(node_settings: str) -> dict[str, set[str]]:
+    """Class -> the fields that are filled from the file."""
+    calls = [node for node in ast.walk(ast.parse(node_settings)) if isinstance(node, ast.Call)]
+    found = {name_of(call.func): {word.arg for word in call.keywords if word.arg} for call in calls}
+    return {name: fields for name, fields in found.items() if name[:1].isupper() and fields}
+
+
+def with_default(texts: Mapping[str, str], filled: Mapping[str, set[str]]) -> list[str]:
+    """Of those fields, the ones that a room gives a default: "path: Class.field"."""
+    return sorted(
+        f"{path}: {found.name}.{field.target.id}"
+        for path, text in texts.items()
+        for found in ast.walk(ast.parse(text))
+        if isinstance(found, ast.ClassDef)
+        for field in found.body
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and field.value is not None
+        if field.target.id in filled.get(found.name, ())
+    )
+
+
+def defaults_of(tree: ast.Module) -> Iterator[ast.expr]:
+    """Of parameters, and of fields of classes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from node.args.defaults
+            yield from (default for default in node.args.kw_defaults if default is not None)
+        elif isinstance(node, ast.ClassDef):
+            yield from (one.value for one in node.body if isinstance(one, ast.AnnAssign) and one.value is not None)
+
+
+def limits_named(settings: str) -> set[str]:
+    """Limits that the file's keys have as a default: the third argument of `_key`."""
+    calls = [node for node in ast.walk(ast.parse(settings)) if isinstance(node, ast.Call)]
+    keys = [call for call in calls if name_of(call.func) == "_key" and len(call.args) > 2]
+    names = {name_of(node) for call in keys for node in ast.walk(call.args[2]) if isinstance(node, ast.expr)}
+    return {name for name in names if name.isupper() and name not in ("KIB", "MIB", "GIB")}
+
+
+def repeated(texts: Mapping[str, str], limits: set[str]) -> list[str]:
+    """Where else one of these limits is a default: "path: LIMIT"."""
+    return sorted(
+        {
+            f"{path}: {name_of(default)}"
+            for path, text in texts.items()
+            if path != "settings.py"
+            for default in defaults_of(ast.parse(text))
+            if name_of(default) in limits
+        }
+    )
+
+
+def unread(texts: Mapping[str, str], limits: set[str]) -> list[str]:
+    """Those that nothing but `settings.py` reads, not even another limit: they limit nothing, and belong there."""
+    read = {
+        name_of(node)
+        for path, text in texts.items()
+        if path != "settings.py"
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
+    }
+    return sorted(limits - read)
+
+
+def test_no_room_repeats_a_default() -> None:
+    texts = sources()
+    filled = handed_on(texts["node_settings.py"])
+    assert {"NodeSettings", "ShardConfig", "ApiSettings", "ClientLimits", "Timing"} <= set(filled)
+    assert with_default(texts, filled) == []
+    limits = limits_named(texts["settings.py"])
+    assert len(limits) > 10
+    assert repeated(texts, limits) == sorted(OTHERS)
+
+
+def test_a_default_that_limits_nothing_stands_in_the_settings() -> None:
+    texts = sources()
+    assert unread(texts, limits_named(texts["settings.py"])) == []
+
+
+def test_what_is_repeated_is_found() -> None:
+    texts = {
+        "settings.py": "a = _key('a', p, str(limits.ONE), '')\nb = _key('b', p, str(TWO // 2), '')\n_key('c', p, '3')",
+        "node_settings.py": "def f(s):\n    return Room(first=s.a, second=s.b)",
+        "room/config.py": "class Room:\n    first: int = 7\n    second: int\n    third: int = 3",
+        "room/work.py": "def work(first: int = limits.ONE, *, other: int = FOUR): ...",
+        "room/limits.py": "ONE = 1",
+    }
+    assert with_default(texts, handed_on(texts["node_settings.py"])) == ["room/config.py: Room.first"]
+    assert limits_named(texts["settings.py"]) == {"ONE", "TWO"}
+    assert repeated(texts, {"ONE", "TWO"}) == ["room/work.py: ONE"]
+    assert unread(texts, {"ONE", "TWO"}) == ["TWO"]
