@@ -9,6 +9,7 @@ Who may write into it, and when, is `wal_admission`'s business.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from muster_coordinator.errors import Corruption, StorageFailed
@@ -154,10 +155,11 @@ class WalWriter:
         if job is None:
             return
         self._prepared = False  # the batch may begin it
-        self._in_flight, self._staging = self._staging, Batch()
+        batch = self._staging
+        self._in_flight, self._staging = batch, Batch()
         self._dirty = False
         self._began_ms = now_ms
-        self._loop.submit(self._name, job, self._done)
+        self._loop.submit(self._name, job, partial(self._done, batch))
 
     def prepare(self) -> None:
         """Have some more of the file to come made now, while there is room for it; nothing once it is whole."""
@@ -192,12 +194,10 @@ class WalWriter:
         """How long the job in flight has been running; 0 without one."""
         return 0 if self._in_flight is None else now_ms - self._began_ms
 
-    def _done(self, result: BaseException | None) -> None:
+    def _done(self, batch: Batch, result: BaseException | None) -> None:
         if isinstance(result, BaseException):
             self._fatal(StorageFailed(str(result)) if isinstance(result, OSError) else result)
             return
-        batch = self._in_flight
-        assert batch is not None, "a completion without a job"
         self._in_flight = None
         self.wal.job_done()
         took_ms = self._loop.monotonic_ms() - self._began_ms
