@@ -24,7 +24,7 @@ Segments = Annotated[
 ]
 Bootstrap = Annotated[str | None, typer.Option("--bootstrap", help="host:port,... of a live cluster, Muster or Kafka.")]
 Name = Annotated[str, typer.Option("--cluster", help="Name of the cluster, for column `cluster`.")]
-Heads = Annotated[
+LogEnds = Annotated[
     str | None,
     typer.Option("--heads", help="Log ends for lag: a recorded file (.parquet, .jsonl), or `live` with --bootstrap."),
 ]
@@ -63,7 +63,7 @@ def ingest(
     cluster: Name,
     segments: Segments = None,
     bootstrap: Bootstrap = None,
-    heads: Heads = None,
+    log_ends: LogEnds = None,
     master: Master = "local[2]",
     conf: Conf = None,
     client: Client = None,
@@ -74,18 +74,18 @@ def ingest(
     as_json: AsJson = False,
 ) -> None:
     """Read a log, files or live, into all tables: bronze, silver and gold."""
-    if heads == LIVE and bootstrap is None:
+    if log_ends == LIVE and bootstrap is None:
         leave(Exit.USAGE, "--heads live needs --bootstrap")
     if segments is None and bootstrap is None:
         leave(Exit.USAGE, "give --segments or --bootstrap")
-    if segments is not None and bootstrap is not None and heads != LIVE:
+    if segments is not None and bootstrap is not None and log_ends != LIVE:
         leave(Exit.USAGE, "give one of --segments and --bootstrap (both only with --heads live)")
     with failures_told():
         from muster_pipeline.cli import running
         from muster_pipeline.job.inputs import Input, SegmentInput
         from muster_pipeline.job.live import LiveInput
 
-        run = _run(tables, cluster, heads, master, conf, client, bootstrap, stall_min_ms, offsets_retention_ms)
+        run = _run(tables, cluster, log_ends, master, conf, client, bootstrap, stall_min_ms, offsets_retention_ms)
         source: Input
         if segments is not None:
             source = SegmentInput.listed(segments, cluster)
@@ -101,7 +101,7 @@ def stream(
     tables: Tables,
     cluster: Name,
     bootstrap: Annotated[str, typer.Option("--bootstrap", help="host:port,... of the cluster to follow.")],
-    heads: Heads = None,
+    log_ends: LogEnds = None,
     every_s: Annotated[float, typer.Option("--every-s", min=1.0, help="Begin of a round to begin of the next.")] = 30.0,
     once: Annotated[bool, typer.Option("--once", help="One round: what is there now, then end.")] = False,
     master: Master = "local[2]",
@@ -115,14 +115,14 @@ def stream(
     with failures_told():
         from muster_pipeline.cli import running
 
-        run = _run(tables, cluster, heads, master, conf, client, bootstrap, stall_min_ms, offsets_retention_ms)
+        run = _run(tables, cluster, log_ends, master, conf, client, bootstrap, stall_min_ms, offsets_retention_ms)
         running.stream(run, every_s=every_s, once=once, strict=strict)
 
 
 def gold(
     tables: Tables,
     cluster: Annotated[str | None, typer.Option("--cluster", help="Checked against the tables.")] = None,
-    heads: Heads = None,
+    log_ends: LogEnds = None,
     bootstrap: Bootstrap = None,
     master: Master = "local[2]",
     conf: Conf = None,
@@ -138,7 +138,7 @@ def gold(
         from muster_pipeline.cli import running
 
         source, known = running.gold_input(tables, cluster)
-        run = _run(tables, known, heads, master, conf, client, bootstrap, stall_min_ms, offsets_retention_ms)
+        run = _run(tables, known, log_ends, master, conf, client, bootstrap, stall_min_ms, offsets_retention_ms)
         if dry_run:
             running.show_plan(source, as_json=as_json)
         else:
@@ -190,7 +190,7 @@ def verify(
 def _run(
     tables: Path,
     cluster: str,
-    heads: str | None,
+    log_ends: str | None,
     master: str,
     conf: list[str] | None,
     client: list[str] | None,
@@ -204,7 +204,7 @@ def _run(
     return Run(
         tables=tables,
         settings=FoldSettings(cluster=cluster, stall_min_ms=stall_min_ms, offsets_retention_ms=offsets_retention_ms),
-        heads=heads,
+        log_ends=log_ends,
         master=None if master == SUBMIT else master,
         spark=_pairs("--conf", conf),
         bootstrap=bootstrap,

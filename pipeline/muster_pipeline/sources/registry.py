@@ -5,11 +5,11 @@ from typing import Final
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 
-from muster_pipeline.sources.heads import HeadsDataSource
+from muster_pipeline.sources.log_end_offsets import LogEndOffsetsDataSource
 from muster_pipeline.sources.offsets import OffsetsDataSource
 from muster_pipeline.sources.segments import SegmentsDataSource
 
-SOURCES: Final[tuple[type[DataSource], ...]] = (SegmentsDataSource, OffsetsDataSource, HeadsDataSource)
+SOURCES: Final[tuple[type[DataSource], ...]] = (SegmentsDataSource, OffsetsDataSource, LogEndOffsetsDataSource)
 
 
 def register(spark: SparkSession) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 import pyarrow as pa
 
 from muster_pipeline.schemas import gold, silver
-from muster_pipeline.schemas.heads import HEADS
+from muster_pipeline.schemas.log_end_offsets import LOG_END_OFFSETS
 from muster_pipeline.schemas.quarantine import FILES, QUARANTINE
 from muster_pipeline.schemas.records import RECORDS
 from muster_pipeline.tables.errors import UnknownTable
@@ -34,7 +34,7 @@ _TABLES = (
     Table(name="records", layer="bronze", schema=RECORDS, order="log_offset"),
     Table(name="quarantine", layer="bronze", schema=QUARANTINE, order="as read"),
     Table(name="files", layer="bronze", schema=FILES, order="as read"),
-    Table(name="heads", layer="bronze", schema=HEADS, order="as sampled; not by log partition"),
+    Table(name="heads", layer="bronze", schema=LOG_END_OFFSETS, order="as sampled; not by log partition"),
     Table(
         name="commits", layer="silver", schema=silver.COMMITS, order="resolved_at_offset, log_offset; open ones last"
     ),

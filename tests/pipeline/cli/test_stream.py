@@ -69,7 +69,7 @@ def test_a_stream_follows_and_ends_when_asked(tmp_path: Path) -> None:
         samples = store.read("heads", tables)
         assert samples.num_rows >= 4, "a sample a round"
         source = LiveInput.whole(cluster.bootstrap, "c")
-        build(None, source, tmp_path / "batch", FoldSettings(cluster="c"), heads=samples)
+        build(None, source, tmp_path / "batch", FoldSettings(cluster="c"), log_ends=samples)
     assert same_rows(tables, tmp_path / "batch").holds
     assert store.read("records", tables).equals(store.read("records", tmp_path / "batch"))
     assert all(one.holds for one in check(tables))

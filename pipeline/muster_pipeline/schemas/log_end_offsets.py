@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from muster_pipeline.schemas.columns import optional, required, schema
 
-HEADS: Final = schema(
+LOG_END_OFFSETS: Final = schema(
     (
         required("cluster", pa.string(), "name of the cluster as the run was told"),
         required("topic", pa.string(), "topic"),

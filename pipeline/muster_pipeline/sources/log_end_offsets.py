@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from typing_extensions import override
 
 from muster_pipeline.decode.limits import SPARK_ROWS_MAX
-from muster_pipeline.schemas.heads import HEADS
+from muster_pipeline.schemas.log_end_offsets import LOG_END_OFFSETS
 from muster_pipeline.schemas.spark import struct_type
 from muster_pipeline.sources.cluster import EARLIEST, LATEST, MAX_TIMESTAMP, PROPERTY_PREFIX, Cluster
 from muster_pipeline.sources.errors import BadOption
@@ -59,21 +59,21 @@ def sample(cluster: Cluster, name: str, topics: Sequence[str] | None, now_ms: Ca
                     "error": ", ".join(sorted(str(error) for error in errors)) or None,
                 }
             )
-    return pa.Table.from_pylist(rows, schema=HEADS)
+    return pa.Table.from_pylist(rows, schema=LOG_END_OFFSETS)
 
 
 def recorded(path: str) -> pa.Table:
     """Samples from a recorded file. Raises BadOption if the file cannot be read as one."""
     try:
         if path.endswith(".jsonl"):
-            options = pj.ParseOptions(explicit_schema=HEADS, unexpected_field_behavior="error")
-            return pj.read_json(path, parse_options=options).select(HEADS.names).cast(HEADS)
-        return pq.read_table(path).select(HEADS.names).cast(HEADS)
+            options = pj.ParseOptions(explicit_schema=LOG_END_OFFSETS, unexpected_field_behavior="error")
+            return pj.read_json(path, parse_options=options).select(LOG_END_OFFSETS.names).cast(LOG_END_OFFSETS)
+        return pq.read_table(path).select(LOG_END_OFFSETS.names).cast(LOG_END_OFFSETS)
     except (OSError, KeyError, pa.ArrowInvalid) as error:
         raise BadOption(f"{path} is no file of head samples: {error}") from error
 
 
-class HeadsDataSource(DataSource):
+class LogEndOffsetsDataSource(DataSource):
     """See the module."""
 
     @classmethod
@@ -85,7 +85,7 @@ class HeadsDataSource(DataSource):
     @override
     def schema(self) -> StructType:
         """Always the same."""
-        return struct_type(HEADS)
+        return struct_type(LOG_END_OFFSETS)
 
     @override
     def reader(self, schema: StructType) -> DataSourceReader:
