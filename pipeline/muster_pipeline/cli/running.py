@@ -55,7 +55,7 @@ class Run:
         if self.log_ends != LIVE:
             return log_end_source.recorded(self.log_ends)
         if self.bootstrap is None:
-            raise BadInput("--heads live needs --bootstrap")
+            raise BadInput("--log-end-offsets live needs --bootstrap")
         with Cluster(self.bootstrap, self.properties) as cluster:
             return log_end_source.sample(cluster, self.settings.cluster, None, _now_ms)
 
@@ -191,7 +191,7 @@ def _appended(tables: Path, samples: pa.Table | None, *, live: bool) -> pa.Table
     if samples is None or not live:
         return samples
     try:
-        return pa.concat_tables([reader.read("heads", tables), samples])
+        return pa.concat_tables([reader.read("log_end_offsets", tables), samples])
     except NothingPublished:
         return samples
 

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -17,6 +18,8 @@ from muster_pipeline.store.manifest import EMPTY, FileEntry, Manifest
 from muster_pipeline.store.writer import TableWriter
 from muster_pipeline.tables.errors import BadInput, NothingPublished
 from muster_pipeline.transforms.settings import FoldSettings
+
+_LOG_END_OFFSETS: Final = "log_end_offsets"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +61,7 @@ def build(
         made = [entry for one in done for entry in one.files]
         run = {"settings": asdict(settings), "input": dict(source.describe())}
         after = before.with_partitions(task.tables(), made, numbers, run)
-        after = after.with_partitions(["heads"], log_end_files, [NO_LOG_PARTITION], {})
+        after = after.with_partitions([_LOG_END_OFFSETS], log_end_files, [NO_LOG_PARTITION], {})
         manifests.publish(base, after)
     return Built(
         manifest=after,
@@ -85,7 +88,7 @@ def _published(base: Path) -> Manifest:
 
 def _log_ends(base: Path, before: Manifest, log_ends: pa.Table | None) -> tuple[FileEntry, ...]:
     if log_ends is None:
-        return before.of("heads")
-    writer = TableWriter(base, "heads", NO_LOG_PARTITION, stage.attempt_name(0))
+        return before.of(_LOG_END_OFFSETS)
+    writer = TableWriter(base, _LOG_END_OFFSETS, NO_LOG_PARTITION, stage.attempt_name(0))
     writer.write(log_ends.select(LOG_END_OFFSETS.names).cast(LOG_END_OFFSETS))
     return writer.close()

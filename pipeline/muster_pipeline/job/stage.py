@@ -28,7 +28,7 @@ from muster_pipeline.transforms.log_end_offsets import LogEndSamples
 from muster_pipeline.transforms.settings import FoldSettings
 
 DECODERS: Final = GroupDecoders(generations=decode_generations, consumer_groups=decode_consumer_groups)
-_OF_LOG: Final = tuple(name for name in BRONZE if name != "heads")
+_OF_LOG: Final = tuple(name for name in BRONZE if name != "log_end_offsets")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class Stage:
     root: str
     settings: FoldSettings
     log_end_files: tuple[str, ...] = ()
-    """Parquet files of table `heads`, relative to the root."""
+    """Parquet files of table `log_end_offsets`, relative to the root."""
 
     def tables(self) -> tuple[str, ...]:
         """Names of the tables that a task writes."""

@@ -1,4 +1,5 @@
-"""Table `heads`: samples of the topics' log ends, the input that lag needs and the offsets log does not hold."""
+"""Table `log_end_offsets`: samples of topic partitions' log end offsets. Lag needs them, and the offsets log does not
+contain them."""
 
 from typing import Final
 

@@ -1,10 +1,12 @@
-"""Spark data source `muster.heads`: log end offsets of topics, sampled live by ListOffsets or from a recorded file.
+"""Spark data source `muster.log_end_offsets`: log end offsets of topics, sampled live by ListOffsets or from a
+recorded file.
 
-    spark.read.format("muster.heads").option("bootstrap", "h:9092").option("cluster", "prod").load()
-    spark.read.format("muster.heads").option("path", "heads.parquet").load()
+    spark.read.format("muster.log_end_offsets").option("bootstrap", "h:9092").option("cluster", "prod").load()
+    spark.read.format("muster.log_end_offsets").option("path", "samples.parquet").load()
 
 Lag needs them, and the offsets log does not contain them. A value that the cluster did not give is null, with the error
 in its own column, never 0. A live read is one sample of every partition; `sample` makes the same rows for recording.
+The source also goes by its old name `muster.heads` for one release.
 """
 
 import time
@@ -26,7 +28,8 @@ from muster_pipeline.sources.cluster import EARLIEST, LATEST, MAX_TIMESTAMP, PRO
 from muster_pipeline.sources.errors import BadOption
 from muster_pipeline.sources.options import Options
 
-NAME: Final = "muster.heads"
+NAME: Final = "muster.log_end_offsets"
+OLD_NAME: Final = "muster.heads"
 KNOWN: Final = {
     "bootstrap": "host:port,host:port of the cluster (or give path)",
     "path": "a recorded file: Parquet, or JSON lines if its name ends with .jsonl (or give bootstrap)",
@@ -70,7 +73,7 @@ def recorded(path: str) -> pa.Table:
             return pj.read_json(path, parse_options=options).select(LOG_END_OFFSETS.names).cast(LOG_END_OFFSETS)
         return pq.read_table(path).select(LOG_END_OFFSETS.names).cast(LOG_END_OFFSETS)
     except (OSError, KeyError, pa.ArrowInvalid) as error:
-        raise BadOption(f"{path} is no file of head samples: {error}") from error
+        raise BadOption(f"{path} is no file of log end offsets: {error}") from error
 
 
 class LogEndOffsetsDataSource(DataSource):
@@ -96,13 +99,23 @@ class LogEndOffsetsDataSource(DataSource):
             if name.lower().startswith(PROPERTY_PREFIX)
         }
         plain = {name: value for name, value in self.options.items() if not name.lower().startswith(PROPERTY_PREFIX)}
-        options = Options(NAME, plain, KNOWN)
+        options = Options(self.name(), plain, KNOWN)
         if ("path" in plain) == ("bootstrap" in plain):
-            raise BadOption(f"{NAME}: give either bootstrap or path")
+            raise BadOption(f"{self.name()}: give either bootstrap or path")
         if "path" in plain:
             return RecordedReader(str(Path(options.text("path")).absolute()))
         topics = [one.strip() for one in options.text("topics", ",").split(",") if one.strip()]
         return LiveReader(options.text("bootstrap"), properties, options.text("cluster"), topics or None)
+
+
+class HeadsDataSource(LogEndOffsetsDataSource):
+    """The same under its old name."""
+
+    @classmethod
+    @override
+    def name(cls) -> str:
+        """The format's old name."""
+        return OLD_NAME
 
 
 class RecordedReader(DataSourceReader):

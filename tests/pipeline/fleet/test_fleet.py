@@ -68,7 +68,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
 
 @pytest.fixture(scope="module")
 def warehouse(fleet: Fleet) -> Iterator[sql.Warehouse]:
-    names = ("records", "heads", "generations", "memberships", "assignments")
+    names = ("records", "log_end_offsets", "generations", "memberships", "assignments")
     found = sql.Warehouse({name: store.files(name, fleet.root) for name in names}, CLUSTER)
     yield found
     found.close()

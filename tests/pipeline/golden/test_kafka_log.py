@@ -194,7 +194,7 @@ def table_of(rows: pa.Table) -> pa.Table:
 
 def test_heads_are_the_log_ends(golden: Golden, spark: SparkSession) -> None:
     options = {"bootstrap": golden.life.bootstrap, "cluster": "g"}
-    found = spark.read.format("muster.heads").options(**options).load().collect()
+    found = spark.read.format("muster.log_end_offsets").options(**options).load().collect()
     ends = {(row.topic, row.partition): (row.start_offset, row.end_offset, row.error) for row in found}
     counts = {("flights", 0): 33, ("flights", 1): 33, ("flights", 2): 0, ("weather", 0): 17, ("weather", 1): 17}
     assert ends == {place: (0, count, None) for place, count in counts.items()}

@@ -157,7 +157,7 @@ def test_samples_of_log_ends_are_kept_for_the_next_run(log: Path, tmp_path: Path
     assert "exact" in first["quality"].to_pylist()
     build(None, BronzeInput(root=str(tmp_path)), tmp_path, SETTINGS)
     assert store.read("lag", tmp_path).equals(first)
-    assert store.read("heads", tmp_path).equals(samples)
+    assert store.read("log_end_offsets", tmp_path).equals(samples)
 
 
 def test_what_fails_leaves_what_was_published(log: Path, plain: Path, tmp_path: Path) -> None:
