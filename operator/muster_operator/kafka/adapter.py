@@ -120,7 +120,8 @@ class KafkaAdapter:
             raise Transient("KafkaSilent", f"{bootstrap} does not answer in time") from None
 
     async def _started(self, bootstrap: str, call: Callable[[], Result]) -> "Future[Result]":
-        """The turn ends when the thread's work ends, not at the caller's time-out: there are as many threads as turns."""
+        """The turn ends when the thread's work ends, not at the caller's time-out: there are as many threads as
+        turns."""
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[bool] = loop.create_future()
         self._turns.ask(bootstrap, turn, proven=self._clients.proven(bootstrap))

@@ -155,7 +155,8 @@ class Clients:
             raise Transient("Stopping", "the operator is being stopped")
 
     def _make_room(self) -> list[Untyped]:
-        """Forget and return the least recently used clients until the rest is within bounds. The caller holds the lock."""
+        """Forget and return the least recently used clients until the rest is within bounds. The caller holds the
+        lock."""
         total, surplus = sum(self._held.values()), []
         for bootstrap in list(self._clients):
             if total <= self._connections_max:
