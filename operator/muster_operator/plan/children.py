@@ -53,7 +53,7 @@ def plan_children(
     if secret is not None and (found := live.get(("Secret", secret.name))) and not is_owned_by(found, owner):
         taken.append(f"Secret {secret.name}")
     if taken:
-        return _idle(taken=tuple(taken), reason=f"{', '.join(taken)} exists and belongs to somebody else")
+        return _idle(taken=tuple(taken), reason=f"{', '.join(taken)} exists and belongs to another owner")
     actions: list[Action] = []
     why: list[str] = []
     if secret is not None and ("Secret", secret.name) not in live:

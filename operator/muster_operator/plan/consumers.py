@@ -51,7 +51,7 @@ def _of_statefulset(world: GroupWorld, statefulset: StatefulSetView) -> Lack | N
     if surplus:
         return Reason.SCALING, f"{naming_some(surplus)} still exist"
     if any(outdated(statefulset, pod) for pod in statefulset.pods):
-        how = "" if statefulset.rolls else ", when somebody deletes them (its updateStrategy is OnDelete)"
+        how = "" if statefulset.rolls else ", once they are deleted (its updateStrategy is OnDelete)"
         text = f"pods are being replaced by ones of revision {statefulset.update_revision}{how}"
         return Reason.ROLLING_OUT, text
     terminating = [pod.name for pod in statefulset.pods if pod.terminating]

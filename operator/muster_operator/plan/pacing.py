@@ -91,9 +91,9 @@ class Turns:
             return None
         unseen = sorted(set(known) - self._looked)
         if unseen:
-            return f"{_name(unseen[0])} has not been looked at since the operator started"
+            return f"{_name(unseen[0])} had no pass since the operator started"
         if len(self._holders) >= self._at_once:
-            return f"{', '.join(map(_name, self._holders))} is being brought to the operator's image first"
+            return f"{', '.join(map(_name, self._holders))} rolls out the operator's image first"
         if now_ms < self._free_at_ms:
             return f"the last cluster was finished less than {self._delay_ms // 1_000} s ago"
         self._holders[key] = None

@@ -307,7 +307,7 @@ def _roll(scene: _Scene) -> Step:
     if waiting is not None:
         return waiting
     if scene.statefulset.replicas == 1:
-        reason = f"{pod.name} is the only replica: while it restarts nobody coordinates"
+        reason = f"{pod.name} is the only replica: no coordinator serves while it restarts"
         return _evict(scene, pod, reason, Event(reason=Reason.OUTAGE_EXPECTED, message=reason, warning=True))
     replica = scene.replicas.get(pod.name)
     broker = replica.broker_id if replica is not None else pod.ordinal

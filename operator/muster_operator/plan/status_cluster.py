@@ -214,8 +214,8 @@ def _degraded(
 def _told_of_disks(low: Sequence[str], pods: int) -> str:
     """Without numbers of bytes, because each change would be a write."""
     majority = len(low) * 2 < pods
-    meaning = "others lead what it led" if majority else "commits are refused until there is room"
-    return f"little room is left on the disk of {', '.join(low)}: {meaning}; make the volumes larger, or delete data"
+    meaning = "others lead what it led" if majority else "commits are refused until there is space"
+    return f"little space is left on the disk of {', '.join(low)}: {meaning}; make the volumes larger, or delete data"
 
 
 def _paused(world: ClusterWorld) -> Finding:

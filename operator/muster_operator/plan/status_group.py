@@ -171,7 +171,7 @@ def _ready(world: GroupWorld, children: ChildrenPlan) -> Finding:
         return finding(type_, False, *trouble)
     if world.spec.runs_consumers:
         if isinstance(world.statefulset, Unknown) or isinstance(world.children, Unknown):
-            return finding(type_, None, Reason.NOT_OBSERVED, "the pods could not be looked at")
+            return finding(type_, None, Reason.NOT_OBSERVED, "the pods could not be observed")
         pods = lacking(world)
         if pods is not None:
             return finding(type_, False, pods[0], pods[1])
@@ -237,7 +237,7 @@ def _progressing(
         return finding(type_, False, *trouble)
     if world.spec.runs_consumers:
         if isinstance(world.statefulset, Unknown) or isinstance(world.children, Unknown):
-            return finding(type_, None, Reason.NOT_OBSERVED, "the pods could not be looked at")
+            return finding(type_, None, Reason.NOT_OBSERVED, "the pods could not be observed")
         if leaving.members or leaving.waiting_for:
             return finding(type_, True, leaving.decision, leaving.reason)
         pods = lacking(world)
@@ -279,7 +279,7 @@ def _degraded(world: GroupWorld, children: ChildrenPlan, static: Finding) -> Fin
     if isinstance(world.bootstrap, Unknown) and unknown_reason(world.bootstrap) == Reason.CLUSTER_NOT_FOUND:
         return finding(type_, True, Reason.CLUSTER_NOT_FOUND, world.bootstrap.message)
     if isinstance(world.group, Unknown) or isinstance(world.statefulset, Unknown):
-        return finding(type_, None, Reason.NOT_OBSERVED, "not everything could be looked at")
+        return finding(type_, None, Reason.NOT_OBSERVED, "not everything could be observed")
     return finding(type_, False, Reason.AS_EXPECTED, "nothing is wrong that would not heal by waiting")
 
 

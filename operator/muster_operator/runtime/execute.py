@@ -180,7 +180,7 @@ class Executor:
         former = any(one.get("kind") == target.key.kind and one.get("name") == target.key.name for one in references)
         if former:
             raise Transient("FormerOwner", f"{kind} {name} still belongs to a deleted {target.key.kind} of this name")
-        raise Refused("NameTaken", f"{kind} {name} exists and belongs to somebody else; rename it or remove it")
+        raise Refused("NameTaken", f"{kind} {name} exists and belongs to another owner; rename it or remove it")
 
     async def _ensure_secret(self, action: EnsureSecret, target: Target, _: Done) -> bool:
         found = await self._kube.get(
