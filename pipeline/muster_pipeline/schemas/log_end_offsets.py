@@ -9,7 +9,7 @@ from muster_pipeline.schemas.columns import optional, required, schema
 
 LOG_END_OFFSETS: Final = schema(
     (
-        required("cluster", pa.string(), "name of the cluster as the run was told"),
+        required("cluster", pa.string(), "name of the cluster as given to the run"),
         required("topic", pa.string(), "topic"),
         required("partition", pa.int32(), "partition"),
         required("sample_timestamp_ms", pa.int64(), "when the answer arrived, sampler's clock, ms since 1970"),
