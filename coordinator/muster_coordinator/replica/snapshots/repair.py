@@ -213,7 +213,7 @@ class Repairs:
         if repair is None or repair.checksum is not None or (check.file, check.offset) != (0, 0):
             return check.install >= NUMBERS_FROM
         if check.length != repair.summary.size:
-            self._ask_next(repair, f"its segment has {check.length} bytes, and not {repair.summary.size}")
+            self._ask_next(repair, f"its segment has {check.length} bytes, expected {repair.summary.size}")
             return True
         repair.checksum = check.checksum
         job = partial(
