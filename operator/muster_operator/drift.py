@@ -61,7 +61,7 @@ def drifted(live: Object | None, desired: Object) -> str | None:
     if known != manifest_hash(desired):
         return "the wanted content changed"
     at = difference(live, _without_hash(desired))
-    return None if at is None else f"somebody changed {at}"
+    return None if at is None else f"another client changed {at}"
 
 
 def covers(live: Object, desired: Object) -> bool:

@@ -76,7 +76,7 @@ def kept_replicas(world: ClusterWorld) -> tuple[int, Finding]:
 def departure(world: GroupWorld) -> Departure:
     """The members that have left for good, by the rule of the module."""
     statefulset, group = world.statefulset, world.group
-    nobody = Departure(members=(), waiting_for=(), decision=Reason.CONVERGED, reason="nobody leaves")
+    nobody = Departure(members=(), waiting_for=(), decision=Reason.CONVERGED, reason="no member leaves")
     wanted = world.wanted
     if not isinstance(statefulset, StatefulSetView) or wanted is None or not world.may_remove:
         return nobody
