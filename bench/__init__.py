@@ -1,1 +1,1 @@
-"""What Muster costs and how fast it is back, measured; figures go to docs/benchmarks.md. Never run as a test."""
+"""Benchmarks: what Muster costs and how fast it recovers; figures go to docs/benchmarks.md. Never run as a test."""

@@ -1,6 +1,6 @@
-"""`python -m bench [row ...] [--runs=N] [--no-doc]`: measure rows, print them, keep them.
+"""`python -m bench [row ...] [--runs=N] [--no-doc]`: measure rows, print and store the figures.
 
-Without names: the rows that take seconds, five runs a side. `all`: every row. JSON goes to `bench/results/`, tables
+Without names: the rows that take seconds, five runs per side. `all`: every row. JSON goes to `bench/results/`, tables
 into docs/benchmarks.md (not with --no-doc). Exit code 1: a target is missed or could not be judged; 2: nothing ran.
 """
 
@@ -35,7 +35,7 @@ def say(text: str) -> None:
 
 
 def with_runs(rows: list[Row], options: list[str]) -> list[Row]:
-    """The quick rows with another number of runs: fewer to see that a row works, more to believe it."""
+    """The quick rows with another number of runs: fewer to check that a row works, more for a better median."""
     for option in options:
         name, _, value = option.partition("=")
         if option == "--no-doc":
@@ -67,7 +67,9 @@ def main(words: list[str]) -> int:
     except BenchError as error:
         print(error, file=sys.stderr)
         return 2
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))  # so that no cluster is left behind
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED)
+    )  # so that the context manager stops the clusters
     with lab:
         for row in rows:
             began = time.monotonic()

@@ -1,4 +1,4 @@
-"""Every row, in the order in which they run and stand in docs/benchmarks.md: quick ones first."""
+"""Every row, in the order of running and of docs/benchmarks.md: quick ones first."""
 
 from bench.errors import BenchError
 from bench.row import Row
@@ -38,7 +38,8 @@ ROWS: tuple[Row, ...] = (
 
 
 def select(words: list[str]) -> list[Row]:
-    """Rows by name or common beginning; `all`: every one; nothing: the quick ones. Raises BenchError for others."""
+    """Rows by name or common prefix; `all`: every one; no words: the quick ones. Raises BenchError for unknown
+    names."""
     if not words:
         return [row for row in ROWS if row.quick]
     chosen = set()

@@ -1,8 +1,8 @@
-"""Samples of two or more sides, and what they say of a target. Pure: values in, values out.
+"""Samples of two or more sides, and whether a target holds. Pure: values in, values out.
 
 A sample set is `{figure: {side: (samples, ...)}}`. Ratios are of medians, because runs alternate between the sides and
-a median does not follow one run that the machine disturbed; the spread beside it shows how much to believe. A target
-whose samples are missing is UNKNOWN, never missed and never held.
+a median does not follow one run that the machine disturbed; the spread beside it shows how reliable the median is. A
+target without samples is UNKNOWN, never missed and never held.
 """
 
 import statistics
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 Samples = Mapping[str, Mapping[str, Sequence[float]]]
-"""Figure -> side -> one value a run."""
+"""Figure -> side -> one value per run."""
 
 MUSTER, KAFKA, KAFKA_FSYNC, UVLOOP, ECHO = "muster", "kafka", "kafka+fsync", "uvloop echo", "compiled echo"
 DISK = "disk"
@@ -36,10 +36,10 @@ class Target:
     of_side: str | None = None
     of_figure: str | None = None
     worst: bool = False
-    """Bound every sample instead of the median; only for absolute bounds."""
+    """Bounds every sample instead of the median; only for absolute bounds."""
 
     def __post_init__(self) -> None:
-        assert (self.at_least is None) != (self.at_most is None), "one bound a target"
+        assert (self.at_least is None) != (self.at_most is None), "exactly one bound per target"
         assert not (self.worst and self.is_ratio), "worst is for absolute bounds"
 
     @property
@@ -101,7 +101,7 @@ def _absolute(target: Target, values: Sequence[float]) -> float | None:
 
 
 def number(value: float) -> str:
-    """Three significant digits, thousands grouped: what a person compares."""
+    """Three significant digits, thousands grouped."""
     if abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""Echo servers as sides of the benchmark: the floor under any server, and the generator's own limit."""
+"""Echo servers as sides of the benchmark: the lower bound for any server, and the generator's own limit."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ from tests.kafka_broker import free_ports
 
 
 class Echo(Side):
-    """Echo servers: as many processes of uvloop as there are replicas, or the generator's own compiled one."""
+    """Echo servers: one uvloop process per replica, or the generator's own compiled one."""
 
     echoed = True
 

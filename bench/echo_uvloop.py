@@ -1,7 +1,7 @@
-"""`python -m bench.echo_uvloop PORT`: the least a Python server on uvloop can do: give back what comes, as it comes.
+"""`python -m bench.echo_uvloop PORT`: the minimal Python server on uvloop, which returns all bytes as they come.
 
-No frames, no decoding, one callback a read: what is left between this and a replica is ours to save, the rest is the
-loop's and the kernel's.
+No frames, no decoding, one callback per read: the difference between this and a replica is what Muster could save, the
+rest is the cost of event loop and kernel.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ class Echo(asyncio.Protocol):
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's does not derive from it
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transport class does not derive from it
 
     @override
     def data_received(self, data: bytes) -> None:

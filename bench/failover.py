@@ -1,7 +1,8 @@
-"""Fail-over: SIGKILL of a group's coordinator until librdkafka's first good commit, with the client's default settings.
+"""Fail-over: from SIGKILL of a group's coordinator to librdkafka's first successful commit, with default client
+settings.
 
-A consumer commits one offset after the other; the replica that coordinates its group is killed, later started again,
-and killed again. A sample is the time from the signal to the end of the first commit that succeeded after it.
+A consumer commits one offset after the other; the replica that coordinates its group is killed, later restarted, and
+killed again. A sample is the time from the signal to the end of the first commit that succeeded after it.
 """
 
 import tempfile
@@ -25,7 +26,7 @@ GROUP, TOPIC = "bench", "bench"
 
 
 class Committer(threading.Thread):
-    """Commits 1, 2, 3, ... one at a time, polling all the while; remembers when each success was asked for and came."""
+    """Commits 1, 2, 3, ... one at a time and polls continuously; records the start and end time of each success."""
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(name="committer", daemon=True)
@@ -54,8 +55,8 @@ class Committer(threading.Thread):
         self.consumer.close()
 
     def first_after(self, moment_s: float) -> float | None:
-        """When the first success ended that the dead coordinator cannot have given: what came within `GRACE_S` was on
-        its way when the process died or froze, and no other replica takes over that fast."""
+        """End of the first success that cannot come from the dead coordinator: an answer within `GRACE_S` was already
+        sent when the process died or froze, and no other replica takes over that fast."""
         return next((good for _, good in self.good_s if good > moment_s + GRACE_S), None)
 
 

@@ -1,8 +1,8 @@
-"""A follower that is far behind, and its peers reach it over a slow link only, while its partition is written to.
+"""Scenario: a follower is far behind, its peers reach it only over a slow link, and its partition is being written to.
 
-It is killed, the others are written to, and it starts again with its peers' ports replaced by those of a `SlowLink`,
-which also stands where its own was. Writing goes on at a fixed rate. It is level when the partition's leader knows it
-to hold all but so many entries, and so for a while.
+The follower is killed, the others are written to, and it restarts with its peers' ports replaced by those of a
+`SlowLink`, which also listens on its own former port. Writing continues at a fixed rate. The follower is level once the
+partition's leader knows it to have all but a few entries, for some time.
 """
 
 import socket
@@ -21,24 +21,24 @@ from tests.cluster import MusterCluster, wait_until
 
 TOPIC = "behind"
 STAY_S = 3
-"""Level, and then it stays so."""
+"""How long the follower must stay level."""
 VALUE_BYTES = 10_000
 TICK_S = 0.01
 MISSED_TIMEOUT_S = 600
 
 
 class Caught(NamedTuple):
-    """How it went."""
+    """Result of the catch-up."""
 
     seconds: float
     missed_bytes: int
-    """Written before it started."""
+    """Bytes written before it started."""
     written_bytes: int
-    """Acknowledged from then until it was level."""
+    """Bytes acknowledged between its start and being level."""
     fetched_bytes: int
-    """That went over the link to it."""
+    """Bytes that went over the link to it."""
     installed: int
-    """Transfers that it put in place."""
+    """Snapshots that it installed."""
 
     @property
     def of_lacked(self) -> float:
@@ -46,7 +46,7 @@ class Caught(NamedTuple):
 
 
 class Writer(threading.Thread):
-    """Produces to the one partition: first so many bytes as fast as it goes, then at a rate until `stop`."""
+    """Produces to the partition: first a given number of bytes at full speed, then at a fixed rate until `stop`."""
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(name="writer", daemon=True)
@@ -65,7 +65,7 @@ class Writer(threading.Thread):
             self.failed = error
 
     def write(self, size_bytes: int) -> None:
-        """In the caller's thread, before `start`."""
+        """Runs in the caller's thread, before `start`."""
         value = bytes(VALUE_BYTES)
         goal = self.good_bytes + size_bytes
         asked = self.good_bytes
@@ -102,7 +102,7 @@ def partition(cluster: MusterCluster, replica: int) -> dict[str, Any]:
 
 
 def lag(cluster: MusterCluster, follower: int) -> int | None:
-    """Entries that the leader does not know it to have; None while there is no leader to ask."""
+    """Entries that the leader does not know the follower to have; None while there is no leader."""
     others = [replica for replica in range(cluster.replicas) if replica != follower]
     for row in (partition(cluster, replica) for replica in others):
         if row["role"] == "leader":
@@ -120,7 +120,7 @@ def catch_up(
     within_s: float,
     say: Callable[[str], None] = lambda _: None,
 ) -> Caught:
-    """A running cluster with the topic. RunFailed when the follower is not level in time."""
+    """`cluster`: running, with the topic. Raises RunFailed if the follower is not level in time."""
     wait_until("the partition is led", lambda: partition(cluster, 0)["leader"] is not None, 20)
     leader = int(partition(cluster, 0)["leader"])
     follower = (leader + 1) % cluster.replicas
@@ -174,7 +174,8 @@ def _installed(cluster: MusterCluster, follower: int) -> int:
 
 
 def _behind(cluster: MusterCluster, follower: int, link: SlowLink, backwards: SlowLink) -> None:
-    """Put the link between the follower and its peers, both ways: it listens elsewhere, and dials the link."""
+    """Put the link between the follower and its peers in both directions: the follower listens on another port and
+    dials the link."""
     path = cluster.folder / f"replica-{follower}" / "server.properties"
     values = dict(parse_properties(path.read_text("utf-8")))
     peer = cluster.port + PEER_PORTS

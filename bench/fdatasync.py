@@ -1,4 +1,4 @@
-"""How often the disk under the data can make a small append durable: the limit of every answer that promises one."""
+"""How fast the disk makes a small append durable: the lower bound of every durable answer's latency."""
 
 import os
 import time
@@ -9,7 +9,7 @@ FILE_BLOCKS = 4_096
 
 
 def durable_appends_s(folder: Path, seconds: float) -> list[float]:
-    """Seconds of each pwrite + fdatasync into a file that was filled before, as a WAL is, one after the other."""
+    """Seconds of each pwrite + fdatasync into a preallocated file, like a WAL, one after the other."""
     path = folder / "fdatasync.probe"
     block = os.urandom(BLOCK_BYTES)
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_TRUNC, 0o600)

@@ -1,4 +1,4 @@
-"""One measured figure: samples, what to say of them, and the target, if the figure has one."""
+"""One measured figure: its samples, their summary, and its target, if it has one."""
 
 import statistics
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """Samples in one unit. `median_max` and `worst_max` are targets in the same unit; None: none."""
+    """Samples in one unit. `median_max` and `worst_max` are targets in the same unit; None: no target."""
 
     name: str
     unit: str

@@ -1,7 +1,7 @@
-"""The load generator: built once per version of its source, run as a process, its JSON taken in.
+"""The load generator: built once per version of its source, run as a process, its JSON output parsed.
 
-`bench/loadgen` is Go with nothing but its standard library; the binary lies in `.cache/loadgen/<hash of source and
-compiler>/`. A run with failed requests is no measurement: it raises RunFailed.
+`bench/loadgen` is Go with only its standard library; the binary is in `.cache/loadgen/<hash of source and compiler>/`.
+A run with failed requests is not a measurement: it raises RunFailed.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ NO_GO = (
 
 
 def binary() -> Path:
-    """Path of the built generator. Raises BenchError without Go, or when the build fails."""
+    """Path of the built generator. Raises BenchError without Go, or if the build fails."""
     go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
     if go is None:
         raise BenchError(NO_GO)
@@ -55,7 +55,7 @@ def arguments(command: str, options: dict[str, Any]) -> list[str]:
 
 
 def run(command: str, **options: Any) -> dict[str, Any]:
-    """One run; its JSON. Raises RunFailed when it failed or a request was refused or not answered."""
+    """One run; returns its JSON. Raises RunFailed if it failed or a request was refused or not answered."""
     try:
         done = subprocess.run(
             [str(binary()), *arguments(command, options)],
@@ -73,7 +73,7 @@ def run(command: str, **options: Any) -> dict[str, Any]:
 
 
 def start(command: str, **options: Any) -> subprocess.Popen[str]:
-    """A generator process that works until its standard input closes; returns once it said `ready`."""
+    """Start a generator process that runs until its standard input closes; returns after its `ready`."""
     process = subprocess.Popen(
         [str(binary()), *arguments(command, options)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

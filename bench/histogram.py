@@ -1,6 +1,6 @@
-"""Latency histograms as the load generator writes them, `[[highest ns of a bucket, count], ...]`, merged. Pure.
+"""Merges latency histograms of the load generator, `[[highest ns of a bucket, count], ...]`. Pure.
 
-Medians of p99s are what tables show; the p99 of all runs together needs the buckets, since percentiles do not add up.
+Tables show medians of p99s; the p99 of all runs together needs the buckets, since percentiles cannot be averaged.
 """
 
 from collections import Counter
@@ -10,7 +10,7 @@ Buckets = Sequence[Sequence[int]]
 
 
 def merge(histograms: Iterable[Buckets]) -> list[tuple[int, int]]:
-    """Counts of equal buckets added; ascending."""
+    """Adds the counts of equal buckets; ascending."""
     total: Counter[int] = Counter()
     for buckets in histograms:
         for highest_ns, count in buckets:
@@ -19,7 +19,7 @@ def merge(histograms: Iterable[Buckets]) -> list[tuple[int, int]]:
 
 
 def percentile_us(buckets: Buckets, share: float) -> float | None:
-    """Upper edge, in µs, of the bucket that `share` of the values do not exceed; None when there are none."""
+    """Upper edge, in µs, of the bucket below which `share` of the values lie; None without values."""
     assert 0 < share <= 1
     wanted = share * sum(count for _, count in buckets)
     seen = 0

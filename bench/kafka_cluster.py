@@ -1,7 +1,7 @@
-"""Three real Kafka brokers (KRaft) on loopback, as shipped but for addresses and copies: the other side of every row.
+"""Three real Kafka brokers (KRaft) on loopback, with default settings except addresses and replication factors.
 
-Settings: `bench/kafka/broker.properties`. The jars come from Maven Central (`tests.java_tools`). The JVM gets Kafka's
-own start options and 1 GiB of heap, which is the start script's default. Nothing here is tuned in either direction.
+Settings: `bench/kafka/broker.properties`. The jars come from Maven Central (`tests.java_tools`). The JVM gets the
+options of Kafka's own start script, including its default heap of 1 GiB. Nothing is tuned in either direction.
 """
 
 import contextlib
@@ -33,12 +33,12 @@ _SETTINGS = Path(__file__).parent / "kafka"
 
 
 class KafkaCluster:
-    """Start and stop any number of times; the data stay in the folder. Broker ids are 0, 1, 2."""
+    """Can be started and stopped any number of times; the data stay in the folder. Broker ids are 0, 1, 2."""
 
     def __init__(self, folder: Path, *, offsets_partitions: int = 50) -> None:
         self.folder = folder
         self._offsets_partitions = offsets_partitions
-        # Below the ephemeral range: a client's own port must not be there when a broker comes back.
+        # Below the ephemeral range: no client's own port may occupy it when a broker restarts.
         base = free_port_base(BROKERS)
         self.ports = [base + node for node in range(BROKERS)]
         self._controller_ports = [base + 100 + node for node in range(BROKERS)]
@@ -114,7 +114,7 @@ class KafkaCluster:
         values = {"node": node, "port": self.ports[node], "controller_port": self._controller_ports[node]}
         values["offsets_partitions"] = self._offsets_partitions
         template = string.Template((_SETTINGS / "broker.properties").read_text())
-        # The comment at its top shows the mark itself; it is no field.
+        # The comment at its top contains the placeholder itself, which is not a field: hence safe_substitute.
         self._config(node).write_text(template.safe_substitute(values, voters=voters, data=data))
         tool = self._java(node, ("-Xmx128m",), "kafka.tools.StorageTool", "format", "-c", str(self._config(node)))
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Three Kafka brokers as a side of the benchmark, as shipped or with the offsets topic synced."""
+"""Three Kafka brokers as a side of the benchmark, with default settings or with a synced offsets topic."""
 
 import contextlib
 import shutil
@@ -44,7 +44,7 @@ class Kafka(Cluster):
         shutil.rmtree(self.folder, ignore_errors=True)
         try:
             self.cluster.start()
-            # The offsets topic is made with the first look-up, and a broker may be fenced until it has caught up.
+            # The first FindCoordinator creates the offsets topic, and a broker may be fenced until it has caught up.
             wait_until("all brokers are in", self._all_in, SETTLE_TIMEOUT_S, 0.5)
             self.coordinator("first")
         except BaseException:
@@ -76,7 +76,7 @@ class Kafka(Cluster):
 
     @override
     def drain(self, node: int) -> None:
-        """Kafka's way out of duty is its controlled shutdown."""
+        """Kafka's planned way to hand over leaderships is its controlled shutdown."""
         self.cluster.signal(node, signal.SIGTERM)
 
     @override
@@ -96,11 +96,12 @@ class Kafka(Cluster):
         admin = admin_client(self.bootstrap)
         for future in admin.incremental_alter_configs([resource]).values():
             future.result(ADMIN_TIMEOUT_S)
-        time.sleep(0.5)  # brokers learn of it from the metadata log
+        time.sleep(0.5)  # brokers receive it through the metadata log
 
 
 class KafkaFsync(Side):
-    """The same brokers, every record of the offsets topic synced: Muster's promise, not Kafka's as shipped."""
+    """The same brokers, with every record of the offsets topic synced: Muster's durability instead of Kafka's
+    default."""
 
     name = KAFKA_FSYNC
 
@@ -122,7 +123,7 @@ class KafkaFsync(Side):
 
     @override
     def stop(self) -> None:
-        """Whoever started Kafka stops it."""
+        """Nothing: the side `Kafka` stops the brokers."""
 
     @contextlib.contextmanager
     @override

@@ -1,8 +1,8 @@
-"""The sides that are running, started when a row first needs them, and what rows learn from each other.
+"""The running sides, started when a row first needs them, and figures that rows share.
 
-The quick rows share one Muster cluster and one Kafka cluster that live side by side: a JVM needs many runs to become
-fast, and restarting it for each run would make Kafka look slow. The idle one costs a few percent of a core, equally for
-both; every load row shows how much it was. Rows with `own` clusters run alone on a quiet machine.
+The quick rows share one Muster cluster and one Kafka cluster that run side by side: a JVM needs many runs to reach full
+speed, and restarting it for each run would make Kafka look slow. The idle cluster costs a few percent of a core,
+equally for both sides; every load row shows how much. Rows with `own` clusters run alone on a quiet machine.
 """
 
 import contextlib
@@ -30,22 +30,22 @@ WARMUP_LOADS = (("heartbeat", 32, "6s"), ("commit", 10, "6s"), ("offset-fetch", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Own:
-    """The row needs clusters of its own: fresh, one side at a time, nothing else running."""
+    """The row needs its own clusters: fresh, one side at a time, with nothing else running."""
 
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Of Muster; Kafka runs as shipped."""
+    """Settings of Muster; Kafka runs with its defaults."""
     replicas: int = 3
-    """Of Muster."""
+    """Number of Muster's replicas."""
     partitions: int = 50
-    """Of the offsets topic, on both sides."""
+    """Partitions of the offsets topic, on both sides."""
     topics: Mapping[str, int] = field(default_factory=lambda: {"bench": 20, "stream": 6})
     """Name -> partitions."""
     warm: bool = True
-    """Load the code paths before the row begins; needs the topic `bench` with ten partitions."""
+    """Warm up the code paths before the row begins; needs the topic `bench` with ten partitions."""
 
 
 class Lab:
-    """Use as a context manager; what it started ends with it."""
+    """Use as a context manager; it stops what it started."""
 
     def __init__(self, say: Callable[[str], None], folder: Path = FOLDER) -> None:
         self.say = say
@@ -54,7 +54,7 @@ class Lab:
         self._missing: dict[str, str] = {}
         self._number = itertools.count()
         self.kafka_commit_rate: float | None = None
-        """Commits a second of Kafka in a closed loop, once a row measured it."""
+        """Kafka's commits per second in a closed loop, once a row has measured it."""
         self._histograms: dict[str, list[Buckets]] = {}
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = (folder / "lock").open("w")
@@ -81,7 +81,7 @@ class Lab:
         self._sides.clear()
 
     def side(self, name: str) -> Side:
-        """A shared side, running and warm. Raises SideMissing when this machine cannot have it."""
+        """A shared side, running and warm. Raises SideMissing if this machine cannot run it."""
         if name in self._missing:
             raise SideMissing(self._missing[name])
         if name not in self._sides:
@@ -104,7 +104,7 @@ class Lab:
         return Disk() if name == DISK else self._start(name, Own())
 
     def _start(self, name: str, own: Own) -> Cluster:
-        """A cluster with its topics, leaderships where they belong, and code paths warm."""
+        """A cluster with its topics, balanced leaderships and warm code paths."""
         began = time.monotonic()
         folder = self.folder / f"{name}-{next(self._number)}"
         cluster: Cluster
@@ -127,7 +127,7 @@ class Lab:
 
     @contextlib.contextmanager
     def fresh(self, name: str, own: Own) -> Iterator[Cluster]:
-        """A cluster that only one row uses; the shared ones end first, so that it has the machine for itself."""
+        """A cluster for one row only; the shared ones are stopped first, so that it has the machine for itself."""
         self.close()
         if name in self._missing:
             raise SideMissing(self._missing[name])
@@ -142,7 +142,7 @@ class Lab:
             cluster.stop()
 
     def load(self, side: Side, op: str, **options: Any) -> dict[str, Any]:
-        """One run of the generator; `cpu_us` holds the CPU time of each side that is running, by its name."""
+        """One run of the generator; `cpu_us` holds the CPU time of each running side, by its name."""
         sides = {**self._sides, side.name: side}
         if side.name == KAFKA_FSYNC or KAFKA_FSYNC in sides:
             sides.pop(KAFKA if side.name == KAFKA_FSYNC else KAFKA_FSYNC, None)
@@ -150,18 +150,19 @@ class Lab:
         return generator.run("load", bootstrap=side.bootstrap, op=op, echo=side.echoed, cpu=cpu, **options)
 
     def keep_latencies(self, side: Side, result: dict[str, Any]) -> None:
-        """Of a run that is one of several of the same kind: for the percentiles of all of them together."""
+        """Keep a run's histogram, for percentiles over several runs of the same kind."""
         if result["latency_us"] is not None:
             self._histograms.setdefault(side.name, []).append(result["latency_us"]["buckets"])
 
     def take_latencies(self) -> dict[str, list[tuple[int, int]]]:
-        """Side -> merged histogram of what was kept since the last call."""
+        """Side -> merged histogram of the runs kept since the last call."""
         merged = {side: merge(histograms) for side, histograms in self._histograms.items()}
         self._histograms.clear()
         return merged
 
     def kafka_rate(self) -> float:
-        """Kafka's closed-loop commits a second; measured now when no row did. Raises without Kafka."""
+        """Kafka's closed-loop commits per second; measured now if no row has done so. Raises BenchError without
+        Kafka."""
         if self.kafka_commit_rate is None:
             self.kafka_commit_rate = float(self.load(self.side(KAFKA), "commit")["rate"])
         if not self.kafka_commit_rate:

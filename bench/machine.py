@@ -1,4 +1,4 @@
-"""What the figures were measured on: it belongs beside every table, since absolute figures move with the machine."""
+"""The machine of the measurement: printed beside every table, since absolute figures depend on it."""
 
 import os
 import platform
@@ -31,7 +31,7 @@ def facts(data: Path) -> dict[str, str]:
 
 
 def is_compiled() -> bool:
-    """Do the replicas, which inherit this process' path, run the compiled form?"""
+    """Whether the replicas, which inherit this process' path, run the compiled form."""
     return Path(core.__file__).suffix != ".py"
 
 
@@ -40,7 +40,7 @@ def load_average() -> float:
 
 
 def stolen_ticks() -> int:
-    """Ticks that the hypervisor gave to others, of all cores since boot."""
+    """Ticks that the hypervisor gave to other guests, summed over all cores, since boot."""
     return int(Path("/proc/stat").read_text().split("\n")[0].split()[8])
 
 

@@ -1,4 +1,4 @@
-"""Muster replicas, mostly three, as a side of the benchmark."""
+"""Muster replicas, usually three, as a side of the benchmark."""
 
 import shutil
 import signal
@@ -14,9 +14,10 @@ from bench.sides import ADMIN_TIMEOUT_S, Cluster
 from tests.cluster import MusterCluster, wait_until
 
 UNEVEN_MAX = 0.05
-"""Difference between the most and the fewest leaderships, of all, that changes no figure."""
+"""Largest difference between the most and the fewest leaderships per replica, as a share of all, that affects no
+figure."""
 SPREAD_TIMEOUT_S = 420
-"""A thousand leaderships of which a third is on its way."""
+"""Enough for a thousand leaderships of which a third has to move."""
 
 
 class Muster(Cluster):
@@ -48,7 +49,8 @@ class Muster(Cluster):
 
     @override
     def settle(self) -> None:
-        """Preferred leaderships are taken back after 30 s, two a second; then every replica leads about a third."""
+        """Wait until every replica leads about a third: preferred leaderships are taken back after 30 s, two per
+        second."""
 
         def spread() -> bool:
             led = [self.metric(node, "muster_leaderships") for node in range(self.nodes)]

@@ -1,4 +1,4 @@
-"""CPU time and memory of server processes, read from outside, equally for both sides."""
+"""CPU time and memory of server processes, read from outside in the same way for both sides."""
 
 import os
 import re
@@ -42,12 +42,12 @@ def resident_bytes(pid: int) -> int:
 
 
 def live_heap_bytes(pid: int) -> int:
-    """Heap of a JVM in use after a full collection; what it keeps from the system says little (`-Xms1g`)."""
+    """Heap of a JVM in use after a full collection; its resident memory says little, because of `-Xms1g`."""
     _jcmd(pid, "GC.run")
     found = re.search(r"garbage-first heap\s+total \S+ used (\d+)K", text := _jcmd(pid, "GC.heap_info"))
     found = found or re.search(r"garbage-first heap\s+total reserved \S+ committed \S+ used (\d+)K", text)
     if found is None:
-        raise RunFailed(f"jcmd GC.heap_info speaks of no G1 heap: {text[:200]}")
+        raise RunFailed(f"jcmd GC.heap_info shows no G1 heap: {text[:200]}")
     return int(found[1]) * KIB
 
 

@@ -1,7 +1,7 @@
 """Rows as Markdown, and their place in docs/benchmarks.md. Pure: text in, text out.
 
-Each row owns a section between two marks, so that one row can be measured again without losing the others. Reasons for
-missed targets are written by people, in `bench/reasons.toml`; a miss without one says so.
+Each row owns a section between two marks, so that one row can be measured again without losing the others. People write
+the reasons for missed targets into `bench/reasons.toml`; a missed target without one says so.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ def table(result: RowResult) -> str:
 
 
 def targets(result: RowResult, reasons: Reasons) -> str:
-    """A line a target; a miss is bold and says why."""
+    """One line per target; a missed one is bold and has its reason."""
     lines = []
     for one in result.judgements:
         said = one.verdict.value
@@ -65,9 +65,9 @@ def machine_section(machine: Mapping[str, str]) -> str:
 
 
 def place(document: str, sections: Mapping[str, str], order: Sequence[str]) -> str:
-    """The document with these sections between their marks; a new one goes behind its neighbour in `order`.
+    """The document with these sections between their marks; a new one is inserted behind its neighbour in `order`.
 
-    Everything outside the marks stays as it is. Raises ValueError when a mark is there twice or without its end.
+    Text outside the marks is unchanged. Raises ValueError if a mark occurs twice or has no end.
     """
     for name, text in sections.items():
         begin, end = BEGIN.format(name), END.format(name)

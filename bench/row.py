@@ -1,4 +1,4 @@
-"""One row of the benchmark: what is measured on which sides, how often, and what must come out."""
+"""One row of the benchmark: what is measured on which sides, how often, and its targets."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ QUICK_RUNS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """`measure(side, lab)` gives one run's figures; `units` names all of them in the table's order."""
+    """`measure(side, lab)` returns one run's figures; `units` lists all of them in the table's order."""
 
     name: str
     title: str
     how: str
-    """One or two sentences: what a figure means."""
+    """One or two sentences: the meaning of the figures."""
     units: Mapping[str, str]
     measure: Callable[[Side, Lab], Measured]
     targets: tuple[Target, ...] = ()
@@ -35,5 +35,5 @@ class Row:
 
     @property
     def quick(self) -> bool:
-        """Part of `make bench`; the others run with ROWS=all or by name."""
+        """Part of `make bench`; other rows run with ROWS=all or by name."""
         return self.own is None

@@ -1,4 +1,5 @@
-"""Runs rows: sides in turn, so that whatever the machine does meets all of them; a failed run is tried once more."""
+"""Runs rows: the sides in turn, so that disturbances of the machine affect all of them; a failed run is repeated
+once."""
 
 import traceback
 from collections.abc import Callable
@@ -19,7 +20,7 @@ TRIES = 2
 
 @dataclass(slots=True, kw_only=True)
 class RowResult:
-    """What one row gave. `failures`: side -> why it has no or fewer figures."""
+    """The result of one row. `failures`: side -> why it has no or fewer figures."""
 
     row: Row
     when: str
@@ -29,7 +30,7 @@ class RowResult:
     samples: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     failures: dict[str, list[str]] = field(default_factory=dict)
     p99_ms: dict[str, float] = field(default_factory=dict)
-    """Side -> p99 of all runs together, which is no mean and no median of theirs."""
+    """Side -> p99 over all runs together, which is not the mean or median of their p99s."""
 
     @property
     def judgements(self) -> list[Judgement]:
@@ -81,7 +82,7 @@ def _run_shared(row: Row, lab: Lab, say: Callable[[str], None], result: RowResul
         turn = run % len(row.sides)
         for name in (*row.sides[turn:], *row.sides[:turn]):
             if name in result.failures:
-                continue  # missing, or failed twice in a run: more of the same tells nothing
+                continue  # missing, or failed twice in a row: further runs would add nothing
             try:
                 side = lab.side(name)
             except (SideMissing, RunFailed, AssertionError) as error:

@@ -1,7 +1,7 @@
-"""What is measured: whatever answers the load generator, and clusters of three that a row can do things to.
+"""The measured sides: anything that answers the load generator, and clusters of three servers that a row can act on.
 
-A `Cluster` can be killed, frozen, drained and asked for its coordinator in the same words on both sides, so that a row
-is written once. Data lie under `.cache/bench/`, on the disk the checkout is on.
+A `Cluster` can be killed, frozen, drained and asked for a group's coordinator by the same methods on both sides, so
+that a row is written once. Data are below `.cache/bench/`, on the disk of the checkout.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ SETTLE_TIMEOUT_S = 60
 
 
 def admin_client(bootstrap: str) -> AdminClient:
-    """Silent about servers that come and go: here they are meant to."""
+    """Without log messages about servers that come and go, because rows stop servers on purpose."""
     return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
 
 
@@ -30,7 +30,7 @@ class Side(ABC):
 
     name: str
     echoed = False
-    """Whether it sends back what it gets instead of speaking the protocol."""
+    """Whether it returns the bytes it gets instead of speaking the protocol."""
 
     @property
     @abstractmethod
@@ -48,7 +48,7 @@ class Side(ABC):
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
-        """Around each run."""
+        """Context of each run."""
         yield
 
 
@@ -69,7 +69,7 @@ class Cluster(Side):
         return find_coordinator(self.bootstrap, group, ADMIN_TIMEOUT_S)[0]
 
     def settle(self) -> None:
-        """Wait until nothing moves by itself any more."""
+        """Wait until leaderships no longer move by themselves."""
 
     @abstractmethod
     def kill(self, node: int) -> None:
@@ -77,14 +77,14 @@ class Cluster(Side):
 
     @abstractmethod
     def revive(self, node: int, *, wait: bool = True) -> None:
-        """Start a server that was killed or that left."""
+        """Start a server that was killed or shut down."""
 
     @abstractmethod
     def signal(self, node: int, number: signal.Signals) -> None: ...
 
     @abstractmethod
     def drain(self, node: int) -> None:
-        """Take a server out of duty as an operator of it would; returns at once."""
+        """Make a server hand over its leaderships, in the planned way; returns at once."""
 
     @abstractmethod
     def back_on_duty(self, node: int) -> None:
@@ -92,11 +92,11 @@ class Cluster(Side):
 
     @abstractmethod
     def held_bytes(self) -> list[int]:
-        """Memory that the state takes, per server: RSS of a replica, live heap of a JVM."""
+        """Memory of the state per server: RSS of a replica, live heap of a JVM."""
 
 
 class Disk(Side):
-    """No server at all: the row does the work itself."""
+    """No server: the row does the work itself."""
 
     name = DISK
 

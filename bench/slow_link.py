@@ -1,8 +1,8 @@
-"""A link of so many bytes a second between two TCP ports of this machine: what a replica's network is when it is slow.
+"""A link with a bounded rate between two TCP ports of this machine: a slow network between replicas.
 
-Problem: loopback carries gigabytes a second, and the kernel's own shaping needs privileges. Mechanism: each forwarded
-port is listened on here; what is accepted is connected to the target, and one thread a direction copies bytes, which
-wait for their turn in the direction's budget, shared by all connections. Small socket buffers on the way stand for a
+Problem: loopback carries gigabytes a second, and the kernel's own traffic shaping needs privileges. Mechanism: for each
+forwarded port this process listens; accepted connections are connected to the target, and one thread per direction
+copies bytes, which wait for the direction's budget, shared by all connections. Small socket buffers stand for a
 router's queue. What it does not do: add delay, lose or reorder anything.
 """
 
@@ -13,14 +13,14 @@ import time
 
 PIECE_BYTES = 16 * 1024
 BUFFER_BYTES = 64 * 1024
-"""The kernel doubles it."""
+"""The kernel doubles this value."""
 BURST_S = 0.02
-"""So much of the rate may go at once after a silence."""
+"""Share of the rate, in seconds, that may be sent at once after a pause."""
 CONNECT_S = 2.0
 
 
 class Budget:
-    """Bytes a second; `take` waits for them."""
+    """Bytes per second; `take` waits for them."""
 
     def __init__(self, rate: float) -> None:
         self.rate = rate
@@ -38,7 +38,8 @@ class Budget:
 
 
 class SlowLink:
-    """`forward(listen, target)` as often as needed; `there` is the way to the targets, `back` the way from them."""
+    """Call `forward(target, listen)` once per port; `there` is the direction to the targets, `back` the direction from
+    them."""
 
     def __init__(self, there: Budget, back: Budget) -> None:
         self.there = there
@@ -48,7 +49,7 @@ class SlowLink:
         self._closed = False
 
     def forward(self, target: int, listen: int = 0) -> int:
-        """The port that is listened on; 0: any."""
+        """Returns the port that it listens on; `listen` 0: any free port."""
         listener = socket.create_server(("127.0.0.1", listen))
         self._keep(listener)
         threading.Thread(target=self._accept, args=(listener, target), daemon=True).start()
@@ -56,7 +57,7 @@ class SlowLink:
         return port
 
     def close(self) -> None:
-        """All connections end."""
+        """Close all connections."""
         with self._lock:
             self._closed = True
             sockets, self._sockets = self._sockets, []
@@ -103,7 +104,7 @@ def _copy(source: socket.socket, sink: socket.socket, budget: Budget) -> None:
 
 
 def _end(one: socket.socket) -> None:
-    """Also for whoever waits in it."""
+    """Close a socket, also for threads that wait in it."""
     with contextlib.suppress(OSError):
         one.shutdown(socket.SHUT_RDWR)
     one.close()

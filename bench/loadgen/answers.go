@@ -2,7 +2,7 @@ package main
 
 import "encoding/binary"
 
-// Answers, from their header on. Each returns the first error code that is not 0.
+// Parsers of answers, which begin at the response header. Each returns the first error code that is not 0.
 
 type joinAnswer struct {
 	code       int16
@@ -11,7 +11,7 @@ type joinAnswer struct {
 	members    []string
 }
 
-// body skips response header 1.
+// body returns what follows response header 1.
 func body(frame []byte) *reader {
 	r := &reader{data: frame, at: 4}
 	r.tags()
@@ -62,7 +62,7 @@ func readCommit(frame []byte) (int16, error) {
 	return worst, r.end()
 }
 
-// noOffset stands for a partition that should have an offset and has none: no code of Kafka's says that.
+// noOffset is our code for a partition that should have a committed offset and has none; Kafka has no such code.
 const noOffset = -1000
 
 func readOffsetFetch(frame []byte) (int16, error) {
@@ -190,7 +190,7 @@ func readFind(frame []byte) (map[string]coordinator, error) {
 	return found, r.end()
 }
 
-// readMetadata: partition -> address of its leader; a partition without leader is absent.
+// readMetadata returns partition -> address of its leader; a partition without leader is absent.
 func readMetadata(frame []byte) (map[int32]string, error) {
 	r := body(frame)
 	r.i32()

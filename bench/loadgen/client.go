@@ -24,7 +24,7 @@ func joinHostPort(host string, port int32) string {
 	return net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
 
-// client is one connection with one request in flight: what sets a load up, never what is measured at speed.
+// client is one connection with one request in flight: it prepares a load and is never measured.
 type client struct {
 	conn *net.TCPConn
 	next int32
@@ -40,7 +40,7 @@ func dial(address string) (*client, error) {
 
 func (c *client) close() { c.conn.Close() }
 
-// call sends a frame and returns the answer from its header on.
+// call sends a frame and returns the answer, which begins at its header.
 func (c *client) call(frame []byte) ([]byte, error) {
 	c.next++
 	setCorrelation(frame, c.next)
@@ -86,7 +86,7 @@ func (c *client) detach() (int, error) {
 	return descriptor, syscall.SetsockoptInt(descriptor, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
 }
 
-// ask sends a frame to one of the bootstrap addresses after the other until accept takes the answer.
+// ask sends a frame to the bootstrap addresses in turn until accept takes an answer.
 func ask(bootstrap, what string, frame []byte, accept func([]byte) (bool, error)) error {
 	addresses := strings.Split(bootstrap, ",")
 	deadline := time.Now().Add(lookupTimeout)
@@ -112,7 +112,7 @@ func ask(bootstrap, what string, frame []byte, accept func([]byte) (bool, error)
 	return fmt.Errorf("%s not within %v: %v", what, lookupTimeout, last)
 }
 
-// findCoordinators: group -> its coordinator.
+// findCoordinators returns group -> its coordinator.
 func findCoordinators(bootstrap string, groups []string) (map[string]coordinator, error) {
 	const atOnce = 500
 	all := map[string]coordinator{}

@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// Kafka's primitive types in their flexible ("compact") spelling; every API version used here is flexible.
+// Kafka's primitive types in their flexible ("compact") encoding; every API version used here is flexible.
 
 var errShort = errors.New("answer ends inside a field")
 
@@ -18,7 +18,7 @@ func (w *writer) i64(v int64) { w.data = binary.BigEndian.AppendUint64(w.data, u
 
 func (w *writer) uvarint(v uint64) { w.data = binary.AppendUvarint(w.data, v) }
 
-// varint is zigzag, as records use it.
+// varint is zigzag-encoded, as in records.
 func (w *writer) varint(v int64) { w.data = binary.AppendVarint(w.data, v) }
 
 func (w *writer) str(v string) {
@@ -42,7 +42,7 @@ func (w *writer) bytes(v []byte) {
 func (w *writer) count(n int) { w.uvarint(uint64(n) + 1) }
 func (w *writer) tags()       { w.data = append(w.data, 0) }
 
-// reader walks over one answer. After the first field that does not fit every value is zero and failed is set.
+// reader parses one answer. After the first field that does not fit, failed is set and every value is zero.
 type reader struct {
 	data   []byte
 	at     int

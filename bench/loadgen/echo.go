@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// The compiled echo server: the generator's own limit is what it reaches against this. Frames go back as they came, so
-// only complete ones are answered, as a server of the protocol would.
+// The compiled echo server: the generator's rate against it is the generator's own limit. Only complete frames are
+// sent back, as a server of the protocol would answer them.
 
 func serveEcho(port, threads int) error {
 	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))

@@ -11,14 +11,14 @@ import (
 
 // An engine drives some connections from one thread, in one of two ways.
 //
-// Closed loop (interval 0): every connection keeps depth requests in flight; the next leaves when an answer comes. A
+// Closed loop (interval 0): every connection keeps depth requests in flight; the next is sent when an answer comes. A
 // latency begins when the request was written.
 //
 // Open loop: requests are due at a fixed interval, whatever the server does, and a latency begins when the request was
 // due, not when it could be sent: a server that stalls is charged for everything that had to wait (no coordinated
 // omission). How late the generator itself was is kept apart (lag).
 //
-// What is counted lies within the window: closed, answers that come in it; open, requests that are due in it.
+// Counted are, in the closed loop, answers that come within the window; in the open loop, requests due within it.
 
 const (
 	readBytes     = 256 << 10
@@ -35,7 +35,7 @@ type engineConfig struct {
 	interval int64 // ns between requests of this engine; 0: closed loop
 	warmup   time.Duration
 	window   time.Duration
-	echoed   bool // the server sends back what it got
+	echoed   bool // the server sends back the bytes it got
 }
 
 type tally struct {
@@ -69,11 +69,11 @@ type connection struct {
 	nextID   int32
 	waitID   int32
 	sent     ring // when answers count from
-	backlog  ring // due, not sent: too many are in flight
+	backlog  ring // due but not sent, because too many are in flight
 	in       []byte
 	have     int
 	out      []byte
-	writable bool // waits for room in the socket
+	writable bool // waits for space in the socket's send buffer
 }
 
 type engine struct {
@@ -84,7 +84,7 @@ type engine struct {
 	alarm       *alarm
 	tally       *tally
 	from, due   int64
-	until       atomic.Int64 // somebody else may set it to now
+	until       atomic.Int64 // another thread may set it to now
 	turn        int
 	stopped     bool
 	inflight    int // unanswered, those that wait in a backlog included
@@ -178,7 +178,7 @@ func (e *engine) serve(key int, events uint32) error {
 	return e.flush(c)
 }
 
-// sendDue gives every request whose time has come to the next connection.
+// sendDue gives every due request to the next connection.
 func (e *engine) sendDue() error {
 	e.alarm.silence()
 	now := e.now()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// fill, members, check, hold: bring servers into a state that something else then measures.
+// fill, members, check, hold: prepare a state of the servers for another measurement.
 
 const fillersPerCoordinator = 16
 
@@ -129,7 +129,7 @@ func (o *stateOptions) visitSome(address string, groups []string, first int, act
 	return nil
 }
 
-// runMembers makes stable groups of count members and goes away without leaving: half an hour of session is left.
+// runMembers makes stable groups of count members and exits without leaving: their sessions last half an hour.
 func runMembers(arguments []string) (any, error) {
 	o, err := parseState("members", arguments)
 	if err != nil {
@@ -160,7 +160,7 @@ func runMembers(arguments []string) (any, error) {
 	return &stateResult{Op: "members", Seconds: time.Since(began).Seconds(), Groups: len(names)}, nil
 }
 
-// runHold opens connections, asks something on each, says so, and keeps them until standard input ends.
+// runHold opens connections, sends a request on each, prints ready, and keeps them until standard input ends.
 func runHold(arguments []string) (any, error) {
 	o, err := parseState("hold", arguments)
 	if err != nil {

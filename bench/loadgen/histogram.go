@@ -68,7 +68,7 @@ func (h *histogram) merge(other *histogram) {
 	}
 }
 
-// percentile: the smallest bucket's upper edge that at least this share of the values does not exceed.
+// percentile returns the upper edge of the smallest bucket which at least this share of the values does not exceed.
 func (h *histogram) percentile(share float64) int64 {
 	if h.total == 0 {
 		return 0
@@ -99,7 +99,7 @@ type latency struct {
 	Rows [][2]uint64 `json:"buckets"` // highest ns of the bucket, count; empty ones left out
 }
 
-// summary in microseconds; nil when nothing was recorded, because 0 would be a lie.
+// summary in microseconds; nil when nothing was recorded, because 0 would be wrong.
 func (h *histogram) summary() *latency {
 	if h.total == 0 {
 		return nil

@@ -89,7 +89,7 @@ func (o *loadOptions) engine() engineConfig {
 
 func (o *loadOptions) joins() bool { return !o.echoed && (o.kind == "heartbeat" || o.kind == "commit") }
 
-// prepare connects, joins, commits: whatever must be there before the first request counts.
+// prepare connects, joins and commits: everything that must exist before the first counted request.
 func (o *loadOptions) prepare(members []*member) ([]*connection, error) {
 	if err := o.connect(members); err != nil {
 		return nil, err
@@ -165,7 +165,7 @@ func (o *loadOptions) task(m *member, partition int32) (task, error) {
 	return nil, fmt.Errorf("no such op: %q", o.kind)
 }
 
-// cleanUp takes the members out, so that the next run does not share the servers with their sessions.
+// cleanUp makes the members leave, so that their sessions do not load the servers in the next run.
 func (o *loadOptions) cleanUp(members []*member) error {
 	if !o.joins() {
 		return nil

@@ -1,5 +1,5 @@
 // loadgen speaks Kafka's protocol in raw frames to measure servers: its own cost per request is a few microseconds,
-// and what it cannot do is measured against its own compiled echo server (see docs/benchmarks.md).
+// and its limit is measured against its own compiled echo server (see docs/benchmarks.md).
 //
 //	loadgen load  --bootstrap A,B --op heartbeat --connections 50 --depth 1     closed loop
 //	loadgen load  --bootstrap A,B --op commit --rate 2700                       open loop

@@ -13,7 +13,7 @@ const (
 	retryPause                                                  = 50 * time.Millisecond
 )
 
-// member of a group: classic protocol, one connection.
+// member is one member of a group: classic protocol, one connection.
 type member struct {
 	group, id              string
 	instance               *string
@@ -77,7 +77,7 @@ func (m *member) join() error {
 		case a.code == codeMemberIDRequired:
 			m.id = a.id
 		case a.code == codeUnknownMember:
-			m.id = "" // handed out by a coordinator that is none any more
+			m.id = "" // the id came from a broker that is no longer the coordinator
 		case a.code == codeRebalance:
 		case retriable(a.code):
 			if err := m.connectAgain(); err != nil {
@@ -141,13 +141,13 @@ func (m *member) heartbeat() (int16, error) {
 	return readSimple(answer)
 }
 
-// leaveAll takes members of one group out with one request on the first one's connection.
+// leaveAll removes members of one group with one request on the first one's connection.
 func leaveAll(members []*member) error {
 	return members[0].insist("LeaveGroup", leaveRequest(members[0].group, members), readSimple)
 }
 
-// insist asks until the answer is good, going after a coordinator that moved. For what sets a measurement up or ends
-// it: where time counts, an error is an error.
+// insist repeats a request until it succeeds, and follows a coordinator that moved. It is for preparing and ending a
+// measurement; within one, an error counts as an error.
 func (m *member) insist(what string, frame []byte, read func([]byte) (int16, error)) error {
 	var code int16
 	for tries := 0; tries < rejoinsMax; tries++ {
@@ -158,7 +158,7 @@ func (m *member) insist(what string, frame []byte, read func([]byte) (int16, err
 		if code, err = read(answer); err != nil || code == codeNone {
 			return err
 		}
-		// 3: a broker that has not yet heard of a topic just made
+		// 3: the broker does not know the new topic yet
 		if !retriable(code) && code != codeUnknownTopic {
 			break
 		}

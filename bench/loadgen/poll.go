@@ -76,7 +76,7 @@ func newAlarm() (*alarm, error) {
 	return &alarm{fd: int(fd)}, nil
 }
 
-// in rings after this many nanoseconds (at least one).
+// in sets the alarm to this many nanoseconds from now (at least one).
 func (a *alarm) in(ns int64) error {
 	ns = max(ns, 1)
 	spec := [4]int64{0, 0, ns / 1e9, ns % 1e9}

@@ -2,7 +2,7 @@ package main
 
 import "encoding/binary"
 
-// The requests a group's member sends, in the versions Java's consumer and librdkafka use with a recent broker.
+// Requests of a group's member, in the versions that Java's consumer and librdkafka use with a recent broker.
 
 const (
 	apiProduce, apiFetch, apiMetadata        = 0, 1, 3
@@ -122,7 +122,7 @@ func leaveRequest(group string, members []*member) []byte {
 	return w.finish()
 }
 
-// commitRequest also tells where the offsets are in the frame, so that they can be changed in place.
+// commitRequest also returns the positions of the offsets in the frame, so that they can be changed in place.
 func commitRequest(m *member, topic string, first, partitions int) (frame []byte, offsetsAt []int) {
 	w := begin(apiCommit)
 	w.str(m.group)

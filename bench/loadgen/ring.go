@@ -1,6 +1,6 @@
 package main
 
-// ring is a queue of moments that grows by doubling and is never given back.
+// ring is a queue of times that grows by doubling and never shrinks.
 type ring struct {
 	items      []int64
 	head, size int

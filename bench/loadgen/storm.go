@@ -10,9 +10,9 @@ import (
 // stable group is forced to rebalance again and again, while members of other groups on the same coordinator send
 // heartbeats at a fixed rate.
 //
-// A forced rebalance begins when one member sends a JoinGroup with changed metadata (or leaves). A second member asks
-// with heartbeats until it is told; then all others send theirs at once. So the figure is the servers' work: neither
-// the heartbeat interval nor a thousand members that ask in vain.
+// A forced rebalance begins when one member sends a JoinGroup with changed metadata (or leaves). A second member sends
+// heartbeats until one says that the group rebalances; then all others join at once. So the figure is the servers' work,
+// without the heartbeat interval and without the heartbeats of a thousand waiting members.
 
 const (
 	askAgainAfter  = 2 * time.Millisecond
@@ -73,7 +73,7 @@ func (o *stormOptions) run(pids processes) (*stormResult, error) {
 		return nil, err
 	}
 	ready := make(chan error, 1)
-	go func() { ready <- watch.join() }() // their first join waits as long as the storm's
+	go func() { ready <- watch.join() }() // their first join has the same initial delay as the storm's
 	began := time.Now()
 	if err := stabilise(members); err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func (o *stormOptions) run(pids processes) (*stormResult, error) {
 
 func milliseconds(since time.Time) float64 { return float64(time.Since(since)) / 1e6 }
 
-// stabilise brings all members into one generation, whatever each of them knows now.
+// stabilise brings all members into one generation, whatever their current state.
 func stabilise(members []*member) error {
 	behind := members
 	for tries := 0; len(behind) > 0; tries++ {
@@ -184,7 +184,7 @@ func (o *stormOptions) force(members []*member, marker byte) (float64, []*member
 	return milliseconds(began), members, err
 }
 
-// behindOf: all members when they are not yet in one generation, none otherwise.
+// behindOf returns all members if they are not yet in one generation, else none.
 func behindOf(members []*member) []*member {
 	for _, m := range members {
 		if m.generation != members[0].generation {
@@ -221,7 +221,7 @@ type bystanders struct {
 	tally   *tally
 }
 
-// findBystanders: groups with the storm's coordinator.
+// findBystanders returns groups with the storm's coordinator.
 func (o *stormOptions) findBystanders(stormGroup string) (*bystanders, error) {
 	names := []string{stormGroup}
 	for n := 0; n < o.bystanders*bystanderTries; n++ {

@@ -19,7 +19,7 @@ type outcome struct {
 	records, bytes int64
 }
 
-// fixed sends the same frame every time; records and bytes are what one good answer stands for.
+// fixed sends the same frame every time; records and bytes are the amounts that one successful answer counts for.
 type fixed struct {
 	frame          []byte
 	read           func([]byte) (int16, error)
@@ -39,7 +39,7 @@ func (t *fixed) take(answer []byte) (outcome, error) {
 	return outcome{records: t.records, bytes: t.bytes}, nil
 }
 
-// committing counts its offsets up, as a consumer does.
+// committing raises its offsets with each commit, as a consumer does.
 type committing struct {
 	frame  []byte
 	places []int
@@ -60,8 +60,8 @@ func (t *committing) take(answer []byte) (outcome, error) {
 	return outcome{code: code}, err
 }
 
-// fetching reads a partition from its start to its end, and again; one request in flight, as its offset depends on
-// the answer before.
+// fetching reads a partition from start to end repeatedly; one request in flight, because its offset depends on the
+// previous answer.
 type fetching struct {
 	frame    []byte
 	offsetAt int

@@ -1,4 +1,4 @@
-"""One run of all sides on the same files: records a second, peak memory, and equal results, or no figures at all."""
+"""One run of all sides on the same files: records per second, peak memory, and equal results, or no figures at all."""
 
 import argparse
 import json
@@ -33,15 +33,15 @@ TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 BYTES_PER_RECORD = 130
 QUIET_LOAD_MAX = 1.0
 SETTLE_SECONDS_MAX = 90
-"""The load average is one of the last minute; what ran before is in it."""
+"""Longest wait for a low load average, which includes the last minute's work."""
 ONE_TURN_FROM = 50_000_000
-"""Records from which each side runs once: a second turn says little there and takes minutes."""
+"""From this number of records each side runs once: a second turn adds little information and takes minutes."""
 
 
 class Usage(threading.Thread):
-    """Of a process and all its descendants: largest proportional memory (shared pages once), and CPU time.
+    """Peak proportional memory (shared pages counted once) and CPU time of a process and all its descendants.
 
-    CPU is what was seen last of each process: up to SAMPLE_EVERY_S of one that ends is missed.
+    CPU time is the last sample of each process: up to SAMPLE_EVERY_S of a process that ends is missed.
     """
 
     def __init__(self, pid: int) -> None:
@@ -109,7 +109,7 @@ def run_side(name: str, log: Path, out: Path, turns: int) -> dict[str, Any]:
 
 
 def unequal(told: dict[str, dict[str, Any]]) -> list[str]:
-    """What is not the same: `commit_rate` of every side, and every file of the two that make all tables."""
+    """Differences: in `commit_rate` between all sides, and in every file between the two that make all tables."""
     names = list(told)
     first = result(told[names[0]])
     found = [
@@ -127,7 +127,7 @@ def unequal(told: dict[str, dict[str, Any]]) -> list[str]:
 
 
 def settled() -> float:
-    """The load average, once it is that of a quiet machine or it does not become so."""
+    """The load average, once it is that of a quiet machine or the wait is over."""
     until = time.monotonic() + SETTLE_SECONDS_MAX
     while (load := machine.load_average()) > QUIET_LOAD_MAX and time.monotonic() < until:
         time.sleep(SAMPLE_EVERY_S)

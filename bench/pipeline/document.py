@@ -1,7 +1,8 @@
-"""A run of `make bench-pipeline` as its section of docs/benchmarks.md: figures, targets, and why one is missed. Pure.
+"""The section of docs/benchmarks.md about a run of `make bench-pipeline`: figures, targets, and reasons for missed
+ones. Pure.
 
-A scale that people run has a section of its own between marks (`pipeline_4M`); other scales are printed only, because
-the document has no marks for them.
+Common scales have a section of their own between marks (`pipeline_4M`); other scales are printed only, because the
+document has no marks for them.
 """
 
 from collections.abc import Mapping
@@ -15,12 +16,12 @@ SHARE_MIN: Final = 0.7
 WORKER_BYTES_MAX: Final = 600 << 20
 SECONDS_MAX: Final = 300.0
 LARGE: Final = 90_000_000
-"""The bound on time is one for 100M records."""
+"""The target for the total time applies from this number of records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """`told`: by side, what `bench.pipeline.sides` printed, `peak_bytes`, and `cpu_s` of all turns and the start."""
+    """`told`: per side, the output of `bench.pipeline.sides`, `peak_bytes`, and `cpu_s` of all turns and the start."""
 
     records: int
     log_bytes: int
@@ -32,7 +33,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        """Of the section: millions, rounded."""
+        """Name of the section: millions, rounded."""
         return f"pipeline_{round(self.records / 1e6)}M"
 
     def seconds(self, side: str) -> float:
@@ -41,7 +42,7 @@ class Run:
 
 
 def section(run: Run, reasons: Mapping[str, str]) -> str:
-    """Markdown without its marks. `reasons`: figure to one sentence."""
+    """Markdown without its marks. `reasons`: figure → one sentence."""
     head = f"### {run.records:,} records, {run.log_bytes >> 20:,} MiB of segments (`{run.name}`)"
     told = (
         f"{run.when}, load {run.load:g} before, {run.stolen_ticks} ticks stolen, {run.machine.get('model', '?')}, "
@@ -51,7 +52,7 @@ def section(run: Run, reasons: Mapping[str, str]) -> str:
 
 
 def table(run: Run) -> str:
-    """A row a side."""
+    """One row per side."""
     lines = [
         "| side | makes | each turn, s | records/s | CPU of all, s | peak memory, MiB | largest worker, MiB |",
         "|---|---|--:|--:|--:|--:|--:|",
@@ -67,7 +68,7 @@ def table(run: Run) -> str:
 
 
 def targets(run: Run, reasons: Mapping[str, str]) -> list[str]:
-    """A line a target; a miss is bold and says why."""
+    """One line per target; a missed one is bold and has its reason."""
     if SPARK not in run.told:
         return []
     mine = run.seconds(SPARK)

@@ -1,8 +1,8 @@
-"""Segment files as brokers write them, of any number of offset commits: real batches, real CRCs, made with numpy.
+"""Segment files as brokers write them, with any number of offset commits: real batches, real CRCs, made with numpy.
 
-Every group commits all its partitions in one batch every COMMIT_EVERY_MS. A batch of each group is encoded once, by
-the encoder of the tests; then offsets, times and CRC are set in many copies at a time. Offsets advance at different
-speeds, some stand still, and one commit in REWIND_EVERY goes back. The same number of records gives the same bytes.
+Every group commits all its partitions in one batch every COMMIT_EVERY_MS. The encoder of the tests encodes one batch of
+each group; then offsets, times and CRC are set in many copies at a time. Offsets advance at different speeds, some
+stand still, and one commit in REWIND_EVERY goes back. The same number of records gives the same bytes.
 """
 
 import struct
@@ -33,13 +33,13 @@ Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """What a number of records comes to."""
+    """Groups, partitions and rounds for a number of records."""
 
     rounds: int
 
     @classmethod
     def of(cls, records: int) -> "Shape":
-        """At least one round; rounded down to whole ones."""
+        """At least one round; rounded down to whole rounds."""
         return cls(rounds=max(1, records // (LOG_PARTITIONS * BATCHES_PER_ROUND)))
 
     @property
@@ -48,7 +48,7 @@ class Shape:
 
 
 def make(folder: Path, shape: Shape) -> Path:
-    """The log's folder, made once: a marker stands beside what is whole."""
+    """The log's folder, made once: a marker file beside it shows that it is complete."""
     root = folder / f"log-{shape.records}"
     marker = root / "whole"
     if not marker.exists():
@@ -78,7 +78,7 @@ def _partition(folder: Path, number: int, rounds: int) -> None:
 
 
 def _templates(number: int) -> tuple[Bytes, list[int], list[int]]:
-    """One batch a group, and where in it offsets and times stand."""
+    """One batch per group, and the positions of its offsets and times."""
     batches = []
     for group in range(GROUPS_PER_PARTITION):
         name = f"group-{number * GROUPS_PER_PARTITION + group:06}"
@@ -124,6 +124,6 @@ def _filled(
 
 
 def _set(data: Bytes, at: int, values: NDArray[np.int64]) -> None:
-    """Eight bytes, big-endian, in every batch."""
+    """Write eight bytes, big-endian, into every batch."""
     whole = np.broadcast_to(values, data.shape[:2]).astype(">i8")
     data[:, :, at : at + 8] = whole[..., None].view(np.uint8).reshape(*data.shape[:2], 8)

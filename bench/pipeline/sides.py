@@ -1,8 +1,8 @@
-"""The sides, each in a process of its own: `python -m bench.pipeline.sides SIDE LOG OUT TURNS` prints one JSON line.
+"""The sides, each in its own process: `python -m bench.pipeline.sides SIDE LOG OUT TURNS` prints one line of JSON.
 
-`spark` and `processes` run the product's stage (all tables, bronze included). `duckdb` and `polars` get the commits
-from the product's decoder, in two processes, as Parquet, and make one gold table of it, `commit_rate`, with a window
-over everything: they have no decoder for the log, and no fused stage.
+`spark` and `processes` run the product's stage (all tables, bronze included). `duckdb` and `polars` get the commits as
+Parquet from the product's decoder, in two processes, and compute one gold table, `commit_rate`, with a window function:
+they have no decoder for the log, and no fused stage.
 """
 
 import json
@@ -58,7 +58,7 @@ FROM steps GROUP BY ALL
 
 
 def spark(log: Path, out: Path, turns: Sequence[str] = TURNS) -> dict[str, Any]:
-    """The product, on local[2]; a second turn is in the same session."""
+    """The product, on local[2]; a second turn runs in the same session."""
     began = time.monotonic()
     with_log = {"spark.log.level": "ERROR", "spark.driver.host": "127.0.0.1", "spark.driver.memory": "1g"}
     running = session(f"local[{CORES}]", with_log)
@@ -110,7 +110,7 @@ def _decode(given: tuple[tuple[SegmentFile, ...], Path]) -> None:
 
 
 def _decoded(log: Path, out: Path) -> Path:
-    """Commits as Parquet, one file a log partition."""
+    """Commits as Parquet, one file per log partition."""
     out.mkdir(parents=True)
     work = [(files, out / f"{number:05}.parquet") for number, files in list_segments(str(log)).items()]
     with multiprocessing.get_context("spawn").Pool(CORES) as pool:
@@ -141,7 +141,7 @@ def duckdb(log: Path, out: Path, turns: Sequence[str] = TURNS) -> dict[str, Any]
 
 
 def polars(log: Path, out: Path, turns: Sequence[str] = TURNS) -> dict[str, Any]:
-    """Decode, then one lazy query. POLARS_MAX_THREADS is the caller's."""
+    """Decode, then one lazy query. The caller sets POLARS_MAX_THREADS."""
     import polars as pl
 
     def query(files: Path) -> pa.Table:

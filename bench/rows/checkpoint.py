@@ -19,14 +19,14 @@ BIG_BYTES = 10 * 1024 * 1024
 
 
 def big_checkpoints(folder: Path) -> set[tuple[str, int]]:
-    """Those in the folders now; older than the newest two are gone."""
+    """The large checkpoints in the folders now; all but the newest two are deleted already."""
     found = set()
     for path in folder.glob("replica-*/data/**/*.ckpt"):
         try:
             if path.stat().st_size > BIG_BYTES:
                 found.add((str(path), path.stat().st_mtime_ns))
         except FileNotFoundError:
-            continue  # superseded meanwhile
+            continue  # deleted in between
     return found
 
 

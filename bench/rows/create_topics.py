@@ -1,7 +1,8 @@
-"""Many partitions made by one request while a group commits: nobody else may notice.
+"""One request creates many partitions while a group commits, which must not be delayed.
 
-Whoever makes folders in the turn that applies the topic is silent for as long as the disk takes; a silent leader is
-deposed. So what counts are terms of the Raft groups that were there before, and the longest turn of any replica.
+Problem: a replica that creates folders in the turn that applies the topic does not answer for as long as the disk
+takes, and a leader that does not answer is replaced. So the figures are the terms of the Raft groups that existed
+before, and the longest turn of any replica.
 """
 
 import time
@@ -21,7 +22,7 @@ PARTITIONS = 1_900
 OFFSETS_PARTITIONS = 10
 LEADERS_TIMEOUT_S = 120
 REST_S = 2
-"""Long enough for an election that a silent leader caused to show."""
+"""Long enough to see an election that an unresponsive leader caused."""
 
 
 def _terms(side: Muster) -> dict[int, int]:
@@ -34,7 +35,7 @@ def _terms(side: Muster) -> dict[int, int]:
 
 
 def _led(side: Muster) -> int:
-    """By the short page: a hundred pages of metrics a second would be a load of their own."""
+    """From the short page: scraping a hundred pages of metrics per second would be a load of its own."""
     return sum(side.cluster.status(node)["leaderships"] for node in range(side.nodes))
 
 

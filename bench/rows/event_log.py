@@ -1,7 +1,7 @@
-"""What telling the log of ten thousand rebalances a minute costs the loop, and the thread that writes.
+"""CPU cost of logging ten thousand rebalances a minute, for the loop and for the thread that writes.
 
-No cluster: the events of a minute through the product's own event log and log pipeline, into a file on the real disk.
-Processor time, since other work on the machine says nothing about it. The minute's windows end when it says so.
+No cluster: one minute's events go through the product's own event log and log pipeline into a file on the real disk.
+CPU time is measured, since other work on the machine distorts wall time. The minute's windows end when it says so.
 """
 
 import heapq
@@ -25,7 +25,7 @@ STOP_SECONDS_MAX = 60
 
 
 class Minute:
-    """The part of `ports.Loop` that an event log uses; time goes when `go_to` is called."""
+    """The part of `ports.Loop` that an event log uses; time advances when `go_to` is called."""
 
     def __init__(self) -> None:
         self._now_ms = 0
@@ -50,7 +50,7 @@ def event(kind: EventKind, number: int) -> Event:
 
 
 def minute_ms(lab: Lab, kinds: tuple[EventKind, ...]) -> tuple[float, float]:
-    """Processor milliseconds of (who tells, who writes) for `TIMES` of each kind."""
+    """CPU milliseconds of (the loop, the writing thread) for `TIMES` events of each kind."""
     minute = Minute()
     root = logging.getLogger()
     before = root.handlers[:], root.level

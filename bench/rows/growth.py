@@ -1,7 +1,7 @@
-"""Cost of a request while the number of groups grows: it should not know how many there are.
+"""Cost of a request while the number of groups grows: it should not depend on that number.
 
-What filling leaves behind (checkpoints, cleaning, a collector's work) is not a request's: each step begins once the
-servers have come to rest, or after `REST_S_MAX`.
+Work that filling leaves behind (checkpoints, cleaning, garbage collection) does not belong to a request: each step
+begins once the servers are idle, or after `REST_S_MAX`.
 """
 
 import time
@@ -18,7 +18,7 @@ STEPS = (10, 1_000, 100_000)
 FLAT_WITHIN = 1.3
 OPS = ("heartbeat", "commit")
 REST_SHARE = 0.15
-"""Of a core, of each server: an idle one takes less than a tenth."""
+"""Share of a core below which each server counts as idle; an idle one takes less than a tenth."""
 REST_LOOK_S = 3
 REST_S_MAX = 90
 

@@ -1,4 +1,4 @@
-"""What a cluster costs that does nothing, with few and with many Raft groups."""
+"""CPU cost of an idle cluster, with few and with many Raft groups."""
 
 import time
 
@@ -9,7 +9,8 @@ from bench.row import Measured, Row
 from bench.sides import Side
 
 QUIET_S = 75
-"""What making the topics wrote is flushed 30 s later (`segment_flush_ms`), a thousand files; nothing is idle before."""
+"""The writes of creating the topics, a thousand files, are flushed 30 s later (`segment_flush_ms`); before that no
+server is idle."""
 SECONDS = 30
 MANY = 950
 

@@ -1,4 +1,4 @@
-"""What the disk can do: no answer that promises durability can come faster."""
+"""Durable appends of the disk: no answer that promises durability can be faster."""
 
 import statistics
 

@@ -1,4 +1,4 @@
-"""Rows of one request kind at full speed or at a fixed rate: heartbeats, commits, OffsetFetch, Produce, Fetch."""
+"""Rows with one kind of request at full speed or at a fixed rate: heartbeats, commits, OffsetFetch, Produce, Fetch."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ CONNECTIONS = 50
 WARMUP, WINDOW = "1s", "2500ms"
 ECHO_WARMUP, ECHO_WINDOW = "200ms", "1s"
 GENERATOR_HEADROOM = 3
-"""Against the compiled echo the generator must reach this many times what it reports of a server."""
+"""Against the compiled echo server the generator must reach this multiple of the rate that it reports for a server."""
 
 LATENCY_UNITS = {"rate": "/s", "p50": "ms", "p99": "ms", "CPU": "µs a request", "other cluster": "% of a core"}
 Measure = Callable[[Side, Lab], Measured]
@@ -58,7 +58,7 @@ def commit_at_half_rate(side: Side, lab: Lab) -> Measured:
 
 
 def stream(op: str, **options: Any) -> Measure:
-    """Produce and Fetch: what counts is records and bytes."""
+    """Produce and Fetch: the figures are records and bytes."""
 
     def measure(side: Side, lab: Lab) -> Measured:
         if op == "fetch":
@@ -74,7 +74,7 @@ def stream(op: str, **options: Any) -> Measure:
 
 
 def fill(side: Side, lab: Lab) -> None:
-    """Something to fetch: a second of large batches; a partition that has them is only added to."""
+    """Make data to fetch: large batches for a second; partitions that have data get more."""
     lab.load(
         side,
         "produce",

@@ -1,7 +1,7 @@
 """The longest turn of Muster's event loop under commits and a large rebalance: it bounds every latency.
 
-It has a cluster of its own: while another one's brokers have the processors, every turn is long. And forming a cluster
-and a process' start take long turns that nobody waits for, which must have left the metric's look-back.
+It has a cluster of its own: while another cluster's brokers use the CPUs, every turn is long. Forming a cluster and
+starting a process take long turns without any client waiting, so these must have left the metric's window first.
 """
 
 import time
@@ -15,7 +15,7 @@ from bench.rows.rebalance import storm_of
 from bench.sides import Side
 
 LOOK_BACK_S = 120
-"""The metric is of the last one to two minutes."""
+"""The metric covers the last one to two minutes."""
 
 
 def measure(side: Side, lab: Lab) -> Measured:

@@ -1,4 +1,4 @@
-"""A million committed offsets: how fast they are in, what memory they take, how long a cold start takes with them."""
+"""A million committed offsets: the time to write them, the memory they take, and a cold start with them."""
 
 import time
 
@@ -14,13 +14,13 @@ CHECKED_GROUPS = 250
 CONNECTIONS_HELD, GROUPS_OF_TEN = 1_000, 200
 START_TIMEOUT_S = 180
 REST_S = 40
-"""Between filling and killing: a cluster that dies has usually run for a while, on both sides."""
+"""Between filling and killing: a cluster that crashes has usually run for a while, on both sides."""
 MIB, KIB = 1024 * 1024, 1024
 _STATE = {"prefix": "million", "groups": GROUPS, "partitions": PARTITIONS}
 
 
 def fill(cluster: Cluster) -> float:
-    """Seconds until all offsets are in."""
+    """Seconds until all offsets are committed."""
     return float(generator.run("fill", bootstrap=cluster.bootstrap, **_STATE)["seconds"])
 
 

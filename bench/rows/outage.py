@@ -19,7 +19,7 @@ from tests.raw_group import FETCH, find_coordinator
 TIMES, SILENCES = 5, 2
 COMMIT_TIMEOUT_S = 90
 SILENCE_TIMEOUT_S = 300
-"""librdkafka gives a frozen coordinator up after 60 s, dials it again, and asks the others at last."""
+"""librdkafka gives up a frozen coordinator after 60 s, connects to it again, and asks the others last."""
 ASK_TIMEOUT_S = 5
 OWN = Own(topics={TOPIC: 1}, warm=False)
 
@@ -59,8 +59,8 @@ def kills(side: Side, lab: Lab) -> Measured:
 
 
 def silences(side: Side, lab: Lab) -> Measured:
-    """librdkafka waits for the frozen one until its own time-out; a client that asks anew tells when the servers were
-    ready."""
+    """librdkafka waits for the frozen coordinator until its own time-out; another client, which asks anew, shows when
+    the servers were ready."""
     assert isinstance(side, Cluster)
     served, committed = [], []
     with committing(side) as committer:
@@ -79,7 +79,7 @@ def silences(side: Side, lab: Lab) -> Measured:
 
 
 def _await_served(cluster: Cluster, silent: int) -> None:
-    """Until a replica that is not silent names another coordinator, and that one answers OffsetFetch."""
+    """Wait until a running replica names another coordinator, and that one answers OffsetFetch."""
     addresses = [address for node, address in enumerate(cluster.bootstrap.split(",")) if node != silent]
 
     def served() -> bool:
@@ -103,7 +103,7 @@ def _await_another(cluster: Cluster, node: int) -> None:
 
 
 def longest_gap(side: Side, lab: Lab) -> Measured:
-    """A drain ends no commit by itself, so what counts is the longest time without a good one around it."""
+    """A drain ends no commit by itself, so the figure is the longest time without a successful commit around it."""
     assert isinstance(side, Cluster)
     gaps = []
     with committing(side) as committer:

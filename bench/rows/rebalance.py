@@ -1,4 +1,4 @@
-"""Join to stable and forced rebalance of one group, and what its neighbours feel of it."""
+"""Join to stable and forced rebalance of one group, and the effect on other groups of the same coordinator."""
 
 from collections.abc import Callable
 

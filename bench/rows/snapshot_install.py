@@ -1,8 +1,7 @@
-"""How long a follower that is far behind takes to be a voter like the others, over a link that carries half as much
-again as is written meanwhile.
+"""How long a follower that is far behind takes to catch up, over a link with 1.5 times the rate of concurrent writes.
 
-What it lacks at first is in its leader's segments, and what is written while it fetches must still be there when it
-has: else it begins again, for ever. What it does not measure is a link without a bound.
+The entries that it lacks at first are in its leader's segments. What is written while it fetches must still be there
+when it has finished: otherwise it begins again, for ever. What the row does not measure is a link without a bound.
 """
 
 from muster_coordinator.limits import WAL_BYTES_MAX
@@ -18,7 +17,7 @@ BEHIND_BYTES = 1 << 30
 WRITE_RATE, LINK_RATE = 5_000_000, 7_500_000
 LEVEL_ENTRIES = 1_000
 WITHIN_S = 1_200
-"""Then it is given up; the target is less."""
+"""The run is given up after this time; the target is lower."""
 
 
 def measure(side: Side, lab: Lab) -> Measured:

@@ -1,9 +1,9 @@
-"""A small WAL under more partitions than checkpoints can free in one round of it: does anybody have to stop?
+"""A small WAL with more partitions than checkpoints can free in one round of it: does any writer have to stop?
 
-Problem: a WAL lets go of its oldest file only when no partition needs it; with many partitions and a small WAL, room is
-needed faster than checkpoints give it. Mechanism: librdkafka produces to all partitions at a fixed rate; the longest
-time without any acknowledgement counts. What it does not measure is throughput: beyond what the WAL allows writers are
-slowed down, and their client tries again.
+Problem: a WAL deletes its oldest file only once no partition needs it; with many partitions and a small WAL, space is
+needed faster than checkpoints free it. Mechanism: librdkafka produces to all partitions at a fixed rate; the figure is
+the longest time without any acknowledgement. What it does not measure is throughput: beyond what the WAL allows,
+writers are slowed down, and their client retries.
 """
 
 import threading
@@ -37,13 +37,13 @@ class Load(NamedTuple):
 
 
 SMALL = Load(300, 5_000_000, 60, 64 * MIB, 4 * MIB)
-"""Five rounds of the WAL."""
+"""Writes five rounds of the WAL."""
 LARGE = Load(1_900, 10_000_000, 240, 1024 * MIB, 64 * MIB)
-"""Two rounds of a WAL as it is by default, with as many partitions as a replica takes."""
+"""Writes two rounds of a WAL of default size, with as many partitions as a replica supports."""
 
 
 class Writer(threading.Thread):
-    """Sends at a fixed rate, partition after partition; notes when the last acknowledgement of each tick came."""
+    """Sends at a fixed rate to the partitions in turn; records when the last acknowledgement of each tick came."""
 
     def __init__(self, bootstrap: str, load: Load) -> None:
         super().__init__(name="writer", daemon=True)
@@ -62,7 +62,7 @@ class Writer(threading.Thread):
         self.longest_s = 0.0
         self.last_s = 0.0
         self.taken = 0.0
-        """Bytes a second, acknowledged within the window."""
+        """Acknowledged bytes per second within the window."""
 
     def delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
@@ -83,7 +83,7 @@ class Writer(threading.Thread):
                         TOPIC, value, partition=sent % self.load.partitions, on_delivery=self.delivered
                     )
                 except BufferError:
-                    break  # half a gigabyte waits: the servers are far behind, and the silence is seen anyway
+                    break  # half a gigabyte is queued: the servers are far behind, and the gap shows without more
                 sent += 1
             self.producer.poll(TICK_S)
         self.longest_s = max(self.longest_s, time.monotonic() - self.last_s)

@@ -1,7 +1,7 @@
-"""What the event loop has to do for the WAL in one turn while files begin and go, with many groups.
+"""Work of the event loop for the WAL in one turn, while WAL files are created and deleted, with many groups.
 
-No cluster: a WAL on the real disk, and only what a replica's loop calls of it. Processor time, since other work on the
-machine says nothing about it.
+No cluster: a WAL on the real disk, and only the calls that a replica's loop makes to it. CPU time is measured, since
+other work on the machine distorts wall time.
 """
 
 import shutil
@@ -20,17 +20,17 @@ from bench.row import Measured, Row
 from bench.sides import Side
 
 GROUPS = (2_000, 10_000)
-"""As many as a replica takes, and five times that."""
+"""As many as a replica supports, and five times that."""
 FILES = 4
-"""That go in one run."""
+"""WAL files that are deleted in one run."""
 FILE_BYTES = 16 * MIB
 AT_ONCE = 8
-"""Groups that one batch writes for, and as many whose checkpoint it tells of."""
+"""Groups per written batch, and as many with a new checkpoint."""
 DATA = bytes(1_500)
 
 
 class Life:
-    """A WAL whose groups write in turn, each checkpointed half a round later."""
+    """A WAL whose groups write in turn; each group is checkpointed half a round later."""
 
     def __init__(self, disk: OsDisk, folder: str, groups: int) -> None:
         self.wal = Wal.open(
@@ -53,7 +53,7 @@ class Life:
         return GroupWrites(GroupNo(number), None, (), RecoveryPoint(last, last, 0, last), (last, 1))
 
     def turn(self, writes: list[GroupWrites]) -> float:
-        """Make them durable; milliseconds of processor time that the loop spent on it besides staging."""
+        """Make the writes durable; returns the CPU milliseconds that the loop spent besides staging."""
         for one in writes:
             self.wal.stage(one)
         began = time.thread_time()

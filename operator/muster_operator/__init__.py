@@ -1,1 +1,1 @@
-"""The Muster operator. Nothing is here yet: the coordinator is built first (README, "What is not there yet")."""
+"""The Muster operator: manages CoordinatorCluster and ConsumerGroup objects in Kubernetes (docs/operator.md)."""

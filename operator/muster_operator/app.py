@@ -1,11 +1,11 @@
-"""The composition root: builds every part, starts them in order, and ends them in the reverse order.
+"""The composition root: builds every part, starts them in order, and stops them in the reverse order.
 
 Start: probes → first lists (fill the cache) → watches → wait for the Lease → workers. Only the Lease's holder runs
-workers; a standby keeps its cache warm. A signal or a lost Lease ends everything, and Kubernetes starts us again; a
-namespace that cannot be listed or watched ends nothing (`runtime.scopes`).
+workers; a standby keeps its cache warm. A signal or a lost Lease ends the process, and Kubernetes starts it again; a
+namespace that cannot be listed or watched does not end it (`runtime.scopes`).
 
-kopf's part is `handlers`: it logs in and watches, and what it sees goes into the cache and the queue. What is not
-kopf's has its reason in docs/adr/0008-operator.md.
+kopf's part is in `handlers`: it logs in and watches, and its events go into the cache and the queue. Reasons for what
+is not left to kopf: docs/adr/0008-operator.md.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ Untyped = Any
 
 
 class Core:
-    """Cache, queue, passes: everything between the ports, without watches, Lease or sockets. Tests build this too."""
+    """Cache, queue and passes: everything between the ports, without watches, Lease or sockets. Tests build it too."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Core:
         instance: str = "muster-operator",
         release: str | None = None,
     ) -> None:
-        """`release`: who claims the namespaces that are served; None claims none."""
+        """`release`: the name under which namespaces are claimed; None: no namespace is claimed."""
         self.cache = Cache()
         self.claims = Claims(kube, clock, holder=release) if release is not None else None
         self._clock = clock
@@ -90,20 +90,20 @@ class Core:
         return self.runner.aside()
 
     def namespaces(self) -> set[str]:
-        """Those that have objects of ours."""
+        """Namespaces with objects of our kinds."""
         return {key.namespace for key in self.cache.owners()}
 
     def observe(self, kind: Kind, change: str | None, body: Untyped) -> None:
-        """One event of a watch."""
+        """Take one event of a watch."""
         self.runner.enqueue(self.cache.observe(kind, change, body))
         if change is None:
             scope = self.scopes.of(body["metadata"].get("namespace", ""))
             if scope.listed_ms is not None and self._clock.monotonic_ms() - scope.listed_ms > RELIST_MIN_MS:
-                self.resync.ask(scope)  # a watch started over: it did not tell what was deleted meanwhile
+                self.resync.ask(scope)  # a restarted watch does not report what was deleted in between
 
 
 class Operator:
-    """`run` until a signal or a fault; answers normally after a clean stop."""
+    """`run` until a signal or an error; it returns normally after a clean stop."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -112,7 +112,7 @@ class Operator:
         self._clock, self._rand = SystemClock(), SystemRand()
         self._login = Login(settings.kubeconfig)
         self._client = ApiClient(self._login, clock=self._clock, observe=self.metrics.kube_call)
-        # Turns of its own: a queue of slow requests must not cost the Lease.
+        # A separate client: slow requests in the queue of the other one must not cost the Lease.
         self._lease_client = ApiClient(
             self._login,
             clock=self._clock,
@@ -141,7 +141,7 @@ class Operator:
         self.probe_port = 0
 
     async def run(self) -> None:
-        """Raises LeadershipLost, or whatever ended a part."""
+        """Raises LeadershipLost, or the error that ended a part."""
         loop = asyncio.get_running_loop()
         for one in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(one, self.stop.set)
@@ -161,7 +161,8 @@ class Operator:
             await self._lease_client.close()
 
     async def _give_up(self) -> None:
-        """Best effort: with the API server silent the Lease ends by itself, and what ended us must stay the reason."""
+        """Release the Lease, best effort: if the API server does not answer, the Lease expires by itself, and the error
+        that ended the process must stay the reported one."""
         try:
             await asyncio.wait_for(self._elector.release(), LEASE_CALL_TIMEOUT_MS / 1_000)
         except TimeoutError:
@@ -180,8 +181,8 @@ class Operator:
         )
 
     async def _work(self) -> None:
-        """Keep everything listed; once there is something to work on, wait for the Lease and run workers for as long as
-        it is held."""
+        """List every scope continuously; once the first objects are listed, wait for the Lease and run workers while it
+        is held."""
         parts: list[Callable[[], Awaitable[Untyped]]] = [self.core.resync.run, self._act]
         await _until_first_ends(*parts)
 

@@ -1,4 +1,4 @@
-"""`muster operator`: flags and environment into settings, settings into a running operator, its end into an exit code.
+"""`muster operator`: makes settings of options and environment variables, runs the operator, and returns an exit code.
 
 Exit codes: 0 after a signal, 2 for settings that cannot be used or a package that is not installed, 3 when leadership
 was lost (start again), 1 for anything else.
@@ -33,11 +33,15 @@ PlatformSetsUser = Annotated[
         help="Let the platform (OpenShift) choose the coordinators' user and groups.",
     ),
 ]
+Namespaces = Annotated[
+    str,
+    typer.Option(envvar="MUSTER_OPERATOR_NAMESPACES", help="Namespaces to watch, separated by commas; all if empty."),
+]
 MaxRollouts = Annotated[
     int,
     typer.Option(
         envvar="MUSTER_OPERATOR_MAX_CONCURRENT_CLUSTER_ROLLOUTS",
-        help="Clusters that are brought to another image of the operator's at the same time.",
+        help="Clusters that roll out a new operator image at the same time.",
     ),
 ]
 
@@ -49,7 +53,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _with_packages(command: Callable[P, None]) -> Callable[P, None]:
-    """`command`, or one sentence and exit code 2 where a package that it imports is not installed."""
+    """`command`; if a package that it imports is not installed, it prints one sentence and exits with code 2."""
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -64,31 +68,29 @@ def _with_packages(command: Callable[P, None]) -> Callable[P, None]:
 
 def operator(
     image: Annotated[
-        str, typer.Option(envvar="MUSTER_OPERATOR_IMAGE", help="Image of coordinators whose spec names none.")
+        str, typer.Option(envvar="MUSTER_OPERATOR_IMAGE", help="Image of coordinators whose spec sets none.")
     ] = "",
     image_pull_policy: Annotated[
         str, typer.Option(envvar="MUSTER_OPERATOR_IMAGE_PULL_POLICY", help="Always, IfNotPresent or Never.")
     ] = "",
     platform_sets_user: PlatformSetsUser = False,
-    namespace: Annotated[
-        str,
-        typer.Option(envvar="MUSTER_OPERATOR_NAMESPACES", help="Namespaces to watch, commas between; all if empty."),
-    ] = "",
+    namespace: Namespaces = "",
     own_namespace: Annotated[
-        str, typer.Option(envvar="POD_NAMESPACE", help="Where this operator runs and keeps its Lease.")
+        str, typer.Option(envvar="POD_NAMESPACE", help="Namespace in which this operator runs and keeps its Lease.")
     ] = "default",
     lease_name: Annotated[
-        str, typer.Option(envvar="MUSTER_OPERATOR_LEASE_NAME", help="Name of the Lease; of each release another.")
+        str,
+        typer.Option(envvar="MUSTER_OPERATOR_LEASE_NAME", help="Name of the Lease; each Helm release needs its own."),
     ] = LEASE_NAME,
     identity: Annotated[
-        str, typer.Option(envvar="POD_NAME", help="Name in the Lease; made from the host's name if empty.")
+        str, typer.Option(envvar="POD_NAME", help="Holder identity in the Lease; made from the host name if empty.")
     ] = "",
     pod_labels: Annotated[
         str, typer.Option(envvar="MUSTER_OPERATOR_POD_LABELS", help="Labels of this pod (key=value,...).")
     ] = "",
     max_concurrent_cluster_rollouts: MaxRollouts = 1,
     cluster_rollout_delay: Annotated[
-        int, typer.Option(envvar="MUSTER_OPERATOR_CLUSTER_ROLLOUT_DELAY", help="Seconds between two of them.")
+        int, typer.Option(envvar="MUSTER_OPERATOR_CLUSTER_ROLLOUT_DELAY", help="Seconds between two such rollouts.")
     ] = 30,
     leader_elect: Annotated[
         bool, typer.Option(envvar="MUSTER_OPERATOR_LEADER_ELECT", help="Act only while holding the Lease.")
@@ -97,13 +99,15 @@ def operator(
         str, typer.Option(envvar="MUSTER_OPERATOR_PROBE_HOST", help="Address for /livez, /readyz and /metrics.")
     ] = "0.0.0.0",
     probe_port: Annotated[
-        int, typer.Option(envvar="MUSTER_OPERATOR_PROBE_PORT", help="Port of the same; 0 for any.")
+        int, typer.Option(envvar="MUSTER_OPERATOR_PROBE_PORT", help="Port of these endpoints; 0: any free port.")
     ] = 8080,
     workers: Annotated[
-        int, typer.Option(envvar="MUSTER_OPERATOR_WORKERS", help="Objects worked on at the same time.")
+        int, typer.Option(envvar="MUSTER_OPERATOR_WORKERS", help="Objects that are reconciled at the same time.")
     ] = WORKERS_DEFAULT,
     log_level: Annotated[str, typer.Option(envvar="MUSTER_OPERATOR_LOG_LEVEL", help=", ".join(LOG_LEVELS))] = "info",
-    kubeconfig: Annotated[str, typer.Option(help="Credentials; without it those of the pod, else KUBECONFIG.")] = "",
+    kubeconfig: Annotated[
+        str, typer.Option(help="Kubeconfig file. Default: the pod's service account, else KUBECONFIG.")
+    ] = "",
 ) -> None:
     """Run the Kubernetes operator for CoordinatorCluster and ConsumerGroup."""
     try:
@@ -131,7 +135,7 @@ def operator(
 
 
 async def _run(settings: Settings) -> None:
-    from muster_operator.app import Operator  # imports kopf and kubernetes: not for `muster --help`
+    from muster_operator.app import Operator  # imports kopf and kubernetes, which `muster --help` does not need
 
     await Operator(settings).run()
 

@@ -1,19 +1,17 @@
-"""Does the live object already say what we want? The answer decides whether a write is sent at all.
+"""Does the live object already have every field that we want? The answer decides whether an apply is sent at all.
 
 A server-side apply that changes nothing still costs the API server a request and shows up in its audit log; a converged
-fleet must cost none. So a manifest is applied only when `drifted` finds a reason:
+fleet must cost none. So a manifest is applied only if `drifted` finds a reason:
 
-1. never applied by us (no hash annotation), or applied with other content: then fields may have to *vanish*, which a
-   comparison of the fields that we want could never see;
-2. a wanted field is missing or different in the live object: somebody changed it.
+1. It was never applied by us (no hash annotation), or with other content: then fields may have to be removed, which a
+   comparison of the wanted fields cannot detect.
+2. A wanted field is missing or different in the live object: another client changed it.
 
-Extra fields in the live object are the API server's defaults or other owners' and are no drift. Quantities are
-compared by
-value (the server stores `1000m` as `1`), only below keys that hold quantities. Lists whose items have `name` (or
-`type`,
-`port`, `uid`) are compared by that key, since others may add items. What the API server normalises in ways that we do
-not know is caught by the caller, who remembers
-what the server made of the last identical manifest (`projection`).
+Additional fields in the live object are defaults of the API server or belong to other field managers, and are no drift.
+Below keys that hold quantities, values are compared as quantities (the server stores `1000m` as `1`). Lists whose items
+have `name` (or `type`, `port`, `uid`) are compared by that key, since other managers may add items. For other ways in
+which the API server normalises values, the caller remembers what the server stored for the last identical manifest
+(`projection`).
 
 Pure. Source: Kubernetes API conventions, server-side apply; style_operator "free idempotence is not free of requests".
 """
@@ -40,12 +38,12 @@ Object = Mapping[str, Any]
 
 
 def manifest_hash(manifest: Object) -> str:
-    """16 hex digits over the canonical JSON of `manifest`, the hash annotation itself left out."""
+    """16 hex digits over the canonical JSON of `manifest` without the hash annotation."""
     return hashlib.sha256(_canonical(_without_hash(manifest)).encode()).hexdigest()[:16]
 
 
 def with_hash(manifest: Object) -> dict[str, Any]:
-    """`manifest` with its hash as an annotation: what is really sent."""
+    """`manifest` with its hash as an annotation, in the form that is sent."""
     plain = _without_hash(manifest)
     metadata = dict(plain.get("metadata", {}))
     metadata["annotations"] = {**metadata.get("annotations", {}), MANIFEST_HASH_ANNOTATION: manifest_hash(plain)}
@@ -53,7 +51,7 @@ def with_hash(manifest: Object) -> dict[str, Any]:
 
 
 def drifted(live: Object | None, desired: Object) -> str | None:
-    """Why `desired` must be applied, or None when `live` already says it."""
+    """Why `desired` must be applied, or None if `live` already has it."""
     if live is None:
         return "it does not exist"
     annotations = (live.get("metadata") or {}).get("annotations") or {}
@@ -63,7 +61,7 @@ def drifted(live: Object | None, desired: Object) -> str | None:
     if known != manifest_hash(desired):
         return "the wanted content changed"
     at = difference(live, _without_hash(desired))
-    return None if at is None else f"somebody changed {at}"
+    return None if at is None else f"another client changed {at}"
 
 
 def covers(live: Object, desired: Object) -> bool:
@@ -72,7 +70,7 @@ def covers(live: Object, desired: Object) -> bool:
 
 
 def difference(live: Json, desired: Json, path: str = "", parent: str = "") -> str | None:
-    """Path of the first field of `desired` that `live` does not have; None when it has all."""
+    """Path of the first field of `desired` that `live` lacks or has with another value; None if there is none."""
     if isinstance(desired, Mapping):
         if not desired and live is None:
             return None  # an empty map is dropped by the server
@@ -134,14 +132,14 @@ def _list_key(items: Sequence[Any]) -> tuple[str, ...] | None:
 
 
 def projection(live: Json, desired: Json) -> Json:
-    """The part of `live` that lies under the fields of `desired`: what the API server made of our intent."""
+    """The part of `live` below the fields of `desired`: what the API server stored for our manifest."""
     if isinstance(desired, Mapping) and isinstance(live, Mapping):
         return {key: projection(live.get(key), wanted) for key, wanted in desired.items()}
     return live
 
 
 def same_status(live: Object, desired: Object) -> bool:
-    """True when `live` is `desired`, apart from conditions of types that are not ours."""
+    """True if `live` equals `desired`, apart from conditions of types that we do not write."""
     ours = {condition.get("type") for condition in desired.get("conditions", ())}
     kept = [one for one in live.get("conditions", ()) if one.get("type") in ours]
     by_type = sorted(kept, key=lambda one: str(one.get("type")))
@@ -164,7 +162,7 @@ def _canonical(value: Json) -> str:
 
 
 def _empty(value: Json) -> bool:
-    """The server drops nothing, {} and []. A wanted 0, false or "" is a value: absent, it is missing."""
+    """The server drops null, {} and []. A wanted 0, false or "" is a value: if absent, it is missing."""
     return value is None or (isinstance(value, Mapping | list | tuple) and len(value) == 0)
 
 
@@ -180,7 +178,7 @@ def _same_quantity(live: Json, desired: Json) -> bool:
 
 
 def quantity(text: Json) -> Decimal | None:
-    """A Kubernetes quantity (`500m`, `10Gi`, `2`, `1e3`) as a number; None when it is none."""
+    """A Kubernetes quantity (`500m`, `10Gi`, `2`, `1e3`) as a number; None for any other text."""
     if isinstance(text, bool):
         return None
     raw = str(text)

@@ -1,14 +1,13 @@
-"""The two families of errors that adapters raise; everything else that escapes one is a bug.
+"""The two families of errors that adapters raise; any other exception from an adapter is a bug.
 
 OperatorError
-├── Transient   ask again with back-off: time-outs, refused connections, 409 conflicts, 429, 5xx
-└── Refused     asking again does not help until somebody changes something: 400, 403, 422, a name taken by others,
+├── Transient   retried with back-off: time-outs, refused connections, 409 conflicts, 429, 5xx
+└── Refused     a retry does not help until something is changed: 400, 403, 422, a name that another owner's object has,
                 a namespace that another operator serves (ServedByAnother)
     └── NotServed   a kind that the API server does not know
 
-Messages are written for people and end up in conditions, Events and logs, so none carries a token, a header or the
-data of
-a Secret. `reason` is one CamelCase word.
+Messages are written for people and appear in conditions, Events and logs, so none contains a token, a header or the
+data of a Secret. `reason` is one CamelCase word.
 """
 
 
@@ -22,7 +21,7 @@ class OperatorError(Exception):
 
 
 class Transient(OperatorError):
-    """The environment cannot answer now. `retry_after_ms` is what the other side asked for, 0 when it said nothing."""
+    """The other side cannot answer now. `retry_after_ms`: the wait that it asked for, 0 if none."""
 
     def __init__(self, reason: str, message: str, *, retry_after_ms: int = 0) -> None:
         super().__init__(reason, message)
@@ -30,25 +29,26 @@ class Transient(OperatorError):
 
 
 class Conflict(Transient):
-    """Somebody else was faster (409): the object changed, or is another one by now. Look again, then decide anew."""
+    """409: another client changed the object, or it is another object of the same name by now. Read again, then decide
+    anew."""
 
 
 class Refused(OperatorError):
-    """The other side understood and will not do it. Not asked again until the object's generation changes or a
-    resync."""
+    """The other side understood the request and rejects it. It is not repeated until the object's generation changes,
+    or a resync."""
 
 
 class ServedByAnother(Refused):
-    """Another operator serves the namespace: nothing is written about its objects, their status included."""
+    """Another operator serves the namespace: nothing is written about its objects, not even their status."""
 
 
 class NotServed(Refused):
-    """The API server does not know the kind (404 of a list): its definition is not there, or not served yet."""
+    """The API server does not know the kind (404 of a list): its definition does not exist or is not served yet."""
 
 
 FORBIDDEN = "Forbidden"
-"""Kubernetes' reason of a 403: a right or a quota is missing. Rights travel: an API server's authorizer learns a moment
-later of a role that was just made, as by `helm install`. So this refusal is tried again with back-off."""
+"""Kubernetes' reason of a 403: a right or a quota is missing. The API server's authorizer sees a new role with a short
+delay, as after `helm install`, so this refusal is retried with back-off."""
 
 
 class LeadershipLost(OperatorError):

@@ -1,6 +1,7 @@
-"""What the operator and the kubectl plug-in need beyond a plain `pip install muster`, and the sentence where it lacks.
+"""The packages that the operator and the kubectl plug-in need beyond `pip install muster`, and the message if one is
+missing.
 
-Packages are looked for, not imported, before anything that imports them is.
+The packages are searched for without importing them, before any module that imports them.
 """
 
 import importlib.util
@@ -16,11 +17,11 @@ PACKAGES = (
     "websocket",
     "yaml",
 )
-"""What the extra `operator` brings, by the names that are imported."""
+"""The packages of the extra `operator`, by their import names."""
 
 
 def missing_packages() -> str | None:
-    """One sentence that names them and what to install; None if nothing is missing."""
+    """One sentence that names the missing packages and what to install; None if nothing is missing."""
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     if not missing:
         return None

@@ -1,11 +1,11 @@
-"""What kopf calls: the settings that it runs with, how it logs in, and what it does with an event.
+"""The handlers that kopf calls: its settings, its login, and the handling of an event.
 
-The handlers are few because a pass is not theirs: an event says that an object is to be looked at, the queue does so
-when it is due, and what was missed is listed (docs/adr/0008-operator.md has the table of what is kopf's and what is
-not). So there is no `kopf.on.create`, `update`, `delete` or `field`, no timer, no daemon and no index here: each would
-write finalizers or annotations to objects, or keep a task an object for ever.
+There are few handlers because kopf runs no passes: an event only says that an object needs a pass, the queue runs the
+pass when it is due, and missed events are found by lists (docs/adr/0008-operator.md says which parts are kopf's). So
+there is no `kopf.on.create`, `update`, `delete` or `field`, no timer, no daemon and no index here: each of them would
+write finalizers or annotations to objects, or keep a task per object for ever.
 
-A kopf operator runs for each scope (`runtime.kopf_watch`), all with this registry; what differs is in the memo. kopf
+One kopf operator runs per scope (`runtime.kopf_watch`), all with this registry; the memo holds what differs. kopf
 serves the kinds that are defined when it starts.
 """
 
@@ -23,32 +23,32 @@ Untyped = Any
 Observe = Callable[[Kind, str | None, Untyped], None]
 """(kind, ADDED, MODIFIED, DELETED or None for the first list, object)."""
 WATCH_SERVER_TIMEOUT_S: Final = 300
-"""A watch is asked for anew so often, should its end ever go unnoticed."""
+"""The API server ends a watch after this time, so that a broken one is replaced even if its end goes unnoticed."""
 RECONNECT_BACKOFF_S: Final = 1.0
 ERROR_BACKOFFS_S: Final = (1.0, 1.0, 2.0, 3.0, 5.0)
-"""Between attempts of one request of kopf's, also of one that is refused; then its watch ends and our lists, with their
-back-off, tell when there is something to watch again."""
+"""Waits between the attempts of one kopf request, refused ones included. After the last, the watch ends, and our own
+lists, with their back-off, find out when there is something to watch again."""
 
 registry: Final = kopf.OperatorRegistry()
-"""Ours, not kopf's global one: importing this module registers nothing with anybody else."""
+"""A registry of our own instead of kopf's global one: importing this module registers nothing there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Memo:
-    """What the handlers of one scope are given."""
+    """The arguments of one scope's handlers."""
 
     observe: Observe
     login: Login
 
     def __copy__(self) -> Self:
-        return self  # kopf keeps a copy for each object
+        return self  # kopf makes a copy for each object; all of them must be this one
 
 
 @kopf.on.startup(registry=registry)
 async def configure(settings: kopf.OperatorSettings, **_: Untyped) -> None:
-    """Watching only: nothing that writes, nothing that reads more than our own kinds and what carries our labels.
+    """Watch only: nothing that writes, and nothing that reads more than our own kinds and objects with our labels.
 
-    Scanning would watch definitions and namespaces, which are rights on the whole cluster that a Role cannot give.
+    Scanning would watch definitions and namespaces, which needs cluster-wide rights that a Role cannot give.
     """
     settings.posting.enabled = False
     settings.scanning.disabled = True
@@ -63,7 +63,7 @@ async def configure(settings: kopf.OperatorSettings, **_: Untyped) -> None:
 
 @kopf.on.login(registry=registry)
 def login(memo: Memo, **_: Untyped) -> kopf.ConnectionInfo:
-    """At the start, and again when the API server answers 401. Blocks, so kopf runs it on a thread."""
+    """Called at the start, and again after a 401. It blocks, so kopf runs it on a thread."""
     return memo.login.connection(anew=True)
 
 
@@ -77,7 +77,7 @@ def login(memo: Memo, **_: Untyped) -> kopf.ConnectionInfo:
 @kopf.on.event("policy", "v1", "poddisruptionbudgets", registry=registry)
 @kopf.on.event("networking.k8s.io", "v1", "networkpolicies", registry=registry)
 async def seen(event: Untyped, resource: kopf.Resource, memo: Memo, **_: Untyped) -> None:
-    """An object of the first list, or one that changed: into the cache and, by its owner's key, into the queue."""
+    """An object of the first list or a changed one: it goes into the cache, and its owner's key into the queue."""
     api_version = f"{resource.group}/{resource.version}" if resource.group else resource.version
     kind = kind_of(api_version, str(resource.kind))
     body = {"apiVersion": kind.api_version, "kind": kind.kind, **event["object"]}

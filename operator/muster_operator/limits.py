@@ -7,96 +7,102 @@ LEASE_DURATION_MS: Final = 15_000
 LEASE_RENEW_DEADLINE_MS: Final = 10_000
 LEASE_RETRY_MS: Final = 2_000
 LEASE_CALL_TIMEOUT_MS: Final = 4_000
-"""One call of the election may take this long, so that two fit between the renew deadline and the Lease's end."""
+"""Time-out of one call of leader election: two calls fit between the renew deadline and the end of the Lease."""
 
-# Claims on namespaces. Each namespace with objects of ours costs one read and one write a renewal.
+# Claims on namespaces. Each namespace with objects of our kinds costs one read and one write per renewal.
 CLAIM_DURATION_MS: Final = 180_000
 CLAIM_TRUSTED_MS: Final = 150_000
-"""A claim that was not renewed for so long is renewed before anything else is done there."""
+"""A claim whose last renewal is older is renewed before the next write in its namespace."""
 CLAIM_RENEW_MS: Final = 60_000
 CLAIM_LOOK_MS: Final = 15_000
-"""Another's claim is looked at so often, however many objects are in its namespace."""
+"""Interval at which another operator's claim is read, however many objects are in its namespace."""
 CLAIM_RETRY_MS: Final = 30_000
-"""An object in a namespace that another operator serves is queued again after so long."""
+"""An object in a namespace that another operator serves is queued again after this time."""
 
 # Queue.
 WORKERS_DEFAULT: Final = 64
-"""Passes at the same time. They mostly wait, and what they wait for has bounds of its own (threads, connections)."""
+"""Concurrent passes. They mostly wait, and what they wait for has its own bounds (threads, connections)."""
 BACKOFF_FIRST_MS: Final = 1_000
 BACKOFF_MAX_MS: Final = 300_000
 NOT_GROWN_MAX: Final = 1_000
-"""Volume claims whose refused growth is remembered for BACKOFF_MAX_MS; beyond it the oldest is asked for again."""
+"""Volume claims whose refused growth is remembered for BACKOFF_MAX_MS; beyond it the oldest is requested again."""
 KEYS_MAX: Final = 20_000
-"""Distinct keys in the queue: one for each CoordinatorCluster and ConsumerGroup. Beyond it a resync brings the key
-back."""
+"""Distinct keys in the queue: one per CoordinatorCluster and ConsumerGroup. A key that finds no room comes back with a
+resync."""
 
-# Looking again.
+# Resync, lists and watches.
 RESYNC_MS: Final = 600_000
 RELIST_MS: Final = 300_000
-"""Our own list of every watched kind: removes what a broken watch did not report as deleted."""
+"""Interval of our own list of every watched kind: it removes objects whose deletion a broken watch did not report."""
 RELIST_MIN_MS: Final = 5_000
 RELIST_RETRY_MAX_MS: Final = 30_000
-"""A list that fails, or lacks a kind that is not defined yet, is made again after 5 s, doubling up to this."""
+"""A list that fails, or lacks a kind that is not defined yet, is repeated after 5 s, doubling up to this."""
 FIRST_LIST_MAX_MS: Final = 60_000
-"""Nobody waits longer at the start for a namespace that neither lists nor refuses, once another was listed."""
+"""The start waits no longer for a namespace that is neither listed nor refused, once another one is listed."""
 NOTICE_MS: Final = 30_000
-"""How often the leader looks for namespaces that are not served, to tell of them in an Event."""
+"""Interval at which the leader checks for namespaces that are not served, to record an Event about each."""
 WATCH_START_MAX_MS: Final = 30_000
-"""A watch that does not have all its kinds by then is started anew."""
+"""A watch that does not cover all its kinds after this time is restarted."""
 WATCH_STEADY_MS: Final = 60_000
-"""A watch that ran so long was no failure: the next one is started without a back-off."""
+"""A watch that ran longer is not counted as a failure: the next one is started without back-off."""
 WATCH_STOP_MAX_S: Final = 10.0
-"""How long the end of a watch is waited for."""
+"""Longest wait for a watch to end."""
 JITTER: Final = 0.2
-"""Share by which periods vary, up and down."""
+"""Periods vary by this fraction in both directions."""
 POLL_UNSETTLED_MS: Final = 5_000
 POLL_STABLE_MS: Final = 10_000
 REQUEUE_MIN_MS: Final = 200
 NAME_TAKEN_RETRY_MS: Final = 30_000
-"""A name that somebody else has: nothing tells us when it is free, so one read asks now and then."""
+"""An object that needs a name of another owner's object is retried after this time: no event reports that the name is
+free."""
 FAREWELL_LOOK_MS: Final = 1_000
-"""How often the pods of a deleted ConsumerGroup are looked for, to remove their members when they are gone."""
+"""Interval at which the pods of a deleted ConsumerGroup are checked, to remove their members when they are gone."""
 FAREWELLS_MAX: Final = 10_000
-"""Deleted ConsumerGroups whose pods are waited for; of one too many the oldest is left to the session timeout."""
+"""Deleted ConsumerGroups whose pods are waited for; beyond it the oldest one's members are left to their session
+timeout."""
 BLOCKED_RETRY_MS: Final = 5_000
-"""After an eviction that a disruption budget forbade."""
+"""Wait after an eviction that a disruption budget forbade."""
 
 # Kubernetes API.
 KUBE_CONNECTIONS_MAX: Final = 16
-"""Requests to the API server at the same time."""
+"""Concurrent requests to the API server."""
 KUBE_LOGIN_AGE_MAX_MS: Final = 60_000
-"""Credentials are looked at again so often, as client-go does: a projected token is rotated with minutes to spare."""
+"""Credentials are read again after this time, as in client-go: a projected token is rotated minutes before it expires.
+"""
 KUBE_CONNECT_TIMEOUT_S: Final = 5.0
 KUBE_READ_TIMEOUT_S: Final = 20.0
 KUBE_LIST_PAGE: Final = 500
 KUBE_LIST_OBJECTS_MAX: Final = 100_000
 RETRY_AFTER_MAX_MS: Final = 60_000
 MESSAGE_CHARS_MAX: Final = 1_024
-"""What of another program's text goes into conditions and Events (events.k8s.io allows 1,024 for `note`)."""
+"""Longest part of another program's message in conditions and Events (events.k8s.io allows 1,024 characters in `note`).
+"""
 
 REFERENCED_PODS_AGE_MAX_MS: Final = 60_000
-"""Pods of a workload that somebody else made are listed at least so often, though nothing says that they changed."""
+"""Pods of a workload in `workloadRef` are listed at least this often, even if nothing indicates a change."""
 
 # Kafka.
 KAFKA_CALLS_MAX: Final = 64
-"""Calls to clusters at the same time, a thread each; any number of clusters waits for its turn."""
+"""Concurrent calls to clusters, one thread each; further clusters wait for their turn."""
 KAFKA_UNPROVEN_CALLS_MAX: Final = 48
-"""Of them to clusters that are new or did not answer last time: the others are kept for those that do answer."""
+"""How many of these may go to clusters that are new or did not answer the last time: the rest is for clusters that
+answer."""
 KAFKA_CONNECTIONS_MAX: Final = 1_024
-"""Open connections, counted as one for each known broker and one to begin with. A new client that would pass it closes
-the clients that were unused longest; only calls under way may hold more."""
+"""Open connections, counted as one per known broker and one for the bootstrap. A new client beyond it closes the least
+recently used ones; only calls in progress may exceed it."""
 KAFKA_WAITING_MAX: Final = 2_000
-"""Passes that wait for a cluster without counting as one of the workers."""
+"""Passes that wait for a cluster and do not count as workers."""
 KAFKA_BOOTSTRAP_TIMEOUT_MS: Final = 4_000
 KAFKA_REQUEST_TIMEOUT_MS: Final = 5_000
 KAFKA_UNREACHABLE_FOR_MS: Final = 3_000
-"""A cluster that did not answer is not asked again so long: its other groups get the same answer at once."""
+"""A cluster that did not answer is not contacted for this time: requests about its other groups get the same answer at
+once."""
 KAFKA_BATCH_MAX: Final = 200
 KAFKA_CALL_TIMEOUT_S: Final = 30.0
-"""One batch with all its parts: a backstop behind the client's own time-outs."""
+"""Time-out of one batch with all its parts: a backstop behind the client's own time-outs."""
 KAFKA_IDLE_MS: Final = 120_000
 KAFKA_PARTITIONS_MAX: Final = 20_000
-"""Partitions of one group whose offsets are asked for; beyond it lag is Unknown."""
+"""Partitions of one group whose offsets are requested; beyond it lag is Unknown."""
 
 # Admin API.
 ADMIN_TIMEOUT_S: Final = 2.0
@@ -106,33 +112,33 @@ ADMIN_CONNECTIONS_MAX: Final = 100
 
 # Status and Events.
 LAG_BAND_HELD_MS: Final = 60_000
-"""Lag alone is written when it has been in another band (0, then powers of four) for so long."""
+"""A change of lag alone is written once lag has been in another band (0, then powers of four) for this time."""
 LAG_WRITE_INTERVAL_MS: Final = 250
-"""All lag writes of an operator share one line: four a second."""
+"""Interval between lag-only status writes, over all groups: four per second."""
 LAG_WRITES_BURST: Final = 8
-"""Of them at once, when passes come later than they were told to."""
+"""Lag-only writes allowed at once, when passes come later than scheduled."""
 LAG_SERIES_MAX: Final = 5_000
-"""ConsumerGroups whose lag is a metric; more have it in their status only."""
+"""ConsumerGroups with lag as a metric; further ones have it in their status only."""
 LAG_PARTITIONS_MAX: Final = 20_000
-"""Partitions of all groups whose ends are remembered, for lag in seconds; groups beyond it have none."""
+"""Partitions, over all groups, whose log end offsets are remembered for lag in seconds; further groups have none."""
 LAG_ENDS_MAX: Final = 8
-"""Ends remembered for a partition. Even: of one too many the first and the newest stay when every second goes."""
+"""Log end offsets remembered per partition. Even, so that dropping every second one keeps the first and the newest."""
 EVENT_SERIES_MS: Final = 360_000
-"""An Event series ends when its reason was not seen for so long (the API's own six minutes)."""
+"""An Event series ends when its reason did not occur for this time (six minutes, as in the API)."""
 EVENT_REPEAT_MS: Final = 60_000
-"""A series is patched at most this often."""
+"""Shortest interval between two patches of a series."""
 EVENTS_BURST: Final = 25
 EVENTS_REFILL_MS: Final = 12_000
-"""Bucket for one object: 25 Events at once, then one each 12 s."""
+"""Token bucket per object: 25 Events at once, then one every 12 s."""
 EVENT_SERIES_MAX: Final = 4_096
 
 # Probes.
 QUEUE_OLDEST_MAX_MS: Final = 120_000
-"""/livez fails when a key that was due has waited so long for a worker."""
+"""/livez fails when a due key has waited for a worker this long."""
 PASS_MAX_MS: Final = 600_000
-"""/livez fails when one pass has run so long: every call in it has a time-out, so it hangs for another reason."""
+"""/livez fails when one pass has run this long: every call in it has a time-out, so something else hangs."""
 TOKEN_AGE_MAX_MS: Final = 30_000
-"""An admin token is read again after so long."""
+"""An admin token is read again after this time."""
 LIST_AGE_MAX_MS: Final = 3 * RELIST_MS
 START_GRACE_MS: Final = 120_000
 

@@ -1,7 +1,7 @@
-"""Names that the operator, the chart, the tests and people share: labels, field managers, ports, child names.
+"""Names that operator, chart, tests and users share: labels, field managers, ports, names of child objects.
 
-Selectors use only `NAME_LABEL`, `INSTANCE_LABEL` and `COMPONENT_LABEL`: selectors are immutable, so nothing that may
-ever change goes into them.
+Selectors use only `NAME_LABEL`, `INSTANCE_LABEL` and `COMPONENT_LABEL`: selectors are immutable, so no label whose
+value may ever change belongs in them.
 """
 
 from typing import Final
@@ -11,9 +11,10 @@ VERSION: Final = "v1alpha1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 
 FIELD_MANAGER: Final = "muster-operator"
-"""Owns the children that we create."""
+"""The field manager of the child objects that the operator creates."""
 STATUS_MANAGER: Final = "muster-operator-status"
-"""Owns `.status` of our own kinds; a manager of its own, so that applying one never drops the other's fields."""
+"""The field manager of `.status` of our own kinds; a separate one, so that applying one never drops the other's fields.
+"""
 
 NAME_LABEL: Final = "app.kubernetes.io/name"
 INSTANCE_LABEL: Final = "app.kubernetes.io/instance"
@@ -27,12 +28,12 @@ COORDINATOR: Final = "coordinator"
 CONSUMER: Final = "consumer"
 
 PAUSED_ANNOTATION: Final = "muster.dev/paused"
-"""`"true"` on a CoordinatorCluster or ConsumerGroup: only its status is written, and a roll-out under way is held."""
+"""`"true"` on a CoordinatorCluster or ConsumerGroup: only its status is written, and a roll-out in progress is held."""
 RESTART_ANNOTATION: Final = "muster.dev/restarted-at"
 """Written by `kubectl muster restart` on our kinds; copied into the pod template, so that a new value is a new
 revision."""
 HELD_ANNOTATION: Final = "muster.dev/held-partition"
-"""On a ConsumerGroup's StatefulSet while its roll-out is held by a pause: the partition that it had before."""
+"""On a ConsumerGroup's StatefulSet while a pause holds its roll-out: the `partition` that it had before."""
 CONFIG_HASH_ANNOTATION: Final = "muster.dev/config-hash"
 
 CLIENT_PORT: Final = 9092
@@ -41,9 +42,9 @@ PROBE_PORT: Final = 8080
 ADMIN_PORT: Final = 8081
 
 LEASE_NAME: Final = "muster-operator"
-"""Which process of a release acts, where no other name is set."""
+"""The Lease that decides which process of a release acts, if no other name is set."""
 CLAIM_NAME: Final = "muster-operator-namespace"
-"""Which release serves the namespace that it is in."""
+"""The Lease that decides which release serves the namespace that it is in."""
 TOKEN_KEY: Final = "token"
 
 
@@ -61,7 +62,8 @@ def labels(*, component: str, instance: str) -> dict[str, str]:
 
 
 def peers_service(cluster: str) -> str:
-    """Headless, publishes unready addresses: peers must find each other before anybody can be Ready."""
+    """The headless Service. It publishes unready addresses: peers must find each other before any of them can be
+    Ready."""
     return f"{cluster}-peers"
 
 
@@ -70,12 +72,12 @@ def bootstrap_service(cluster: str) -> str:
 
 
 def members_service(group: str) -> str:
-    """Headless; a StatefulSet needs one. Consumers are not dialled through it."""
+    """Headless; a StatefulSet needs one. No client connects to consumers through it."""
     return f"{group}-members"
 
 
 def config_map(cluster: str, config_hash: str) -> str:
-    """One immutable ConfigMap for each content: a pod of an older revision keeps the settings that it was made with."""
+    """One immutable ConfigMap per content: a pod of an older revision keeps the settings that it was made with."""
     return f"{cluster}-config-{config_hash}"
 
 
@@ -92,16 +94,16 @@ def pod_name(statefulset: str, ordinal: int) -> str:
 
 
 def ordinal_of(pod: str) -> int:
-    """The ordinal at the end of a StatefulSet pod's name; -1 where there is none."""
+    """The ordinal at the end of a StatefulSet pod's name; -1 if there is none."""
     _, dash, tail = pod.rpartition("-")
     return int(tail) if dash and tail.isdigit() else -1
 
 
 def service_host(*, service: str, namespace: str, domain: str | None = None) -> str:
-    """Without `domain` (`spec.clusterDomain`) the DNS search path of the pod that asks adds it."""
+    """Without `domain` (`spec.clusterDomain`) the DNS search path of the client's pod completes the name."""
     return f"{service}.{namespace}.svc" + (f".{domain}" if domain else "")
 
 
 def pod_host(*, pod: str, service: str, namespace: str, domain: str | None = None) -> str:
-    """The name by which clients and peers dial one pod. Without `domain` the DNS search path adds it."""
+    """The DNS name by which clients and peers connect to one pod. Without `domain` the DNS search path completes it."""
     return f"{pod}.{service_host(service=service, namespace=namespace, domain=domain)}"

@@ -1,10 +1,10 @@
-"""What the operator needs of the outside: the Kubernetes API, the coordinators' admin API, Kafka's protocol, time,
-chance.
+"""The operator's interfaces to the outside: the Kubernetes API, the coordinators' admin API, Kafka's protocol, time,
+random numbers.
 
-Errors come in two families (`errors`): `Transient` (ask again with back-off) and `Refused` (asking again will not help
-until somebody changes something). Everything else that escapes an adapter is a bug: it is logged with its traceback and
-counted, and the object that met it is tried again with back-off. It does not end the process, since one object that
-trips a bug would then take the management of all others down with it.
+Errors come in two families (`errors`): `Transient` (retried with back-off) and `Refused` (a retry does not help until
+something is changed). Any other exception from an adapter is a bug: it is logged with its traceback and counted, and
+the object that met it is retried with back-off. It does not end the process, since one object that triggers a bug would
+then stop the management of all others.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,10 +32,10 @@ class Rand(Protocol):
 
 
 class Kube(Protocol):
-    """The API server. `resource` is the plural; names are namespaced where the kind is."""
+    """The API server. Names are within `namespace` for namespaced kinds."""
 
     async def get(self, *, api_version: str, kind: str, namespace: str, name: str) -> Manifest | None:
-        """None: 404. Read from the API server, not from a cache: preconditions need it."""
+        """None: 404. Read from the API server, not from a cache, because preconditions need the current state."""
         ...
 
     async def list(
@@ -47,47 +47,48 @@ class Kube(Protocol):
         labels: Mapping[str, str] | None = None,
         selector: str = "",
     ) -> Sequence[Manifest]:
-        """`selector`: a label selector as text, instead of `labels`.
-        `errors.NotServed` when the API server does not know the kind. A namespace that is not there has none."""
+        """`selector`: a label selector as text, instead of `labels`. Raises `errors.NotServed` if the API server does
+        not know the kind. The list of a namespace that does not exist is empty."""
         ...
 
     async def apply(self, manifest: Manifest) -> Manifest:
-        """Server-side apply, `naming.FIELD_MANAGER`, force; the object as it is now stored."""
+        """Server-side apply by `naming.FIELD_MANAGER`, with force; returns the object as stored."""
         ...
 
     async def apply_status(self, manifest: Manifest) -> Manifest | None:
-        """Server-side apply of `.status` by `naming.STATUS_MANAGER`, on the `metadata.resourceVersion` that was read:
-        `errors.Conflict` when the object changed or is another one by now; None when there is none of the name."""
+        """Server-side apply of `.status` by `naming.STATUS_MANAGER`, under the `metadata.resourceVersion` that was
+        read. Raises `errors.Conflict` if the object changed or another one has the name by now; None if no object has
+        the name."""
         ...
 
     async def create(self, manifest: Manifest) -> bool:
-        """False: it exists already."""
+        """False: an object of the name exists already."""
         ...
 
     async def replace(self, manifest: Manifest) -> Manifest:
-        """PUT under `metadata.resourceVersion` (the Lease only); `errors.Conflict` when it changed meanwhile."""
+        """PUT under `metadata.resourceVersion` (the Lease only). Raises `errors.Conflict` if it changed in between."""
         ...
 
     async def patch(self, manifest: Manifest) -> bool:
-        """JSON merge patch: Event series, volume claims, a roll-out that is held. `metadata.uid`, where given, is a
-        precondition. False: it does not exist."""
+        """JSON merge patch: Event series, volume claims, a held roll-out. `metadata.uid`, if given, is a precondition.
+        False: it does not exist."""
         ...
 
     async def scale(self, *, api_version: str, kind: str, namespace: str, name: str, replicas: int) -> bool:
-        """`spec.replicas` of the object's scale subresource, and nothing else of it; False: it does not exist."""
+        """Set `spec.replicas` of the object's scale subresource, and no other field. False: it does not exist."""
         ...
 
     async def restart(self, *, api_version: str, kind: str, namespace: str, name: str, at: str) -> bool:
-        """Annotation `naming.RESTART_ANNOTATION` of a Deployment's or StatefulSet's pod template, or a Rollout's
-        `spec.restartAt`, by `naming.FIELD_MANAGER`, and nothing else of it; False: it does not exist."""
+        """Set annotation `naming.RESTART_ANNOTATION` in a Deployment's or StatefulSet's pod template, or a Rollout's
+        `spec.restartAt`, by `naming.FIELD_MANAGER`, and no other field. False: it does not exist."""
         ...
 
     async def delete(self, *, api_version: str, kind: str, namespace: str, name: str, uid: str) -> bool:
-        """With a uid precondition; False: gone, or another object by now."""
+        """Delete with a uid precondition. False: it is gone, or another object has the name by now."""
         ...
 
     async def evict(self, *, namespace: str, pod: str, uid: str) -> bool:
-        """False: a disruption budget forbids it now (429). True: evicted or gone."""
+        """False: a disruption budget forbids it now (429). True: the pod is evicted or gone."""
         ...
 
     async def secret_value(self, *, namespace: str, name: str, key: str) -> str | None: ...
@@ -105,17 +106,17 @@ class Admin(Protocol):
     async def group_facts(
         self, *, hosts: Mapping[int, str], token: str, group_id: str
     ) -> tuple[int | None, int | None, str | None] | Unknown:
-        """`hosts`: broker id → address. (generation if anybody ever joined, last rebalance at ms, its reason) from
-        whichever replica coordinates the group."""
+        """`hosts`: broker id → address. Returns (generation, None before any join; time of the last rebalance in ms;
+        its reason) from the replica that coordinates the group."""
         ...
 
 
 class Kafka(Protocol):
-    """Kafka's protocol, through kafka-python. One bounded call each; never raises for a cluster that does not
-    answer."""
+    """Kafka's protocol, through kafka-python. Each call is bounded in time; `group` does not raise for a cluster that
+    does not answer."""
 
     async def group(self, *, bootstrap: str, group_id: str, topics: Sequence[str]) -> ObservedGroup | Unknown: ...
 
     async def remove_members(self, *, bootstrap: str, group_id: str, members: Sequence[Leaver]) -> None:
-        """Exactly these: who holds an instance id under another member id stays."""
+        """Remove exactly these members: one that holds the instance id under another member id stays."""
         ...

@@ -1,4 +1,4 @@
-"""`muster probe URL`: is that endpoint well? For `helm test` and for containers without a shell or curl."""
+"""`muster probe URL`: does that endpoint answer 2xx? For `helm test`, and for containers without a shell or curl."""
 
 import http.client
 import urllib.error
@@ -14,7 +14,7 @@ def probe(
     url: Annotated[str, typer.Argument(help="http://host:port/path, as of /readyz")],
     timeout_seconds: Annotated[float, typer.Option(min=0.1, max=60.0)] = 5.0,
 ) -> None:
-    """Ask an HTTP endpoint once; exit 0 when it answers 2xx, 1 otherwise, with what it said."""
+    """Send one request to an HTTP endpoint; exit with 0 if it answers 2xx, else with 1 and print the answer."""
     if not url.startswith(("http://", "https://")):
         typer.echo(f"{url!r} is no http address", err=True)
         raise typer.Exit(2)

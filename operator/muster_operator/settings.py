@@ -1,6 +1,6 @@
-"""Settings of `muster operator`: flags, each with an environment variable, checked once at the start.
+"""Settings of `muster operator`: options, each with an environment variable, checked once at the start.
 
-Nothing else in the operator reads the environment. Docs: docs/operator.md.
+No other module of the operator reads the environment. Docs: docs/operator.md.
 """
 
 import re
@@ -18,30 +18,30 @@ _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
 class SettingsError(ValueError):
-    """A setting that cannot be used; the message names its flag."""
+    """A setting that cannot be used; the message names its option."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     image: str
-    """Image of coordinators whose spec names none: the operator's own."""
+    """Image of coordinators whose spec sets none: the operator's own."""
     image_pull_policy: str | None = None
     platform_sets_user: bool = False
-    """Coordinators ask for no user and group ids: the platform (OpenShift) gives each namespace its own."""
+    """The coordinators' pods set no user and group ids: the platform (OpenShift) assigns them per namespace."""
     namespaces: tuple[str, ...] = ()
     """Watched namespaces; () for all."""
     own_namespace: str = "default"
-    """Where the Lease is, and from where the NetworkPolicies let the operator in."""
+    """The namespace of the Lease, and of the pods that the NetworkPolicies let connect as the operator."""
     lease_name: str = LEASE_NAME
-    """Of one release: its processes share it, and another release has another."""
+    """One per Helm release: its processes share it, other releases have other names."""
     identity: str = ""
-    """Holder identity in the Lease, unique for a process; made from the host's name when empty."""
+    """Holder identity in the Lease, unique per process; made from the host name if empty."""
     pod_labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of the operator's pods."""
     max_concurrent_cluster_rollouts: int = 1
-    """Clusters that are brought to another image of the operator's at the same time."""
+    """Clusters that roll out a new operator image at the same time."""
     cluster_rollout_delay_s: int = 30
-    """Between two of them."""
+    """Seconds between two such rollouts."""
     leader_elect: bool = True
     probe_host: str = "0.0.0.0"  # a pod's probes come from its node
     probe_port: int = 8080

@@ -53,7 +53,7 @@ def test_a_folder_of_tables_goes_on_with_either_release(
 ) -> None:
     root = tables.unpack(old, tmp_path)
     assert last_commits(root) == acknowledged(known)
-    assert store.read("heads", root).num_rows > 0
+    assert store.read("log_end_offsets", root).num_rows > 0
     start(cluster, None)
     life = Life(cluster.bootstrap, known)
     for turn, release in enumerate((None, old, None), start=1):
@@ -62,7 +62,7 @@ def test_a_folder_of_tables_goes_on_with_either_release(
         assert last_commits(root) == acknowledged(known)
     batch = tmp_path / "batch"
     build(None, LiveInput.whole(cluster.bootstrap, tables.CLUSTER), batch, FoldSettings(cluster=tables.CLUSTER),
-          heads=store.read("heads", root))  # fmt: skip
+          log_ends=store.read("log_end_offsets", root))  # fmt: skip
     assert store.read("records", root).equals(store.read("records", batch))
     for release in (None, old):
         tables.pipeline(release, "verify", "--tables", str(root), "--stream-of", str(batch))

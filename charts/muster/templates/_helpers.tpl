@@ -32,7 +32,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end }}
 
-{{- /* One name for all releases: there can be one that serves all namespaces. */ -}}
+{{- /* The same name for all releases: at most one release may serve all namespaces. */ -}}
 {{- define "muster.clusterWideBinding" -}}
 muster-operator
 {{- end }}
@@ -61,7 +61,7 @@ operators themselves find out (docs/operator.md, "Several releases"). */ -}}
 {{- end -}}
 {{- end }}
 
-{{- /* "true" where the platform gives each namespace user and group ids of its own, and refuses others (OpenShift). */ -}}
+{{- /* "true" if the platform assigns user and group ids per namespace, and refuses others (OpenShift). */ -}}
 {{- define "muster.platformSetsUser" -}}
 {{- $asked := toString .Values.platformSetsUser -}}
 {{- if or (eq $asked "true") (and (eq $asked "auto") (.Capabilities.APIVersions.Has "security.openshift.io/v1")) -}}
@@ -69,7 +69,7 @@ true
 {{- end -}}
 {{- end }}
 
-{{- /* Restricted Pod Security, for the operator and its test. */ -}}
+{{- /* Security contexts of the restricted Pod Security level, for the operator and its test. */ -}}
 {{- define "muster.podSecurityContext" -}}
 runAsNonRoot: true
 {{- if not (include "muster.platformSetsUser" .) }}

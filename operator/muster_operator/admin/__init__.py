@@ -1,1 +1,1 @@
-"""The coordinators' admin API (docs/admin-api.md), as the operator asks it."""
+"""Client of the coordinators' admin API (docs/admin-api.md)."""

@@ -1,11 +1,10 @@
-"""`ports.Admin` over HTTP (docs/admin-api.md): bearer token, small time-outs, bounded bodies, 421 followed a few times.
+"""`ports.Admin` over HTTP (docs/admin-api.md): bearer token, short time-outs, bounded bodies, a few 421 answers
+followed.
 
-A replica that does not answer is `Unknown`, never "down": the reader decides what that means. The token is never part
-of a
-message, and redirects of HTTP itself are not followed, since they would carry the token to an address that nobody
-chose.
-421 names the coordinator by broker id; the token then goes to that pod's address as the caller knows it, never to an
-address out of an answer.
+A replica that does not answer is `Unknown`, never "down": the caller decides what that means. The token is never part
+of a message, and HTTP redirects are not followed, since they would carry the token to an address that the operator did
+not choose. A 421 answer names the coordinator by broker id; the request is then repeated at that pod's address as the
+caller knows it, never at an address taken from an answer.
 """
 
 import json
@@ -27,14 +26,14 @@ Json = Mapping[str, Any]
 
 
 class AdminAdapter:
-    """One HTTP session for all clusters; `close` it. Hosts are `address:port`."""
+    """One HTTP session for all clusters; call `close` at the end. Hosts are `address:port`."""
 
     def __init__(self, *, timeout_s: float = ADMIN_TIMEOUT_S) -> None:
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
         self._session: aiohttp.ClientSession | None = None
 
     async def replica(self, *, host: str, pod: str, token: str) -> ReplicaView | Unknown:
-        """What `pod` at `host` says of itself and of the Raft groups on it."""
+        """The state that `pod` at `host` reports of itself and of its Raft groups."""
         try:
             status = await self._wanted("GET", host, "/v1/status", token)
             partitions = await self._wanted("GET", host, "/v1/partitions", token)
@@ -43,15 +42,15 @@ class AdminAdapter:
         return replica_view(pod, ordinal_of(pod), status, partitions)
 
     async def drain(self, *, host: str, token: str) -> None:
-        """Start handing leaderships away; asking again joins the drain under way."""
+        """Start handing leaderships over; a second call joins the drain in progress."""
         await self._wanted("POST", host, "/v1/drain", token)
 
     async def undrain(self, *, host: str, token: str) -> None:
-        """Clear the mark."""
+        """End the drain: the replica may lead again."""
         await self._wanted("POST", host, "/v1/undrain", token)
 
     async def group_facts(self, *, hosts: Mapping[int, str], token: str, group_id: str) -> GroupFacts | Unknown:
-        """Ask `hosts` (broker id → address) in turn until one coordinates the group or names who does."""
+        """Ask `hosts` (broker id → address) in turn until one coordinates the group or names the coordinator."""
         path = f"/v1/groups/{quote(group_id, safe='')}"
         last = Unknown(reason="NoReplicaAnswers", message="no replica's address is known")
         for first in hosts.values():
@@ -75,7 +74,7 @@ class AdminAdapter:
         return last
 
     async def close(self) -> None:
-        """Close the session; calls under way fail."""
+        """Close the session; calls in progress fail."""
         if self._session is not None:
             await self._session.close()
             self._session = None

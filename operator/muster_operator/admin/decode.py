@@ -1,7 +1,6 @@
 """Answers of the admin API (docs/admin-api.schema.json) as views. Pure.
 
-An answer that does not have the documented shape is `Unknown`: a coordinator of another version may speak otherwise,
-and a
+An answer without the documented shape is `Unknown`: a coordinator of another version may answer differently, and a
 guess about a quorum is worse than no answer.
 """
 
@@ -17,8 +16,8 @@ GroupFacts = tuple[int | None, int | None, str | None]
 
 
 def replica_view(pod: str, ordinal: int, status: Json, partitions: Json) -> ReplicaView | Unknown:
-    """`/v1/status` and `/v1/partitions` of one pod. The broker id must be the pod's ordinal: an address may be
-    stale."""
+    """`/v1/status` and `/v1/partitions` of one pod. The broker id must equal the pod's ordinal, because the address may
+    be stale and belong to another pod by now."""
     try:
         broker_id = _int(status["broker"])
         if ordinal not in (-1, broker_id) or _int(partitions["broker"]) != broker_id:
@@ -47,8 +46,9 @@ def replica_view(pod: str, ordinal: int, status: Json, partitions: Json) -> Repl
 
 
 def group_facts(document: Json) -> GroupFacts | Unknown:
-    """`/v1/groups/{group}`: (generation, last rebalance, its reason); the last two only where the coordinator tells
-    them. A group that nobody ever joined has -1 there, and no generation here."""
+    """`/v1/groups/{group}`: (generation, time of the last rebalance, its reason). The last two are None if the
+    coordinator does not report them; the generation is None for a group without any join, which the API reports as -1.
+    """
     try:
         generation = _int(document["generation"])
         at = document.get("last_rebalance_ms")
@@ -82,7 +82,7 @@ def _raft_group(found: Json) -> RaftGroupView:
 
 
 def _word(value: object) -> str | None:
-    """A word for a status; it is another program's text."""
+    """A short text from another program, cut to the bound of a status field; None for anything else."""
     return value[:VERSION_CHARS_MAX] if isinstance(value, str) and value else None
 
 

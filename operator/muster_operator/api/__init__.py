@@ -1,1 +1,1 @@
-"""The kinds of `muster.dev/v1alpha1` as typed values: one source for definitions, parser and field tables. Pure."""
+"""The kinds of `muster.dev/v1alpha1` as typed values: the one source of CRDs, parser and field tables. Pure."""

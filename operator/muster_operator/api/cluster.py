@@ -1,4 +1,4 @@
-"""CoordinatorCluster (`cc`): the coordinators of consumer groups as users ask for them.
+"""CoordinatorCluster (`cc`): a cluster of coordinators for consumer groups, as users specify it.
 
 The dataclasses are the only source: the CRD's schema, the parser and docs/crds.md are made from their fields.
 """
@@ -36,10 +36,10 @@ Json = Mapping[str, Any]
 
 REPLICAS: Final = (1, 3, 5)
 STORAGE_BYTES_MIN: Final = 1024**3
-"""A smaller volume fills before the write-ahead logs and segments recycle with default settings."""
+"""With default settings a smaller volume fills up before the write-ahead logs and segments are recycled."""
 NODE_PORT_STRIDE: Final = 10
 """Node ports of one listener: base + ordinal. With a base divisible by 10 they never overlap another listener's, and
-the port is the base's digits with the ordinal as the last: one settings file serves every pod."""
+the port is the base's digits with the ordinal as the last one: one settings file serves every pod."""
 OWN_PORTS: Final = (PEER_PORT, PROBE_PORT, ADMIN_PORT)
 OWN_PORT_NAMES: Final = ("peer", "probe", "admin")
 
@@ -149,7 +149,7 @@ class Listener:
             pattern=r"^([-a-zA-Z0-9.:\[\]]|\$\((NODE_IP|POD_NAME|ORDINAL)\))+$",
             pattern_text="must be a host name or address; $(NODE_IP), $(POD_NAME) and $(ORDINAL) are replaced",
         ),
-        "Host that clients from outside are told, for type nodePort. $(NODE_IP) is the address of the pod's node,"
+        "Host that is advertised to external clients, for type nodePort. $(NODE_IP) is the address of the pod's node,"
         " $(POD_NAME) the pod's name, $(ORDINAL) its number. Absent: $(NODE_IP).",
     )
     node_port_base: int | None = spec_field(
@@ -174,8 +174,8 @@ class PodTemplate:
     labels: Json = spec_field(LABELS, "Further labels of the pods.", default={})
     annotations: Json = spec_field(ANNOTATIONS, "Further annotations of the pods.", default={})
     node_selector: Json | None = spec_field(NODE_SELECTOR, "Labels that a node must have.")
-    affinity: Json | None = spec_field(AFFINITY, "Where the pods may and would rather run.")
-    tolerations: tuple[Json, ...] | None = spec_field(TOLERATIONS, "Taints that the pods put up with.")
+    affinity: Json | None = spec_field(AFFINITY, "Node and pod affinity: where the pods must or should run.")
+    tolerations: tuple[Json, ...] | None = spec_field(TOLERATIONS, "Taints that the pods tolerate.")
     topology_spread_constraints: tuple[Json, ...] | None = spec_field(
         TOPOLOGY_SPREAD,
         "How the pods spread. Absent: evenly over nodes (required) and over zones (preferred). Without a labelSelector"
@@ -183,11 +183,11 @@ class PodTemplate:
     )
     priority_class_name: str | None = spec_field(NAME, "Priority class of the pods.")
     service_account_name: str | None = spec_field(
-        NAME, "A service account of yours. Absent: the operator makes one without any rights."
+        NAME, "Name of an existing service account. Absent: the operator creates one without rights."
     )
     security_context: Json | None = spec_field(
         POD_SECURITY,
-        "Security settings of the pods, merged over the operator's: non-root, user and group 10001 (but where the"
+        "Security settings of the pods, merged over the operator's: non-root, user and group 10001 (unless the"
         " platform sets them: OpenShift), RuntimeDefault seccomp.",
     )
 
@@ -247,14 +247,14 @@ class ClusterSpec:
                 ),
             ),
         ),
-        "Coordinators: 1 (no fault survived), 3 (one) or 5 (two). A later change is refused with condition"
-        " ScalingRefused.",
+        "Number of coordinators: 1 (survives no failure), 3 (one failure) or 5 (two). A later change is refused with"
+        " condition ScalingRefused.",
         default=3,
     )
     replication_factor: int | None = spec_field(Integer(low=1, high=5), "If set, it must equal `replicas`.")
     offsets_partitions: int = spec_field(
         Integer(low=1, high=1000, rules=(immutable("offsetsPartitions"),)),
-        "Partitions of __consumer_offsets: over so many Raft groups the consumer groups spread. It may not change.",
+        "Partitions of __consumer_offsets, the number of Raft groups for consumer groups. It may not change.",
         default=50,
     )
     image: str | None = spec_field(IMAGE, "Image of the coordinators. Absent: the operator's own.")
@@ -265,7 +265,7 @@ class ClusterSpec:
             pattern=VERSION_TEXT,
             pattern_text="must be a version such as 0.1.0",
         ),
-        "Release of Muster in `image`. Absent: as the image's tag says, if that is a version (0.1.0).",
+        "Release of Muster in `image`. Absent: the image's tag, if that is a version (0.1.0).",
     )
     image_pull_policy: str | None = spec_field(PULL_POLICY, "When the image is pulled. Absent: as Kubernetes decides.")
     image_pull_secrets: tuple[Json, ...] | None = spec_field(PULL_SECRETS, "Secrets for pulling the image.")
@@ -280,7 +280,7 @@ class ClusterSpec:
         "Processor and memory of each coordinator.",
         default={"requests": {"cpu": "250m", "memory": "512Mi"}},
     )
-    pod_template: PodTemplate = spec_field(Record(PodTemplate), "What may be set on the pods.", default={})
+    pod_template: PodTemplate = spec_field(Record(PodTemplate), "Settings of the pods.", default={})
     config: Config = spec_field(
         CONFIG,
         "Settings of the coordinators under Kafka's names (docs/configuration.md). Write true and false in quotes.",
@@ -291,7 +291,7 @@ class ClusterSpec:
     )
     cluster_domain: str | None = spec_field(
         NAME,
-        "If set, addresses end in it (cluster.local), for clients whose DNS search path lacks it.",
+        "DNS domain appended to addresses (cluster.local), for clients whose DNS search path lacks it.",
     )
 
     @property
@@ -304,5 +304,5 @@ class ClusterSpec:
 
 
 def parse_cluster(obj: Json) -> ClusterSpec:
-    """Spec of a CoordinatorCluster as the API server returned it. Raises `InvalidObject`."""
+    """The spec of a CoordinatorCluster as the API server returned it. Raises `InvalidObject`."""
     return parse_spec(obj, ClusterSpec, name_length_max=CLUSTER_NAME_LENGTH_MAX)

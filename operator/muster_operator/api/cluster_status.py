@@ -1,5 +1,5 @@
-"""`.status` of a CoordinatorCluster: what was seen, kept small. Fast numbers (indexes, terms) are metrics, not
-status."""
+"""`.status` of a CoordinatorCluster: what the operator observed, kept small. Fast-changing numbers (indexes, terms) are
+metrics."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,7 @@ class CoordinatorMember:
     broker_id: int | None = spec_field(COUNT, "Its broker id. Absent: it did not answer.")
     ready: bool | None = spec_field(Boolean(), "Whether the pod is Ready.")
     drain_phase: str | None = spec_field(WORD, "idle, marking, transferring or drained; Unknown: it did not answer.")
-    leaderships: int | None = spec_field(COUNT, "Raft groups that it leads. Absent: it did not answer.")
+    leaderships: int | None = spec_field(COUNT, "Number of Raft groups that it leads. Absent: it did not answer.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class ClusterRollout:
     pod: str | None = spec_field(WORD, "The pod that is being restarted.")
     uid: str | None = spec_field(WORD, "Its uid.")
     to_revision: str | None = spec_field(WORD, "The wanted revision.")
-    since: str | None = spec_field(TIME, "When pods began to go to this revision.")
+    since: str | None = spec_field(TIME, "When the roll-out to this revision began.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,28 +38,29 @@ class ClusterBootstrap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterStatus:
-    observed_generation: int | None = spec_field(LONG, "metadata.generation of the spec that this status is about.")
-    conditions: tuple[Any, ...] | None = spec_field(CONDITIONS, "Judgements with their reasons.")
+    observed_generation: int | None = spec_field(LONG, "metadata.generation of the spec that this status refers to.")
+    conditions: tuple[Any, ...] | None = spec_field(CONDITIONS, "Conditions (docs/operator-conditions.md).")
     replicas: int | None = spec_field(COUNT, "Coordinators that the cluster was made with.")
     ready_replicas: int | None = spec_field(COUNT, "Coordinators that are Ready.")
     ready_text: str | None = spec_field(WORD, "readyReplicas/replicas, for kubectl get.")
     version: str | None = spec_field(
-        WORD, "Release of the coordinators, as they say; several while they are replaced. Kept while none answers."
+        WORD, "Release that the coordinators report; several during a roll-out. The last known one while none answers."
     )
     feature_level: int | None = spec_field(
-        COUNT, "Feature level that is final: releases that know less cannot read the cluster's data. It never falls."
+        COUNT,
+        "Finalised feature level: a release that knows a lower one cannot read the cluster's data. It never falls.",
     )
     current_revision: str | None = spec_field(WORD, "Revision of the pods that are not yet replaced.")
-    update_revision: str | None = spec_field(WORD, "Revision that every pod shall have.")
+    update_revision: str | None = spec_field(WORD, "Wanted revision of every pod.")
     controller_leader: str | None = spec_field(WORD, "Pod that leads the controller group, or Unknown.")
     rollout: ClusterRollout | None = spec_field(Record(ClusterRollout), "The roll-out under way. Absent: none.")
     members: tuple[CoordinatorMember, ...] | None = spec_field(
         ListOf(items=Record(CoordinatorMember), max_items=7, keys=("name",)), "The coordinators, by pod."
     )
     bootstrap_servers: ClusterBootstrap | None = spec_field(
-        Record(ClusterBootstrap), "Where clients begin, inside and outside of the Kubernetes cluster."
+        Record(ClusterBootstrap), "Bootstrap addresses for clients inside and outside of the Kubernetes cluster."
     )
     restarted_at: str | None = spec_field(
-        RESTARTED_AT, "Annotation muster.dev/restarted-at that this status is about. Absent: no restart was asked for."
+        RESTARTED_AT, "Annotation muster.dev/restarted-at that this status refers to. Absent: no restart was requested."
     )
     selector: str | None = spec_field(Text(max_length=1000), "Label selector of the pods.")

@@ -1,14 +1,14 @@
-"""Every condition type and reason of both kinds, each with one line of documentation. Reasons are written nowhere else.
+"""Every condition type and reason of both kinds, each with one line of documentation. Reasons are defined nowhere else.
 
-A condition's `reason` is one of these words, its `message` a sentence. Status `Unknown` means that we could not look.
-docs/operator-conditions.md is made from this file, and a test holds them together.
+A condition's `reason` is one of these words, its `message` a sentence. Status `Unknown` means that it could not be
+observed. docs/operator-conditions.md is generated from this file; a test compares them.
 """
 
 from enum import StrEnum
 
 
 class Word(StrEnum):
-    """A word that the API shows, with the line that explains it."""
+    """A word that appears in the API, with the line that documents it."""
 
     text: str
 
@@ -27,8 +27,8 @@ class ClusterCondition(Word):
         "QuorumAvailable",
         "Every Raft group has a leader and a majority that is caught up.",
     )
-    PROGRESSING = "Progressing", "Something is being made, replaced or waited for."
-    DEGRADED = "Degraded", "Something is wrong that does not heal by waiting."
+    PROGRESSING = "Progressing", "Something is being created, replaced or waited for."
+    DEGRADED = "Degraded", "A problem that does not resolve by itself."
     SCALING_REFUSED = "ScalingRefused", "`replicas` was changed; this version cannot change the number of coordinators."
     PAUSED = "Paused", "Only the status is written."
 
@@ -42,8 +42,8 @@ class GroupCondition(Word):
         "StaticMembership",
         "Every member has its pod's name as group.instance.id: restarts within the session timeout cost no rebalance.",
     )
-    PROGRESSING = "Progressing", "Something is being made, replaced or waited for, or the group is rebalancing."
-    DEGRADED = "Degraded", "Something is wrong that does not heal by waiting."
+    PROGRESSING = "Progressing", "Something is being created, replaced or waited for, or the group is rebalancing."
+    DEGRADED = "Degraded", "A problem that does not resolve by itself."
     PAUSED = "Paused", "Only the status is written."
 
 
@@ -51,23 +51,26 @@ class Reason(Word):
     """Reasons of conditions, decisions and Events of both kinds."""
 
     # Both kinds.
-    ALL_READY = "AllReady", "Everything wanted is there, Ready and of the wanted revision."
-    AS_EXPECTED = "AsExpected", "There is nothing to say about it."
+    ALL_READY = "AllReady", "Everything wanted exists, Ready and of the wanted revision."
+    AS_EXPECTED = "AsExpected", "There is nothing to report."
     CONVERGED = "Converged", "Nothing is left to do."
-    CREATING_CHILDREN = "CreatingChildren", "The objects that belong to it are being made or changed."
-    DELETING = "Deleting", "The object is being deleted; Kubernetes removes what belongs to it."
+    CREATING_CHILDREN = "CreatingChildren", "Its child objects are being created or changed."
+    DELETING = "Deleting", "The object is being deleted; Kubernetes removes its child objects."
     PAUSED = "Paused", "It is paused by its annotation or field."
     NOT_PAUSED = "NotPaused", "It is not paused."
     INVALID_SPEC = "InvalidSpec", "The spec breaks a rule; the message names the field."
-    NAME_TAKEN = "NameTaken", "An object that it needs exists and belongs to somebody else."
-    API_ERROR = "ApiError", "The Kubernetes API answered with an error; it is asked again."
+    NAME_TAKEN = "NameTaken", "An object of a name that it needs exists and belongs to another owner."
+    API_ERROR = "ApiError", "The Kubernetes API answered with an error; the operator retries."
     NAMESPACE_NOT_SERVED = (
         "NamespaceNotServed",
         "The operator cannot list this namespace (deleted, or without its role): nothing is done here until it can.",
     )
-    NOT_OBSERVED = "NotObserved", "The question could not be asked in this pass."
+    NOT_OBSERVED = "NotObserved", "It could not be observed in this pass."
     WAITING_FOR_POD = "WaitingForPod", "A pod is starting, not Ready yet, or not Ready for long enough."
-    POD_TERMINATING = "PodTerminating", "A pod is being stopped. On a cut-off node this lasts until somebody acts."
+    POD_TERMINATING = (
+        "PodTerminating",
+        "A pod is being stopped. On a cut-off node this lasts until the node or pod is removed by hand.",
+    )
     POD_FAILING = "PodFailing", "A pod cannot start or keeps crashing; the message has Kubernetes' own reason."
     POD_UNSCHEDULABLE = "PodUnschedulable", "No node takes the pod."
     STATEFULSET_NOT_OBSERVED = "StatefulSetNotObserved", "The StatefulSet controller has not seen the last change yet."
@@ -79,13 +82,16 @@ class Reason(Word):
     QUORUM_UNKNOWN = "QuorumUnknown", "Some Raft group has no leader that answered in this pass."
     NOT_FORMED = (
         "NotFormed",
-        "The coordinators have not formed their cluster yet: it never had all its majorities so far.",
+        "The coordinators have not formed their cluster yet: not every Raft group has had a majority.",
     )
     REPLICAS_UNREACHABLE = "ReplicasUnreachable", "A coordinator's admin API did not answer."
     REPLICAS_NOT_READY = "ReplicasNotReady", "Fewer coordinators than wanted are Ready."
-    DISK_LOW = "DiskLow", "Little room is left on a coordinator's volume; others lead what it led, if they have room."
+    DISK_LOW = (
+        "DiskLow",
+        "Little space is left on a coordinator's volume; others lead its Raft groups if they have space.",
+    )
     CATCHING_UP = "CatchingUp", "A coordinator that was replaced still lacks entries."
-    WAITING_FOR_TURN = "WaitingForTurn", "Other clusters are brought to the operator's image first."
+    WAITING_FOR_TURN = "WaitingForTurn", "Other clusters roll out the operator's image first."
     WAITING_FOR_QUORUM = "WaitingForQuorum", "The next restart would leave a Raft group without a caught-up majority."
     DRAINING_POD = "DrainingPod", "A coordinator is handing its leaderships away before its restart."
     EVICTING_POD = "EvictingPod", "A drained coordinator is being restarted."
@@ -103,21 +109,21 @@ class Reason(Word):
         "DowngradeRefused",
         "The image is of a release that could not read what the cluster has written: no pod is changed.",
     )
-    UNDRAINING_POD = "UndrainingPod", "A coordinator that was drained and is not to be restarted takes work again."
-    SCALING_UNSUPPORTED = "ScalingUnsupported", "The number of coordinators stays as it was made."
-    SCALE_AS_MADE = "ScaleAsMade", "`replicas` is the number that the cluster was made with."
-    STORAGE_GROWING = "StorageGrowing", "Volumes are being made larger."
-    STORAGE_REFUSED = "StorageRefused", "A volume cannot be made larger; the message has Kubernetes' own reason."
+    UNDRAINING_POD = "UndrainingPod", "A drain is undone: the coordinator is not restarted and may lead again."
+    SCALING_UNSUPPORTED = "ScalingUnsupported", "The number of coordinators cannot change after the cluster's creation."
+    SCALE_AS_MADE = "ScaleAsMade", "`replicas` is the number that the cluster was created with."
+    STORAGE_GROWING = "StorageGrowing", "Volumes are being enlarged."
+    STORAGE_REFUSED = "StorageRefused", "A volume cannot be enlarged; the message has Kubernetes' own reason."
 
     # ConsumerGroup.
     GROUP_STABLE = "GroupStable", "Every member has its partitions."
     GROUP_REBALANCING = "GroupRebalancing", "Members are joining or waiting for their partitions."
     GROUP_EMPTY = "GroupEmpty", "The group has no members."
-    GROUP_NOT_FOUND = "GroupNotFound", "The coordinator does not know the group: nobody has joined or committed yet."
+    GROUP_NOT_FOUND = "GroupNotFound", "The coordinator does not know the group: there was no join and no commit yet."
     MEMBERS_MISSING = "MembersMissing", "Fewer members than Ready consumers."
     REACHABLE = "Reachable", "The coordinator answered."
     UNREACHABLE = "Unreachable", "No address of the cluster answered in time."
-    AUTHORIZATION_FAILED = "AuthorizationFailed", "The cluster does not let the operator look."
+    AUTHORIZATION_FAILED = "AuthorizationFailed", "The cluster does not authorize the operator to read the group."
     CLUSTER_NOT_FOUND = "ClusterNotFound", "There is no CoordinatorCluster of the name in `clusterRef`."
     CLUSTER_NOT_READY = "ClusterNotReady", "The CoordinatorCluster has no Ready coordinator yet."
     MEMBERS_STATIC = "MembersStatic", "Every member joined with its pod's name as group.instance.id."
@@ -140,11 +146,11 @@ class Reason(Word):
     WORKLOAD_NOT_FOUND = "WorkloadNotFound", "There is no workload of the kind and name in `workloadRef`."
     WORKLOAD_WITHOUT_SELECTOR = (
         "WorkloadWithoutSelector",
-        "The workload in `workloadRef` has no label selector, so nobody can tell which pods are its own.",
+        "The workload in `workloadRef` has no label selector, so its pods cannot be determined.",
     )
     WORKLOAD_TAKEN = (
         "WorkloadTaken",
-        "The workload in `workloadRef` was made by the operator for another object, or for this one's `template`.",
+        "The operator created the workload in `workloadRef` for another object, or for this one's `template`.",
     )
     WORKLOAD_REFUSED = "WorkloadRefused", "The operator may not read the workload in `workloadRef` or its pods."
     WORKLOAD_SHARED = (
@@ -152,10 +158,10 @@ class Reason(Word):
         "An older ConsumerGroup refers to the same workload: this one neither scales nor restarts it.",
     )
     WORKLOAD_NOT_OBSERVED = "WorkloadNotObserved", "The workload's controller has not seen the last change yet."
-    RESTART_REFUSED = "RestartRefused", "The annotation that asks for a restart is no time, which a Rollout needs."
+    RESTART_REFUSED = "RestartRefused", "The restart annotation is not a time, which a Rollout needs."
     SCALING = "Scaling", "The number of consumers is being changed."
-    RECORDING_PODS = "RecordingPods", "Pods that will leave are recorded in the status before they are stopped."
-    REMOVING_MEMBERS = "RemovingMembers", "Instances whose pods are gone for good are being removed from the group."
+    RECORDING_PODS = "RecordingPods", "Leaving pods are recorded in the status before they are stopped."
+    REMOVING_MEMBERS = "RemovingMembers", "Members whose pods are gone for good are being removed from the group."
     SCALED_TO_ZERO = "ScaledToZero", "`replicas` is 0."
 
     # Causes of a rebalance, as far as known.
@@ -165,4 +171,4 @@ class Reason(Word):
     POD_LOST = "PodLost", "A pod went away or did not come back within the session timeout."
     MEMBER_JOINED = "MemberJoined", "A member joined."
     MEMBER_LEFT = "MemberLeft", "A member left or was expelled."
-    UNKNOWN_CAUSE = "UnknownCause", "Nothing that was seen explains it."
+    UNKNOWN_CAUSE = "UnknownCause", "No observed change explains it."

@@ -1,8 +1,8 @@
-"""`spec.config` of a CoordinatorCluster: Kafka's setting names, minus those that the operator itself writes.
+"""`spec.config` of a CoordinatorCluster: Kafka's setting names, except those that the operator itself writes.
 
-Only the operator knows addresses, ids and folders, so a user's value for one of them could only break the cluster: CEL
-refuses it by name. Names that the coordinator does not know are *not* refused here, because its version may be newer
-than this CRD: the coordinator stops with exit code 78 and names the key, and the roll-out halts at the first pod.
+Only the operator knows addresses, ids and folders, and a user's value for one of them could only break the cluster, so
+CEL refuses these by name. Names that the coordinator does not know are *not* refused here, because its version may be
+newer than this CRD: the coordinator exits with code 78 and names the key, and the roll-out halts at the first pod.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,9 @@
-"""Names of the environment variables by which a consumer pod learns its group: the contract with its program.
+"""Names of the environment variables by which a consumer pod gets its group's data: the interface to the user's
+program.
 
-Three families say the same: `KAFKA_*` (the custom of images and frameworks), `MUSTER_*`, `RIVVEN_*`; and Spring Boot's
-own names, which need no code. Users may not set any of them: CEL refuses it, so program and operator cannot disagree.
+Three families with the same data: `KAFKA_*` (customary in images and frameworks), `MUSTER_*`, `RIVVEN_*`; and Spring
+Boot's own names, which need no code. Users cannot set any of them, because CEL refuses it, so the program and the
+operator cannot disagree.
 """
 
 from typing import Final
@@ -52,6 +54,6 @@ OPERATOR_NAMES: Final = tuple(
 
 
 def names_of(suffix: str) -> tuple[str, ...]:
-    """All names that carry this fact."""
+    """All variable names with this value."""
     spring = (SPRING[suffix],) if suffix in SPRING else ()
     return (*(f"{family}_{suffix}" for family in FAMILIES), *spring)

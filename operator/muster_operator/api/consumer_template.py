@@ -1,6 +1,6 @@
-"""`spec.template` of a ConsumerGroup: the pods that consume, as a typed subset of a pod.
+"""`spec.template` of a ConsumerGroup: the consumers' pods, as a typed subset of a pod.
 
-The fields without a prefix are those of the consumer's own container, the first of the pod.
+Fields without a prefix are those of the consumer's own container, the first of the pod.
 """
 
 # ruff: noqa: RUF009  # a field is a call with its shape and text
@@ -64,7 +64,7 @@ _KNOWN: Final = (
 
 
 def _mounts_of(containers: str) -> str:
-    """CEL: what the containers in that field mount exists."""
+    """CEL: the volumes that the containers in that field mount exist."""
     each = f"!has(one.volumeMounts) || one.volumeMounts.all(mount, {_KNOWN})"
     return f"(!has(self.{containers}) || self.{containers}.all(one, {each}))"
 
@@ -141,25 +141,25 @@ class ConsumerTemplate:
     )
     volume_claim_templates: tuple[ClaimTemplate, ...] | None = spec_field(
         CLAIM_TEMPLATES,
-        "Claims that each pod has for itself and finds again after a restart, such as the state of Kafka Streams."
+        "Claims of each single pod, kept over its restarts, such as for the state of Kafka Streams."
         " They may not change.",
     )
     volume_claim_retention: str | None = spec_field(
         choice("Retain", "Delete"),
-        "What becomes of those claims when their pods are scaled away or this object is deleted. Absent: Retain.",
+        "What happens to these claims when their pods are scaled down or this object is deleted. Absent: Retain.",
     )
     labels: Json = spec_field(LABELS, "Further labels of the pods.", default={})
     annotations: Json = spec_field(ANNOTATIONS, "Further annotations of the pods.", default={})
     node_selector: Json | None = spec_field(NODE_SELECTOR, "Labels that a node must have.")
-    affinity: Json | None = spec_field(AFFINITY, "Where the pods may and would rather run.")
-    tolerations: tuple[Json, ...] | None = spec_field(TOLERATIONS, "Taints that the pods put up with.")
+    affinity: Json | None = spec_field(AFFINITY, "Node and pod affinity: where the pods must or should run.")
+    tolerations: tuple[Json, ...] | None = spec_field(TOLERATIONS, "Taints that the pods tolerate.")
     topology_spread_constraints: tuple[Json, ...] | None = spec_field(TOPOLOGY_SPREAD, "How the pods spread.")
     priority_class_name: str | None = spec_field(NAME, "Priority class of the pods.")
     service_account_name: str | None = spec_field(
         NAME, "Service account of the pods. Absent: the default one, without its token."
     )
     termination_grace_period_seconds: int = spec_field(
-        Integer(low=0, high=3600), "Time to finish the records at hand and commit after SIGTERM.", default=30
+        Integer(low=0, high=3600), "Time after SIGTERM to finish the current records and commit.", default=30
     )
     security_context: Json = spec_field(
         POD_SECURITY,

@@ -1,4 +1,4 @@
-"""The parts of a container that users may set for the consumers of a ConsumerGroup, in Kubernetes' own names."""
+"""The parts of a container that users may set for the consumers of a ConsumerGroup, under Kubernetes' names."""
 
 from typing import Final
 
@@ -39,7 +39,7 @@ ENV_VARIABLE: Final = Struct((
 _REF = Struct((prop("name", NAME, "Name of the object.", required=True), OPTIONAL))
 ENV_FROM: Final = ListOf(
     items=Struct((
-        prop("prefix", Text(max_length=128), "Put before each key."),
+        prop("prefix", Text(max_length=128), "Prefix of each variable's name."),
         prop("configMapRef", _REF, "All keys of a ConfigMap."),
         prop("secretRef", _REF, "All keys of a Secret."),
     )),
@@ -73,11 +73,11 @@ PROBE: Final = Struct(
             "An HTTP request that is answered with 200 to 399.",
         ),
         prop("tcpSocket", Struct((prop("port", _PORT, "Number or name.", required=True),)), "A port that accepts."),
-        prop("initialDelaySeconds", _SECONDS, "First look after so long."),
-        prop("periodSeconds", _COUNT, "Time between looks."),
-        prop("timeoutSeconds", _COUNT, "Time for an answer."),
-        prop("successThreshold", _COUNT, "Good answers in a row that are needed."),
-        prop("failureThreshold", Integer(low=1, high=10_000), "Bad answers in a row that count."),
+        prop("initialDelaySeconds", _SECONDS, "Delay before the first probe."),
+        prop("periodSeconds", _COUNT, "Time between probes."),
+        prop("timeoutSeconds", _COUNT, "Time-out of a probe."),
+        prop("successThreshold", _COUNT, "Consecutive successes needed."),
+        prop("failureThreshold", Integer(low=1, high=10_000), "Consecutive failures needed."),
     ),
     rules=(
         Rule(
@@ -113,13 +113,13 @@ _HANDLER = Struct(
 )  # fmt: skip
 LIFECYCLE: Final = Struct((
     prop("postStart", _HANDLER, "Right after the start, at the same time as the program."),
-    prop("preStop", _HANDLER, "Before SIGTERM, within the time that the pod has to stop."),
+    prop("preStop", _HANDLER, "Before SIGTERM, within the pod's grace period."),
 ))  # fmt: skip
 _CAPABILITIES = ListOf(items=Text(max_length=63, min_length=1), max_items=50)
 CONTAINER_SECURITY: Final = Struct((
     *SECURITY_IDS,
-    prop("allowPrivilegeEscalation", Boolean(), "Whether a process may gain rights."),
-    prop("readOnlyRootFilesystem", Boolean(), "Whether the image is read-only."),
+    prop("allowPrivilegeEscalation", Boolean(), "Whether a process may gain more privileges."),
+    prop("readOnlyRootFilesystem", Boolean(), "Whether the root file system is read-only."),
     prop(
         "capabilities",
         Struct((prop("add", _CAPABILITIES, "Added."), prop("drop", _CAPABILITIES, "Taken away."))),

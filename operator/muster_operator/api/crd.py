@@ -1,8 +1,7 @@
-"""CustomResourceDefinitions as values, made from the dataclasses. crds/*.yaml are these, and a test holds them
-together.
+"""CustomResourceDefinitions as values, made from the dataclasses. crds/*.yaml are generated from them; a test compares.
 
-Structural schemas, no conversion, one served and stored version. `status` is a subresource on both kinds, so that the
-generation moves with the spec only; ConsumerGroup has `scale` too, for kubectl scale and disruption budgets.
+Structural schemas, no conversion, one served and stored version. `status` is a subresource on both kinds, so that only
+changes of the spec raise the generation; ConsumerGroup has `scale` too, for kubectl scale and disruption budgets.
 """
 
 from typing import Any
@@ -73,7 +72,7 @@ def root_schema(kind: Kind) -> Json:
             "metadata": {"type": "object"},
             "spec": {"description": kind.spec_text, **complete(Record(kind.spec))},
             "status": {
-                "description": "What the operator saw. Written by it only.",
+                "description": "What the operator observed. Only the operator writes it.",
                 **complete(Record(kind.status)),
                 "default": kind.unseen,
             },

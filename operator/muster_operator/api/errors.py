@@ -1,12 +1,13 @@
-"""What is wrong with an object of ours, as a typed error.
+"""An invalid object of our kinds, as a typed error.
 
-The API server checks every object against the CRD's schema and CEL rules. Yet an object may have been stored before a
-rule existed, or the CRD may be older than the operator, so parsing checks again and says the same in the same words.
+The API server checks every object against the CRD's schema and CEL rules. But an object may have been stored before a
+rule existed, or the CRD may be older than the operator, so parsing repeats the checks with the same messages.
 """
 
 
 class InvalidObject(Exception):
-    """The object cannot be acted upon until somebody changes it. `path` is as users write: `spec.listeners[0].port`."""
+    """The object cannot be reconciled until it is changed. `path` is in the users' notation:
+    `spec.listeners[0].port`."""
 
     def __init__(self, path: str, message: str) -> None:
         super().__init__(f"{path}: {message}")

@@ -1,6 +1,6 @@
-"""Containers beside the consumer's: what runs before it (`initContainers`) and next to it (`sidecars`).
+"""Further containers of the consumer's pod: before the consumer (`initContainers`) and beside it (`sidecars`).
 
-They get nothing of the group's environment: what they need is written out, as `env`.
+They do not get the group's environment variables: what they need has to be set in their `env`.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """Objects of our kinds: frozen dataclasses whose fields carry shape, default and documentation.
 
 `spec_field(...)` is a dataclass field; `Record(cls)` is the shape of such a dataclass; `Struct(...)` is the shape of a
-part of a pod that we hand through to Kubernetes as it is (affinity): typed in the schema, a plain dict in Python.
+part of a pod that is passed through to Kubernetes unchanged (affinity): typed in the schema, a plain dict in Python.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from muster_operator.api.schema import UNSET, Json, Rule, Shape, checked, comple
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Property:
-    """One field as users write it."""
+    """One field under the name that users write."""
 
     name: str
     shape: Shape
@@ -29,7 +29,8 @@ class Property:
         return found
 
     def _whole_default(self) -> Json:
-        """The API server holds rules against a default as it is written, before it fills in what is inside."""
+        """The default with all inner defaults: the API server applies rules to a default as written, before it fills in
+        inner ones."""
         if isinstance(self.shape, Record) and self.shape.rules:
             return plain(self.shape.parse(self.default, self.name))
         return self.default
@@ -41,8 +42,8 @@ def camel(name: str) -> str:
 
 
 def spec_field(shape: Shape, text: str, *, default: Json = UNSET, required: bool = False, name: str = "") -> Any:  # noqa: ANN401
-    """A field of a dataclass that `Record` describes. `default` is the JSON value, as in the CRD; without one and not
-    `required`, the field may be absent and is then None."""
+    """A field of a dataclass that `Record` describes. `default` is the JSON value, as in the CRD; without one, and
+    unless `required`, the field may be absent and is then None."""
     metadata = {"shape": shape, "text": text, "required": required, "default": default, "name": name}
     if required:
         return field(metadata=metadata)
@@ -74,7 +75,7 @@ def _object_schema(properties: tuple[Property, ...]) -> dict[str, Json]:
 
 
 def _parse_properties(properties: tuple[Property, ...], value: Json, path: str) -> dict[str, Any]:
-    """By JSON name; absent ones are missing, but defaults are filled in."""
+    """Values by JSON name; absent fields are left out, except those with a default."""
     if not isinstance(value, Mapping):
         raise InvalidObject(path, "must be an object")
     found: dict[str, Any] = {}
@@ -92,7 +93,8 @@ def _parse_properties(properties: tuple[Property, ...], value: Json, path: str) 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The shape of a dataclass made with `spec_field`; its class attribute `RULES`, if any, holds for the whole."""
+    """The shape of a dataclass made with `spec_field`; its class attribute `RULES`, if any, applies to the whole
+    value."""
 
     cls: type
 
@@ -120,7 +122,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """A part of Kubernetes' own API, handed through: parsed into plain dicts and lists of known fields."""
+    """A part of Kubernetes' own API, passed through: parsed into plain dicts and lists of known fields."""
 
     properties: tuple[Property, ...]
     rules: tuple[Rule, ...] = ()
@@ -148,7 +150,7 @@ def prop(
 
 
 def plain(value: Any) -> Json:  # noqa: ANN401
-    """JSON of a parsed value: dataclasses to objects without absent fields, tuples to lists."""
+    """A parsed value as JSON: dataclasses become objects without absent fields, tuples become lists."""
     if is_dataclass(value) and not isinstance(value, type):
         found = {}
         for item in fields(value):

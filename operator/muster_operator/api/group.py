@@ -1,8 +1,8 @@
-"""ConsumerGroup (`cg`): a consumer group as users ask for it: which group, of which cluster, and the pods that consume.
+"""ConsumerGroup (`cg`): a consumer group as users specify it: the group, its cluster, and the pods that consume.
 
-With `template` the operator makes those pods, with `workloadRef` they are those of a workload that somebody else made,
-and without either the object only observes the group. The dataclasses are the only source: the CRD's schema, the parser
-and docs/crds.md are made from their fields.
+With `template` the operator creates the pods; with `workloadRef` they belong to an existing workload; without either
+the object only observes the group. The dataclasses are the only source: the CRD's schema, the parser and docs/crds.md
+are made from their fields.
 """
 
 # ruff: noqa: RUF009  # a field is a call with its shape and text
@@ -22,9 +22,10 @@ Json = Mapping[str, Any]
 
 ASSIGNORS: Final = ("range", "roundrobin", "sticky", "cooperative-sticky")
 COMPARED_ADDRESSES_MAX: Final = 16
-"""Pieces of `bootstrapServers` that a rule compares, the last of them with the rest: it bounds the rule's cost."""
+"""Number of parts of `bootstrapServers` that a rule compares, the last one holding the rest: it bounds the rule's
+cost."""
 FORMER_DEFAULT: Final = 1
-"""Of `replicas`, also where there was nothing to scale: objects that were stored with it stay valid."""
+"""Former default of `replicas`, also without anything to scale: objects stored with it stay valid."""
 ASSIGNOR_ALIASES: Final = {"round_robin": "roundrobin", "cooperative_sticky": "cooperative-sticky"}
 
 
@@ -50,12 +51,12 @@ class Session:
 
     timeout_seconds: int = spec_field(
         Integer(low=6, high=1800),
-        "A member that is silent for so long is expelled. A pod that is back within it costs no rebalance.",
+        "A member without a heartbeat for this time is expelled. A pod that restarts within it causes no rebalance.",
         default=45,
     )
     heartbeat_interval_seconds: int = spec_field(Integer(low=1, high=600), "Time between heartbeats.", default=3)
     max_poll_interval_seconds: int = spec_field(
-        Integer(low=6, high=86_400), "A consumer that does not poll for so long leaves the group.", default=300
+        Integer(low=6, high=86_400), "A consumer that does not poll for this time leaves the group.", default=300
     )
 
 
@@ -63,12 +64,12 @@ class Session:
 class Rollout:
     max_unavailable: int = spec_field(
         Integer(low=1, high=1000),
-        "Consumers that may be away at once: in a drain of nodes, and in a roll-out where Kubernetes supports it for"
-        " StatefulSets (else 1).",
+        "Consumers that may be unavailable at once: during node drains, and in a roll-out where Kubernetes supports it"
+        " for StatefulSets (else 1).",
         default=1,
     )
     min_ready_seconds: int = spec_field(
-        Integer(low=0, high=3600), "A new pod must be Ready for so long before the next one is replaced.", default=0
+        Integer(low=0, high=3600), "Time that a new pod must be Ready before the next one is replaced.", default=0
     )
 
 
@@ -88,8 +89,8 @@ GROUP_RULES: Final = (
         holds=None,
     ),
 )
-"""Of the whole object. One that an operator has seen was stored, perhaps before this rule: it stays editable, and its
-number says nothing and does no harm."""
+"""Rules for the whole object. An object with an observed status may have been stored before this rule existed: it stays
+editable, and its `replicas` has no effect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +145,7 @@ class GroupSpec:
     cluster_ref: ClusterRef | None = spec_field(
         Record(ClusterRef),
         "The CoordinatorCluster that coordinates the group. Or set `bootstrapServers`."
-        " It may not change while there is a `template`: offsets stay behind.",
+        " It may not change while there is a `template`, because committed offsets do not move.",
     )
     bootstrap_servers: str | None = spec_field(
         Text(
@@ -153,8 +154,8 @@ class GroupSpec:
             pattern=r"^[^\s,:]+:[0-9]{1,5}(,[^\s,:]+:[0-9]{1,5})*$",
             pattern_text="must be host:port, several with commas between them",
         ),
-        "Addresses of a cluster outside of Muster's care (Apache Kafka or Muster), as host:port,host:port. Or set"
-        " `clusterRef`. A change keeps one of them while there is a `template`: offsets stay behind.",
+        "Addresses of a cluster without a CoordinatorCluster (Apache Kafka or Muster), as host:port,host:port. Or set"
+        " `clusterRef`. A change must keep one of them while there is a `template`: committed offsets do not move.",
     )
     group_id: str = spec_field(
         Text(max_length=249, min_length=1, rules=(immutable("groupId"),)),
@@ -163,27 +164,27 @@ class GroupSpec:
     )
     topics: tuple[str, ...] = spec_field(
         ListOf(items=_TOPIC, min_items=1, max_items=100, unique=True),
-        "Topics that the group consumes: in the pods' environment, and whose lag is reported.",
+        "Topics that the group consumes: passed to the pods in their environment, and used for lag.",
         required=True,
     )
     template: ConsumerTemplate | None = spec_field(
         Record(ConsumerTemplate),
-        "The pods that consume, made by the operator. Or set `workloadRef`, or neither to only observe the group.",
+        "The pods that consume, created by the operator. Or set `workloadRef`, or neither to only observe the group.",
     )
     workload_ref: WorkloadRef | None = spec_field(
         Record(WorkloadRef),
-        "A workload in this namespace that somebody else made and whose pods consume: observed, scaled and restarted,"
-        " and otherwise left alone.",
+        "An existing workload in this namespace whose pods consume: observed, scaled and restarted, and otherwise not"
+        " changed.",
     )
     replicas: int | None = spec_field(
         Integer(low=0, high=1000),
-        "Number of consumer pods; also by kubectl scale. Instances that leave are removed from the group at once."
-        " Absent: 1 with a `template`; with a `workloadRef` its own number, which is left alone.",
+        "Number of consumer pods; also by kubectl scale. Leaving members are removed from the group at once. Absent: 1"
+        " with a `template`; with a `workloadRef` its own number, which is not changed.",
     )
     static_membership: bool = spec_field(
         Boolean(),
         "Give each pod its name as group.instance.id, so that a restart within the session timeout costs no rebalance."
-        " With a `workloadRef`: expect it, of a StatefulSet's pods.",
+        " With a `workloadRef`: a StatefulSet's pods are expected to do so.",
         default=True,
     )
     session: Session = spec_field(
@@ -191,8 +192,7 @@ class GroupSpec:
     )
     assignor: str | None = spec_field(
         choice("range", "roundrobin", "sticky", "cooperative-sticky", "round_robin", "cooperative_sticky"),
-        "How partitions are shared out: a hint in the pods' environment, under Kafka's name. Absent: the client's"
-        " default.",
+        "Partition assignor, passed to the pods in their environment under Kafka's name. Absent: the client's default.",
     )
     rollout: Rollout = spec_field(Record(Rollout), "How pods are replaced.", default={})
     paused: bool = spec_field(
@@ -201,12 +201,12 @@ class GroupSpec:
 
     @property
     def made_replicas(self) -> int:
-        """Pods of a `template`."""
+        """Number of pods of a `template`."""
         return FORMER_DEFAULT if self.replicas is None else self.replicas
 
     @property
     def runs_consumers(self) -> bool:
-        """Some pods are those of this object, whoever made them."""
+        """The object has pods, created by the operator or not."""
         return self.template is not None or self.workload_ref is not None
 
     @property
@@ -216,5 +216,5 @@ class GroupSpec:
 
 
 def parse_group(obj: Json) -> GroupSpec:
-    """Spec of a ConsumerGroup as the API server returned it. Raises `InvalidObject`."""
+    """The spec of a ConsumerGroup as the API server returned it. Raises `InvalidObject`."""
     return parse_spec(obj, GroupSpec, name_length_max=GROUP_NAME_LENGTH_MAX)

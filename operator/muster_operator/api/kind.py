@@ -1,4 +1,4 @@
-"""What both kinds have in common: how a stored object becomes a spec, and what its name must be."""
+"""What both kinds share: how a stored object becomes a spec, and the rules for its name."""
 
 import re
 from collections.abc import Mapping
@@ -11,14 +11,16 @@ from muster_operator.api.schema import Rule, checked
 S = TypeVar("S")
 
 CLUSTER_NAME_LENGTH_MAX: Final = 40
-"""Children add up to 18 characters (`-<listener of 15>-0`); Service names and labels hold 63."""
+"""Children's names add up to 18 characters (`-<listener of 15>-0`); names of Services and label values have at most
+63."""
 GROUP_NAME_LENGTH_MAX: Final = 52
-"""The StatefulSet controller adds 11 characters to make the value of label controller-revision-hash, which holds 63."""
+"""The StatefulSet controller adds 11 characters for the value of label controller-revision-hash, which has at most
+63."""
 _NAME = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
 
 
 def name_rules(length_max: int) -> tuple[Rule, ...]:
-    """Rules at the root of a kind; `holds` takes the name."""
+    """Rules at the root of a kind; `holds` gets the name."""
     return (
         Rule(
             cel=f"size(self.metadata.name) <= {length_max}",

@@ -35,12 +35,12 @@ class Kind:
     spec_text: str
     status: type
     unseen: Mapping[str, Any]
-    """Default of `.status`: what is said of an object at which no operator has looked yet."""
+    """Default of `.status`, for an object that no operator has reconciled yet."""
     name_length_max: int
     columns: tuple[Column, ...]
     scale: bool
     rules: tuple[Rule, ...] = ()
-    """Of the whole object, beside those of its name."""
+    """Rules for the whole object, besides those for its name."""
 
 
 def _condition(type_: str, field: str = "status") -> str:
@@ -48,7 +48,8 @@ def _condition(type_: str, field: str = "status") -> str:
 
 
 def _unseen(*conditions: str, **columns: str) -> dict[str, Any]:
-    """Unknown rather than nothing. The time is the one by which the field's users (Gateway API) say "never"."""
+    """Conditions with status Unknown instead of none. The time is the one that other APIs (Gateway API) use for
+    "never"."""
     told = [
         {
             "type": type_,
@@ -62,7 +63,7 @@ def _unseen(*conditions: str, **columns: str) -> dict[str, Any]:
     return {**columns, "conditions": told}
 
 
-_AGE: Final = Column(name="Age", path=".metadata.creationTimestamp", type="date", text="Time since it was made.")
+_AGE: Final = Column(name="Age", path=".metadata.creationTimestamp", type="date", text="Time since its creation.")
 
 COORDINATOR_CLUSTER: Final = Kind(
     kind="CoordinatorCluster",
@@ -70,17 +71,24 @@ COORDINATOR_CLUSTER: Final = Kind(
     short="cc",
     text="CoordinatorCluster is a replicated coordinator of Kafka consumer groups.",
     spec=ClusterSpec,
-    spec_text="The coordinators as they shall be.",
+    spec_text="The wanted state of the coordinators.",
     status=ClusterStatus,
     unseen=_unseen("Ready", "QuorumAvailable", readyText="Unknown"),
     name_length_max=CLUSTER_NAME_LENGTH_MAX,
     columns=(
-        Column(name="Ready", path=".status.readyText", text="Ready coordinators of all."),
+        Column(name="Ready", path=".status.readyText", text="Ready coordinators / all coordinators."),
         Column(name="Quorum", path=_condition("QuorumAvailable"), text="Whether every Raft group can commit."),
-        Column(name="Version", path=".status.version", text="Release that the coordinators say they are."),
+        Column(name="Version", path=".status.version", text="Release that the coordinators report."),
         Column(name="Reason", path=_condition("Ready", "reason"), text="AllReady, or why it is not Ready."),
-        Column(name="Bootstrap", path=".status.bootstrapServers.internal", text="Where clients begin.", wide=True),
-        Column(name="External", path=".status.bootstrapServers.external", text="Where others begin.", wide=True),
+        Column(
+            name="Bootstrap",
+            path=".status.bootstrapServers.internal",
+            text="Bootstrap address inside the Kubernetes cluster.",
+            wide=True,
+        ),
+        Column(
+            name="External", path=".status.bootstrapServers.external", text="Bootstrap addresses outside.", wide=True
+        ),
         Column(name="Revision", path=".status.updateRevision", text="Revision of the pods.", wide=True),
         _AGE,
     ),
@@ -92,15 +100,15 @@ CONSUMER_GROUP: Final = Kind(
     short="cg",
     text="ConsumerGroup is a Kafka consumer group: its state and lag, and the pods that consume.",
     spec=GroupSpec,
-    spec_text="The group as it shall be.",
+    spec_text="The wanted state of the group.",
     status=GroupStatus,
     unseen=_unseen("Ready", "StaticMembership", readyText="Unknown", state="Unknown", lagText="Unknown"),
     name_length_max=GROUP_NAME_LENGTH_MAX,
     columns=(
         Column(name="State", path=".status.state", text="State of the group."),
-        Column(name="Ready", path=".status.readyText", text="Ready consumer pods of those wanted."),
+        Column(name="Ready", path=".status.readyText", text="Ready consumer pods / wanted ones."),
         Column(name="Members", path=".status.memberCount", type="integer", text="Members of the group."),
-        Column(name="Lag", path=".status.lagText", text="Records behind, over all partitions."),
+        Column(name="Lag", path=".status.lagText", text="Lag in records, over all partitions."),
         Column(name="Static", path=_condition("StaticMembership"), text="Whether restarts cost no rebalance."),
         Column(name="Group", path=".spec.groupId", text="Kafka's group id.", wide=True),
         Column(name="Generation", path=".status.generation", type="integer", text="Generation.", wide=True),

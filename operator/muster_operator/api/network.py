@@ -24,7 +24,7 @@ PEER: Final = Struct(
             "ipBlock",
             Struct((
                 prop("cidr", _CIDR, "Addresses such as 10.0.0.0/8.", required=True),
-                prop("except", ListOf(items=_CIDR, max_items=20), "Parts of it that are left out."),
+                prop("except", ListOf(items=_CIDR, max_items=20), "Parts of it that are excluded."),
             )),
             "Addresses, inside or outside of the cluster.",
         ),
@@ -43,11 +43,11 @@ PEER: Final = Struct(
 class NetworkPolicySpec:
     enabled: bool = spec_field(
         Boolean(),
-        "Whether the operator makes a NetworkPolicy. Peers and the operator are always let in.",
+        "Whether the operator creates a NetworkPolicy. Peers and the operator may always connect.",
         default=True,
     )
     clients: tuple[Mapping[str, Any], ...] = spec_field(
         ListOf(items=PEER, max_items=50),
-        "Who may connect to the client ports. Empty: everybody. Pods of this namespace's ConsumerGroups always may.",
+        "Who may connect to the client ports. Empty: all. Pods of this namespace's ConsumerGroups always may.",
         default=[],
     )

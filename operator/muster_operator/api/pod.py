@@ -1,7 +1,7 @@
 """The parts of a pod that users may set on both kinds: metadata, resources, placement, identity.
 
-A typed subset with Kubernetes' own names and meanings, handed through to the pod as written. What is not here cannot be
-set: an embedded PodSpec would bring thousands of fields, most of which break what Muster promises.
+A typed subset with Kubernetes' own names and meanings, passed through to the pod as written. Nothing else can be set:
+an embedded PodSpec would bring thousands of fields, most of which break what Muster promises.
 """
 
 from typing import Final
@@ -33,8 +33,8 @@ _AMOUNTS = Struct((
     prop("ephemeral-storage", QUANTITY, "Bytes of the node's own disk, such as 1Gi."),
 ))  # fmt: skip
 RESOURCES: Final = Struct((
-    prop("requests", _AMOUNTS, "What the scheduler sets aside."),
-    prop("limits", _AMOUNTS, "What the container may not exceed."),
+    prop("requests", _AMOUNTS, "Resources that the scheduler reserves."),
+    prop("limits", _AMOUNTS, "Largest amount that the container may use."),
 ))  # fmt: skip
 
 _NOT_OURS = Rule(
@@ -72,13 +72,13 @@ _VALUES = ListOf(items=Text(max_length=63), max_items=20)
 _EXPRESSIONS = ListOf(
     items=Struct((
         prop("key", Text(max_length=317), "Label key.", required=True),
-        prop("operator", choice("In", "NotIn", "Exists", "DoesNotExist"), "How key and values relate.", required=True),
+        prop("operator", choice("In", "NotIn", "Exists", "DoesNotExist"), "Relation of key and values.", required=True),
         prop("values", _VALUES, "Needed by In and NotIn."),
     )),
     max_items=20,
 )  # fmt: skip
 LABEL_SELECTOR: Final = Struct((
-    prop("matchLabels", MapOf(values=LABEL_VALUE, max_properties=20), "Labels that must all be there."),
+    prop("matchLabels", MapOf(values=LABEL_VALUE, max_properties=20), "Labels that must all match."),
     prop("matchExpressions", _EXPRESSIONS, "Requirements that must all hold."),
 ))  # fmt: skip
 _NODE_EXPRESSIONS = ListOf(
@@ -87,7 +87,7 @@ _NODE_EXPRESSIONS = ListOf(
         prop(
             "operator",
             choice("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"),
-            "How key and values relate.",
+            "Relation of key and values.",
             required=True,
         ),
         prop("values", _VALUES, "Needed by all but Exists and DoesNotExist."),
@@ -106,49 +106,50 @@ _NODE_AFFINITY = Struct((
             prop("nodeSelectorTerms", ListOf(items=_NODE_TERM, max_items=10, min_items=1), "One must match.",
                  required=True),
         )),
-        "Where the pod may run at all.",
+        "Requirements that a node must meet.",
     ),
     prop(
         "preferredDuringSchedulingIgnoredDuringExecution",
         ListOf(
             items=Struct((
-                prop("weight", _WEIGHT, "The more, the better.", required=True),
-                prop("preference", _NODE_TERM, "What is preferred.", required=True),
+                prop("weight", _WEIGHT, "Weight of the preference.", required=True),
+                prop("preference", _NODE_TERM, "The preference.", required=True),
             )),
             max_items=10,
         ),
-        "Where the pod would rather run.",
+        "Preferred nodes.",
     ),
 ))  # fmt: skip
 _POD_TERM = Struct((
     prop("labelSelector", LABEL_SELECTOR, "Which pods count."),
     prop("namespaceSelector", LABEL_SELECTOR, "In which namespaces; absent: this one."),
     prop("namespaces", ListOf(items=NAME, max_items=20), "In which namespaces, by name."),
-    prop("topologyKey", Text(max_length=317, min_length=1), "Node label that says what is one place.", required=True),
+    prop("topologyKey", Text(max_length=317, min_length=1), "Node label that defines a topology domain.",
+         required=True),
 ))  # fmt: skip
 _POD_AFFINITY = Struct((
-    prop("requiredDuringSchedulingIgnoredDuringExecution", ListOf(items=_POD_TERM, max_items=10), "Must hold."),
+    prop("requiredDuringSchedulingIgnoredDuringExecution", ListOf(items=_POD_TERM, max_items=10), "Required terms."),
     prop(
         "preferredDuringSchedulingIgnoredDuringExecution",
         ListOf(
             items=Struct((
-                prop("weight", _WEIGHT, "The more, the better.", required=True),
-                prop("podAffinityTerm", _POD_TERM, "What is preferred.", required=True),
+                prop("weight", _WEIGHT, "Weight of the preference.", required=True),
+                prop("podAffinityTerm", _POD_TERM, "The preference.", required=True),
             )),
             max_items=10,
         ),
-        "Would be better.",
+        "Preferred terms.",
     ),
 ))  # fmt: skip
 AFFINITY: Final = Struct((
     prop("nodeAffinity", _NODE_AFFINITY, "By properties of the node."),
-    prop("podAffinity", _POD_AFFINITY, "Beside which pods."),
-    prop("podAntiAffinity", _POD_AFFINITY, "Away from which pods."),
+    prop("podAffinity", _POD_AFFINITY, "Pods to run beside."),
+    prop("podAntiAffinity", _POD_AFFINITY, "Pods to run away from."),
 ))  # fmt: skip
 TOLERATIONS: Final = ListOf(
     items=Struct((
         prop("key", Text(max_length=317), "Taint key; absent: every taint, with operator Exists."),
-        prop("operator", choice("Equal", "Exists"), "How key and value relate."),
+        prop("operator", choice("Equal", "Exists"), "Relation of key and value."),
         prop("value", Text(max_length=63), "Taint value, with operator Equal."),
         prop("effect", choice("NoSchedule", "PreferNoSchedule", "NoExecute"), "Taint effect; absent: all."),
         prop("tolerationSeconds", Integer(low=0, high=2**31 - 1), "How long NoExecute is tolerated; absent: for ever."),
@@ -157,13 +158,13 @@ TOLERATIONS: Final = ListOf(
 )  # fmt: skip
 TOPOLOGY_SPREAD: Final = ListOf(
     items=Struct((
-        prop("maxSkew", Integer(low=1, high=1000), "By how many pods two places may differ.", required=True),
-        prop("topologyKey", Text(max_length=317, min_length=1), "Node label that says what is one place.",
+        prop("maxSkew", Integer(low=1, high=1000), "Largest difference in pods between domains.", required=True),
+        prop("topologyKey", Text(max_length=317, min_length=1), "Node label that defines a topology domain.",
              required=True),
-        prop("whenUnsatisfiable", choice("DoNotSchedule", "ScheduleAnyway"), "What if it cannot be kept.",
+        prop("whenUnsatisfiable", choice("DoNotSchedule", "ScheduleAnyway"), "What to do if it cannot be satisfied.",
              required=True),
         prop("labelSelector", LABEL_SELECTOR, "Which pods count; absent: the pods of this object."),
-        prop("minDomains", Integer(low=1, high=1000), "Least number of places."),
+        prop("minDomains", Integer(low=1, high=1000), "Smallest number of topology domains."),
         prop("nodeAffinityPolicy", choice("Honor", "Ignore"), "Whether excluded nodes count."),
         prop("nodeTaintsPolicy", choice("Honor", "Ignore"), "Whether tainted nodes count."),
     )),

@@ -1,11 +1,11 @@
-"""Kubernetes quantities of bytes, as far as our own rules compare them."""
+"""Kubernetes quantities of bytes, in the forms that our own rules compare."""
 
 import re
 from decimal import Decimal
 from typing import Final
 
 QUANTITY_TEXT: Final = r"^[0-9]+(\.[0-9]+)?(k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$"
-"""Plain and decimal or binary multiples; no exponents, no negative and no milli-bytes."""
+"""Plain numbers and decimal or binary multiples; no exponents, no negative numbers, no milli-bytes."""
 _UNITS: Final = {
     "": 1,
     **{unit: 1000 ** (power + 1) for power, unit in enumerate("kMGTP")},

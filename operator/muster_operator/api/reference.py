@@ -1,4 +1,4 @@
-"""docs/crds.md and docs/operator-conditions.md as text, made from the same source as the CRDs."""
+"""docs/crds.md and docs/operator-conditions.md as text, from the same source as the CRDs."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _REWRITE = "`python -m tests.operator.api.generate`"
 
 
 def _records(path: str, shape: Shape) -> Iterator[tuple[str, Record]]:
-    """Every record at or below `shape` with the path under which users write it, parents first."""
+    """Every record at or below `shape` with its path in the users' notation, parents first."""
     if isinstance(shape, ListOf):
         yield from _records(f"{path}[]", shape.items)
     if isinstance(shape, Record):
@@ -31,7 +31,7 @@ def _default(item: Property) -> str:
 
 
 def _rules(shape: Shape) -> tuple[Rule, ...]:
-    """Rules of a field's value; those of a record stand below its own table."""
+    """Rules of a field's value; those of a record are listed below its own table."""
     if isinstance(shape, Record):
         return ()
     return (*shape.rules, *(_rules(shape.items) if isinstance(shape, ListOf) else ()))
@@ -54,7 +54,7 @@ def _table(path: str, record: Record) -> Iterator[str]:
 
 
 def _parts(path: str, shape: Shape, known: dict[int, str]) -> Iterator[str]:
-    """Rows of everything below a part of Kubernetes' own API; a part that is used twice is written out once."""
+    """Rows of everything below a part of Kubernetes' own API; a part that occurs twice is written out once."""
     if isinstance(shape, ListOf):
         yield from _parts(f"{path}[]", shape.items, known)
     if not isinstance(shape, Struct):
@@ -70,7 +70,7 @@ def _parts(path: str, shape: Shape, known: dict[int, str]) -> Iterator[str]:
 
 
 def _deep_messages(shape: Shape) -> Iterator[str]:
-    """Of the rules inside a field's value; those of the value itself stand below the record's table."""
+    """Messages of the rules inside a field's value; those of the value itself are listed below the record's table."""
     if isinstance(shape, ListOf):
         yield from _deep_messages(shape.items)
     if isinstance(shape, Struct):
@@ -80,7 +80,7 @@ def _deep_messages(shape: Shape) -> Iterator[str]:
 
 
 def _allow_list(path: str, record: Record) -> Iterator[str]:
-    """What may be set in the parts of a record that are Kubernetes' own."""
+    """The fields that may be set in the parts of a record that are Kubernetes' own."""
     yield f"#### Parts of `{path}`"
     yield ""
     yield "Everything that may be set in them, with Kubernetes' meaning. Anything else is refused by kubectl, and"
@@ -118,8 +118,8 @@ def crds_text() -> str:
     lines = [
         "# The custom resources, field by field",
         "",
-        f"`{API_VERSION}`. The same is told by `kubectl explain cc.spec` and `kubectl explain cg.spec`. Below each",
-        "table: what the API server checks beyond types and bounds, in the words of its refusal. Parts of a pod",
+        f"`{API_VERSION}`. `kubectl explain cc.spec` and `kubectl explain cg.spec` show the same. Below each",
+        "table: what the API server checks beyond types and bounds, with its error messages. Parts of a pod",
         "(affinity, resources, probes, ...) have Kubernetes' own fields and meanings; those of `spec.template` are an",
         "allow-list, written out below its table.",
         "",
@@ -145,8 +145,8 @@ def conditions_text() -> str:
     lines = [
         "# Conditions and reasons",
         "",
-        "Every condition has `status` True, False or Unknown. Unknown means that the operator could not look, never",
-        "that there is nothing. `reason` is one of the words below, `message` a sentence; Events and logs use the",
+        "Every condition has `status` True, False or Unknown. Unknown means that it could not be observed, never",
+        "that it does not exist. `reason` is one of the words below, `message` a sentence; Events and logs use the",
         "same words.",
         "",
         f"This file is written from the operator's source ({_REWRITE}); a test holds the two together.",

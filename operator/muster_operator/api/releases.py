@@ -1,13 +1,13 @@
-"""Which release of the coordinator an image holds, and what that release knows: settings' names, feature levels.
+"""Which release of the coordinator an image holds, and what that release knows: setting names and feature levels.
 
-An image cannot be asked before it runs, and the first pod that runs a wrong one is one too many: an unknown key in
-its settings stops its start, and a feature level above what it knows means data that it cannot read (decision 16). So
-the release is told: by the object (`spec.version`), by being the operator's own image, or by a tag that is a version.
-Everything else is unknown, and then the coordinator itself is the judge: it does not start, and the roll-out halts at
-the first pod.
+Problem: an image cannot be queried before it runs, and the first pod with a wrong one does harm: an unknown key in its
+settings stops its start, and a feature level above what it knows means data that it cannot read (decision 16).
+Mechanism: the release is taken from the object (`spec.version`), from being the operator's own image, or from a tag
+that is a version. Otherwise it is unknown, and the coordinator itself decides: it does not start, and the roll-out
+halts at the first pod.
 
 Rows are added when something changes: a feature level in `FEATURE_LEVELS`, a key that the operator begins to write in
-`KEYS_SINCE`. Tests hold both against the coordinator.
+`KEYS_SINCE`. Tests compare both with the coordinator.
 """
 
 import re
@@ -18,7 +18,7 @@ from typing_extensions import override
 
 
 class Release(NamedTuple):
-    """X.Y.Z. A pre-release or build of it counts as it."""
+    """X.Y.Z. A pre-release or build counts as the release itself."""
 
     major: int
     minor: int
@@ -33,9 +33,9 @@ VERSION_TEXT: Final = r"^v?[0-9]{1,5}\.[0-9]{1,5}\.[0-9]{1,5}([-+.][0-9A-Za-z.+-
 _PARTS: Final = re.compile(r"v?(\d{1,5})\.(\d{1,5})\.(\d{1,5})(?:[-+.][0-9A-Za-z.+-]*)?")
 
 FEATURE_LEVELS: Final[Sequence[tuple[Release, int]]] = ((Release(0, 1, 0), 1), (Release(0, 2, 0), 2))
-"""(release, highest level that it and those after it know), rising."""
+"""(release, highest feature level that it and later releases know), ascending."""
 KEYS_SINCE: Final[Mapping[str, Release]] = {}
-"""Key that the operator writes → the first release that knows it. Those of the first release are not listed."""
+"""Key that the operator writes → the first release that knows it. Keys of the first release are not listed."""
 
 
 def parse_release(text: str) -> Release | None:
@@ -45,7 +45,7 @@ def parse_release(text: str) -> Release | None:
 
 
 def release_of(image: str, *, told: str | None, operator_image: str, operator_release: str) -> Release | None:
-    """The release in `image`. `told`: `spec.version`. None: nobody says."""
+    """The release in `image`. `told`: `spec.version`. None: unknown."""
     if told is not None:
         return parse_release(told)
     if image == operator_image:
@@ -55,7 +55,7 @@ def release_of(image: str, *, told: str | None, operator_image: str, operator_re
 
 
 def level_of(release: Release, levels: Sequence[tuple[Release, int]] = FEATURE_LEVELS) -> int | None:
-    """The highest feature level that a release knows. None: it is newer than every row, so it may know more."""
+    """The highest feature level that a release knows. None: it is newer than every row and may know more."""
     if release > levels[-1][0]:
         return None
     known = [level for since, level in levels if since <= release]
@@ -63,5 +63,6 @@ def level_of(release: Release, levels: Sequence[tuple[Release, int]] = FEATURE_L
 
 
 def knows(release: Release | None, key: str, since: Mapping[str, Release] = KEYS_SINCE) -> bool:
-    """Whether a key of ours may be written for a release. An unknown one is taken for the operator's own."""
+    """Whether one of the operator's keys may be written for a release. An unknown release is assumed to be the
+    operator's own."""
     return release is None or key not in since or since[key] <= release

@@ -1,14 +1,14 @@
-"""The closed set of value shapes that our kinds are made of. One description, three uses.
+"""The closed set of value shapes of our kinds. One description with three uses.
 
-Each shape knows its structural OpenAPI schema for the CRD, how to parse and check the value that comes back from the
-API server, and what the field tables say of it. So the CRD, the parser and the documents cannot disagree. Every string,
-list and map has a maximum and every number both bounds: the API server needs them to bound the cost of CEL rules, and
-refuses a CRD whose estimate is too high. (Schemas made by a model library have `$ref`, `null` and no list types: they
-are not structural.)
+Each shape has its structural OpenAPI schema for the CRD, the parser and checks for the value that the API server
+returns, and the text for the field tables. So CRD, parser and documents cannot disagree. Every string, list and map has
+a maximum and every number both bounds: the API server needs them to bound the cost of CEL rules, and refuses a CRD
+whose estimate is too high. (Schemas made by a model library have `$ref`, `null` and no list types: they are not
+structural.)
 
-Unknown fields are ignored by `parse`, as API clients do: an older operator must live with a newer CRD.
-What it does not do: evaluate CEL. A rule that must also hold in Python carries a twin, `Rule.holds`, and a test runs
-both on the same examples.
+`parse` ignores unknown fields, as API clients do: an older operator must work with a newer CRD. What it does not do:
+evaluate CEL. A rule that must also hold in Python has a counterpart, `Rule.holds`, and a test runs both on the same
+examples.
 """
 
 import re
@@ -25,8 +25,8 @@ UNSET: Final = object()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One CEL rule. `holds` is its twin on the parsed value; None for a transition rule, which needs the old object,
-    and for one that stored objects may break without harm."""
+    """One CEL rule. `holds` is its counterpart in Python on the parsed value; None for a transition rule, which needs
+    the old object, and for a rule that stored objects may break without harm."""
 
     cel: str
     message: str
@@ -40,12 +40,13 @@ IMMUTABLE_CEL: Final = "self == oldSelf"
 
 
 def immutable(field: str) -> Rule:
-    """For a field that is required or has a default; otherwise unsetting and setting it again would change it."""
+    """A rule for a field that is required or has a default; otherwise unsetting and setting it again would change
+    it."""
     return Rule(cel=IMMUTABLE_CEL, message=f"`{field}` may not change", holds=None)
 
 
 class Shape(Protocol):
-    """What all shapes can do. `rules` go into the schema of the value itself."""
+    """The interface of all shapes. `rules` belong to the schema of the value itself."""
 
     @property
     def rules(self) -> tuple[Rule, ...]: ...
@@ -56,7 +57,7 @@ class Shape(Protocol):
         ...
 
     def schema(self) -> dict[str, Json]:
-        """Without `rules` and description."""
+        """The schema without `rules` and description."""
         ...
 
     def parse(self, value: Json, path: str) -> Any:  # noqa: ANN401  # as typed as the shape
@@ -70,7 +71,7 @@ class Text:
     min_length: int = 0
     pattern: str | None = None
     pattern_text: str = ""
-    """What the pattern asks for, in words: an expression is no error message."""
+    """The pattern in words, for error messages."""
     choices: tuple[str, ...] = ()
     format: str | None = None
     rules: tuple[Rule, ...] = ()
@@ -154,7 +155,7 @@ class Boolean:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntOrText:
-    """Quantities (`cpu: 2`, `cpu: 500m`), ports by number or name, Kafka settings: YAML writes either."""
+    """Quantities (`cpu: 2`, `cpu: 500m`), ports by number or name, Kafka settings: YAML has both forms."""
 
     max_length: int
     pattern: str
@@ -246,7 +247,7 @@ class MapOf:
 
 
 def complete(shape: Shape) -> dict[str, Json]:
-    """The shape's schema with its rules."""
+    """The shape's schema including its rules."""
     found = shape.schema()
     if shape.rules:
         found["x-kubernetes-validations"] = [rule.schema() for rule in shape.rules]
@@ -254,7 +255,7 @@ def complete(shape: Shape) -> dict[str, Json]:
 
 
 def checked(shape: Shape, value: Json, path: str) -> Any:  # noqa: ANN401  # as typed as the shape that made it
-    """Parse, then hold the rules that have a twin. Raises `InvalidObject`."""
+    """Parse, then apply the rules that have a counterpart in Python. Raises `InvalidObject`."""
     parsed = shape.parse(value, path)
     for rule in shape.rules:
         if rule.holds is not None and not rule.holds(parsed):

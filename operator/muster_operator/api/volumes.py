@@ -1,7 +1,7 @@
-"""Volumes of the consumers of a ConsumerGroup: where files come from, where they are mounted, claims for each pod.
+"""Volumes of the consumers of a ConsumerGroup: sources of files, their mount points, claims of each pod.
 
-An allow-list in Kubernetes' own names. Not in it: `hostPath` and network file systems by address, which a claim or a
-CSI driver gives with the cluster's own permission.
+An allow-list with Kubernetes' own names. Not in it: `hostPath` and network file systems by address; claims and CSI
+drivers provide these under the cluster's own control.
 """
 
 # a field is a call with its shape and text
@@ -39,8 +39,8 @@ _FIELD_FILES = ListOf(
 )  # fmt: skip
 _TOKEN = Struct((
     prop("path", Text(max_length=512, min_length=1), "File name under the mount.", required=True),
-    prop("audience", Text(max_length=1024), "Who may be shown it; absent: the API server."),
-    prop("expirationSeconds", Integer(low=600, high=2**31 - 1), "It is renewed before; absent: an hour."),
+    prop("audience", Text(max_length=1024), "Audience of the token; absent: the API server."),
+    prop("expirationSeconds", Integer(low=600, high=2**31 - 1), "Lifetime, renewed before its end; absent: an hour."),
 ))  # fmt: skip
 _PARTS = ("configMap", "secret", "downwardAPI", "serviceAccountToken")
 _PROJECTED = Struct((
@@ -69,7 +69,7 @@ _PROJECTED = Struct((
             max_items=20,
             min_items=1,
         ),
-        "What is put together.",
+        "The sources, put into one folder.",
         required=True,
     ),
     _MODE,
@@ -78,7 +78,7 @@ _CSI = Struct((
     prop("driver", Text(max_length=63, min_length=1), "Name of the CSI driver.", required=True),
     prop("readOnly", Boolean(), "Mount for reading only."),
     prop("fsType", Text(max_length=63), "File system."),
-    prop("volumeAttributes", MapOf(values=Text(max_length=4096), max_properties=50), "What the driver wants to know."),
+    prop("volumeAttributes", MapOf(values=Text(max_length=4096), max_properties=50), "Attributes for the driver."),
     prop("nodePublishSecretRef", Struct((prop("name", NAME, "Name of the Secret.", required=True),)),
          "A Secret for the driver."),
 ))  # fmt: skip
@@ -89,19 +89,19 @@ _EPHEMERAL = Struct((
         Struct((
             prop("metadata", Struct((
                 prop("labels", MapOf(values=LABEL_VALUE, max_properties=20), "Labels of the claim."),
-                prop("annotations", MapOf(values=Text(max_length=4096), max_properties=20), "Annotations of it."),
-            )), "Of the claim."),
+                prop("annotations", MapOf(values=Text(max_length=4096), max_properties=20), "Its annotations."),
+            )), "Metadata of the claim."),
             prop("spec", Struct((
-                prop("accessModes", ListOf(items=_ACCESS, max_items=4, min_items=1), "Who may mount it.",
+                prop("accessModes", ListOf(items=_ACCESS, max_items=4, min_items=1), "Access modes.",
                      required=True),
                 prop("storageClassName", NAME, "Storage class; absent: the default one."),
                 prop("resources", Struct((
-                    prop("requests", Struct((prop("storage", QUANTITY, "Size.", required=True),)), "What is asked for.",
+                    prop("requests", Struct((prop("storage", QUANTITY, "Size.", required=True),)), "Requests.",
                          required=True),
                 )), "Size.", required=True),
-            )), "Of the claim.", required=True),
+            )), "Spec of the claim.", required=True),
         )),
-        "The claim that is made with the pod.",
+        "The claim that is created with the pod.",
         required=True,
     ),
 ))  # fmt: skip
@@ -137,8 +137,8 @@ VOLUMES: Final = ListOf(
                 "A claim shared by all pods of the group.",
             ),
             prop("projected", _PROJECTED, "Several sources in one folder."),
-            prop("csi", _CSI, "A volume that a CSI driver makes for the pod, such as secrets of a vault."),
-            prop("ephemeral", _EPHEMERAL, "A claim that is made and deleted with each pod."),
+            prop("csi", _CSI, "A volume that a CSI driver provides for the pod, such as secrets of a vault."),
+            prop("ephemeral", _EPHEMERAL, "A claim that is created and deleted with each pod."),
         ),
         rules=(
             Rule(
@@ -166,7 +166,7 @@ VOLUME_MOUNTS: Final = ListOf(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimTemplate:
-    """A claim for each pod, which has it as long as its ordinal exists: for state that is dear to build up."""
+    """A claim per pod, kept as long as its ordinal exists: for state that is expensive to rebuild."""
 
     name: str = spec_field(VOLUME_NAME, "Name of the volume, for `volumeMounts`.", required=True)
     size: str = spec_field(
@@ -175,9 +175,7 @@ class ClaimTemplate:
         required=True,
     )
     storage_class_name: str | None = spec_field(NAME, "Storage class. Absent: the default one of the cluster.")
-    access_mode: str = spec_field(
-        choice("ReadWriteOnce", "ReadWriteOncePod"), "Who may mount it.", default="ReadWriteOnce"
-    )
+    access_mode: str = spec_field(choice("ReadWriteOnce", "ReadWriteOncePod"), "Access modes.", default="ReadWriteOnce")
 
 
 CLAIM_TEMPLATES: Final = ListOf(items=Record(ClaimTemplate), max_items=5, keys=("name",))

@@ -1,4 +1,4 @@
-"""`spec.workloadRef` of a ConsumerGroup: a workload that somebody else made and whose pods consume."""
+"""`spec.workloadRef` of a ConsumerGroup: an existing workload whose pods consume."""
 
 # a field is a call with its shape and text
 
@@ -26,9 +26,9 @@ class WorkloadRef:
         ),
     )
 
-    api_version: str = spec_field(choice(APPS, ARGO), "Of the workload.", required=True)
-    kind: str = spec_field(choice(DEPLOYMENT, STATEFULSET, ROLLOUT), "Of the workload.", required=True)
-    name: str = spec_field(NAME, "Of the workload, in this namespace.", required=True)
+    api_version: str = spec_field(choice(APPS, ARGO), "API version of the workload.", required=True)
+    kind: str = spec_field(choice(DEPLOYMENT, STATEFULSET, ROLLOUT), "Kind of the workload.", required=True)
+    name: str = spec_field(NAME, "Name of the workload, in this namespace.", required=True)
 
     @property
     def title(self) -> str:

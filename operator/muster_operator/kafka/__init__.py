@@ -1,1 +1,1 @@
-"""Kafka's protocol behind `ports.Kafka`; Muster and Apache Kafka are asked alike."""
+"""Kafka's protocol behind `ports.Kafka`, the same for Muster and Apache Kafka."""

@@ -1,13 +1,13 @@
-"""`ports.Kafka` on kafka-python: questions of many groups to one cluster become one, on a bounded number of threads.
+"""`ports.Kafka` on kafka-python: requests about many groups of one cluster are batched, on a bounded number of threads.
 
-Batches form by themselves: while one question to a cluster is under way or waits for its turn, what is asked meanwhile
-waits and is the next batch. So a lone question is not delayed, and a thousand groups cost a handful of requests. Each
-cluster has its own queue, and queues take turns (`turns`): any number of clusters may be asked, and the time that a
-call may take runs from its turn on, so that nobody is `Unknown` for having waited.
+Batches form by themselves: while one batch to a cluster runs or waits for its turn, new requests collect and make the
+next batch. So a single request is not delayed, and a thousand groups cost a handful of protocol requests. Each cluster
+has its own queue, and the queues take turns (`turns`), so the number of clusters is not bounded. The time-out of a call
+starts with its turn: waiting alone never makes an answer `Unknown`.
 
-`Unknown` is what a question says that was put and failed. A cluster that was silent when last asked is tried by one
-question at a time; its other groups are answered `Unknown` at once, and all of them are when that question itself
-would have to wait for its turn: a thousand groups of dead clusters must not hold the workers that others need.
+`Unknown` means that a request was sent and failed. A cluster that did not answer the last time gets one request at a
+time; its other groups are answered `Unknown` at once, and so is that one request if it would have to wait for its turn:
+a thousand groups of dead clusters must not hold the workers that other groups need.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ Result = TypeVar("Result")
 
 @dataclass(slots=True)
 class _ClusterQueue:
-    """Questions to one cluster: those that wait, and the task that puts them."""
+    """The waiting requests to one cluster, and the task that sends them."""
 
     topics: dict[str, set[str]] = field(default_factory=dict)
     waiting: dict[str, "asyncio.Future[Answer]"] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class _ClusterQueue:
 
 
 class KafkaAdapter:
-    """See `ports.Kafka`; `close` it. Belongs to one event loop."""
+    """See `ports.Kafka`; call `close` at the end. Belongs to one event loop."""
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
@@ -51,7 +51,7 @@ class KafkaAdapter:
         self._queues: dict[str, _ClusterQueue] = {}
 
     async def group(self, *, bootstrap: str, group_id: str, topics: Sequence[str]) -> Answer:
-        """State, members, offsets and log ends of one group, from a batch with others of the same cluster."""
+        """State, members, offsets and log end offsets of one group, from a batch with others of the same cluster."""
         silent = self._clients.silent(bootstrap)
         known = self._queues.get(bootstrap)
         if silent and (known is not None or self._clients.resting(bootstrap)):
@@ -65,16 +65,17 @@ class KafkaAdapter:
         if queue.task is None:
             queue.task = asyncio.create_task(self._drain(bootstrap, queue), name=f"kafka {bootstrap}")
         if silent and crowded:
-            answer.add_done_callback(_noticed)  # the queue finds out whether it answers again; nobody waits for that
+            # No caller awaits this one: the queue learns from it whether the cluster answers again.
+            answer.add_done_callback(_noticed)
             return _unknown(nobody(bootstrap))
         return await asyncio.shield(answer)
 
     async def remove_members(self, *, bootstrap: str, group_id: str, members: Sequence[Leaver]) -> None:
-        """Raises Transient or Refused. A time-out means that its fate is unknown; asking again is harmless."""
+        """Raises Transient or Refused. After a time-out the outcome is unknown; a repeated call is harmless."""
         await self._blocking(bootstrap, lambda: self._remove(bootstrap, group_id, members))
 
     async def close(self) -> None:
-        """Close all clients and threads; questions under way are answered with Unknown."""
+        """Close all clients and threads; requests in progress are answered with Unknown."""
         await asyncio.get_running_loop().run_in_executor(None, self._clients.close)
         for queue in list(self._queues.values()):
             if queue.task is not None:
@@ -87,7 +88,7 @@ class KafkaAdapter:
                 batch = list(queue.waiting)[:KAFKA_BATCH_MAX]
                 wanted = {group: queue.topics.pop(group) for group in batch}
                 futures = {group: queue.waiting.pop(group) for group in batch}
-                # A bug in a question belongs to those who asked it, not to a task that nobody waits for.
+                # An exception goes to the callers of the batch, not into this task, which nothing awaits.
                 (answers,) = await asyncio.gather(self._ask(bootstrap, wanted), return_exceptions=True)
                 for group, future in futures.items():
                     if future.done():
@@ -108,7 +109,7 @@ class KafkaAdapter:
             return dict.fromkeys(wanted, _unknown(error))
 
     async def _blocking(self, bootstrap: str, call: Callable[[], Result]) -> Result:
-        """`call` on a thread when it is this cluster's turn."""
+        """Run `call` on a thread when it is this cluster's turn."""
         loop = asyncio.get_running_loop()
         running = await self._started(bootstrap, call)
         try:
@@ -119,7 +120,8 @@ class KafkaAdapter:
             raise Transient("KafkaSilent", f"{bootstrap} does not answer in time") from None
 
     async def _started(self, bootstrap: str, call: Callable[[], Result]) -> "Future[Result]":
-        """The turn ends with the thread's work, not with our patience: there are as many threads as turns."""
+        """The turn ends when the thread's work ends, not at the caller's time-out: there are as many threads as
+        turns."""
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[bool] = loop.create_future()
         self._turns.ask(bootstrap, turn, proven=self._clients.proven(bootstrap))
@@ -133,7 +135,7 @@ class KafkaAdapter:
         running = self._pool.submit(call)
 
         def over(_: object) -> None:
-            with suppress(RuntimeError):  # the loop is closed: nobody waits for a turn
+            with suppress(RuntimeError):  # the loop is closed, so no call waits for a turn
                 loop.call_soon_threadsafe(self._end, unproven)
 
         running.add_done_callback(over)
@@ -173,7 +175,7 @@ class KafkaAdapter:
 
 
 def _noticed(answer: "asyncio.Future[Answer]") -> None:
-    """A bug in a question that nobody waits for: its next asker meets it again."""
+    """Retrieve the exception of a request that no caller awaits; the next request meets the same bug again."""
     if not answer.cancelled():
         answer.exception()
 

@@ -1,14 +1,14 @@
-"""Admin clients of kafka-python, one a cluster, made when first needed and thrown away when they fail. Blocking.
+"""Admin clients of kafka-python, one per cluster, made when first needed and discarded when they fail. Blocking.
 
-A client is a thread and a few connections, so there is one for each set of bootstrap servers, not for each group. It
-caches coordinators without ever forgetting one that moved; hence a failed question drops the client, and the next
-makes another. Any number of clusters may be asked: beyond KAFKA_CONNECTIONS_MAX the client that was unused longest is
-closed, and made again when its turn comes.
+A client is a thread and a few connections, so there is one per set of bootstrap servers, not one per group. It caches
+coordinators and never forgets one that moved; hence a failed request discards the client, and the next request makes a
+new one. The number of clusters is not bounded: beyond KAFKA_CONNECTIONS_MAX the least recently used client is closed,
+and made again when it is needed.
 
-A cluster that did not answer is left alone for a moment: its other groups get the same answer at once instead of each
-waiting for a time-out.
+A cluster that did not answer is not contacted for a moment: requests about its other groups get the same answer at once
+instead of each waiting for a time-out.
 
-kafka-python logs whole requests and answers; its loggers are silenced, errors reach us as exceptions.
+kafka-python logs whole requests and answers; its loggers are silenced, errors arrive as exceptions.
 """
 
 import logging
@@ -38,7 +38,7 @@ logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)
 
 
 def connect(bootstrap: str) -> Untyped:
-    """A connected admin client. Raises kafka.errors.KafkaError; then no thread of it is left behind."""
+    """A connected admin client. Raises kafka.errors.KafkaError, and then leaves no thread behind."""
     networks: list[Untyped] = []
 
     def network(**config: Untyped) -> Untyped:
@@ -61,18 +61,19 @@ def connect(bootstrap: str) -> Untyped:
 
 
 def nobody(bootstrap: str) -> Transient:
-    """Nobody answers there. One sentence for all who ask: words that alternate would be a status write each time."""
+    """The error for a cluster that does not answer. The message is always the same, because a changing message would
+    cost a status write each time."""
     return Transient("BootstrapUnreachable", f"no broker answers at {bootstrap}")
 
 
 def connections(client: Untyped) -> int:
-    """Connections that a client may hold: one to each broker that there is now, and one to begin with. One request;
-    raises kafka.errors.KafkaError."""
+    """The number of connections that a client may hold: one per broker of the cluster now, and one for the bootstrap.
+    Sends one request; raises kafka.errors.KafkaError."""
     return 1 + len(client.describe_cluster().get("brokers") or ())
 
 
 class Clients:
-    """Thread-safe. `use` hands out a client or raises Transient; `failed` and `drop` forget one."""
+    """Thread-safe. `use` returns a client or raises Transient; `failed` and `drop` discard one."""
 
     def __init__(
         self,
@@ -88,9 +89,9 @@ class Clients:
         self._connections_max = connections_max
         self._lock = threading.Lock()
         self._clients: dict[str, Untyped] = {}
-        """Least recently used first."""
+        """In order of last use, the least recent first."""
         self._held: dict[str, int] = {}
-        """Connections of each, as counted when it was made."""
+        """Connections of each client, as counted when it was made."""
         self._in_use: dict[str, int] = {}
         self._used_ms: dict[str, int] = {}
         self._silent_until_ms: dict[str, int] = {}
@@ -99,8 +100,8 @@ class Clients:
 
     @contextmanager
     def use(self, bootstrap: str) -> Iterator[Untyped]:
-        """The client of `bootstrap`, made if needed (blocks up to KAFKA_BOOTSTRAP_TIMEOUT_MS), not closed meanwhile
-        because others need room."""
+        """The client of `bootstrap`, made if needed (blocks up to KAFKA_BOOTSTRAP_TIMEOUT_MS). While it is in use, it
+        is not closed to make room for others."""
         with self._lock:
             self._in_use[bootstrap] = self._in_use.get(bootstrap, 0) + 1
         try:
@@ -154,7 +155,8 @@ class Clients:
             raise Transient("Stopping", "the operator is being stopped")
 
     def _make_room(self) -> list[Untyped]:
-        """Forget the clients unused longest until the rest is within bounds; answers them. Under the lock."""
+        """Forget and return the least recently used clients until the rest is within bounds. The caller holds the
+        lock."""
         total, surplus = sum(self._held.values()), []
         for bootstrap in list(self._clients):
             if total <= self._connections_max:
@@ -165,33 +167,33 @@ class Clients:
         return surplus
 
     def open_connections(self) -> int:
-        """As KAFKA_CONNECTIONS_MAX counts them."""
+        """The number of connections that counts against KAFKA_CONNECTIONS_MAX."""
         with self._lock:
             return sum(self._held.values())
 
     def proven(self, bootstrap: str) -> bool:
-        """It answered when it was last asked."""
+        """The cluster answered the last request."""
         with self._lock:
             return bootstrap in self._proven
 
     def resting(self, bootstrap: str) -> bool:
-        """It was silent a moment ago and is not asked again yet."""
+        """The cluster did not answer a moment ago and is not contacted again yet."""
         with self._lock:
             return self._clock.monotonic_ms() < self._silent_until_ms.get(bootstrap, 0)
 
     def silent(self, bootstrap: str) -> bool:
-        """The last attempt to reach it failed, and none has gone well since."""
+        """The last attempt to reach the cluster failed."""
         with self._lock:
             return bootstrap in self._silent_until_ms
 
     def failed(self, bootstrap: str) -> None:
-        """A question to it failed: the next one connects anew, as to a cluster of which nothing is known."""
+        """A request failed: the next one connects anew, as to an unknown cluster."""
         with self._lock:
             self._proven.discard(bootstrap)
         self.drop(bootstrap)
 
     def drop(self, bootstrap: str) -> None:
-        """Close the client of `bootstrap`; calls under way on it fail."""
+        """Close the client of `bootstrap`; calls in progress on it fail."""
         with self._lock:
             client = self._clients.pop(bootstrap, None)
             self._held.pop(bootstrap, None)
@@ -199,7 +201,7 @@ class Clients:
             _close(client)
 
     def drop_idle(self) -> None:
-        """Close the clients that nobody asked for a while."""
+        """Close the clients that were not used for a while."""
         before = self._clock.monotonic_ms() - KAFKA_IDLE_MS
         with self._lock:
             idle = [bootstrap for bootstrap, used in self._used_ms.items() if used < before]
@@ -211,7 +213,7 @@ class Clients:
             self.drop(bootstrap)
 
     def close(self) -> None:
-        """Close all; no client is made any more."""
+        """Close all clients; no new one is made afterwards."""
         with self._lock:
             self._closed = True
             known = list(self._clients)

@@ -1,7 +1,7 @@
-"""What kafka-python's admin client answers, as views. Pure.
+"""Answers of kafka-python's admin client as views. Pure.
 
-kafka-python hands a group's error over as text (`[Error 16] ...`) and the assignment decoded where it is the consumer
-protocol's; anything else has no partitions that we could name.
+kafka-python returns a group's error as text (`[Error 16] ...`). It decodes an assignment only in the consumer protocol;
+members of any other protocol are shown without partitions.
 """
 
 import re
@@ -12,7 +12,7 @@ from muster_operator.world.group import MemberView, ObservedGroup, PartitionView
 from muster_operator.world.views import Unknown
 
 Untyped = Any
-"""An object of kafka-python, which ships no types."""
+"""An object of kafka-python, which has no type hints."""
 Partition = tuple[str, int]
 
 _ERROR_NUMBER = re.compile(r"\[Error (-?\d+)\]")
@@ -24,18 +24,17 @@ _REASONS = {
     30: "GroupNotAuthorized",
 }
 MOVED = frozenset({"CoordinatorNotAvailable", "CoordinatorMoved"})
-"""Reasons after which the client's cache of coordinators leads nowhere."""
+"""Reasons after which the client's cached coordinators are wrong."""
 
 
 def error_code(text: str | None) -> int:
-    """Number of a group's error; 0 without one, -1 for text without a number."""
+    """The number of a group's error; 0 without an error, -1 for text without a number."""
     match = _ERROR_NUMBER.match(text or "")
     return int(match.group(1)) if match else (-1 if text else 0)
 
 
 def describe_error(found: Mapping[str, Any]) -> Unknown | None:
-    """Why this description says nothing of the group; None when it does (also when it says that there is no such
-    group)."""
+    """Why this description cannot be used; None if it can (also if it says that the group does not exist)."""
     text = found.get("error")
     code = error_code(text)
     if code in (0, _GROUP_ID_NOT_FOUND):
@@ -57,7 +56,7 @@ def group_view(
     partitions: Iterable[Partition],
     log_ends: Mapping[Partition, int],
 ) -> ObservedGroup:
-    """One group out of DescribeGroups, OffsetFetch and ListOffsets; `partitions` are those of the subscribed topics."""
+    """One group from DescribeGroups, OffsetFetch and ListOffsets; `partitions` are those of the subscribed topics."""
     return ObservedGroup(
         state=str(found["group_state"]) or "Dead",
         coordinator=coordinator,
@@ -76,7 +75,7 @@ def group_view(
 
 
 def committed_offsets(answer: Mapping[Untyped, Untyped]) -> dict[Partition, int]:
-    """OffsetFetch of all partitions: those with a commit."""
+    """OffsetFetch of all partitions: those that have a committed offset."""
     return {(one.topic, one.partition): int(found.offset) for one, found in answer.items() if found.offset >= 0}
 
 

@@ -1,9 +1,9 @@
-"""The questions about groups, put to one cluster through one admin client, many groups at once. Blocking.
+"""Requests about many groups of one cluster at once, through one admin client. Blocking.
 
-For a batch of groups: one FindCoordinator for those not known, one DescribeGroups and one OffsetFetch a coordinator,
-one Metadata, one ListOffsets a leader, one DescribeCluster for the addresses of brokers. kafka-python fails a whole
-question when one part of it fails (an unknown topic, one group that may not be read), so a failed question is put again
-part by part: what can be known is, the rest is unknown.
+For a batch of groups: one FindCoordinator for the unknown ones, one DescribeGroups and one OffsetFetch per coordinator,
+one Metadata, one ListOffsets per leader, one DescribeCluster for the brokers' addresses. kafka-python fails a whole
+request when one part of it fails (an unknown topic, one group without the right to read it), so a failed request is
+repeated part by part, and only the failing parts are unknown.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -25,12 +25,12 @@ _SILENCE = (
     kafka.errors.KafkaConnectionError, kafka.errors.NodeNotReadyError,
     kafka.errors.KafkaTimeoutError, kafka.errors.RequestTimedOutError,
 )  # fmt: skip
-"""One thing, told by the client in words that change from look to look; a status must not change with them."""
+"""Errors that all mean "no answer". The client's text differs each time; a status must not change with it."""
 _LOG_END_TIMEOUT_MS = 2_000
 
 
 def groups(admin: Untyped, wanted: Mapping[str, Collection[str]]) -> dict[str, ObservedGroup | Unknown]:
-    """Views of the groups `wanted` (group id → topics of interest). Raises kafka.errors.KafkaError when nobody
+    """Views of the groups `wanted` (group id → topics of interest). Raises kafka.errors.KafkaError if no broker
     answers."""
     coordinators = _coordinators(admin, wanted)
     described = _describe(admin, coordinators)
@@ -60,8 +60,8 @@ def groups(admin: Untyped, wanted: Mapping[str, Collection[str]]) -> dict[str, O
 
 
 def remove_members(admin: Untyped, group: str, members: Sequence[Leaver]) -> None:
-    """LeaveGroup v3+ by instance id and member id. A member that is not in the group is removed already; so is one
-    whose instance id somebody else holds by now, and that one stays."""
+    """LeaveGroup v3+ by instance id and member id. A member that is not in the group counts as removed. If another
+    process holds the instance id by now, that process stays in the group."""
     from kafka.admin import MemberToRemove
 
     named = [
@@ -82,7 +82,7 @@ def _coordinators(admin: Untyped, wanted: Collection[str]) -> dict[str, int]:
     try:
         return find_coordinators(admin, wanted)
     except kafka.errors.BrokerResponseError:
-        # Only an answer is worth asking again part by part: of silence each part would wait for a time-out of its own.
+        # Only an error answer is repeated part by part: without an answer each part would wait for its own time-out.
         if len(wanted) == 1:
             raise
     known: dict[str, int] = {}
@@ -140,7 +140,7 @@ def _partitions(admin: Untyped, topics: Sequence[str]) -> dict[str, int]:
 
 
 def _log_ends(admin: Untyped, partitions: Collection[Partition]) -> dict[Partition, int]:
-    """Ends of those partitions whose end could be had. One bad topic does not hide the others."""
+    """Log end offsets of the partitions that answered. One bad topic does not hide the others."""
     if not partitions or len(partitions) > KAFKA_PARTITIONS_MAX:
         return {}
     found = _list_offsets(admin, partitions)
@@ -162,7 +162,7 @@ def _list_offsets(admin: Untyped, partitions: Collection[Partition]) -> dict[Par
 
 
 def _addresses(admin: Untyped) -> dict[int, str]:
-    """Broker id → `host:port`. Names are for people: without them a view is no less true."""
+    """Broker id → `host:port`. The names are for people: a view without them is still correct."""
     try:
         found = admin.describe_cluster()
     except kafka.errors.KafkaError:

@@ -1,8 +1,8 @@
-"""`ports.Kube` on the real API server. One method, one request (lists: one a page); no cache, no retry, no decision.
+"""`ports.Kube` on the real API server. One method sends one request (a list: one per page); no cache, no retry, no
+decision.
 
-Writes are server-side applies of complete intents by two field managers of our own, so that what a user or an
-autoscaler
-adds stays theirs, and every destructive call carries the uid that was decided about.
+Writes are server-side applies of complete intents by two field managers of our own, so that fields of users and
+autoscalers stay theirs, and every destructive call carries the uid of the object that the decision was about.
 """
 
 import base64
@@ -23,7 +23,7 @@ _GONE = HTTPStatus.NOT_FOUND
 
 
 class KubeAdapter:
-    """See `ports.Kube`. `read_timeout_s` bounds each answer: the election asks with a shorter one."""
+    """See `ports.Kube`. `read_timeout_s` bounds each answer; leader election uses a shorter one."""
 
     def __init__(self, client: ApiClient, *, read_timeout_s: float = KUBE_READ_TIMEOUT_S) -> None:
         self._client = client
@@ -54,7 +54,9 @@ class KubeAdapter:
             answer = await self._call("GET", known, namespace=namespace, verb="list", query=query)
             if answer.status == HTTPStatus.GONE:
                 raise Transient("ListExpired", f"list {kind}: the list changed too much while it was read")
-            if answer.status == HTTPStatus.NOT_FOUND:  # of an unknown namespace the API server lists nothing, with 200
+            if (
+                answer.status == HTTPStatus.NOT_FOUND
+            ):  # for an unknown namespace the API server answers 200 with an empty list
                 raise NotServed("NotServed", f"list {kind}: the API server has no {known.plural} of {api_version}")
             page = _object(answer, known, verb="list", name="")
             found += [{"apiVersion": api_version, "kind": kind, **item} for item in page.get("items") or ()]
@@ -132,7 +134,7 @@ class KubeAdapter:
         subresource: str = "",
         content_type: str = MERGE,
     ) -> bool:
-        """One field of an object that is somebody else's."""
+        """Change one field of an object that another owner manages."""
         answer = await self._call(
             "PATCH", kind, namespace=namespace, name=name, subresource=subresource, verb="patch",
             content_type=content_type, body=body, query={"fieldManager": naming.FIELD_MANAGER},
@@ -181,7 +183,7 @@ class KubeAdapter:
         try:
             return base64.b64decode(encoded, validate=True).decode()
         except (binascii.Error, UnicodeDecodeError):
-            raise Refused("SecretUnreadable", f"Secret {name}: {key} is no text") from None
+            raise Refused("SecretUnreadable", f"Secret {name}: {key} is not text") from None
 
     async def _call(
         self,

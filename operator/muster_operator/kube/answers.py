@@ -1,4 +1,4 @@
-"""What an answer of the API server means: an object, or one of the two families of errors. Pure.
+"""What an answer of the API server means: an object, or an error of one of the two families. Pure.
 
 | status | family |
 |---|---|
@@ -6,9 +6,8 @@
 | 409 | Conflict (Transient) |
 | 400, 403, 404 (the namespace), 405, 413, 415, 422 | Refused |
 
-The server's sentence goes into conditions and logs, cut to a bound; for Secrets it is left out, since a refusal may
-quote
-what was sent.
+The server's message goes into conditions and logs, cut to a bound; for Secrets it is left out, since a refusal may
+quote the rejected object.
 """
 
 import json
@@ -26,7 +25,7 @@ _BUDGET_CAUSE = "DisruptionBudget"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One HTTP answer. `document` is the decoded body, {} when it was no JSON object."""
+    """One HTTP answer. `document` is the decoded body, {} if it was not a JSON object."""
 
     status: int
     document: Mapping[str, Any] = field(default_factory=dict)
@@ -38,8 +37,7 @@ class Answer:
 
 
 def decode(status: int, body: bytes, retry_after: str | None) -> Answer:
-    """An answer from what came over the wire. `retry_after` is the header (seconds; dates are not used by
-    Kubernetes)."""
+    """An answer from its status, body and Retry-After header (in seconds; Kubernetes sends no dates)."""
     try:
         document = json.loads(body) if body else {}
     except ValueError:
@@ -53,7 +51,7 @@ def decode(status: int, body: bytes, retry_after: str | None) -> Answer:
 
 
 def failure(answer: Answer, *, verb: str, kind: str, name: str) -> OperatorError:
-    """The error that `answer`, which is not ok, stands for."""
+    """The error for `answer`, which is not ok."""
     reason = str(answer.document.get("reason") or f"Http{answer.status}")
     said = "" if kind == "Secret" else str(answer.document.get("message") or "")
     message = clip(f"{verb} {kind} {name}: HTTP {answer.status} {reason}{': ' if said else ''}{said}")
@@ -65,16 +63,16 @@ def failure(answer: Answer, *, verb: str, kind: str, name: str) -> OperatorError
 
 
 def is_uid_mismatch(answer: Answer) -> bool:
-    """409 because the object of that name is another one by now."""
+    """409 because another object has the name by now."""
     return answer.status == HTTPStatus.CONFLICT and "UID" in str(answer.document.get("message", ""))
 
 
 def is_blocked_by_budget(answer: Answer) -> bool:
-    """429 of the eviction API, as opposed to 429 of an overloaded API server."""
+    """429 from the eviction API because of a disruption budget, not from an overloaded API server."""
     causes = (answer.document.get("details") or {}).get("causes") or ()
     return answer.status == HTTPStatus.TOO_MANY_REQUESTS and any(one.get("reason") == _BUDGET_CAUSE for one in causes)
 
 
 def clip(text: str) -> str:
-    """`text` cut to the bound of conditions and Events."""
+    """`text` cut to the maximum length of conditions and Events."""
     return text if len(text) <= MESSAGE_CHARS_MAX else text[: MESSAGE_CHARS_MAX - 1] + "…"

@@ -1,12 +1,12 @@
-"""HTTP to the API server: aiohttp, as kopf itself uses it, every call with a time-out, a bounded number at a time.
+"""HTTP to the API server: aiohttp, which kopf uses too. Every call has a time-out, and a bounded number run at a time.
 
-Credentials are what `Login` answers, looked at again every minute and at once when the API server answers 401: a
-projected token is rotated long before it ends, and a request that was refused for it is put once more with the new one.
-Objects are plain dictionaries.
+Credentials come from `Login`; they are read again every minute, and at once when the API server answers 401: a
+projected token is rotated long before it expires, and a request that was refused with the old token is repeated once
+with the new one. Objects are plain dictionaries.
 
-A call is repeated once when no connection could be made. aiohttp itself repeats GET, PUT and DELETE once when the
-connection breaks, since kept-alive connections go stale; our PUT and DELETE carry the version or uid that was decided
-about, so that the second can do nothing that the first did not. Anything else is the caller's decision.
+A call is repeated once if no connection could be made. aiohttp itself repeats GET, PUT and DELETE once if the
+connection breaks, since kept-alive connections go stale; our PUT and DELETE carry a resource version or uid, so a
+repetition cannot do more than the first request. Every other retry is the caller's decision.
 
 A client belongs to one event loop.
 """
@@ -37,14 +37,15 @@ STRATEGIC = "application/strategic-merge-patch+json"
 JSON = "application/json"
 _HEADERS = {"Accept": JSON, "Accept-Encoding": "identity", "User-Agent": "muster-operator"}
 _DECODED_HERE_BYTES_MAX = 256 * 1024
-"""Longer answers (pages of a list) are decoded on a thread, so that nothing else waits for it."""
+"""Longer answers (pages of a list) are decoded on a thread, so that they do not block the event loop."""
 
 Observer = Callable[[str, str, int, float], None]
-"""(verb, kind, status or 0, seconds) of every call: metrics."""
+"""(verb, kind, HTTP status or 0, seconds) of every call, for metrics."""
 
 
 class ApiClient:
-    """`call` sends one request and answers whatever came back; only silence raises (Transient). `close` it."""
+    """`call` sends one request and returns the answer, whatever its status; it raises Transient if there is none. Call
+    `close` at the end."""
 
     def __init__(
         self, login: Login, *, clock: Clock, observe: Observer, connections: int = KUBE_CONNECTIONS_MAX
@@ -71,7 +72,7 @@ class ApiClient:
         content_type: str = JSON,
         read_timeout_s: float = KUBE_READ_TIMEOUT_S,
     ) -> Answer:
-        """Raises Transient when no answer came: whether a write was carried out is unknown then."""
+        """Raises Transient if no answer came; it is unknown then whether a write was carried out."""
 
         async def send(info: kopf.ConnectionInfo) -> Answer:
             return await self._send(info, method, path, query, body, content_type, read_timeout_s)
@@ -87,7 +88,7 @@ class ApiClient:
                 status = answer.status
             except (aiohttp.ClientError, OSError, ValueError) as error:  # TimeoutError is an OSError
                 if isinstance(error, aiohttp.ClientSSLError):
-                    self._info = None  # another authority may be trusted by now
+                    self._info = None  # the trusted certificate authority may have changed
                 what = type(error).__name__
                 raise Transient("ApiUnreachable", f"{verb} {kind}: no answer from the API server ({what})") from error
             finally:
@@ -95,8 +96,8 @@ class ApiClient:
         return answer
 
     async def _connection(self, timeout_s: float, *, refused: kopf.ConnectionInfo | None = None) -> kopf.ConnectionInfo:
-        """What to log in with now; of those who were refused with the same, one logs in anew. Raises Transient, and
-        TimeoutError when a plug-in that is to answer does not."""
+        """The credentials to use now. If several requests were refused with the same ones, only one logs in again.
+        Raises Transient, and TimeoutError if a credential plug-in does not answer."""
         async with asyncio.timeout(timeout_s), self._logging_in:
             known, now = self._info, self._clock.monotonic_ms()
             anew = known is not None and known is refused
@@ -132,7 +133,8 @@ class ApiClient:
             proxy=info.proxy_url,
             allow_redirects=False,
             timeout=aiohttp.ClientTimeout(
-                total=KUBE_CONNECT_TIMEOUT_S + 2 * read_timeout_s,  # of an answer that comes by drops
+                total=KUBE_CONNECT_TIMEOUT_S
+                + 2 * read_timeout_s,  # bounds an answer that arrives slowly, piece by piece
                 connect=KUBE_CONNECT_TIMEOUT_S,
                 sock_read=read_timeout_s,
             ),
@@ -144,7 +146,7 @@ class ApiClient:
             return decode(response.status, data, retry_after)
 
     async def close(self) -> None:
-        """No call may follow; one under way fails."""
+        """Call it last; a call in progress fails."""
         if self._session is not None:
             await self._session.close()
 
@@ -156,12 +158,12 @@ class ApiClient:
 
 
 def _trust(info: kopf.ConnectionInfo) -> tuple[object, ...]:
-    """What the TLS context is made of."""
+    """The fields that the TLS context is made from."""
     return info.server, info.ca_path, info.insecure, info.certificate_path, info.private_key_path
 
 
 async def _twice(send: Callable[[kopf.ConnectionInfo], Awaitable[Answer]], info: kopf.ConnectionInfo) -> Answer:
-    """Once more when no connection was made. Who waited in vain has waited long enough."""
+    """Repeat once if no connection was made. A call that timed out is not repeated."""
     try:
         return await send(info)
     except aiohttp.ServerTimeoutError:

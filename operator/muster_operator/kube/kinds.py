@@ -1,7 +1,7 @@
-"""The kinds that the operator touches and their paths in the API. A table instead of discovery: no extra requests or
-rights.
+"""The kinds that the operator reads or writes, and their paths in the API. A table instead of discovery: no additional
+requests or rights.
 
-`watched` kinds are fed into the cache; Secrets are not among them (RBAC: get, create, patch only), nor are Nodes.
+`watched` kinds are kept in the cache; Secrets are not among them (RBAC: get, create, patch only), nor are Nodes.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ class Kind:
         return self.api_version.rpartition("/")[2]
 
     def path(self, *, namespace: str, name: str = "", subresource: str = "") -> str:
-        """URL path; without a namespace all namespaces, without a name the collection."""
+        """The URL path. Without `namespace`: all namespaces; without `name`: the collection."""
         root = f"/apis/{self.api_version}" if self.group else f"/api/{self.api_version}"
         parts = [root]
         if namespace:
@@ -51,12 +51,13 @@ CLAIM: Final = Kind(api_version="v1", kind="PersistentVolumeClaim", plural="pers
 LEASE: Final = Kind(api_version="coordination.k8s.io/v1", kind="Lease", plural="leases")
 DEPLOYMENT: Final = Kind(api_version="apps/v1", kind="Deployment", plural="deployments")
 ROLLOUT: Final = Kind(api_version="argoproj.io/v1alpha1", kind="Rollout", plural="rollouts")
-"""Of Argo Rollouts. This and Deployments are read and patched where a `workloadRef` names one, and never watched."""
+"""The kind of Argo Rollouts. Rollouts and Deployments are read and patched if a `workloadRef` names one, and never
+watched."""
 EVENT: Final = Kind(api_version="events.k8s.io/v1", kind="Event", plural="events")
 
 OWNERS: Final = (CLUSTER, GROUP)
 CHILDREN: Final = (STATEFULSET, SERVICE, CONFIG_MAP, SERVICE_ACCOUNT, BUDGET, NETWORK_POLICY)
-"""Kinds that a CoordinatorCluster or ConsumerGroup owns and that are watched, selected by our managed-by label."""
+"""Watched kinds that a CoordinatorCluster or ConsumerGroup owns, selected by our managed-by label."""
 WATCHED: Final = (*OWNERS, *CHILDREN, POD)
 
 OWNED_SELECTOR: Final[Mapping[str, str]] = {naming.MANAGED_BY_LABEL: naming.FIELD_MANAGER}
@@ -70,17 +71,17 @@ _BY_NAME: Final = {
 
 
 def kind_of(api_version: str, kind: str) -> Kind:
-    """KeyError for a kind that the operator does not know: a bug of the caller."""
+    """The kind. Raises KeyError for one that the operator does not know, which is a bug of the caller."""
     return _BY_NAME[api_version, kind]
 
 
 def selector_for(kind: Kind) -> Mapping[str, str]:
-    """Labels by which `kind` is watched and listed; {} for our own kinds."""
+    """The labels by which `kind` is watched and listed; {} for our own kinds."""
     if kind in OWNERS:
         return {}
     return POD_SELECTOR if kind is POD else OWNED_SELECTOR
 
 
 def selector_text(labels: Mapping[str, str]) -> str:
-    """`a=b,c=d`, as the API's labelSelector wants it."""
+    """`a=b,c=d`, the form of the API's labelSelector."""
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))

@@ -1,11 +1,11 @@
-"""How the operator logs in to the API server: one way, for kopf's watches and for our own requests.
+"""The operator's login to the API server, the same for kopf's watches and for our own requests.
 
-In a pod it is kopf's own `login_with_service_account`, which reads the projected token anew each time; only the address
-is taken from the environment that Kubernetes gives every container, as client-go does, and not by a name: an operator
-that needs the cluster's DNS to reach the API server could not help while the DNS is down. With a kubeconfig it is the
-loader of the official client, since kopf's takes no path and runs no exec plug-in.
+In a pod it is kopf's own `login_with_service_account`, which reads the projected token at each call; only the address
+is taken from the environment variables that Kubernetes sets in every container, as client-go does, instead of a DNS
+name: an operator that needs the cluster's DNS to reach the API server could not help while the DNS is down. With a
+kubeconfig it is the official client's loader, since kopf's takes no path and runs no exec plug-in.
 
-Everything here blocks (files, exec plug-ins) and may be called from any thread.
+Every function here blocks (files, exec plug-ins) and may be called from any thread.
 """
 
 import dataclasses
@@ -20,11 +20,11 @@ import kopf
 from muster_operator.errors import Transient
 
 Untyped = Any
-"""An object of the kubernetes package, which is loaded for a kubeconfig only."""
+"""An object of the kubernetes package, which is imported for a kubeconfig only."""
 
 
 class Login:
-    """`connection` answers address and credentials as they are now."""
+    """`connection` returns the API server's address and the current credentials."""
 
     def __init__(self, kubeconfig: str | None = None, context: str | None = None) -> None:
         """`kubeconfig` None: the pod's own service account if there is one, else the kubeconfig of `KUBECONFIG`."""
@@ -33,12 +33,12 @@ class Login:
         self._loaded: Untyped = None
 
     def connection(self, *, anew: bool = False) -> kopf.ConnectionInfo:
-        """`anew`: what was answered before is refused by now. Raises Transient."""
+        """`anew`: the credentials returned before were refused. Raises Transient."""
         try:
             with self._lock:
                 found = in_pod() if self._kubeconfig is None else None
                 return found or self._from_kubeconfig(anew)
-        except Exception as error:  # files, YAML, exec plug-ins: each has errors of its own
+        except Exception as error:  # files, YAML, exec plug-ins: each raises its own exceptions
             raise Transient("NotLoggedIn", f"no credentials for the API server ({type(error).__name__})") from error
 
     def _from_kubeconfig(self, anew: bool) -> kopf.ConnectionInfo:
@@ -46,7 +46,7 @@ class Login:
             self._loaded = _load(self._kubeconfig, self._context)
         found = self._loaded
         header = found.get_api_key_with_prefix("BearerToken") or found.get_api_key_with_prefix("authorization") or ""
-        scheme, _, token = str(header).rpartition(" ")  # asking runs the hook that renews what has expired
+        scheme, _, token = str(header).rpartition(" ")  # reading the header runs the hook that renews an expired token
         return kopf.ConnectionInfo(
             server=found.host,
             ca_path=found.ssl_ca_cert,
@@ -62,7 +62,7 @@ class Login:
 
 
 def in_pod() -> kopf.ConnectionInfo | None:
-    """By the pod's service account; None where there is none."""
+    """Login by the pod's service account; None if there is none."""
     found = kopf.login_with_service_account(settings=kopf.OperatorSettings())
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT")
     if found is None or not host or not port:

@@ -1,9 +1,7 @@
-"""Stored Kubernetes objects as the views that planning reads (`world.views`). Pure; tolerant of fields that are not
-there.
+"""Stored Kubernetes objects as the views that planning reads (`world.views`). Pure; absent fields are allowed.
 
-A pod belongs to a StatefulSet by its controller reference (uid), never by its name alone: a pod of an older
-StatefulSet of
-the same name must not be taken for one of the new.
+A pod belongs to a StatefulSet by its controller reference (uid), never by its name alone: a pod of an older StatefulSet
+of the same name must not be taken for one of the new StatefulSet.
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,7 +33,7 @@ def owner_view(live: Object) -> OwnerView:
 
 
 def statefulset_view(live: Object, pods: Iterable[Object]) -> StatefulSetView:
-    """`pods`: any pods of the namespace; those it does not control are left out."""
+    """`pods`: any pods of the namespace; those that the StatefulSet does not control are left out."""
     metadata, spec, status = live["metadata"], live.get("spec") or {}, live.get("status") or {}
     owned = [pod_view(pod) for pod in pods if controller_uid(pod) == metadata["uid"]]
     annotations = metadata.get("annotations") or {}
@@ -59,7 +57,7 @@ def statefulset_view(live: Object, pods: Iterable[Object]) -> StatefulSetView:
 
 
 def _number(text: object) -> int | None:
-    """Of an annotation, which anybody may have written."""
+    """The number in an annotation; None for other text, since any client may write annotations."""
     return int(text) if isinstance(text, str) and text.isdecimal() and len(text) < _DIGITS_MAX else None
 
 
@@ -97,13 +95,13 @@ def pod_view(live: Object) -> PodView:
 
 
 def _image(pod: Object) -> str:
-    """Of the first container; "" where there is none."""
+    """Image of the first container; "" if there is none."""
     containers = (pod.get("spec") or {}).get("containers") or ()
     return str(containers[0].get("image") or "") if containers else ""
 
 
 def node_addresses(pods: Iterable[Object]) -> dict[str, str]:
-    """Node name → address as the pods on it tell it (`status.hostIP`): no right to read Nodes is needed."""
+    """Node name → address, from the pods on the node (`status.hostIP`): this needs no right to read Nodes."""
     found = {}
     for pod in pods:
         node, address = (pod.get("spec") or {}).get("nodeName"), (pod.get("status") or {}).get("hostIP")
@@ -113,7 +111,7 @@ def node_addresses(pods: Iterable[Object]) -> dict[str, str]:
 
 
 def controller_uid(live: Object) -> str | None:
-    """The uid of the object that controls this one; None when nobody does."""
+    """The uid of the object's controller; None if it has none."""
     references = (live.get("metadata") or {}).get("ownerReferences") or ()
     return next((str(one["uid"]) for one in references if one.get("controller")), None)
 

@@ -1,8 +1,8 @@
-"""Stored Deployments, StatefulSets and Rollouts as the views that planning reads. Pure; tolerant of absent fields.
+"""Stored Deployments, StatefulSets and Rollouts as the views that planning reads. Pure; absent fields are allowed.
 
-A pod belongs to a StatefulSet by its controller's uid. To a Deployment or Rollout it belongs through a ReplicaSet,
-which is not read: their controllers name it `<workload>-<hash>` and label its pods with that hash, so a pod of a
-workload with an overlapping selector is not taken for one of this.
+A pod belongs to a StatefulSet by its controller's uid. It belongs to a Deployment or Rollout through a ReplicaSet,
+which is not read: the controllers name the ReplicaSet `<workload>-<hash>` and label its pods with that hash, so a pod
+of another workload with an overlapping selector is recognised by its name and hash.
 """
 
 import dataclasses
@@ -25,8 +25,8 @@ _OPERATORS = {
 
 
 def selector_of(live: Object) -> str | None:
-    """Its label selector as the API's `labelSelector`; None: it has none, or one that selects everything. A Rollout
-    that takes its pods from a Deployment tells the selector in its status only."""
+    """Its label selector in the form of the API's `labelSelector`; None: it has none, or one that selects everything. A
+    Rollout that takes its pods from a Deployment shows its selector in the status only."""
     selector = (live.get("spec") or {}).get("selector") or {}
     parts = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
     for one in selector.get("matchExpressions") or ():
@@ -39,7 +39,8 @@ def selector_of(live: Object) -> str | None:
 
 
 def made_by(live: Object) -> tuple[str, str, str] | None:
-    """(kind, name, uid) of the CoordinatorCluster or ConsumerGroup for which the operator made it; None: it did not."""
+    """(kind, name, uid) of the CoordinatorCluster or ConsumerGroup for which the operator made it; None if the operator
+    did not make it."""
     for one in live["metadata"].get("ownerReferences") or ():
         if one.get("controller") and str(one.get("apiVersion", "")).startswith(f"{naming.GROUP}/"):
             return str(one["kind"]), str(one["name"]), str(one["uid"])
@@ -47,7 +48,7 @@ def made_by(live: Object) -> tuple[str, str, str] | None:
 
 
 def pods_of(live: Object, found: Iterable[Object]) -> tuple[PodView, ...]:
-    """Of the pods that its selector finds, those that are its own."""
+    """Those of the pods found by its selector that belong to it."""
     owned = [pod_view(pod) for pod in found if _owns(live, pod)]
     return tuple(sorted(owned, key=lambda pod: (pod.ordinal, pod.name)))
 
@@ -74,7 +75,7 @@ def view_of_statefulset(live: Object, pods: tuple[PodView, ...]) -> StatefulSetV
 
 
 def replicas_of(live: Object) -> int:
-    """`spec.replicas`, which is 1 where it is absent."""
+    """`spec.replicas`; 1 if absent."""
     return _number((live.get("spec") or {}).get("replicas", 1))
 
 
@@ -99,5 +100,5 @@ def _restarted_at(live: Object) -> str | None:
 
 
 def _number(value: object) -> int:
-    """Rollouts write their observed generation as a text."""
+    """Rollouts write their observed generation as text."""
     return int(value) if isinstance(value, int) or (isinstance(value, str) and value.isdecimal()) else 0

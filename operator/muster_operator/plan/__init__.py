@@ -1,1 +1,1 @@
-"""Pure decisions: a world in, a plan out. No client, no clock, no asyncio here; every decision carries its reason."""
+"""Planning: pure decisions, from a world to a plan. No client, clock or asyncio here; every decision has a reason."""

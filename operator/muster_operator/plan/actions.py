@@ -1,7 +1,7 @@
-"""The closed set of things the operator may do to the world, as values; `runtime.execute` alone does them.
+"""The closed set of the operator's actions, as values; only `runtime.execute` carries them out.
 
-At most one *disruptive* action (EvictPod, DeletePod) is in a plan. Every action is idempotent and is planned anew from
-what is seen next, so a crash between any two of them needs no memory.
+Invariant: a plan has at most one *disruptive* action (EvictPod, DeletePod). Every action is idempotent and is planned
+anew from the next observation, so a crash between two of them needs no memory.
 """
 
 from collections.abc import Mapping
@@ -13,14 +13,14 @@ from muster_operator.world.group import Leaver
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Apply:
-    """Server-side apply of a complete intent under `naming.FIELD_MANAGER`, force."""
+    """Server-side apply of a complete intent under `naming.FIELD_MANAGER`, with force."""
 
     manifest: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnsureSecret:
-    """Create the Secret with a fresh random token under `key` unless it exists; its value is never read into a plan."""
+    """Create the Secret with a fresh random token under `key` unless it exists; a plan never contains its value."""
 
     name: str
     namespace: str
@@ -31,7 +31,7 @@ class EnsureSecret:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteChild:
-    """Delete an object of ours that is no longer wanted. `uid` is sent as a precondition."""
+    """Delete a child object that is no longer wanted. `uid` is sent as a precondition."""
 
     api_version: str
     kind: str
@@ -53,7 +53,7 @@ class Undrain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictPod:
-    """Eviction with a uid precondition; 429 (the disruption budget) is an answer, not an error."""
+    """Eviction with a uid precondition; 429 (a disruption budget) is an answer, not an error."""
 
     name: str
     uid: str
@@ -61,7 +61,7 @@ class EvictPod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletePod:
-    """Only for a pod that is broken and so protected by nobody's budget (image, crash loop); uid precondition."""
+    """Delete a broken pod (image, crash loop), which no disruption budget protects; with a uid precondition."""
 
     name: str
     uid: str
@@ -77,7 +77,8 @@ class RemoveMembers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrowClaim:
-    """A volume claim that shall ask for more; uid precondition. Whether it may is its StorageClass's decision."""
+    """Raise the size that a volume claim requests, with a uid precondition. Its StorageClass decides whether it
+    grows."""
 
     name: str
     uid: str
@@ -86,18 +87,18 @@ class GrowClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldRollout:
-    """A StatefulSet's partition moved to where its roll-out is, or back; uid precondition."""
+    """Move a StatefulSet's `partition` to the position of its roll-out, or restore it; with a uid precondition."""
 
     name: str
     uid: str
     partition: int
     before: int | None
-    """The partition to come back to; None: it has come back."""
+    """The `partition` to restore later; None: it is restored by this action."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """The number of pods of a workload that somebody else made, through its scale subresource."""
+    """Set the replica count of the workload in `workloadRef`, through its scale subresource."""
 
     api_version: str
     kind: str
@@ -107,7 +108,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
-    """A workload that somebody else made is told to replace its pods: one field, and nothing else of it."""
+    """Make the workload in `workloadRef` replace its pods, by writing one field and no other."""
 
     api_version: str
     kind: str
@@ -133,7 +134,7 @@ Action = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One events.k8s.io series per (object, reason). Warning only if somebody should act."""
+    """One events.k8s.io series per (object, reason). Warning only if a user should act."""
 
     reason: str
     message: str
@@ -143,13 +144,13 @@ class Event:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     actions: tuple[Action, ...]
-    """In this order; the first that fails ends the pass (the next pass plans anew)."""
+    """Executed in this order; the first failure ends the pass (the next pass plans anew)."""
     status: Mapping[str, Any]
-    """The whole `.status` that we own, applied after the actions, also when one failed."""
+    """The whole `.status` that we own; applied after the actions, and also if one failed."""
     events: tuple[Event, ...]
     requeue_after_ms: int
-    """Look again at the latest then, even if nothing is seen to change."""
+    """Longest time until the next pass, if no change triggers one earlier."""
     decision: str
-    """One CamelCase word: what this pass is doing (Converged, CreatingChildren, DrainingPod, WaitingForPod, ...)."""
+    """One CamelCase word for the result of this pass (Converged, CreatingChildren, DrainingPod, WaitingForPod, ...)."""
     reason: str
-    """The sentence behind it; goes to log and condition."""
+    """A sentence that explains the decision, for log and conditions."""

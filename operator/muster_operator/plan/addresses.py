@@ -1,7 +1,7 @@
-"""Where a member connects from, compared with the addresses of a pod. Pure.
+"""Compares the address that a member connects from with the addresses of a pod. Pure.
 
-Only a pod's own addresses count. A node's address is no pod's: behind it whoever comes in by a NodePort, or goes out by
-masquerading, looks alike. (A pod on its host's network has the node's address as its own, and shares it.)
+Only a pod's own addresses count. A node's address identifies no pod: all clients that come in through a NodePort or go
+out through masquerading share it. (A pod on the host network has the node's address as its own, and shares it.)
 """
 
 from ipaddress import IPv6Address, ip_address
@@ -11,11 +11,11 @@ from muster_operator.world.group import MemberView
 from muster_operator.world.views import PodView
 
 OVER: Final = frozenset({"Succeeded", "Failed"})
-"""Phases in which a pod's address may be another's already."""
+"""Phases in which a pod's address may already belong to another pod."""
 
 
 def address(member: MemberView) -> str:
-    """The member's address in one spelling. Apache Kafka writes `/10.0.0.7`; a socket for both families `::ffff:…`."""
+    """The member's address in normal form. Apache Kafka writes `/10.0.0.7`; a dual-stack socket `::ffff:…`."""
     return spelled(member.host.removeprefix("/"))
 
 
@@ -34,5 +34,5 @@ def is_at(pod: PodView, member: MemberView) -> bool:
 
 
 def addresses_of(pod: PodView) -> frozenset[str]:
-    """The pod's own, in the spelling of `address`."""
+    """The pod's own addresses, in the normal form of `address`."""
     return frozenset(spelled(one) for one in (pod.pod_ip, *pod.pod_ips) if one)

@@ -1,8 +1,8 @@
-"""Which objects that belong to a custom resource must be made, changed or deleted.
+"""Which child objects of a custom resource must be created, changed or deleted.
 
-Wanted and live objects are compared here, so that a converged object costs no request at all (`drift`). An object that
-carries a wanted name and belongs to somebody else stops everything: a forced apply would take it over. What is to be
-deleted is chosen by `resources.surplus`; it goes by its uid.
+Wanted and live objects are compared here (`drift`), so that a converged object costs no request. If an object of a
+wanted name belongs to another owner, nothing is planned: a forced apply would take it over. `resources.surplus` selects
+what is deleted; deletions carry the uid.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,22 +18,22 @@ Manifest = Mapping[str, Any]
 Live = Mapping[tuple[str, str], Manifest]
 
 WORKLOAD = ("ConfigMap", "StatefulSet")
-"""As long as one of these is not as it should be, nothing is restarted: its revision may be somebody else's."""
+"""While one of these differs from the intent, no pod is restarted: the StatefulSet's revision may not be ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildrenPlan:
     actions: tuple[Action, ...]
     taken: tuple[str, ...]
-    """`Kind name` of objects that exist and belong to somebody else; then `actions` is empty."""
+    """`Kind name` of existing objects that belong to another owner; then `actions` is empty."""
     unknown: str | None
-    """Why the live objects could not be seen; then `actions` is empty."""
+    """Why the live objects could not be observed; then `actions` is empty."""
     workload_pending: bool
     reason: str
 
     @property
     def held(self) -> bool:
-        """Nothing may be restarted in this pass."""
+        """No pod may be restarted in this pass."""
         return bool(self.taken) or self.unknown is not None or self.workload_pending
 
 
@@ -45,7 +45,7 @@ def plan_children(
     secret: EnsureSecret | None = None,
     surplus: Sequence[Manifest] = (),
 ) -> ChildrenPlan:
-    """`desired` is applied in order, `surplus` (live objects) deleted after it. A Secret counts as there when `live`
+    """`desired` is applied in order, then `surplus` (live objects) is deleted. A Secret counts as existing if `live`
     has its key: its value is never read."""
     if isinstance(live, Unknown):
         return _idle(unknown=live.message, reason=live.message)
@@ -53,7 +53,7 @@ def plan_children(
     if secret is not None and (found := live.get(("Secret", secret.name))) and not is_owned_by(found, owner):
         taken.append(f"Secret {secret.name}")
     if taken:
-        return _idle(taken=tuple(taken), reason=f"{', '.join(taken)} exists and belongs to somebody else")
+        return _idle(taken=tuple(taken), reason=f"{', '.join(taken)} exists and belongs to another owner")
     actions: list[Action] = []
     why: list[str] = []
     if secret is not None and ("Secret", secret.name) not in live:

@@ -1,9 +1,9 @@
 """One pass over a CoordinatorCluster: its children first, then at most one step of a restart, then its status.
 
-Three things hold a restart back in a pass: the object is paused, its live children could not be seen, or the
-StatefulSet or ConfigMap is not as it should be yet. In the last case the StatefulSet's revision may be anybody's.
-The first action that fails ends a pass, so tidying up comes after a restart's step. Larger volumes come before
-everything else, whatever state the cluster is in: one with a full disk never converges. A refusal to grow ends no pass.
+Three conditions block a restart in a pass: the object is paused, its live children could not be observed, or the
+StatefulSet or ConfigMap differs from the intent. In the last case the StatefulSet's revision may come from another
+writer. The first action that fails ends a pass, so deletions come after the restart's step. Larger volumes come first,
+whatever state the cluster is in: a cluster with a full disk never converges. A refused growth ends no pass.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ from muster_operator.world.views import StatefulSetView, Unknown
 
 
 def plan_cluster(world: ClusterWorld, settings: PlanSettings) -> Plan:
-    """What to do about one CoordinatorCluster now, and its whole status."""
+    """The actions for one CoordinatorCluster now, and its whole status."""
     owner = world.owner
     if owner.deleting:
         return Plan(
@@ -75,7 +75,7 @@ def plan_cluster(world: ClusterWorld, settings: PlanSettings) -> Plan:
 
 
 def _children(world: ClusterWorld, settings: PlanSettings, kept: int, refused: str | None) -> ChildrenPlan:
-    """`refused`: the image that is wanted may not reach the pods, so their template and settings stay as they are."""
+    """`refused`: the wanted image may not reach the pods, so their template and settings stay unchanged."""
     owner, spec, statefulset = world.owner, world.spec, world.statefulset
     if isinstance(statefulset, Unknown):
         return plan_children(owner, statefulset, ())
@@ -104,7 +104,7 @@ def _children(world: ClusterWorld, settings: PlanSettings, kept: int, refused: s
 
 
 def _made_size(live: Mapping[str, Any] | None) -> str | None:
-    """Size in the live StatefulSet's claim template, which may never change."""
+    """Size in the live StatefulSet's claim template, which is immutable."""
     templates = ((live or {}).get("spec") or {}).get("volumeClaimTemplates") or ()
     return _storage(templates[0]) if templates else None
 
@@ -115,7 +115,7 @@ def _storage(claim: Mapping[str, Any]) -> str | None:
 
 
 def _growing(world: ClusterWorld) -> tuple[GrowClaim, ...]:
-    """Live volume claims that ask for less than the spec wants. They are looked at only when the spec has grown."""
+    """Live volume claims that request less than the spec. They are read only if the spec has grown."""
     statefulset, live, size = world.statefulset, world.children, world.spec.storage.size
     if not isinstance(statefulset, StatefulSetView) or isinstance(live, Unknown):
         return ()
@@ -140,7 +140,7 @@ def _decision(made: ChildrenPlan, step: Step) -> tuple[Reason, str]:
 
 
 def _news(world: ClusterWorld, status: dict[str, Any]) -> tuple[Event, ...]:
-    """Events of what has changed against the stored status: said once, not in each pass."""
+    """Events about changes against the stored status: recorded once, not in each pass."""
     found = []
     before, now = (condition(one, ClusterCondition.DEGRADED) for one in (world.owner.status, status))
     if now.get("status") == "True" and now.get("reason") != before.get("reason"):

@@ -1,7 +1,8 @@
-"""Conditions as the API conventions want them, and times as Kubernetes writes them.
+"""Conditions by the API conventions, and times in Kubernetes' format.
 
-What a pass found is merged with what is stored: `lastTransitionTime` moves only when `status` does, or each pass would
-be a write. All of a kind's conditions are given every time; a type that is left out disappears by server-side apply.
+The findings of a pass are merged with the stored conditions: `lastTransitionTime` changes only when `status` does,
+otherwise each pass would be a write. Every condition of a kind is given each time; server-side apply removes a type
+that is left out.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,7 +31,7 @@ class Finding:
 def merged(
     stored: Mapping[str, Any], findings: Iterable[Finding], *, generation: int, now_ms: int
 ) -> list[dict[str, Any]]:
-    """`findings` as `status.conditions`. `stored` is the status as it is now, `generation` that of the spec judged."""
+    """`findings` as `status.conditions`. `stored` is the current status, `generation` that of the judged spec."""
     return [
         {
             "type": str(found.type),
@@ -45,23 +46,23 @@ def merged(
 
 
 def condition(stored: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
-    """The stored condition of this type; {} when there is none."""
+    """The stored condition of this type; {} if there is none."""
     return next((one for one in stored.get("conditions") or () if one.get("type") == type_), {})
 
 
 def restart_told(owner: OwnerView, *, paused: bool) -> dict[str, str]:
-    """`restartedAt`: the restart that a status is about. A paused object has not taken up a newer one."""
+    """`restartedAt`: the requested restart that the status is about. A paused object has not taken up a newer one."""
     told = owner.status.get("restartedAt") if paused else owner.restarted_at
     return {} if told is None else {"restartedAt": str(told)[:RESTARTED_AT_CHARS_MAX]}
 
 
 def timestamp(ms: int) -> str:
-    """RFC 3339 in whole seconds, as `metav1.Time`."""
+    """RFC 3339 in whole seconds, as in `metav1.Time`."""
     return datetime.fromtimestamp(ms // 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def finding(type_: str, holds: bool | None, reason: Reason, message: str) -> Finding:
-    """`holds` None: could not be known."""
+    """`holds` None: unknown."""
     status: Tristate = "Unknown" if holds is None else "True" if holds else "False"
     return Finding(type=type_, status=status, reason=reason, message=message)
 

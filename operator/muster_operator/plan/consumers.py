@@ -1,8 +1,8 @@
-"""What the consumer pods lack, whoever made them: numbers, readiness, the wanted revision.
+"""What is missing for the consumer pods, whoever created them: their number, readiness, the wanted revision.
 
-A StatefulSet's pods are known by ordinal and revision. A Deployment's or Rollout's are known by their number only: the
-controller's own count of pods of the newest template says how far a roll-out is, and it counts for nothing until the
-controller has seen the newest spec.
+A StatefulSet's pods are compared by ordinal and revision. For a Deployment or Rollout only numbers are compared: the
+controller's count of pods of the newest template shows the progress of a roll-out, and it is used only once the
+controller has observed the newest spec.
 """
 
 from muster_operator import naming
@@ -16,7 +16,7 @@ Lack = tuple[Reason, str]
 
 
 def unusable(world: GroupWorld) -> Lack | None:
-    """Why the workload that `workloadRef` names is none; None: it is one, or none is named."""
+    """Why the workload in `workloadRef` cannot be used; None: it can, or there is no `workloadRef`."""
     found = world.referenced
     return (Reason(found.reason), found.message) if isinstance(found, Unusable) else None
 
@@ -26,7 +26,7 @@ def ready(world: GroupWorld) -> tuple[PodView, ...]:
 
 
 def rolling(world: GroupWorld) -> bool:
-    """Pods of an older template are still there."""
+    """Some pods still have an older template."""
     if isinstance(world.statefulset, StatefulSetView):
         return world.statefulset.current_revision != world.statefulset.update_revision
     found = world.referenced
@@ -34,7 +34,7 @@ def rolling(world: GroupWorld) -> bool:
 
 
 def lacking(world: GroupWorld) -> Lack | None:
-    """None when exactly the wanted pods are there, Ready and of the wanted revision."""
+    """None if exactly the wanted pods exist, Ready and of the wanted revision."""
     statefulset, found = world.statefulset, world.referenced
     if isinstance(statefulset, StatefulSetView):
         return _of_statefulset(world, statefulset)
@@ -51,7 +51,7 @@ def _of_statefulset(world: GroupWorld, statefulset: StatefulSetView) -> Lack | N
     if surplus:
         return Reason.SCALING, f"{naming_some(surplus)} still exist"
     if any(outdated(statefulset, pod) for pod in statefulset.pods):
-        how = "" if statefulset.rolls else ", when somebody deletes them (its updateStrategy is OnDelete)"
+        how = "" if statefulset.rolls else ", once they are deleted (its updateStrategy is OnDelete)"
         text = f"pods are being replaced by ones of revision {statefulset.update_revision}{how}"
         return Reason.ROLLING_OUT, text
     terminating = [pod.name for pod in statefulset.pods if pod.terminating]

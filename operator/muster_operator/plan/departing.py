@@ -1,25 +1,28 @@
-"""Who may be removed from a group: only members that were seen in pods of this very object, written down beforehand.
+"""Which members may be removed from a group: only those seen in pods of this object and recorded while the pods
+existed.
 
-An instance id proves nothing. Consumers of another Kubernetes cluster, or of a StatefulSet of the same name elsewhere,
-have the same ids in the same group. So a pod that is to leave is recorded in `status.departing` while it exists: its
-uid, and the member that the group lists under its name *from the pod's own address*. A member id is unique, and new
-after every join of a new process; so who joined under that name later, from wherever, is not the recorded one.
+Problem: an instance id proves nothing. Consumers in another Kubernetes cluster, or in a StatefulSet of the same name
+elsewhere, have the same ids in the same group. Mechanism: a pod that is to leave is recorded in `status.departing`
+while it exists: its uid, and the member that the group lists under its name *from the pod's own address*. A member id
+is unique and new after every join of a new process; so a process that joins under that name later is not the recorded
+one.
 
-The StatefulSet is the operator's own (`template`) or somebody else's (`workloadRef`). One that others make smaller
-waits for nobody: its pods are recorded if they are still there, being stopped, at the next look.
+The StatefulSet is the operator's own (`template`) or the one in `workloadRef`. If another client scales the latter
+down, the operator cannot delay it: its pods are recorded if they still exist, terminating, in the next pass.
 
-1. `spec.replicas` is below the StatefulSet's: the pods beyond it are recorded, the StatefulSet keeps its number
+1. `spec.replicas` is below the StatefulSet's: the pods beyond it are recorded, and the StatefulSet keeps its number
    (`held`).
 2. The API server has stored the records: the StatefulSet gets its number. As long as a pod exists, its record follows
-   its member (a container that restarted while it was being stopped joined anew).
+   its member (a container that restarted while terminating has joined anew).
 3. The pod is gone: `plan.scaling` removes the recorded member, by instance id and member id.
-4. The group does not list the member any more, or a pod of the ordinal is wanted again: the record goes.
+4. The group does not list the member any more, or a pod of the ordinal is wanted again: the record is dropped.
 
-What could not be seen is not recorded: with the coordinator silent until the pods are gone, or members that connect
-through NAT, the session timeout ends the membership. So it does for whoever left before there were records.
+What could not be observed is not recorded: if the coordinator does not answer until the pods are gone, or members
+connect through NAT, the session timeout ends the membership. The same holds for pods that left before there were
+records.
 
-A definition of an older release has no place for the records (CRDs are upgraded apart). Then the status comes back
-without them, the scale-down goes on after one such try, and nobody is removed.
+A CRD of an older release has no field for the records (CRDs are upgraded separately). Then the status comes back
+without them, the scale-down proceeds after one such attempt, and no member is removed.
 """
 
 from collections.abc import Mapping
@@ -37,7 +40,7 @@ from muster_operator.world.views import OwnerView, PodView, StatefulSetView, Unk
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One pod that leaves. `member_id` and `host` are None until its member was seen in it."""
+    """One leaving pod. `member_id` and `host` are None until its member was seen in it."""
 
     pod: str
     uid: str
@@ -45,7 +48,7 @@ class Record:
     host: str | None = None
 
     def is_of(self, member: MemberView) -> bool:
-        """The very member that was seen in the pod."""
+        """The member is the one that was seen in the pod."""
         return (
             self.member_id is not None
             and member.member_id == self.member_id
@@ -61,16 +64,16 @@ class Record:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Departing:
     records: tuple[Record, ...]
-    """What `status.departing` shall say, by ordinal."""
+    """The new `status.departing`, by ordinal."""
     held: int | None
-    """Number that the StatefulSet keeps until the records are stored; None: nothing is held."""
+    """Replica count that the StatefulSet keeps until the records are stored; None: not held."""
 
 
 NOBODY = Departing(records=(), held=None)
 
 
 def departing(world: GroupWorld) -> Departing:
-    """What to record now, and whether the StatefulSet waits for it."""
+    """The records of this pass, and whether the StatefulSet waits for them."""
     statefulset = world.statefulset
     if not world.spec.runs_consumers or not world.may_remove:
         return NOBODY
@@ -92,10 +95,12 @@ def departing(world: GroupWorld) -> Departing:
 
 
 def present(world: GroupWorld, before: Mapping[str, Record]) -> dict[str, Record] | None:
-    """Who runs in the pods of this object now, by pod: whom to remove when it is deleted. `before`: of the last look.
+    """The members in the pods of this object now, by pod: the ones to remove if the object is deleted. `before`: the
+    last result.
 
-    None: nothing may be removed, for there are no pods or ids of ours, it is paused, or the group is an older object's.
-    Pods that go while the object is being deleted stay in it, as do those whose removal is under way.
+    None: no member may be removed, because there are no pods or instance ids of ours, the object is paused, or the
+    group belongs to an older object. Pods that go while the object is being deleted stay in the result, as do those
+    whose removal is in progress.
     """
     spec = world.spec
     if spec.template is None or not spec.static_membership or world.elder is not None:
@@ -111,7 +116,7 @@ def present(world: GroupWorld, before: Mapping[str, Record]) -> dict[str, Record
 
 
 def stored_records(status: Mapping[str, Any]) -> dict[str, Record]:
-    """`status.departing` as the API server has it, by pod. An entry that names no pod or uid is no record."""
+    """`status.departing` as stored by the API server, by pod. Entries without pod or uid are ignored."""
     found = {}
     for one in status.get("departing") or ():
         pod, uid = one.get("pod"), one.get("uid")
@@ -134,7 +139,7 @@ def _member_in(pod: PodView, group: ObservedGroup | Unknown) -> MemberView | Non
 
 
 def _still_needed(record: Record, world: GroupWorld, staying: range) -> bool:
-    """Of a pod that is gone: its member may still be listed."""
+    """The pod is gone, and its member may still be listed."""
     if record.member_id is None or naming.ordinal_of(record.pod) in staying:
         return False
     return isinstance(world.group, Unknown) or any(record.is_of(member) for member in world.group.members)
@@ -157,6 +162,6 @@ def _held(
 
 
 def _was_tried(owner: OwnerView) -> bool:
-    """A status of this generation that had records was written, and (see the caller) none of them was kept."""
+    """A status of this generation with records was written, and (see the caller) none of them was stored."""
     told = condition(owner.status, GroupCondition.PROGRESSING)
     return told.get("reason") == Reason.RECORDING_PODS and told.get("observedGeneration") == owner.generation

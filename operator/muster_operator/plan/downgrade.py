@@ -1,12 +1,13 @@
-"""A release that could not read what the cluster has written is refused before a pod is touched.
+"""Refuses an image whose release could not read the cluster's data, before any pod is touched.
 
-The coordinators finalise a feature level when all of them know it; from then on what they write may be unreadable to a
-release that does not (decision 16). With another image in the StatefulSet's template it would take no roll-out to
-hurt: a pod that goes away by itself comes back with it. So while an image is refused, neither the StatefulSet nor its
+Problem: the coordinators finalise a feature level when all of them know it; what they write from then on may be
+unreadable to a release that does not (decision 16). A wrong image in the StatefulSet's template does harm even without
+a roll-out: a pod that is lost restarts with it. Mechanism: while an image is refused, neither the StatefulSet nor its
 settings are changed, and nothing rolls.
 
-Unknown is not fine: a level that nobody tells counts as the one that the running release knows. Without a StatefulSet
-there is nothing to keep, so nothing is refused: then the coordinator itself is the judge, as for unknown releases.
+An unknown level is not taken as compatible: a level that no coordinator reports counts as the one that the running
+release knows. Without a StatefulSet there are no data to protect, so nothing is refused; the coordinator itself checks
+at its start, as for unknown releases.
 """
 
 from collections.abc import Mapping
@@ -46,7 +47,7 @@ def refusal(world: ClusterWorld, settings: PlanSettings) -> str | None:
 
 
 def feature_level(world: ClusterWorld) -> int | None:
-    """The cluster's, as its coordinators tell it now, or told last. It never falls."""
+    """The cluster's feature level as its coordinators report it now or reported it last. It never falls."""
     told = [one.feature_level for one in world.replicas.values() if isinstance(one, ReplicaView)]
     stored = world.owner.status.get("featureLevel")
     levels = [one for one in (*told, stored) if isinstance(one, int) and not isinstance(one, bool)]
@@ -54,7 +55,7 @@ def feature_level(world: ClusterWorld) -> int | None:
 
 
 def live_image(world: ClusterWorld) -> str | None:
-    """Of the coordinators in the live StatefulSet; None without one."""
+    """Image of the coordinators in the live StatefulSet; None without one."""
     if isinstance(world.children, Unknown):
         return None
     live: Mapping[str, Any] = world.children.get(("StatefulSet", world.owner.name)) or {}

@@ -1,8 +1,8 @@
-"""One pass over a ConsumerGroup: its children, the instances that have left for good, its status.
+"""One pass over a ConsumerGroup: its children, members that have left for good, its status.
 
-Rolling pods is the StatefulSet controller's work: replacing a static member within its session timeout costs nothing,
-so there is nothing to decide here but to hold it while the object is paused. Without an address to give to the pods
-nothing is made or changed. What is done to a workload of somebody else's is `plan.referenced`.
+The StatefulSet controller rolls the pods: replacing a static member within its session timeout costs no rebalance, so
+the only decision here is to hold a roll-out while the object is paused. Nothing is created or changed while there is no
+bootstrap address for the pods. `plan.referenced` plans for a workload in `workloadRef`.
 """
 
 import dataclasses
@@ -41,11 +41,11 @@ NEWS = (
         ),
     ),
 )
-"""Conditions and reasons that somebody should act on."""
+"""Conditions and reasons that ask a user to act."""
 
 
 def plan_group(world: GroupWorld, settings: PlanSettings) -> Plan:
-    """What to do about one ConsumerGroup now, and its whole status."""
+    """The actions for one ConsumerGroup now, and its whole status."""
     owner = world.owner
     if owner.deleting:
         return Plan(
@@ -66,7 +66,7 @@ def plan_group(world: GroupWorld, settings: PlanSettings) -> Plan:
     actions: tuple[Action, ...] = () if hold is None else (hold,)
     events: tuple[Event, ...] = _news(world, status)
     if not paused:
-        actions = (*made.actions, *done, *actions)  # the newest template first: what is let go rolls to that
+        actions = (*made.actions, *done, *actions)  # the newest template first: pods released from the hold roll to it
         told = described(world, done)
         if told is not None:
             events += (Event(reason=told[0], message=told[1]),)
@@ -120,7 +120,7 @@ def _again_ms(
     status: dict[str, Any],
     settings: PlanSettings,
 ) -> int:
-    """A group tells nobody of its changes, so it is asked: seldom when it is Stable and nothing is under way."""
+    """A group sends no events, so it is polled: seldom while it is Stable and nothing is in progress."""
     if actions or recorded.held is not None:
         return settings.step_ms
     settled = condition(status, GroupCondition.PROGRESSING)["status"] == "False"
@@ -129,7 +129,7 @@ def _again_ms(
 
 
 def _news(world: GroupWorld, status: dict[str, Any]) -> tuple[Event, ...]:
-    """Events of what has changed against the stored status: said once, not in each pass."""
+    """Events about changes against the stored status: recorded once, not in each pass."""
     found = []
     for type_, reasons in NEWS:
         before, now = condition(world.owner.status, type_), condition(status, type_)

@@ -1,18 +1,19 @@
-"""Which clusters may begin to roll to the operator's own image: a few at a time, in the order in which they asked.
+"""Which clusters may start to roll to the operator's own image: a few at a time, in the order in which they asked.
 
-A cluster whose spec names no image follows the operator's. So an upgrade of the operator gives all of them another one
-in the same moment, and a bad image would take a pod of each. Here they wait for a turn; a turn ends when its cluster
-has converged, and the next is given after a delay. A cluster whose roll-out is halted keeps its turn, and with it
-everybody else waits: that is the purpose.
+Problem: a cluster whose spec sets no image follows the operator's. So an upgrade of the operator changes the image of
+all of them at once, and a bad image would take a pod of each. Mechanism: a cluster waits for a turn; a turn ends when
+its cluster has converged, and the next one starts after a delay. A cluster whose roll-out is halted keeps its turn, and
+all others wait: that is the purpose.
 
-What a cluster's own spec starts (another `image`, settings, a restart) is not paced when its pods run the wanted image
-already: one tenant's mistake is no reason to hold up another's.
+A roll-out that the cluster's own spec starts (another `image`, settings, a restart) is not paced if its pods already
+run the wanted image: one tenant's mistake is no reason to delay another's.
 
-There is no memory beyond the process. Whether a cluster is under way is seen in it (`begun`), and after a start nobody
-begins before every cluster was looked at, so a crash in the middle neither begins a second one nor leaves the first.
+Nothing outlives the process. The world shows whether a cluster's roll-out has begun (`begun`), and after a restart of
+the operator no cluster begins before every cluster had a pass, so a crash in the middle neither starts a second
+roll-out nor abandons the first.
 
-Deliberately not here: holding back the StatefulSet's template. Pods that go away by themselves while their cluster
-waits come back with the new image.
+Deliberately not here: holding back the StatefulSet's template. Pods that are lost while their cluster waits restart
+with the new image.
 """
 
 from collections.abc import Iterable
@@ -32,17 +33,17 @@ class Need(StrEnum):
     NONE = "none"
     """It has converged, or is not paced at all."""
     SETTLING = "settling"
-    """Every pod is of the wanted revision, but not all of them have been Ready for long enough; or not to be seen."""
+    """Every pod has the wanted revision, but not all have been Ready for long enough, or they could not be observed."""
     UNFIT = "unfit"
-    """It would roll to the operator's image, has not begun, and could not: it waits for something of its own."""
+    """It should roll to the operator's image, has not begun, and could not: it waits for a condition of its own."""
     TURN = "turn"
-    """It would roll to the operator's image, and has not begun."""
+    """It should roll to the operator's image, and has not begun."""
     BEGUN = "begun"
-    """It is under way to the operator's image."""
+    """Its roll-out to the operator's image is in progress."""
 
 
 def need(world: ClusterWorld, settings: PlanSettings, step: Step) -> Need:
-    """`step`: the next one if it is the cluster's turn (`rollout.next_step`)."""
+    """`step`: the next step if it were the cluster's turn (`rollout.next_step`)."""
     statefulset = world.statefulset
     if world.spec.image is not None or world.owner.paused or world.owner.deleting:
         return Need.NONE
@@ -59,7 +60,7 @@ def need(world: ClusterWorld, settings: PlanSettings, step: Step) -> Need:
 
 
 def _begun(world: ClusterWorld, statefulset: StatefulSetView, old: list[PodView]) -> bool:
-    """Our own status says so, or a pod is being drained: we may have ended before it was written."""
+    """Our own status says so, or a pod is being drained: the operator may have stopped before it wrote the status."""
     if (world.owner.status.get("rollout") or {}).get("toRevision") == statefulset.update_revision:
         return True
     views = [world.replicas.get(pod.name) for pod in old]
@@ -67,7 +68,7 @@ def _begun(world: ClusterWorld, statefulset: StatefulSetView, old: list[PodView]
 
 
 class Turns:
-    """Who has a turn. Values in, a sentence out; times are the monotonic clock's."""
+    """Which clusters have a turn. Pure; times are of the monotonic clock."""
 
     def __init__(self, *, at_once: int, delay_ms: int) -> None:
         self._at_once, self._delay_ms = at_once, delay_ms
@@ -76,7 +77,7 @@ class Turns:
         self._free_at_ms = 0
 
     def ask(self, key: Key, wanted: Need, *, known: Iterable[Key], now_ms: int) -> str | None:
-        """Why the cluster of `key` must not begin now; None: it may. `known`: all clusters that there are."""
+        """Why the cluster of `key` must not begin now; None: it may. `known`: all existing clusters."""
         self._looked.add(key)
         if wanted is Need.NONE:
             self._release(key, now_ms)
@@ -90,20 +91,20 @@ class Turns:
             return None
         unseen = sorted(set(known) - self._looked)
         if unseen:
-            return f"{_name(unseen[0])} has not been looked at since the operator started"
+            return f"{_name(unseen[0])} had no pass since the operator started"
         if len(self._holders) >= self._at_once:
-            return f"{', '.join(map(_name, self._holders))} is being brought to the operator's image first"
+            return f"{', '.join(map(_name, self._holders))} rolls out the operator's image first"
         if now_ms < self._free_at_ms:
             return f"the last cluster was finished less than {self._delay_ms // 1_000} s ago"
         self._holders[key] = None
         return None
 
     def looked(self, key: Key) -> None:
-        """It was looked at, and there is nothing to roll: its spec is invalid, or another operator's it is."""
+        """The cluster had its pass and will not roll: its spec is invalid, or another operator serves it."""
         self._looked.add(key)
 
     def forget(self, key: Key, now_ms: int) -> None:
-        """It does not exist any more."""
+        """The cluster does not exist any more."""
         self._looked.discard(key)
         self._release(key, now_ms)
 

@@ -1,8 +1,8 @@
-"""Partitions and lag as people read them: `orders:0-3,7`, `1234`, `-`, `Unknown`.
+"""Partitions and lag in the form that people read: `orders:0-3,7`, `1234`, `-`, `Unknown`.
 
-Lag is the sum, over partitions with a commit, of log end minus committed offset. A partition without a commit has no
-lag, not a lag of 0 (Kafka's own tools print `-`), and is counted apart. One log end that is not known makes the total
-unknown: a sum that silently leaves something out looks like good news.
+Lag is the sum of log end offset minus committed offset, over the partitions with a committed offset. A partition
+without one has no lag, not a lag of 0 (Kafka's own tools print `-`), and is counted separately. One unknown log end
+offset makes the sum unknown: a sum that silently leaves out partitions would look better than the truth.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,17 +18,18 @@ NOTHING_COMMITTED = "-"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lag:
     records: int | None
-    """None: unknown, or nothing is committed."""
+    """None: unknown, or no partition has a committed offset."""
     text: str
     total: int
-    """Partitions looked at."""
+    """Number of partitions considered."""
     without_commit: int
     unknown: int
-    """Partitions whose log end could not be had."""
+    """Partitions whose log end offset is unknown."""
 
 
 def lag_of(group: ObservedGroup | Unknown) -> Lag:
-    """Lag of the whole group. No partitions at all (no such topic, or a cluster without topics) is unknown, not 0."""
+    """Lag of the whole group. Without any partition (no such topic, or a cluster without topics) it is unknown, not
+    0."""
     if isinstance(group, Unknown):
         return Lag(records=None, text=UNKNOWN, total=0, without_commit=0, unknown=0)
     return lag_over(group.partitions)
@@ -67,7 +68,7 @@ def ranges(numbers: Iterable[int]) -> str:
 
 
 def _behind(one: PartitionView) -> int | None:
-    """Never below 0: end and commit are not read at the same instant."""
+    """Never below 0: log end offset and committed offset are not read at the same instant."""
     if one.committed is None or one.log_end is None:
         return None
     return max(0, one.log_end - one.committed)

@@ -1,9 +1,9 @@
-"""What one pod's state says: is it in its place, can it start at all, has its revision had its chance.
+"""Judges one pod's state: is it in its place, can it start at all, has it had its chance to become Ready.
 
-Three questions that must not be mixed up. *Unsettled*: somebody has to be waited for. *Broken*: the container does not
-run or the pod has no place, so taking it away costs nothing. *Stuck*: a reason to give no further pod to its revision.
-A pod that runs and is not Ready is unsettled and, for a long while, neither broken nor stuck: it may still be reading
-its log.
+Three questions that must be kept apart. *Unsettled*: the roll-out has to wait for the pod. *Broken*: the container does
+not run or the pod has no node, so deleting the pod loses nothing. *Stuck*: evidence against its revision, so no further
+pod gets that revision. A pod that runs and is not Ready is unsettled and, for a long while, neither broken nor stuck:
+it may still be reading its log.
 """
 
 from typing import Final
@@ -23,13 +23,13 @@ CANNOT_START: Final = frozenset(
         "RunContainerError",
     }
 )
-"""Kubelet's `state.waiting.reason`s of a container that will not run as it is told to."""
+"""The kubelet's `state.waiting.reason`s of a container that cannot run as specified."""
 CRASHES_STUCK: Final = 3
-"""So many restarts without being Ready, and a crash loop is one also in the moments in which the container runs."""
+"""After this many restarts without being Ready, a crash loop counts also in the moments in which the container runs."""
 
 
 def broken(pod: PodView) -> str | None:
-    """Why the pod does no work at all now, or None."""
+    """Why the pod cannot serve now, or None."""
     if pod.ready:
         return None
     if pod.waiting_reason in CANNOT_START:
@@ -40,7 +40,7 @@ def broken(pod: PodView) -> str | None:
 
 
 def stuck(pod: PodView, *, until_ms: int, settings: PlanSettings) -> str | None:
-    """Why the pod speaks against its revision, or None. `until_ms`: up to then it could have become Ready."""
+    """Why the pod counts against its revision, or None. `until_ms`: up to then it could have become Ready."""
     reason = broken(pod)
     if reason is not None or pod.ready or pod.terminating:
         return reason
@@ -52,7 +52,7 @@ def stuck(pod: PodView, *, until_ms: int, settings: PlanSettings) -> str | None:
 
 
 def unsettled(pod: PodView, *, now_ms: int, settings: PlanSettings) -> str | None:
-    """Why the pod has to be waited for, or None: it is Ready, and has been for long enough."""
+    """Why the roll-out has to wait for the pod, or None: it has been Ready for long enough."""
     if pod.terminating:
         return "is terminating"
     if not pod.ready:
@@ -63,16 +63,16 @@ def unsettled(pod: PodView, *, now_ms: int, settings: PlanSettings) -> str | Non
 
 
 def missing(statefulset: StatefulSetView) -> tuple[int, ...]:
-    """Ordinals that are wanted and have no pod object at all."""
+    """Wanted ordinals without a pod object."""
     there = {pod.ordinal for pod in statefulset.pods}
     return tuple(ordinal for ordinal in statefulset.ordinals(statefulset.replicas) if ordinal not in there)
 
 
 def outdated(statefulset: StatefulSetView, pod: PodView) -> bool:
-    """Not of the wanted revision. A pod without a revision label is told nothing of, so it is not called outdated."""
+    """It has not the wanted revision. A pod without a revision label is unknown, so it does not count as outdated."""
     return pod.revision not in ("", statefulset.update_revision)
 
 
 def observed(statefulset: StatefulSetView) -> bool:
-    """Its controller has seen the spec that we see, so `update_revision` and the pods belong to it."""
+    """The controller has observed the spec that we see, so `update_revision` and the pods belong to it."""
     return statefulset.observed_generation >= statefulset.generation and statefulset.update_revision != ""

@@ -1,11 +1,12 @@
-"""What the replicas of a cluster, asked in one pass, prove together about their Raft groups.
+"""What the replicas of a cluster, queried in one pass, prove together about their Raft groups.
 
-Problem: a pod may go only if every Raft group lives on without it, and each replica knows only its own part of that.
-Mechanism: of every group that any replica tells of, the leader's own view is looked for; only that one knows how far
-each voter is (`match`). A leader counts when nobody tells of a higher term: an old leader that has not noticed yet
-would vouch with stale numbers. A group without such a leader is *headless*, which is never read as "nothing to lose".
+Problem: a pod may go only if every Raft group keeps a majority without it, and each replica knows only part of that.
+Mechanism: for every group that any replica reports, the leader's own view is used, because only the leader knows how
+far each voter is (`match`). A leader counts only if no replica reports a higher term: an old leader that has not
+noticed yet would report stale indexes. A group without such a leader is *headless*, which never counts as "nothing to
+lose".
 
-Deliberately absent: any memory of earlier passes, and any trust in a replica's word about another replica's progress.
+Deliberately absent: any memory of earlier passes, and any trust in a replica's report about another replica's progress.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +16,7 @@ from muster_operator.world.cluster import RaftGroupView, ReplicaView
 
 CONTROLLER_GROUP = 0
 NAMED_MAX = 5
-"""So many groups are named in a message; the rest is counted."""
+"""A message names this many groups and counts the rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +26,7 @@ class Led:
     view: RaftGroupView
 
     def match_of(self, broker: int) -> int | None:
-        """Index known to be on `broker`; None when the leader does not say."""
+        """Index known to be on `broker`; None if the leader does not report it."""
         if broker == self.leader:
             return self.view.match.get(broker, self.view.last_index)
         return self.view.match.get(broker)
@@ -39,7 +40,7 @@ class Led:
 class Survey:
     led: Mapping[int, Led]
     headless: tuple[int, ...]
-    """Groups that somebody told of and whose leader nobody vouches for, ascending."""
+    """Reported groups without a leader beyond doubt, ascending."""
     names: Mapping[int, str]
 
     @property
@@ -49,18 +50,18 @@ class Survey:
 
     @property
     def complete(self) -> bool:
-        """Somebody told of the controller group (so replicas were really heard), and no group is headless."""
+        """The controller group was reported (so replicas were really queried), and no group is headless."""
         return CONTROLLER_GROUP in self.led and not self.headless
 
     def naming(self, groups: Iterable[int]) -> str:
-        """The groups' names for a sentence, a few of them."""
+        """The groups' names for a message; only a few are named."""
         known = sorted(groups)
         names = ", ".join(self.names.get(group, f"group {group}") for group in known[:NAMED_MAX])
         return names + (f" and {len(known) - NAMED_MAX} more" if len(known) > NAMED_MAX else "")
 
 
 def survey(replicas: Iterable[ReplicaView]) -> Survey:
-    """Every group that the replicas tell of, with its leader where one is beyond doubt."""
+    """Every group that the replicas report, with its leader if there is one beyond doubt."""
     told: dict[int, list[tuple[int, RaftGroupView]]] = {}
     for replica in replicas:
         for group in replica.groups:

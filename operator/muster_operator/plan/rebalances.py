@@ -1,13 +1,13 @@
 """When a group last rebalanced, and why, as far as passes can tell.
 
-A rebalance is noticed by a new generation (Muster's admin API tells it), else by the group's state, else by other
-members. Its cause is what changed between the stored status and this pass: who joined, who left, and what the pods say
-about it. Members are compared by instance id where they have one: a static member that restarts gets another member id
-and causes no rebalance. A rebalance that takes several passes is recorded once, at its first sight, and its cause is
-filled in when it shows.
+A rebalance is noticed by a new generation (from Muster's admin API), else by the group's state, else by changed
+members. Its cause follows from the changes between the stored status and this pass: who joined, who left, and the state
+of the pods. Members are compared by instance id if they have one: a static member that restarts gets another member id
+and causes no rebalance. A rebalance that lasts several passes is recorded once, when it is first seen, and its cause is
+added when it becomes visible.
 
-What passes cannot tell is called unknown: members beyond those that the status lists, and two rebalances between
-passes.
+Passes cannot see members beyond those that the status lists, or two rebalances between two passes: then the cause is
+unknown.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ Record = Mapping[str, Any]
 
 
 def last_rebalance(world: GroupWorld) -> Record | None:
-    """`status.lastRebalance` after this pass; None when none was ever seen."""
+    """`status.lastRebalance` after this pass; None if none was ever seen."""
     stored, group = world.owner.status, world.group
     known: Record | None = stored.get("lastRebalance")
     if isinstance(group, Unknown):
@@ -52,14 +52,14 @@ def last_rebalance(world: GroupWorld) -> Record | None:
 
 
 def _record(world: GroupWorld, group: ObservedGroup, joined: list[str], left: list[str]) -> Record:
-    """What the coordinator tells of the last rebalance is about this one only when it is over."""
+    """The coordinator's data about the last rebalance are about this one only once it has ended."""
     told = group.last_rebalance_ms if group.state in SETTLED else None
     found = {"time": timestamp(told if told is not None else world.now_ms), **_explained(world, group, joined, left)}
     return found if group.generation is None else found | {"generation": group.generation}
 
 
 def _completed(world: GroupWorld, group: ObservedGroup, known: Record, joined: list[str], left: list[str]) -> Record:
-    """The rebalance under way: its cause when it shows, its generation when it is over."""
+    """The record of a rebalance in progress: its cause when it becomes visible, its generation when it has ended."""
     found = dict(known)
     if known.get("cause") == Reason.UNKNOWN_CAUSE and (joined or left):
         found |= _explained(world, group, joined, left)
@@ -78,13 +78,13 @@ def _explained(world: GroupWorld, group: ObservedGroup, joined: list[str], left:
 
 
 def _with_word(message: str, group: ObservedGroup) -> str:
-    """While members still move the coordinator's word may be about the rebalance before."""
+    """While the group is rebalancing, the coordinator's reason may be that of the previous rebalance."""
     said = group.last_rebalance_reason if group.state in SETTLED else None
     return f"{message}{_SAYS}{said}" if said else message
 
 
 def _moved(stored: Mapping[str, Any], group: ObservedGroup) -> tuple[list[str], list[str]]:
-    """Who joined and who left since the stored status; ([], []) when the status does not list everybody."""
+    """Who joined and who left since the stored status; ([], []) if the status does not list every member."""
     listed = stored.get("members") or ()
     if len(listed) != stored.get("memberCount", 0):
         return [], []
@@ -119,7 +119,7 @@ def _cause(world: GroupWorld, joined: list[str], left: list[str]) -> tuple[Reaso
 def _left_by_name(
     world: GroupWorld, statefulset: StatefulSetView, wanted: int, left: list[str]
 ) -> tuple[Reason, str] | None:
-    """What the names of those who left say; None: nothing."""
+    """What the names of the members that left show; None: nothing."""
     own_left = [one for one in left if is_expected_id(statefulset.name, one)]
     unwanted = [one for one in own_left if naming.ordinal_of(one) not in statefulset.ordinals(wanted)]
     if unwanted:
@@ -130,7 +130,7 @@ def _left_by_name(
 
 
 def _is_growth(world: GroupWorld, joined: list[str]) -> bool:
-    """Those who joined have ordinals above everybody's before."""
+    """All that joined have higher ordinals than every member before."""
     before = [naming.ordinal_of(str(one.get("instanceId") or "")) for one in world.owner.status.get("members") or ()]
     return bool(before) and min(naming.ordinal_of(one) for one in joined) > max(before)
 

@@ -1,16 +1,16 @@
-"""What is done to a workload that somebody else made, which `spec.workloadRef` names: scaled, told to restart, no more.
+"""Actions on the workload in `spec.workloadRef`: it is scaled and restarted, and nothing else.
 
-It is never owned: no owner reference, no deletion, no apply of a field beyond these two.
+The workload is never owned: no owner reference, no deletion, no apply of any field but these two.
 
-* **Scale**, through its scale subresource, while the ConsumerGroup's `replicas` is set and another number. Absent, the
-  number is the workload's own, or an autoscaler's. A StatefulSet is made smaller only after the pods that leave are
-  recorded (`plan.departing`), as one of ours is; a restart waits for that too, since it moves members.
-* **Restart**: annotation `muster.dev/restarted-at` goes into its pod template, or as `spec.restartAt` into a Rollout,
-  which takes nothing but a time. Each asked-for restart once: `status.restartedAt` says that the workload was seen with
-  it, so somebody who writes the workload anew does not restart it by that.
+* **Scale**, through its scale subresource, if the ConsumerGroup's `replicas` is set and differs. If absent, the number
+  is left to the workload, or its autoscaler. A StatefulSet is scaled down only after the leaving pods are recorded
+  (`plan.departing`), as one of our own is; a restart waits for that too, since it moves members.
+* **Restart**: annotation `muster.dev/restarted-at` goes into its pod template, or `spec.restartAt` into a Rollout,
+  which takes only a time. Each requested restart happens once: `status.restartedAt` records that the workload was seen
+  with it, so a client that later overwrites the workload does not cause another restart.
 
-Nothing is done to a workload that is none (missing, somebody's child of ours), or that an older ConsumerGroup refers
-to: two would pull it to and fro.
+Nothing is done to a workload that cannot be used (missing, or a child of the operator's objects), or that an older
+ConsumerGroup refers to: two objects would scale it back and forth.
 """
 
 from datetime import UTC, datetime
@@ -27,7 +27,7 @@ Move = Scale | Restart
 
 
 def moves(world: GroupWorld, recorded: Departing) -> tuple[Move, ...]:
-    """What to do to it now, if nothing is paused."""
+    """The actions on it now, if the object is not paused."""
     found = world.referenced
     if not isinstance(found, ReferencedView) or world.workload_elder is not None or recorded.held is not None:
         return ()
@@ -42,7 +42,7 @@ def moves(world: GroupWorld, recorded: Departing) -> tuple[Move, ...]:
 
 
 def described(world: GroupWorld, done: tuple[Move, ...]) -> tuple[Reason, str] | None:
-    """The moves in words, as a condition says them."""
+    """The actions in words, for a condition."""
     found = world.referenced
     if not done or not isinstance(found, ReferencedView):
         return None
@@ -56,7 +56,7 @@ def described(world: GroupWorld, done: tuple[Move, ...]) -> tuple[Reason, str] |
 
 
 def is_told(world: GroupWorld) -> bool:
-    """The restart that is asked for has reached the workload, now or once before."""
+    """The requested restart has reached the workload, now or earlier."""
     asked, found = world.owner.restarted_at, world.referenced
     if asked is None or world.owner.status.get("restartedAt") == asked[:RESTARTED_AT_CHARS_MAX]:
         return True
@@ -76,7 +76,7 @@ def restart_told(world: GroupWorld) -> dict[str, str]:
 
 
 def refusal(world: GroupWorld) -> str | None:
-    """Why the restart that is asked for cannot be told to this workload; None: it can, or none is asked for."""
+    """Why the requested restart cannot be carried out; None: it can, or none is requested."""
     found, asked = world.referenced, world.owner.restarted_at
     if not isinstance(found, ReferencedView) or asked is None or is_told(world) or _asked(world, found) is not None:
         return None
@@ -85,7 +85,7 @@ def refusal(world: GroupWorld) -> str | None:
 
 
 def restart_time(text: str) -> str | None:
-    """In whole seconds and UTC, as `metav1.Time`; None: it is no time, or none of a known zone."""
+    """The time in whole seconds and UTC, as in `metav1.Time`; None: not a time, or one without a time zone."""
     try:
         found = datetime.fromisoformat(text)
         return found.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if found.tzinfo is not None else None
@@ -94,6 +94,6 @@ def restart_time(text: str) -> str | None:
 
 
 def _asked(world: GroupWorld, found: ReferencedView) -> str | None:
-    """The restart in the workload's own words; None: none is asked for, or not in its words."""
+    """The requested restart in the workload's format; None: none is requested, or the format does not fit."""
     asked = world.owner.restarted_at
     return restart_time(asked) if asked is not None and found.kind == ROLLOUT else asked

@@ -1,14 +1,15 @@
-"""Two ConsumerGroups that run consumers in one Kafka group: the older one keeps its rights, the younger one is told.
+"""Two ConsumerGroups that run consumers in one Kafka group: the older one keeps its rights, the younger one gets a
+condition.
 
-Group ids belong to a Kafka cluster, not to a namespace, so two objects may name the same group, knowingly or not. Each
-would take the other's members for strays and remove them when it scales. Who was made first decides; what only
-observes (no `template`, no `workloadRef`) is nobody's rival.
+Problem: group ids belong to a Kafka cluster, not to a namespace, so two objects may name the same group, on purpose or
+not. Each would take the other's members for unwanted ones and remove them when it scales. Mechanism: the object that
+was created first wins; an object that only observes (no `template`, no `workloadRef`) conflicts with none.
 
-Two that refer to one workload (`workloadRef`) are rivals too, whatever their groups: the older one scales it.
+Two objects that refer to one workload (`workloadRef`) conflict too, whatever their groups: the older one scales it.
 
-Clusters are compared by what the specs say, without asking anybody: a CoordinatorCluster under any of its names in the
-cluster's DNS is one, other addresses are equal when they are spelled equally. Two names of one Apache Kafka cluster
-that have no address in common are not recognised, nor is an object that this operator does not watch.
+Clusters are compared by the specs alone: a CoordinatorCluster is recognised under any of its names in the Kubernetes
+DNS, other addresses are equal if they are spelled equally. Two names of one Apache Kafka cluster without a common
+address are not recognised, nor is an object that this operator does not watch.
 """
 
 import re
@@ -24,9 +25,10 @@ _SERVICE = re.compile(rf"(?:[^.]+\.)?(?P<cluster>[^.]+)(?:{_SERVICES})\.(?P<name
 
 
 def elder_of(own: Object, others: Iterable[Object]) -> str | None:
-    """`namespace/name` of the oldest other ConsumerGroup that runs consumers in the group of `own` and was made before.
+    """`namespace/name` of the oldest other ConsumerGroup that runs consumers in the group of `own` and was created
+    before it.
 
-    `others`: ConsumerGroups with the group id of `own`, itself perhaps among them.
+    `others`: ConsumerGroups with the group id of `own`; may include `own`.
     """
     if not _runs_consumers(own):
         return None
@@ -40,9 +42,10 @@ def elder_of(own: Object, others: Iterable[Object]) -> str | None:
 
 
 def workload_elder_of(own: Object, others: Iterable[Object]) -> str | None:
-    """`namespace/name` of the oldest other ConsumerGroup that refers to the workload of `own` and was made before.
+    """`namespace/name` of the oldest other ConsumerGroup that refers to the workload of `own` and was created before
+    it.
 
-    `others`: ConsumerGroups that refer to that workload, `own` perhaps among them.
+    `others`: ConsumerGroups that refer to that workload; may include `own`.
     """
     born = _born(own)
     older = sorted((_born(one), one["metadata"]["namespace"], one["metadata"]["name"]) for one in others)
@@ -50,7 +53,7 @@ def workload_elder_of(own: Object, others: Iterable[Object]) -> str | None:
 
 
 def clusters_of(group: Object) -> frozenset[str]:
-    """What stands for the cluster of `group`: a name for ours, addresses for others."""
+    """Keys of the cluster of `group`: a name for a CoordinatorCluster, addresses for other clusters."""
     spec, namespace = group.get("spec") or {}, group["metadata"]["namespace"]
     reference = (spec.get("clusterRef") or {}).get("name")
     if reference:
@@ -74,7 +77,7 @@ def _runs_consumers(group: Object) -> bool:
 
 
 def _born(group: Object) -> tuple[str, str]:
-    """Kubernetes writes times in UTC to the second, so their texts are in order. Two of one second are ordered by uid,
-    which is arbitrary and the same for everybody who compares."""
+    """Kubernetes writes times in UTC to the second, so their texts sort by time. Within one second the uid decides,
+    which is arbitrary and the same in every comparison."""
     metadata = group["metadata"]
     return str(metadata.get("creationTimestamp") or ""), str(metadata.get("uid"))

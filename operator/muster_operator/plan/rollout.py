@@ -1,40 +1,39 @@
-"""Which coordinator pod is restarted next, and why: a pure function of what was seen in one pass.
+"""Which coordinator pod is restarted next, and why: a pure function of what one pass observed.
 
-The StatefulSet is `OnDelete`: nothing restarts unless this says so, and with the operator down nothing restarts. There
-is no memory: `status.rollout` is for people, and an operator that died after any step looks again and goes on. The
-first line that applies decides:
+The StatefulSet is `OnDelete`: no pod restarts unless this function says so, and none while the operator is down. There
+is no memory: `status.rollout` is for people, and an operator that crashed after any step observes again and continues.
+The first rule that applies decides:
 
- 1. The StatefulSet's controller has not seen its spec yet, or a pod has no revision yet   -> wait
+ 1. The StatefulSet's controller has not observed its spec yet, or a pod has no revision yet -> wait
  2. Some pod is outdated, and one of the wanted revision is stuck                          -> halt: NewRevisionUnhealthy
-    Drains under way are taken back. A revert makes the stuck pod the outdated one, and rule 3 or 7 heals it.
-    The time in which no majority was there for it to join does not count against it.
- 3. A pod is outdated and broken (no image, crash loop, no place): it does no work, so deleting it costs no quorum, and
+    Drains in progress are undone. A revert makes the stuck pod the outdated one, and rule 3 or 7 replaces it.
+    The time in which there was no majority for it to join does not count against it.
+ 3. A pod is outdated and broken (no image, crash loop, no node): it serves nothing, so deleting it costs no quorum, and
     it is the only way out of a bad revision                                               -> DeletePod
-    One after the other: the pod that replaces the last one runs first.
- 4. No pod is Ready, and the cluster never formed, or no outdated pod has been Ready for `unready_patience_ms`: nobody
-    is served, so there is no majority to keep, and a new revision may be the cure         -> EvictPod
-    Again one after the other, each once the last one's container runs.
- 5. A drain is left over, on a pod of the wanted revision (its restart was called off) or on a second pod  -> Undrain
+    One at a time: the replacement of the last one must run first.
+ 4. No pod is Ready, and the cluster never formed, or no outdated pod has been Ready for `unready_patience_ms`: no
+    client is served, so there is no majority to keep, and a new revision may be the cure  -> EvictPod
+    Again one at a time, each once the last one's container runs.
+ 5. A drain is left over, on a pod of the wanted revision (its restart was cancelled) or on a second pod  -> Undrain
  6. No pod is outdated                                                                     -> converged, or wait
-    Before rule 7, where nothing has begun: it is not this cluster's turn (`plan.pacing`)  -> wait
+    Before rule 7, if nothing has begun: it is not this cluster's turn (`plan.pacing`)     -> wait
  7. Choose X among the outdated: the one that drains already, else one that is not Ready, the leader of the controller
     group last, then the highest ordinal.
  8. Any *other* pod is missing, terminating, not Ready, Ready for too short, or its replica does not answer  -> wait
  9. One replica: the outage is expected and announced                                      -> EvictPod
-10. Not every Raft group has a leader beyond doubt, or one with a voter on X keeps no caught-up majority without X, or
+10. Some Raft group has no leader beyond doubt, or one with a voter on X keeps no caught-up majority without X, or
     another replica has not caught up everywhere                                           -> wait
-11. X does not drain -> Drain; it leads something -> wait; it leads nothing                -> EvictPod, with its uid
+11. X does not drain -> Drain; it still leads a group -> wait; it leads none               -> EvictPod, with its uid
     A replica that is not Ready and does not answer leads nothing if every group's leader was seen elsewhere; one that
     is Ready and does not answer is waited for.
 
-Guaranteed as long as anybody is served, each held by a property test: at most one working pod is away or being drained
-by us at any time; at each disruptive step every Raft group has a caught-up majority without the pod; with more than one
-replica a pod leads nothing when it is evicted; without faults the leader of the controller group comes last; a bad
-revision takes one pod and no more; a revert heals; a crash of the operator after any action changes nothing in all
-this.
+Invariants while any client is served, each held by a property test: at most one working pod is away or being drained by
+the operator at any time; at each disruptive step every Raft group has a caught-up majority without the pod; with more
+than one replica a pod leads nothing when it is evicted; without faults the leader of the controller group comes last; a
+bad revision takes one pod and no more; a revert heals; a crash of the operator after any action changes none of this.
 
-Deliberately not here: a time-out after which rules 7 to 11 are waived. A rollout that cannot go on waits and says for
-what. Drains belong to the operator: who drains by hand pauses the object first, or rule 5 undoes it.
+Deliberately not here: a time-out after which rules 7 to 11 are waived. A roll-out that cannot continue waits, and says
+for what. Drains belong to the operator: a user who drains by hand pauses the object first, or rule 5 undoes it.
 """
 
 from dataclasses import dataclass, replace
@@ -56,18 +55,18 @@ class Step:
     decision: Reason
     reason: str
     pod: str | None = None
-    """The pod that is being restarted, or waited for."""
+    """The pod that is being restarted or waited for."""
     action: Drain | Undrain | EvictPod | DeletePod | None = None
     events: tuple[Event, ...] = ()
     rolling: bool = False
-    """Some pod is not of the wanted revision."""
+    """Some pod has not the wanted revision."""
     halted: bool = False
     again_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scene:
-    """One pass, sorted into what the rules ask for."""
+    """One pass, sorted into the terms of the rules."""
 
     statefulset: StatefulSetView
     replicas: dict[str, ReplicaView]
@@ -81,7 +80,8 @@ class _Scene:
         return replica is not None and replica.drain_phase != IDLE and not pod.terminating
 
     def serving(self) -> frozenset[int]:
-        """Brokers that may be counted on: their pod is Ready and stays, and they answered in this pass."""
+        """Brokers that count towards a majority: the pod is Ready and not terminating, and the replica answered in this
+        pass."""
         return frozenset(
             self.replicas[pod.name].broker_id
             for pod in self.statefulset.pods
@@ -127,8 +127,8 @@ def next_step(world: ClusterWorld, settings: PlanSettings) -> Step:
 
 
 def _turn(scene: _Scene, world: ClusterWorld) -> Step | None:
-    """Other clusters are brought to the operator's image first. `rolling` says that a roll-out has begun, so it is not
-    said here (`plan.pacing` reads it from the status)."""
+    """Wait while other clusters roll to the operator's image. `rolling` means that this roll-out has begun, so it is
+    not set here (`plan.pacing` reads it from the status)."""
     if world.must_wait is None:
         return None
     later = _roll(scene)
@@ -166,11 +166,11 @@ def _halt(scene: _Scene) -> Step | None:
 
 
 def _had_others_until(scene: _Scene) -> int:
-    """Until when other pods were Ready, enough for this one to make a majority with: now, if any pod is Ready.
+    """Until when enough other pods were Ready for this one to complete a majority: now, if any pod is Ready.
 
-    A good revision's first pod cannot become Ready among others that never serve. That says nothing against it, and a
-    halt would keep the others from their cure (rules 3 and 4) for ever. Of those only the outdated are asked: a younger
-    pod is not Ready since it was made, and that is no sign that it once was.
+    The first pod of a good revision cannot become Ready among others that never serve. That is no evidence against it,
+    and a halt would block the cure of the others (rules 3 and 4) for ever. Only the outdated pods are considered: a
+    younger pod has not been Ready since it was created, which does not show that it ever was.
     """
     needed = scene.statefulset.replicas // 2
     if needed == 0 or any(one.ready for one in scene.statefulset.pods):
@@ -184,7 +184,7 @@ def _unready_since_ms(pod: PodView) -> int | None:
 
 
 def _repair(scene: _Scene) -> Step | None:
-    """Rules 3 and 4: outdated pods whose going costs nothing."""
+    """Rules 3 and 4: outdated pods whose restart loses nothing."""
     statefulset = scene.statefulset
     doomed = [(pod, reason) for pod in scene.outdated if (reason := broken(pod)) is not None]
     dead = bool(scene.outdated) and _nobody_serves(scene)
@@ -223,7 +223,7 @@ def _repair(scene: _Scene) -> Step | None:
 
 
 def _nobody_serves(scene: _Scene) -> bool:
-    """Rule 4. A formed cluster gets its time: it may be on its way back from a power cut."""
+    """Rule 4. A formed cluster gets some time: it may be recovering from a power failure."""
     pods = scene.statefulset.pods
     if any(pod.ready for pod in pods):
         return False
@@ -234,7 +234,7 @@ def _nobody_serves(scene: _Scene) -> bool:
 
 
 def _undrain_leftover(scene: _Scene) -> Step | None:
-    """Rule 5. Only a Ready pod: one that is being stopped drains on its own account."""
+    """Rule 5. Only a Ready pod: a terminating one drains by itself."""
     draining = [pod for pod in scene.statefulset.pods if scene.draining(pod)]
     kept = _first(scene) if scene.outdated else None
     for pod in draining:
@@ -267,7 +267,7 @@ def _settle(scene: _Scene) -> Step | None:
 
 
 def _first(scene: _Scene) -> PodView:
-    """Rule 7. There is an outdated pod."""
+    """Rule 7. Precondition: there is an outdated pod."""
     leader = scene.survey.controller_leader
 
     def order(pod: PodView) -> tuple[bool, bool, bool, int]:
@@ -300,13 +300,14 @@ def _others_unsettled(scene: _Scene, chosen: PodView | None) -> Step | None:
 
 
 def _roll(scene: _Scene) -> Step:
-    """Rules 7 to 11. There is an outdated pod, none is broken, and none of the wanted revision is stuck."""
+    """Rules 7 to 11. Precondition: there is an outdated pod, none is broken, and none of the wanted revision is
+    stuck."""
     pod = _first(scene)
     waiting = _others_unsettled(scene, pod)
     if waiting is not None:
         return waiting
     if scene.statefulset.replicas == 1:
-        reason = f"{pod.name} is the only replica: while it restarts nobody coordinates"
+        reason = f"{pod.name} is the only replica: no coordinator serves while it restarts"
         return _evict(scene, pod, reason, Event(reason=Reason.OUTAGE_EXPECTED, message=reason, warning=True))
     replica = scene.replicas.get(pod.name)
     broker = replica.broker_id if replica is not None else pod.ordinal
@@ -323,7 +324,7 @@ def _roll(scene: _Scene) -> Step:
 
 
 def _drain_or_evict(scene: _Scene, pod: PodView, replica: ReplicaView | None, broker: int) -> Step:
-    """Rule 11. Every group lives on without the pod."""
+    """Rule 11. Precondition: every group keeps a majority without the pod."""
     led = [number for number, led in scene.survey.led.items() if led.leader == broker]
     if replica is None:
         if pod.ready:

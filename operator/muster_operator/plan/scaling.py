@@ -1,26 +1,27 @@
-"""Numbers of pods: a cluster's stays as it was made, a group's leaving instances are removed from the group.
+"""Numbers of pods: a cluster's number stays as created; a group's members that have left for good are removed.
 
 **Cluster.** Replicas are Raft voters; changing their number needs membership change, which does not exist yet. The
-number that the cluster was made with is kept, whatever `spec.replicas` or a hand on the StatefulSet says. It is
-remembered in `status.replicas`, because the StatefulSet may be the very thing that somebody changed.
+number at creation is kept, whatever `spec.replicas` or a change of the StatefulSet says. It is stored in
+`status.replicas`, because the StatefulSet may be the object that was changed.
 
 **Group.** A static member that will not come back holds its partitions until its session times out. It has left for
-good when all of this is true, and only then is it removed (LeaveGroup by instance id and member id):
+good if all of these hold, and only then is it removed (LeaveGroup by instance id and member id):
 
- 1. its ordinal is wanted neither by `spec.replicas` nor by the StatefulSet as it is;
- 2. the StatefulSet's controller has seen that number, so no pod of that ordinal is being made;
- 3. there is no pod object of its name. A terminating pod exists, and on a cut-off node it does so without end: nobody
-    can know that its process stopped, so it keeps its membership until Kafka's session timeout ends it;
- 4. the group still lists the very member that was recorded in that pod (`plan.departing`), from the same address.
+ 1. its ordinal is wanted neither by `spec.replicas` nor by the current StatefulSet;
+ 2. the StatefulSet's controller has observed that number, so no pod of that ordinal is being created;
+ 3. there is no pod object of its name. A terminating pod exists, and on a cut-off node it does so for ever: whether
+    its process has stopped is unknown, so the member stays until Kafka's session timeout;
+ 4. the group still lists the member that was recorded in that pod (`plan.departing`), from the same address.
 
-A pod that was deleted by force may still run: its member is removed once. Its process is told so, and what it joins as
-is not recorded, so it is left alone.
+A force-deleted pod may still run: its member is removed once. Its process learns that from its next heartbeat, and the
+member as which it joins again is not recorded, so it stays.
 
-The StatefulSet may be somebody else's (`workloadRef`), also one that others scale: then its own number is what is
-wanted. Pods of a Deployment or Rollout get new names each time, so nothing of theirs is removed.
+The StatefulSet may be the one in `workloadRef`, which other clients may scale: then its own number is the wanted one.
+Pods of a Deployment or Rollout get new names each time, so none of their members is removed.
 
-Unknown is never "gone": a StatefulSet or group that could not be looked at removes nobody. Nor does an object whose
-group or workload belongs to an older one (`plan.rivals`): both may have made instances of the same names.
+Unknown never means gone: if the StatefulSet or group could not be observed, no member is removed. The same holds for an
+object whose group or workload belongs to an older object (`plan.rivals`): both may have created instances of the same
+names.
 """
 
 from dataclasses import dataclass
@@ -39,7 +40,7 @@ NAMED_MAX = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Departure:
-    """Who leaves a group."""
+    """The members that leave a group."""
 
     members: tuple[Leaver, ...]
     """Gone for good and still listed: to be removed now."""
@@ -54,7 +55,7 @@ class Departure:
 
 
 def kept_replicas(world: ClusterWorld) -> tuple[int, Finding]:
-    """The number of coordinators to run, and what to say about the one that is asked for."""
+    """The number of coordinators to run, and the condition about the requested number."""
     remembered = world.owner.status.get("replicas")
     if isinstance(remembered, int) and not isinstance(remembered, bool) and remembered > 0:
         kept = remembered
@@ -73,9 +74,9 @@ def kept_replicas(world: ClusterWorld) -> tuple[int, Finding]:
 
 
 def departure(world: GroupWorld) -> Departure:
-    """Which instances have left for good. See the module for the rule."""
+    """The members that have left for good, by the rule of the module."""
     statefulset, group = world.statefulset, world.group
-    nobody = Departure(members=(), waiting_for=(), decision=Reason.CONVERGED, reason="nobody leaves")
+    nobody = Departure(members=(), waiting_for=(), decision=Reason.CONVERGED, reason="no member leaves")
     wanted = world.wanted
     if not isinstance(statefulset, StatefulSetView) or wanted is None or not world.may_remove:
         return nobody
@@ -112,12 +113,12 @@ def departure(world: GroupWorld) -> Departure:
 
 
 def is_expected_id(statefulset: str, instance_id: str) -> bool:
-    """The instance id is a pod's name of this StatefulSet, of any ordinal."""
+    """The instance id is the name of a pod of this StatefulSet, of any ordinal."""
     ordinal = naming.ordinal_of(instance_id)
     return ordinal >= 0 and instance_id == naming.pod_name(statefulset, ordinal)
 
 
 def naming_some(names: tuple[str, ...] | list[str]) -> str:
-    """A few names for a sentence; the rest is counted."""
+    """A few names for a message; the rest is counted."""
     rest = len(names) - NAMED_MAX
     return ", ".join(names[:NAMED_MAX]) + (f" and {rest} more" if rest > 0 else "")

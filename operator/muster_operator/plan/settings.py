@@ -1,6 +1,6 @@
-"""What planning takes from outside a custom resource: where the operator runs, and every number a plan depends on.
+"""Inputs of planning besides the custom resource: where the operator runs, and every number that a plan depends on.
 
-All times are milliseconds of the wall clock that the world carries in `now_ms`. Nothing here is read from the
+All times are milliseconds of the wall clock, which the world carries in `now_ms`. Nothing here is read from the
 environment: `muster_operator.settings` does that and hands the values in.
 """
 
@@ -11,33 +11,34 @@ from dataclasses import dataclass, field
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSettings:
     operator_image: str
-    """Image of a CoordinatorCluster whose spec names none: the operator's own."""
+    """Image of a CoordinatorCluster whose spec sets none: the operator's own."""
     operator_namespace: str
     operator_release: str = ""
-    """Of the operator's own image."""
+    """Release of Muster in the operator's own image."""
     operator_labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of the operator's pods: the NetworkPolicy lets them, and nobody else, reach the admin port."""
+    """Labels of the operator's pods: the NetworkPolicy lets only them reach the admin port."""
     image_pull_policy: str | None = None
     platform_sets_user: bool = False
-    """Pods ask for no user and group ids of ours."""
+    """Pods set no user and group ids."""
 
     cluster_rollouts_max: int = 1
-    """Clusters that are brought to the operator's image at the same time."""
+    """Clusters that roll out a new operator image at the same time."""
     cluster_rollout_delay_ms: int = 30_000
-    """Between the end of one and the begin of the next."""
+    """Between the end of one such roll-out and the start of the next."""
     min_ready_ms: int = 10_000
-    """A replaced pod counts as back after it was Ready for so long (`minReadySeconds`, which OnDelete leaves to us)."""
+    """A replaced pod counts as back once it has been Ready for this time (`minReadySeconds`, which OnDelete does not
+    apply)."""
     unready_patience_ms: int = 600_000
-    """A pod of the wanted revision that is not Ready for longer is taken as evidence against that revision."""
+    """A pod of the wanted revision that is not Ready for longer counts against that revision."""
     caught_up_entries_max: int = 1_000
-    """A voter that lacks no more entries than this is caught up: a busy log's follower is hardly ever level.
-    The same number as the coordinators' own take-back of leaderships."""
+    """A voter that lacks at most this many entries is caught up: in a busy log a follower is hardly ever level. The
+    coordinators use the same number before they take leaderships back."""
 
     step_ms: int = 1_000
-    """Next look while something of ours is under way: a drain, a pod that comes back."""
+    """Time to the next pass while an action of ours is in progress: a drain, a pod that comes back."""
     wait_ms: int = 5_000
-    """Next look while we wait for what we cannot hasten: an unreachable replica, a group that is not Stable."""
+    """Time to the next pass while waiting for others: an unreachable replica, a group that is not Stable."""
     group_poll_ms: int = 10_000
-    """Next look at a group that is Stable."""
+    """Time to the next pass over a Stable group."""
     resync_ms: int = 600_000
-    """Next look at what has converged and tells us of changes by itself."""
+    """Time to the next pass over a converged object, whose changes arrive as events."""

@@ -1,12 +1,12 @@
-"""Is the promise of static membership kept: does every member carry its pod's name as `group.instance.id`?
+"""Judges the promise of static membership: does every member carry its pod's name as `group.instance.id`?
 
-Only then does a restart within the session timeout cost no rebalance, so only `True` lets anybody promise it. What can
-be known from the outside: which ids the group lists, and from which address each was last seen. Two processes with one
-id fence each other in turns and the group lists only the last winner; so a duplicate shows as an id whose holder sits
-at another address than the pod of that name, for longer than an old member of that pod could still be listed (twice the
-session timeout after the pod was made: a new coordinator arms sessions anew once).
+Only then does a restart within the session timeout cost no rebalance, so the condition is `True` only then. Observable
+from outside are the ids that the group lists and the address of each member. Two processes with one id fence each other
+in turn, and the group lists only the last one; so a duplicate shows as an id whose holder has another address than the
+pod of that name, for longer than an old member of that pod could still be listed (twice the session timeout after the
+pod was created, because a new coordinator arms sessions anew once).
 
-Not judged: addresses when not one member is seen at its pod's (a proxy or NAT hides them all).
+Not judged: addresses, if no member is seen at its pod's address (a proxy or NAT hides them all).
 """
 
 from collections.abc import Iterable
@@ -59,9 +59,9 @@ def shared_with(elder: str, group_id: str) -> str:
 
 
 def pods_of(world: GroupWorld, members: Iterable[MemberView]) -> dict[str, PodView]:
-    """Member id → the pod that the member runs in, where one can be told: by instance id, else by an address that is
-    one pod's alone. In pods that the operator made an id that is no pod's name is a stranger's; a program of somebody
-    else's may choose its ids."""
+    """Member id → the pod that the member runs in, if known: by instance id, else by an address that only one pod has.
+    In pods of the operator, a member whose id is not a pod's name runs in none of them; the programs of a `workloadRef`
+    may choose their ids."""
     by_name = {pod.name: pod for pod in world.pods}
     by_address: dict[str, list[PodView]] = {}
     for one in world.pods:
@@ -93,7 +93,7 @@ def _described(pod: PodView | None, member: MemberView) -> str:
 
 
 def _duplicate(world: GroupWorld, group: ObservedGroup) -> str | None:
-    """Which instance id is used twice, as far as it can be known."""
+    """The instance id that two processes use, as far as it can be known."""
     statefulset = world.statefulset
     if not isinstance(statefulset, StatefulSetView):
         return None
@@ -112,7 +112,8 @@ def _duplicate(world: GroupWorld, group: ObservedGroup) -> str | None:
 
 
 def _not_over_yet(world: GroupWorld, statefulset: StatefulSetView, sure_ms: int) -> str | None:
-    """A duplicate that was seen stays named while its pod still restarts: in between the pod itself may have won."""
+    """A duplicate that was seen stays in the condition while its pod still restarts: in between, the pod itself may be
+    the listed holder."""
     stored = condition(world.owner.status, TYPE)
     if stored.get("reason") != Reason.DUPLICATE_INSTANCE_ID:
         return None

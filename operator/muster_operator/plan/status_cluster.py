@@ -1,7 +1,7 @@
-"""Status of a CoordinatorCluster: what was seen in this pass and what the plan does about it.
+"""Status of a CoordinatorCluster: what this pass observed, and what the plan does about it.
 
-Fast numbers stay out (indexes, terms): each would be a write. What could not be seen is not guessed: the condition says
-Unknown and numbers stay as they were last seen.
+Fast-changing numbers (indexes, terms) are left out: each would be a write. What could not be observed is not guessed:
+the condition is Unknown, and numbers stay as last observed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -68,7 +68,7 @@ def cluster_status(
 
 
 def _releases(world: ClusterWorld) -> dict[str, Any]:
-    """What the coordinators say they are; as it was last seen while none answers."""
+    """Release and feature level as the coordinators report them; the last known ones while none answers."""
     told = {view.version for view in world.replicas.values() if isinstance(view, ReplicaView)} - {None}
     version = ", ".join(sorted(one for one in told if one)) or world.owner.status.get("version")
     found = {"version": version, "featureLevel": feature_level(world)}
@@ -108,7 +108,7 @@ def _member(world: ClusterWorld, name: str, ready: bool) -> dict[str, Any]:
 
 
 def _rollout(world: ClusterWorld, statefulset: StatefulSetView, step: Step) -> dict[str, Any]:
-    """For people: which pod is being restarted, and since when pods go to this revision."""
+    """For people: the pod that is being restarted, and since when pods roll to this revision."""
     before: Mapping[str, Any] = world.owner.status.get("rollout") or {}
     same = before.get("toRevision") == statefulset.update_revision
     found = {
@@ -120,9 +120,9 @@ def _rollout(world: ClusterWorld, statefulset: StatefulSetView, step: Step) -> d
 
 
 def _quorum(world: ClusterWorld, settings: PlanSettings) -> Finding:
-    """Until every group had its majority once, nothing can be lost: the cluster is forming.
+    """Until every group has had its majority once, nothing can be lost: the cluster is forming.
 
-    NotObserved is the definition's own word of an object at which nobody has looked yet.
+    NotObserved is the CRD's default for an object without any pass yet.
     """
     type_ = ClusterCondition.QUORUM_AVAILABLE
     found = _quorum_now(world, settings)
@@ -212,10 +212,10 @@ def _degraded(
 
 
 def _told_of_disks(low: Sequence[str], pods: int) -> str:
-    """Without numbers of bytes: each would be a write."""
+    """Without numbers of bytes, because each change would be a write."""
     majority = len(low) * 2 < pods
-    meaning = "others lead what it led" if majority else "commits are refused until there is room"
-    return f"little room is left on the disk of {', '.join(low)}: {meaning}; make the volumes larger, or delete data"
+    meaning = "others lead what it led" if majority else "commits are refused until there is space"
+    return f"little space is left on the disk of {', '.join(low)}: {meaning}; make the volumes larger, or delete data"
 
 
 def _paused(world: ClusterWorld) -> Finding:
@@ -225,7 +225,7 @@ def _paused(world: ClusterWorld) -> Finding:
 
 
 def _bootstrap(world: ClusterWorld, kept: int) -> dict[str, str]:
-    """`internal` through the bootstrap Service; `external` pod by pod, for the pods whose node's address is known."""
+    """`internal` through the bootstrap Service; `external` pod by pod, for the pods whose node address is known."""
     found = {"internal": internal_bootstrap(world.owner, world.spec)}
     if world.spec.external_listeners:
         nodes = world.node_addresses if not isinstance(world.node_addresses, Unknown) else {}

@@ -1,8 +1,8 @@
-"""Status of a ConsumerGroup: pods as Kubernetes sees them, members and lag as the coordinator sees them.
+"""Status of a ConsumerGroup: pods as Kubernetes reports them, members and lag as the coordinator reports them.
 
-The two never stand in for each other: with the coordinator silent, `state` and `lagText` are `Unknown`, members and lag
-are absent, and nothing says Empty or 0. The generation stays as last seen, so that a rebalance in the meantime is
-noticed.
+Neither stands in for the other: if the coordinator does not answer, `state` and `lagText` are `Unknown`, members and
+lag are absent, and nothing says Empty or 0. The generation stays as last observed, so that a rebalance in the meantime
+is noticed.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ NO_SUCH_GROUP = "Dead"
 def group_status(
     world: GroupWorld, *, children: ChildrenPlan, leaving: Departure, recorded: Departing, moves: tuple[Move, ...]
 ) -> dict[str, Any]:
-    """The whole `.status`. `moves`: what is done to a workload of somebody else's."""
+    """The whole `.status`. `moves`: actions on the workload in `workloadRef`."""
     owner, group = world.owner, world.group
     static = judge(world)
     lag = lag_of(group)
@@ -74,7 +74,7 @@ def group_status(
 
 
 def unknown_reason(unknown: Unknown) -> Reason:
-    """An adapter's word as a documented reason."""
+    """An adapter's reason as a documented one."""
     try:
         return Reason(unknown.reason)
     except ValueError:
@@ -82,7 +82,8 @@ def unknown_reason(unknown: Unknown) -> Reason:
 
 
 def _state(group: ObservedGroup | Unknown) -> str:
-    """Kafka says Dead of a group that does not exist, which reads like a failure; Ready says that it does not exist."""
+    """Kafka reports Dead for a group that does not exist, which looks like a failure; it is left empty, and condition
+    Ready says that the group does not exist."""
     if isinstance(group, Unknown):
         return UNKNOWN
     return "Empty" if group.state == NO_SUCH_GROUP else group.state
@@ -170,7 +171,7 @@ def _ready(world: GroupWorld, children: ChildrenPlan) -> Finding:
         return finding(type_, False, *trouble)
     if world.spec.runs_consumers:
         if isinstance(world.statefulset, Unknown) or isinstance(world.children, Unknown):
-            return finding(type_, None, Reason.NOT_OBSERVED, "the pods could not be looked at")
+            return finding(type_, None, Reason.NOT_OBSERVED, "the pods could not be observed")
         pods = lacking(world)
         if pods is not None:
             return finding(type_, False, pods[0], pods[1])
@@ -191,7 +192,7 @@ def _ready(world: GroupWorld, children: ChildrenPlan) -> Finding:
 
 
 def _absent(world: GroupWorld, group: ObservedGroup) -> str | None:
-    """Ready pods that are no members, as far as it can be known."""
+    """Ready pods that are not members, as far as it can be known."""
     if not world.spec.runs_consumers:
         return None
     there = ready(world)
@@ -236,7 +237,7 @@ def _progressing(
         return finding(type_, False, *trouble)
     if world.spec.runs_consumers:
         if isinstance(world.statefulset, Unknown) or isinstance(world.children, Unknown):
-            return finding(type_, None, Reason.NOT_OBSERVED, "the pods could not be looked at")
+            return finding(type_, None, Reason.NOT_OBSERVED, "the pods could not be observed")
         if leaving.members or leaving.waiting_for:
             return finding(type_, True, leaving.decision, leaving.reason)
         pods = lacking(world)
@@ -251,7 +252,7 @@ def _progressing(
 
 
 def _promise(reason: Reason, static: Finding) -> str:
-    """Only proven static membership lets us promise anything."""
+    """Only observed static membership allows a promise about rebalances."""
     if reason != Reason.ROLLING_OUT:
         return ""
     if static.status == "True":
@@ -278,12 +279,12 @@ def _degraded(world: GroupWorld, children: ChildrenPlan, static: Finding) -> Fin
     if isinstance(world.bootstrap, Unknown) and unknown_reason(world.bootstrap) == Reason.CLUSTER_NOT_FOUND:
         return finding(type_, True, Reason.CLUSTER_NOT_FOUND, world.bootstrap.message)
     if isinstance(world.group, Unknown) or isinstance(world.statefulset, Unknown):
-        return finding(type_, None, Reason.NOT_OBSERVED, "not everything could be looked at")
+        return finding(type_, None, Reason.NOT_OBSERVED, "not everything could be observed")
     return finding(type_, False, Reason.AS_EXPECTED, "nothing is wrong that would not heal by waiting")
 
 
 def _of_workload(world: GroupWorld) -> tuple[Reason, str] | None:
-    """What is wrong with the workload that `workloadRef` names, or with what is asked of it."""
+    """What is wrong with the workload in `workloadRef`, or with a change that was requested of it."""
     trouble = unusable(world)
     if trouble is not None:
         return trouble

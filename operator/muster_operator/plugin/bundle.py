@@ -1,4 +1,4 @@
-"""The archive of a report: files redacted as they are added, within a bound, and the names of what is missing."""
+"""The archive of a report: files redacted when they are added, a maximum size, and a list of what is missing."""
 
 import io
 import tarfile
@@ -9,18 +9,18 @@ from muster_operator.plugin.objects import Trouble
 from muster_operator.plugin.redact import Redaction
 
 BYTES_MAX = 256 * 1024 * 1024
-"""Of the whole, before it is compressed; what does not fit is named as missing."""
+"""Of the whole archive before compression; what does not fit is listed as missing."""
 README = """A report of `kubectl muster report` about namespace {namespace}, {time}.
 
 objects/       what Kubernetes stores, without Secrets; values that may be secret are {redacted}
 summary.txt    what `kubectl muster status` and `describe` say
-events.yaml    events about these objects
-pods/          ends of logs, with those of the container before the last restart
-metrics/       one scrape of each pod of ours
-coordinators/  `muster cluster status`, as each coordinator says it
-missing.txt    what could not be had, and why
+events.yaml    Events about these objects
+pods/          the last lines of logs, also of the container before its last restart
+metrics/       one scrape of each coordinator and operator pod
+coordinators/  `muster cluster status`, from each coordinator
+missing.txt    what could not be read, and why
 
-Logs of consumers hold what their programs print. Look into them before you send this on.
+Logs of consumers contain what their programs print. Read them before you send this archive on.
 """
 
 
@@ -34,7 +34,7 @@ class Bundle:
         self.missing: list[str] = []
 
     def add(self, path: str, text: str) -> None:
-        """One file. What is too much for the whole is missing."""
+        """Add one file. If the archive would get too large, the file is listed as missing."""
         data = self._redaction.text(text).encode()
         if self._bytes + len(data) > BYTES_MAX:
             self.missing.append(f"{path}: the report would be larger than {BYTES_MAX >> 20} MiB")
@@ -45,7 +45,7 @@ class Bundle:
         self._archive.addfile(entry, io.BytesIO(data))
 
     def attempt(self, path: str, get: Callable[[], str]) -> None:
-        """One file, or its name in `missing`."""
+        """Add the file that `get` returns; if it raises Trouble, the file is listed as missing."""
         try:
             text = get()
         except Trouble as error:

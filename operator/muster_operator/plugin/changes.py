@@ -1,6 +1,7 @@
-"""`kubectl muster pause`, `resume`, `scale`, `restart`: changes that the operator carries out, waited for by its word.
+"""`kubectl muster pause`, `resume`, `scale`, `restart`: changes that the operator carries out.
 
-What is asked for is written into the object; whether it happened is read from its status, never guessed.
+A command writes the request into the object and waits; whether it was carried out is read from the object's status,
+never guessed.
 """
 
 import time
@@ -38,14 +39,14 @@ def pause(
     wait: Wait = True,
     timeout_seconds: TimeoutSeconds = 60,
 ) -> None:
-    """Let the operator only look at an object: its pods, members and settings stay as they are."""
+    """Make the operator only observe an object: its pods, members and settings stay as they are."""
     with plain_errors():
         objects, kind, name = _open(reference, kubeconfig, context, namespace)
         objects.annotate(kind, name, {naming.PAUSED_ANNOTATION: "true"})
         if wait:
             _await(objects, kind, name, lambda obj: waiting.pause_progress(obj, paused=True), timeout_seconds)
         else:
-            typer.echo(f"{kind.singular}/{name}: pause asked for")
+            typer.echo(f"{kind.singular}/{name}: pause requested")
 
 
 def resume(
@@ -65,7 +66,7 @@ def resume(
         if wait:
             _await(objects, kind, name, lambda obj: waiting.pause_progress(obj, paused=False), timeout_seconds)
         else:
-            typer.echo(f"{kind.singular}/{name}: resume asked for")
+            typer.echo(f"{kind.singular}/{name}: resume requested")
 
 
 def scale(
@@ -77,7 +78,8 @@ def scale(
     wait: Wait = True,
     timeout_seconds: TimeoutSeconds = 300,
 ) -> None:
-    """Run so many consumers. Who leaves is removed from the group at once. Coordinators cannot be scaled."""
+    """Set the number of consumers. Leaving members are removed from the group at once. Coordinators cannot be
+    scaled."""
     with plain_errors():
         objects, kind, name = _open(reference, kubeconfig, context, namespace)
         if kind is not GROUP:
@@ -86,7 +88,7 @@ def scale(
         if not spec.get("template") and not spec.get("workloadRef"):
             raise Trouble(f"{kind.singular}/{name} has no `template`: the operator runs no pods of it")
         objects.scale(kind, name, replicas)
-        typer.echo(f"{kind.singular}/{name}: {replicas} asked for")
+        typer.echo(f"{kind.singular}/{name}: {replicas} requested")
         if wait:
             generation = objects.get(kind, name)["metadata"].get("generation", 0)
             progress = lambda obj: waiting.scale_progress(obj, replicas=replicas, generation=generation)  # noqa: E731
@@ -106,7 +108,7 @@ def restart(
     with plain_errors():
         objects, kind, name = _open(reference, kubeconfig, context, namespace)
         objects.annotate(kind, name, {naming.RESTART_ANNOTATION: restarted_at})
-        typer.echo(f"{kind.singular}/{name}: restart asked for at {restarted_at}")
+        typer.echo(f"{kind.singular}/{name}: restart requested at {restarted_at}")
         if wait:
             progress = lambda obj: waiting.restart_progress(obj, restarted_at=restarted_at)  # noqa: E731
             _await(objects, kind, name, progress, timeout_seconds)
@@ -120,7 +122,7 @@ def _open(
 
 
 def _await(objects: Objects, kind: Kind, name: str, progress: Progress, timeout_s: float) -> None:
-    """Tell each new state until it is done. Ends with exit code 3 where it does not get there."""
+    """Print each new state until the change is complete. Exits with code 3 if it does not complete in time."""
     deadline_s, told = time.monotonic() + timeout_s, ""
     while time.monotonic() < deadline_s:
         state, why = progress(objects.get(kind, name))
@@ -132,5 +134,8 @@ def _await(objects: Objects, kind: Kind, name: str, progress: Progress, timeout_
         if state == "halted":
             raise typer.Exit(Exit.NOT_FINISHED)
         time.sleep(POLL_S)
-    typer.echo(f"kubectl muster: not finished after {timeout_s} s; it goes on without being watched", err=True)
+    typer.echo(
+        f"kubectl muster: not finished after {timeout_s} s; the operator continues, this command stops waiting",
+        err=True,
+    )
     raise typer.Exit(Exit.NOT_FINISHED)

@@ -1,4 +1,4 @@
-"""Words of a table in colour, where a terminal shows it and nobody said no (https://no-color.org)."""
+"""Colours for words of a table, if the terminal shows them and the user did not disable them (https://no-color.org)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,7 @@ def wanted(stream: Any, environment: Mapping[str, str]) -> bool:  # noqa: ANN401
 
 
 def painted(column: str, text: str) -> str:
-    """`text` of a cell, padding included, in its colour."""
+    """The `text` of a cell, padding included, in its colour."""
     code = _code(column, text.strip())
     return f"\x1b[{code}m{text}\x1b[0m" if code else text
 

@@ -1,8 +1,8 @@
-"""`kubectl_complete-muster`: what kubectl's own shell completion asks for after `kubectl muster`.
+"""`kubectl_complete-muster`: the program that kubectl's shell completion runs for `kubectl muster`.
 
-kubectl runs it with the words so far and prints what it answers: one candidate a line, then `:4` (no file names), or
-`:0` where a file may come. Names of objects are read from the API server, within seconds; when it does not answer there
-are none: completion never prints an error.
+kubectl runs it with the words typed so far and expects one candidate per line, then `:4` (no file names) or `:0` (file
+names allowed). Names of objects are read from the API server with a short time-out; if it does not answer, there are no
+candidates: completion never prints an error.
 """
 
 import os
@@ -22,7 +22,7 @@ _WITHOUT_REFERENCE = ("status", "report")
 
 
 def candidates(words: Sequence[str]) -> tuple[list[str], str]:
-    """What may stand where the last of `words` is (it may be empty), and the directive."""
+    """Candidates for the last of `words` (which may be empty), and the directive."""
     commands: Mapping[str, Any] = vars(typer.main.get_command(app))["commands"]
     *before, current = words or [""]
     name = before[0] if before else ""
@@ -74,6 +74,6 @@ def _starting(found: Iterable[str], current: str) -> list[str]:
 
 
 def main() -> None:
-    """Answer kubectl; exit code 0."""
+    """Answer kubectl; exits with 0."""
     found, directive = candidates(sys.argv[1:])
     sys.stdout.write("".join(f"{one}\n" for one in found) + f"{directive}\n")

@@ -1,12 +1,12 @@
-"""What only the coordinators know, asked in one of their pods: `muster ...` by the API server's exec.
+"""Runs `muster ...` in a coordinator's pod, by the API server's exec: for what only the coordinators know.
 
-Why there. Offsets move by Kafka's protocol, which answers with the coordinators' own addresses: a port-forward ends at
-an address that no other machine resolves. In the pod they resolve, NetworkPolicies let it through, the admin token is a
-file that never leaves it, and who may do it is a right of Kubernetes (`create` on pods/exec) with its audit log. The
-command is that of the coordinators' own release, so it speaks their version.
+Why in the pod: offsets move by Kafka's protocol, whose answers contain the coordinators' own addresses, and a
+port-forward would end at an address that resolves nowhere else. In the pod the addresses resolve, NetworkPolicies allow
+the connections, the admin token is a file that never leaves it, and a right of Kubernetes (`create` on pods/exec), with
+its audit log, controls the access. The command comes from the coordinators' own release, so it speaks their version.
 
-Not here: groups of a cluster that only `bootstrapServers` names. Nobody says which pod may reach it, so the sentence
-names the command to run where it can be reached.
+Not here: groups of a cluster that only `bootstrapServers` names. It is not known which pod may reach it, so the message
+names the command to run at a place that can.
 """
 
 import shlex
@@ -17,22 +17,23 @@ from muster_operator import naming
 from muster_operator.plugin.objects import CLUSTER, Kind, Objects, Trouble
 from muster_operator.plugin.pods import Finished, Pods, is_ready
 
-TOKEN_FILE = "/etc/muster-admin/token"  # where the pod has it, not what it is
+TOKEN_FILE = "/etc/muster-admin/token"  # its path in the pod, not the token
 
 
 def words(argv: Sequence[str], bootstrap: object, group_id: str) -> list[str]:
-    """`muster ARGV` about a group. Kafka allows any text as a group's id: it comes last, where nothing is an option."""
+    """`muster ARGV` about a group. Kafka allows any text as a group id: it comes last, where it cannot be taken for an
+    option."""
     return ["muster", *argv, f"--bootstrap-server={bootstrap}", "--", group_id]
 
 
 def cluster_of(group: Mapping[str, Any], argv: Sequence[str]) -> str:
-    """Name of the CoordinatorCluster that `argv` can be run in. Trouble for a group of another cluster."""
+    """Name of the CoordinatorCluster that `argv` can run in. Raises Trouble for a group of another cluster."""
     found = (group["spec"].get("clusterRef") or {}).get("name")
     if found:
         return str(found)
     command = shlex.join(words(argv, group["spec"].get("bootstrapServers"), group["spec"]["groupId"]))
     raise Trouble(
-        f"{group['metadata']['name']} belongs to a cluster that is named by its addresses only; run this where they can"
+        f"{group['metadata']['name']} belongs to a cluster that is known by its addresses only; run this where they can"
         f" be reached: {command}"
     )
 
@@ -46,7 +47,7 @@ class Coordinators:
         self._name = name
 
     def run(self, argv: Sequence[str], group_id: str) -> Finished:
-        """`muster ARGV` about a group in a Ready coordinator, with the address of its own client port."""
+        """Run `muster ARGV` about a group in a Ready coordinator, with the address of its own client port."""
         pods = self._pods.list(selector_of(CLUSTER, self.cluster))
         ready = next((pod["metadata"]["name"] for pod in pods if is_ready(pod)), None)
         if ready is None:
@@ -60,7 +61,7 @@ class Coordinators:
 
 
 def selector_of(kind: Kind, obj: Mapping[str, Any]) -> str:
-    """Labels of an object's pods: as its status says, else as the operator writes them."""
+    """Label selector of an object's pods: from its status, else the operator's labels."""
     told = (obj.get("status") or {}).get("selector")
     if told:
         return str(told)

@@ -1,4 +1,4 @@
-"""`kubectl muster logs`: what the pods of one object logged, each line with its pod in front."""
+"""`kubectl muster logs`: the logs of one object's pods, each line prefixed with its pod."""
 
 import queue
 import sys
@@ -14,9 +14,9 @@ from muster_operator.plugin.pods import Pods, containers
 
 TAIL_DEFAULT = 100
 FOLLOWED_MAX = 50
-"""Logs that are followed at the same time: each is a connection."""
+"""Logs that are followed at the same time: each one is a connection."""
 WAITING_LINES_MAX = 10_000
-"""Lines between the connections and the terminal; a slow terminal slows the reading down."""
+"""Lines buffered between the connections and the terminal; a slow terminal slows down reading."""
 MAIN_CONTAINERS = ("coordinator", "consumer")
 
 
@@ -25,17 +25,17 @@ def logs(
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
-    container: Annotated[str | None, typer.Option("--container", "-c", help="Default: the one that works.")] = None,
+    container: Annotated[str | None, typer.Option("--container", "-c", help="Default: the main container.")] = None,
     all_containers: Annotated[bool, typer.Option("--all-containers")] = False,
     follow: Annotated[bool, typer.Option("--follow", "-f")] = False,
     previous: Annotated[
-        bool, typer.Option("--previous", "-p", help="Of the container before the last restart.")
+        bool, typer.Option("--previous", "-p", help="Logs of the container before its last restart.")
     ] = False,
-    tail: Annotated[int, typer.Option(min=-1, help="Last lines of each; -1: all.")] = TAIL_DEFAULT,
+    tail: Annotated[int, typer.Option(min=-1, help="Number of last lines per container; -1: all.")] = TAIL_DEFAULT,
     since_seconds: Annotated[int | None, typer.Option("--since-seconds", min=1)] = None,
     timestamps: Annotated[bool, typer.Option("--timestamps")] = False,
 ) -> None:
-    """Logs of the pods of a cluster or group, each line with its pod in front."""
+    """Print the logs of a cluster's or group's pods, each line prefixed with its pod."""
     with plain_errors():
         kind, name = parse_reference(reference)
         objects = Objects.connect(kubeconfig=kubeconfig, context=context, namespace=namespace)
@@ -60,7 +60,7 @@ def logs(
 
 
 def _main(there: list[str]) -> list[str]:
-    """The container that the operator names; of a workload that it did not make all."""
+    """The container that the operator names; all containers of a workload that it did not create."""
     known = [one for one in there if one in MAIN_CONTAINERS]
     return known or there
 
@@ -78,7 +78,7 @@ def _in_turn(pods: Pods, sources: list[tuple[str, str]], options: dict[str, Any]
 
 
 def _follow(pods: Pods, sources: list[tuple[str, str]], options: dict[str, Any]) -> int:
-    """All at once, until each has ended or the caller interrupts."""
+    """Follow all logs at once, until each has ended or the caller interrupts."""
     lines: queue.Queue[str | Trouble | None] = queue.Queue(WAITING_LINES_MAX)
 
     def read(pod: str, container: str) -> None:

@@ -1,7 +1,7 @@
-"""The command `kubectl-muster`, found by kubectl as `kubectl muster`.
+"""The command `kubectl-muster`, which kubectl finds as `kubectl muster`.
 
-Exit codes: 0 done; 1 the object or the API server says no; 2 usage; 3 what was waited for has not ended; 5 done with
-holes. `lag cg/NAME` and `reset` end with the code of `muster group lag` and `reset-offsets` (docs/cli.md).
+Exit codes: 0 done; 1 the object or the API server refused; 2 usage; 3 the change did not complete; 5 done, but
+incomplete. `lag cg/NAME` and `reset` exit with the code of `muster group lag` and `reset-offsets` (docs/cli.md).
 """
 
 import json
@@ -39,7 +39,7 @@ app = typer.Typer(
     name="kubectl muster",
     no_args_is_help=True,
     add_completion=False,
-    help="Consumer groups and coordinators at a glance, and what is done to them by hand.",
+    help="Overview of consumer groups and coordinators, and manual operations on them.",
 )
 
 
@@ -51,7 +51,7 @@ def status(
     kubeconfig: Kubeconfig = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Every cluster and group with its state, members and lag."""
+    """List every cluster and group with its state, members and lag."""
     with plain_errors():
         objects = Objects.connect(kubeconfig=kubeconfig, context=context, namespace=namespace, everywhere=everywhere)
         clusters = [cluster_row(one) for one in objects.list(CLUSTER)]
@@ -77,7 +77,7 @@ def describe(
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """One object: conditions with the troubling ones first, members by pod, the last rebalance."""
+    """Show one object: conditions with problems first, members by pod, the last rebalance."""
     with plain_errors():
         kind, name = parse_reference(reference)
         objects = Objects.connect(kubeconfig=kubeconfig, context=context, namespace=namespace)
@@ -92,5 +92,5 @@ for command in (
 
 
 def main() -> None:
-    """Run the plug-in; ends in SystemExit."""
+    """Run the plug-in; raises SystemExit."""
     app()

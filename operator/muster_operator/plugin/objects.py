@@ -1,4 +1,4 @@
-"""Our kinds over the caller's kubeconfig: list, get, annotate, scale. Every call has a time-out."""
+"""Access to our kinds with the caller's kubeconfig: list, get, annotate, scale. Every call has a time-out."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ TIMEOUT_S = 15.0
 
 
 class Kind(NamedTuple):
-    """One of our kinds: its plural, its short name, its singular."""
+    """One of our kinds: its plural, short name and singular."""
 
     plural: str
     short: str
@@ -26,11 +26,11 @@ KINDS = (CLUSTER, GROUP)
 
 
 class Trouble(Exception):
-    """The request cannot be answered; the text is for a person and holds no secret."""
+    """The command cannot be carried out; the message is for a person and contains no secret."""
 
 
 def parse_reference(text: str, kinds: Sequence[Kind] = KINDS) -> tuple[Kind, str]:
-    """`cg/NAME` or `cc/NAME`, in any of the kinds' spellings. Trouble when it is none of `kinds`."""
+    """`cg/NAME` or `cc/NAME`, in any spelling of the kind. Raises Trouble for a kind that is not in `kinds`."""
     kind_text, slash, name = text.partition("/")
     for kind in kinds:
         if slash and name and kind_text.lower() in kind:
@@ -50,7 +50,7 @@ def ask(call: Callable[..., Any], subject: str, **arguments: Any) -> Any:  # noq
 
 
 class Objects:
-    """The API server, in one namespace or in all (`namespace` None)."""
+    """The objects in one namespace, or in all (`namespace` None)."""
 
     def __init__(self, api: client.CustomObjectsApi, namespace: str | None) -> None:
         self._api = api
@@ -60,7 +60,7 @@ class Objects:
     def connect(
         cls, *, kubeconfig: str | None, context: str | None, namespace: str | None, everywhere: bool = False
     ) -> "Objects":
-        """By kubeconfig, as kubectl finds it; the namespace is the context's unless given."""
+        """Connect by kubeconfig, as kubectl finds it; the default namespace is the context's."""
         try:
             config.load_kube_config(config_file=kubeconfig, context=context)
             contexts, active = config.list_kube_config_contexts(config_file=kubeconfig)
@@ -80,16 +80,16 @@ class Objects:
         return sorted(answer["items"], key=lambda one: (one["metadata"]["namespace"], one["metadata"]["name"]))
 
     def get(self, kind: Kind, name: str) -> Mapping[str, Any]:
-        """One object. Trouble when it is not there."""
+        """One object. Raises Trouble if it does not exist."""
         return self._ask(self._api.get_namespaced_custom_object, **self._one(kind, name))
 
     def annotate(self, kind: Kind, name: str, annotations: Mapping[str, str | None]) -> Mapping[str, Any]:
-        """Merge annotations into an object (None removes one); the object as it is then."""
+        """Merge annotations into an object (None removes one); returns the object afterwards."""
         body = {"metadata": {"annotations": dict(annotations)}}
         return self._ask(self._api.patch_namespaced_custom_object, body=body, **self._one(kind, name))
 
     def scale(self, kind: Kind, name: str, replicas: int) -> Mapping[str, Any]:
-        """Through the scale subresource, as `kubectl scale` does, so that the same right is enough."""
+        """Scale through the scale subresource, as `kubectl scale` does, so that the same right is enough."""
         body = {"spec": {"replicas": replicas}}
         return self._ask(self._api.patch_namespaced_custom_object_scale, body=body, **self._one(kind, name))
 

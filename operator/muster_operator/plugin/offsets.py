@@ -1,8 +1,8 @@
-"""`kubectl muster lag` and `reset`: offsets as the coordinators have them now, and a move of them.
+"""`kubectl muster lag` and `reset`: current offsets from the coordinators, and changing them.
 
-A reset is a dry run unless `--execute` is given, and then the coordinators themselves refuse a group with members: no
-status is trusted for that. Targets and figures are those of `muster group reset-offsets` (docs/cli.md), which runs in a
-coordinator's pod (`coordinators`).
+A reset is a dry run unless `--execute` is given, and then the coordinators themselves refuse a group with members: the
+status is not trusted for that. Targets and output are those of `muster group reset-offsets` (docs/cli.md), which runs
+in a coordinator's pod (`coordinators`).
 """
 
 import json
@@ -35,14 +35,14 @@ TARGETS = (
 
 
 def lag(
-    reference: Annotated[str | None, typer.Argument(help="cg/NAME: partition by partition, as it is now.")] = None,
+    reference: Annotated[str | None, typer.Argument(help="cg/NAME: current lag partition by partition.")] = None,
     namespace: Namespace = None,
     everywhere: Everywhere = False,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """How far groups are behind: all of them as their status says, or one as its coordinators say now."""
+    """Show lag: of all groups from their status, or of one group from its coordinators, now."""
     with plain_errors():
         objects = Objects.connect(kubeconfig=kubeconfig, context=context, namespace=namespace, everywhere=everywhere)
         if reference is not None:
@@ -57,15 +57,27 @@ def lag(
 def reset(
     reference: GroupReference,
     topic: Annotated[list[str] | None, typer.Option(help="topic or topic:0,1; may be repeated.")] = None,
-    all_topics: Annotated[bool, typer.Option("--all-topics", help="Every topic the group has offsets in.")] = False,
-    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="The oldest record.")] = False,
-    to_latest: Annotated[bool, typer.Option("--to-latest", help="After the newest record.")] = False,
-    to_current: Annotated[bool, typer.Option("--to-current", help="Where it is, kept within the log.")] = False,
+    all_topics: Annotated[
+        bool, typer.Option("--all-topics", help="Every topic in which the group has offsets.")
+    ] = False,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the oldest record.")] = False,
+    to_latest: Annotated[
+        bool, typer.Option("--to-latest", help="To the log end offset, after the newest record.")
+    ] = False,
+    to_current: Annotated[
+        bool, typer.Option("--to-current", help="To the current offset, moved into the log if it is outside.")
+    ] = False,
     to_offset: Annotated[int | None, typer.Option(min=0, help="This offset.")] = None,
-    to_datetime: Annotated[str | None, typer.Option(help="First record from then on (ISO 8601).")] = None,
-    by_duration: Annotated[str | None, typer.Option(help="That long ago (ISO 8601, PT1H).")] = None,
-    shift_by: Annotated[int | None, typer.Option(help="So many on (or back, if negative).")] = None,
-    execute: Annotated[bool, typer.Option("--execute", help="Do it. Without this nothing changes.")] = False,
+    to_datetime: Annotated[
+        str | None, typer.Option(help="To the first record at or after this time (ISO 8601).")
+    ] = None,
+    by_duration: Annotated[
+        str | None, typer.Option(help="To the first record of the last such duration (ISO 8601, e.g. PT1H).")
+    ] = None,
+    shift_by: Annotated[int | None, typer.Option(help="By this many records forward (backward if negative).")] = None,
+    execute: Annotated[
+        bool, typer.Option("--execute", help="Change the offsets. Without this option nothing changes.")
+    ] = False,
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
@@ -95,7 +107,7 @@ def reset(
 
 
 def show(rows: Sequence[views.Row], columns: Sequence[str], wide: Sequence[str], output: Output) -> None:
-    """Print rows as `output` asks."""
+    """Print rows in the format `output`."""
     match output:
         case Output.JSON:
             typer.echo(json.dumps(rows, indent=2))
@@ -107,7 +119,7 @@ def show(rows: Sequence[views.Row], columns: Sequence[str], wide: Sequence[str],
 
 
 def hand_on(said: Finished) -> int:
-    """What a command printed, to where it printed it; its exit code."""
+    """Print a command's standard output and standard error as it did; returns its exit code."""
     sys.stdout.write(said.out)
     sys.stdout.flush()
     sys.stderr.write(said.err)

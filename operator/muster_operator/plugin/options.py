@@ -1,4 +1,4 @@
-"""Options that commands of the plug-in share, and the end of a command that cannot be carried out."""
+"""Options that several commands of the plug-in share, and the exit of a command that fails."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,27 +9,27 @@ import typer
 
 from muster_operator.plugin.objects import Trouble
 
-Namespace = Annotated[str | None, typer.Option("--namespace", "-n", help="Default: the context's.")]
+Namespace = Annotated[str | None, typer.Option("--namespace", "-n", help="Default: the namespace of the context.")]
 Everywhere = Annotated[bool, typer.Option("--all-namespaces", "-A")]
 Context = Annotated[str | None, typer.Option("--context")]
 Kubeconfig = Annotated[str | None, typer.Option("--kubeconfig", envvar="KUBECONFIG")]
 Reference = Annotated[str, typer.Argument(help="cg/NAME or cc/NAME")]
 GroupReference = Annotated[str, typer.Argument(help="cg/NAME")]
-Wait = Annotated[bool, typer.Option(help="Wait until the operator has done it.")]
+Wait = Annotated[bool, typer.Option(help="Wait until the operator has carried it out.")]
 TimeoutSeconds = Annotated[int, typer.Option("--timeout-seconds", min=1)]
 
 
 class Exit(IntEnum):
-    """What a script may rely on (docs/kubectl-muster.md)."""
+    """The exit codes; scripts rely on them (docs/kubectl-muster.md)."""
 
     OK = 0
     REFUSED = 1
-    """The object or the API server says no."""
+    """The object or the API server refused."""
     USAGE = 2
     NOT_FINISHED = 3
-    """What was waited for has not ended, or will not."""
+    """The change did not complete, or cannot complete."""
     INCOMPLETE = 5
-    """Done, but with holes; standard error tells which."""
+    """Done, but incomplete; standard error says what is missing."""
 
 
 class Output(StrEnum):
@@ -46,7 +46,7 @@ OutputOption = Annotated[Output, typer.Option("--output", "-o", help="How to pri
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """Trouble as one sentence, with exit code 1."""
+    """Print Trouble as one sentence and exit with 1."""
     try:
         yield
     except Trouble as error:

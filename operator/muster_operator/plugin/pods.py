@@ -1,6 +1,6 @@
-"""Pods over the caller's kubeconfig: which there are, what they logged, a command in one of them.
+"""Pods through the caller's kubeconfig: lists, logs, and commands in a container.
 
-A command runs by the API server's exec, as `kubectl exec` does, and needs its right (`create` on pods/exec).
+A command runs by the API server's exec, as with `kubectl exec`, and needs the same right (`create` on pods/exec).
 """
 
 import json
@@ -17,13 +17,13 @@ from muster_operator.plugin.objects import TIMEOUT_S, Trouble, ask
 
 EXEC_TIMEOUT_S = 120.0
 OUTPUT_BYTES_MAX = 16 * 1024 * 1024
-"""Of a command's output; a table of 100,000 partitions is 8 MiB."""
+"""Largest output of a command; a table of 100,000 partitions has 8 MiB."""
 LINE_CHARS_MAX = 16 * 1024
-"""Longer lines of a log are cut into pieces: a log may hold no line end at all."""
+"""Longer lines of a log are cut into pieces: a log may contain no line end at all."""
 
 
 class Finished(NamedTuple):
-    """A command that ran to its end."""
+    """Result of a command that ran to its end."""
 
     code: int
     out: str
@@ -38,12 +38,12 @@ class Pods:
         self.namespace = namespace
 
     def list(self, selector: str) -> Sequence[Mapping[str, Any]]:
-        """By name, as the API server has them."""
+        """Pods by name, as the API server returns them."""
         found = items(self._api.list_namespaced_pod, "pods", namespace=self.namespace, label_selector=selector)
         return sorted(found, key=lambda one: _order(one["metadata"]["name"]))
 
     def log_lines(self, pod: str, container: str, **options: Any) -> Iterator[str]:  # noqa: ANN401
-        """Lines without their ends; options as of `read_namespaced_pod_log`. Raises Trouble."""
+        """Lines without their ends; options as for `read_namespaced_pod_log`. Raises Trouble."""
         subject = f"log of {pod}/{container}"
         patience = None if options.get("follow") else TIMEOUT_S
         answer = ask(
@@ -58,7 +58,7 @@ class Pods:
             answer.release_conn()
 
     def run(self, pod: str, container: str, argv: Sequence[str], timeout_s: float = EXEC_TIMEOUT_S) -> Finished:
-        """Run `argv` in a container, and wait for its end. Raises Trouble when its end is not known."""
+        """Run `argv` in a container and wait for its end. Raises Trouble if its result is unknown."""
         subject = f"a command in {pod}"
         try:
             link = stream(
@@ -73,18 +73,18 @@ class Pods:
         try:
             link.run_forever(timeout=timeout_s)
             if link.is_open():
-                raise Trouble(f"{subject} has not ended after {timeout_s:.0f} s; it is not known what it did")
+                raise Trouble(f"{subject} has not ended after {timeout_s:.0f} s; its result is unknown")
             out, err = (
                 (read(timeout=0) or b"").decode(errors="replace") for read in (link.read_stdout, link.read_stderr)
             )
             code = link.returncode
         except (OSError, WebSocketException, ValueError, KeyError, TypeError) as error:
-            raise Trouble(f"{subject} was cut off; it is not known what it did ({error})") from error
+            raise Trouble(f"{subject} was cut off; its result is unknown ({error})") from error
         finally:
             link.close()
-            link.sock.shutdown()  # after the other side's close `close` leaves the socket open
+            link.sock.shutdown()  # `close` leaves the socket open if the other side closed first
         if code is None:
-            raise Trouble(f"{subject} was cut off; it is not known what it did")
+            raise Trouble(f"{subject} was cut off; its result is unknown")
         if len(out) > OUTPUT_BYTES_MAX:
             raise Trouble(f"{subject} printed more than {OUTPUT_BYTES_MAX} characters")
         return Finished(int(code), out, err)
@@ -101,20 +101,21 @@ class Pods:
 
 
 def items(call: Callable[..., Any], subject: str, **arguments: Any) -> list[Mapping[str, Any]]:  # noqa: ANN401
-    """A list as the API server has it: the client's own models refuse what they do not know. Raises Trouble."""
+    """The items of a list as the API server returns them: the client's own models reject unknown values. Raises
+    Trouble."""
     answer = ask(call, subject, _preload_content=False, **arguments)
     found: list[Mapping[str, Any]] = json.loads(answer.data)["items"]
     return found
 
 
 def containers(pod: Mapping[str, Any]) -> list[str]:
-    """Names of its containers, those that ran first first."""
+    """Names of its containers, in the order of their start."""
     spec = pod.get("spec") or {}
     return [one["name"] for part in ("initContainers", "containers") for one in spec.get(part) or ()]
 
 
 def is_ready(pod: Mapping[str, Any]) -> bool:
-    """Ready, and not on its way out."""
+    """Ready, and not terminating."""
     if pod["metadata"].get("deletionTimestamp"):
         return False
     conditions = (pod.get("status") or {}).get("conditions") or ()
@@ -122,12 +123,12 @@ def is_ready(pod: Mapping[str, Any]) -> bool:
 
 
 def _refusal(error: ApiException) -> str:
-    """Of a handshake that was refused the first part: what follows are headers and a body."""
+    """The first part of a refused handshake's message: headers and a body follow."""
     return str(error.reason or error.status).partition("-+-+-")[0].strip()[:500]
 
 
 def _order(name: str) -> tuple[str, int, str]:
-    """web-2 before web-10."""
+    """Sort key that puts web-2 before web-10."""
     head, _, tail = name.rpartition("-")
     return (head, int(tail), "") if tail.isdigit() and head else (name, 0, "")
 

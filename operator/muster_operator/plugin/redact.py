@@ -1,11 +1,11 @@
-"""What must not leave the cluster in a bundle for support, taken out of objects and texts. Pure.
+"""Removes what must not leave the cluster from the objects and texts of a support bundle. Pure.
 
-Secrets are never read. Of what is read, everything that users put secrets into is replaced as a whole, known or not:
-values of environment variables, of annotations that are not ours, of headers and volume attributes, arguments beyond
-the names of options. What was replaced is remembered, and taken out wherever else it stands: a program that logs its
-environment is an ordinary case. Then words that look like a secret (`password=...`, `Bearer ...`, user names in URLs).
+Secrets are never read. In everything else, fields that users put secrets into are replaced as a whole, known or not:
+values of environment variables, of annotations that are not ours, of headers and volume attributes, arguments except
+the names of options. Replaced values are remembered and removed wherever else they occur, because programs often log
+their environment. Then words that look like a secret are removed (`password=...`, `Bearer ...`, user names in URLs).
 
-What it cannot know: a Secret's value that a program logs in a form of its own. Look into a bundle before you send it.
+What it cannot detect: the value of a Secret that a program logs in another form. Read a bundle before you send it.
 """
 
 import json
@@ -19,7 +19,7 @@ from muster_operator.drift import MANIFEST_HASH_ANNOTATION
 
 REDACTED = "(redacted)"
 VALUE_CHARS_MIN = 8
-"""Shorter values are replaced where they stand, but not looked for: `true` or `orders` is in every line."""
+"""Shorter values are replaced in their field only, not searched for elsewhere: `true` or `orders` is in every line."""
 
 KEPT_ANNOTATIONS = (
     naming.PAUSED_ANNOTATION,
@@ -28,7 +28,7 @@ KEPT_ANNOTATIONS = (
     MANIFEST_HASH_ANNOTATION,
 )
 _FACTS = frozenset(name for suffix in consumer_env.SUFFIXES for name in consumer_env.names_of(suffix))
-"""Variables that the operator sets from the spec: no secrets, and their values are in every line."""
+"""Variables that the operator sets from the spec: they are not secret, and their values are in every line."""
 _SECRET_KEY = re.compile(r"pass|secret|token|credential|jaas|private|api.?key", re.IGNORECASE)
 _OPTION = re.compile(r"(--[A-Za-z][-\w.]*|-[A-Za-z])(=|$)")
 _PATTERNS = (
@@ -42,15 +42,15 @@ _PATTERNS = (
 
 
 class Redaction:
-    """Objects first, then texts: what objects held is taken out of texts."""
+    """Pass objects first, then texts: values from objects are removed from texts."""
 
     def __init__(self, facts: Iterable[str] = ()) -> None:
-        """`facts` are no secrets wherever they stand: names, topics, addresses."""
+        """`facts` are never secret, wherever they occur: names, topics, addresses."""
         self._facts = frozenset(facts)
         self._values: set[str] = set()
 
     def of(self, obj: Any) -> Any:  # noqa: ANN401  # any JSON
-        """`obj` without what users put secrets into; it is remembered for `text`."""
+        """`obj` without the fields that users put secrets into; their values are remembered for `text`."""
         if isinstance(obj, Mapping):
             return {key: self._member(obj, key, value) for key, value in obj.items() if key != "managedFields"}
         if isinstance(obj, list):
@@ -58,7 +58,7 @@ class Redaction:
         return obj
 
     def text(self, text: str) -> str:
-        """`text` without any value that was remembered, and without what looks like a secret."""
+        """`text` without any remembered value, and without what looks like a secret."""
         for value in sorted((one for one in self._values if one in text), key=len, reverse=True):
             text = text.replace(value, REDACTED)
         for pattern, replacement in _PATTERNS:
@@ -66,7 +66,8 @@ class Redaction:
         return text
 
     def clean(self, obj: Any) -> Any:  # noqa: ANN401
-        """`obj` with `text` on each of its strings: after everything was seen, and before YAML folds lines."""
+        """`obj` with `text` applied to each of its strings: after all objects were seen, and before YAML folds
+        lines."""
         if isinstance(obj, Mapping):
             return {key: self.clean(value) for key, value in obj.items()}
         if isinstance(obj, list):
@@ -93,7 +94,7 @@ class Redaction:
         return self.of(value)
 
     def _argument(self, word: Any) -> Any:  # noqa: ANN401
-        """The name of an option; all else is gone."""
+        """The name of an option; anything else is replaced."""
         if not isinstance(word, str) or not _OPTION.match(word):
             return self._gone(word)
         option, equals, value = word.partition("=")
@@ -106,7 +107,7 @@ class Redaction:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """How a value may stand in a text: as it is, as JSON has it, line by line."""
+    """The forms in which a value may occur in a text: as it is, as in JSON, line by line."""
     for one in (value, json.dumps(value)[1:-1], *value.splitlines()):
         if len(one.strip()) >= VALUE_CHARS_MIN:
             yield one.strip()

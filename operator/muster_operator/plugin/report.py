@@ -1,8 +1,8 @@
-"""`kubectl muster report`: one archive with what somebody needs who shall help from afar, and without secrets.
+"""`kubectl muster report`: one archive with the data that remote support needs, without secrets.
 
-Objects with their statuses, events, ends of logs, metrics, what the coordinators say of themselves. Secrets are not
-read; what may hold one is taken out (`redact`). What could not be had is named in `missing.txt`, and the exit code is
-5: a bundle with holes is better than none, and holes that nobody names look like health.
+Objects with their statuses, Events, last lines of logs, metrics, the coordinators' own status. Secrets are not read;
+fields that may contain one are replaced (`redact`). What could not be read is listed in `missing.txt`, and the exit
+code is 5: an incomplete bundle is better than none, and unlisted gaps would look like health.
 """
 
 import os
@@ -28,7 +28,7 @@ from muster_operator.plugin.redact import Redaction
 
 LOG_LINES_DEFAULT = 2_000
 LOG_BYTES_MAX = 4 * 1024 * 1024
-"""Of one container."""
+"""Per container."""
 EVENTS_MAX = 2_000
 OPERATOR_SELECTOR = "app.kubernetes.io/name=muster-operator"
 
@@ -37,14 +37,20 @@ def report(
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
-    file: Annotated[Path | None, typer.Option(help="Default: muster-report-NAMESPACE-TIME.tar.gz here.")] = None,
-    with_logs: Annotated[bool, typer.Option("--logs/--no-logs", help="Ends of the pods' logs.")] = True,
-    log_lines: Annotated[int, typer.Option("--log-lines", min=1, help="Of each container.")] = LOG_LINES_DEFAULT,
+    file: Annotated[
+        Path | None, typer.Option(help="Default: muster-report-NAMESPACE-TIME.tar.gz in the current folder.")
+    ] = None,
+    with_logs: Annotated[
+        bool, typer.Option("--logs/--no-logs", help="Include the last lines of the pods' logs.")
+    ] = True,
+    log_lines: Annotated[
+        int, typer.Option("--log-lines", min=1, help="Number of last lines per container.")
+    ] = LOG_LINES_DEFAULT,
     operator_namespace: Annotated[
-        str | None, typer.Option(help="Where the operator runs: its log and metrics.")
+        str | None, typer.Option(help="Namespace of the operator, for its log and metrics.")
     ] = None,
 ) -> None:
-    """A bundle for support: objects, events, logs, metrics, what the coordinators say. Without secrets."""
+    """Write a support bundle: objects, Events, logs, metrics, the coordinators' status. Without secrets."""
     time = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     with plain_errors():
         objects = Objects.connect(kubeconfig=kubeconfig, context=context, namespace=namespace)
@@ -62,7 +68,7 @@ def report(
 
 
 def _write(path: Path, name: str, objects: Objects, operator_namespace: str | None, log_lines: int) -> list[str]:
-    """Into a file that nobody else may read, and that is not left in half."""
+    """Write a file that only the user may read, and that is removed if it is not complete."""
     with open(path, "xb", opener=_private) as target:
         try:
             with tarfile.open(fileobj=target, mode="w:gz") as archive:
@@ -87,7 +93,7 @@ def _gather(
     children, live_pods = _children(bundle, namespace, owners, pods)
     plain = [(kind.singular, redaction.of(one)) for kind, found in owners.items() for one in found]
     plain += [(kind, redaction.of(one)) for kind, one in children]
-    # Everything that may hold a secret has been seen: now texts can be written.
+    # All objects that may contain a secret have been seen: now texts can be written.
     time = datetime.now(UTC).isoformat(timespec="seconds")
     bundle.add("README.txt", README.format(namespace=namespace, time=time, redacted="(redacted)"))
     for kind, one in plain:
@@ -121,7 +127,7 @@ def _facts(owners: Mapping[Kind, Iterable[Mapping[str, Any]]]) -> set[str]:
 def _children(
     bundle: Bundle, namespace: str, owners: Mapping[Kind, Iterable[Mapping[str, Any]]], pods: Pods
 ) -> tuple[list[tuple[str, Mapping[str, Any]]], list[Mapping[str, Any]]]:
-    """What the operator made, the namespace's claim, and the pods of all objects."""
+    """The objects that the operator created, the namespace's claim, and the pods of all objects."""
     ours = f"{naming.MANAGED_BY_LABEL}={naming.FIELD_MANAGER}"
     apps, core = client.AppsV1Api(), client.CoreV1Api()
     listed = (
@@ -205,7 +211,7 @@ def _logs(bundle: Bundle, pods: Pods, pod: Mapping[str, Any], log_lines: int) ->
 
 
 def _of_coordinators(bundle: Bundle, pods: Pods, cluster: Mapping[str, Any], live: Iterable[Mapping[str, Any]]) -> None:
-    """Each is asked in its own pod, where the token is: what they say of each other may differ."""
+    """Each coordinator is queried in its own pod, where the token is: their views of each other may differ."""
     argv = ["muster", "cluster", "status", f"--admin=localhost:{naming.ADMIN_PORT}", f"--token-file={TOKEN_FILE}"]
 
     def ask_one(pod: str) -> str:

@@ -1,6 +1,6 @@
-"""Entry point of `kubectl-muster`: the plug-in, or one sentence where the packages it imports are not installed.
+"""Entry point of `kubectl-muster`: the plug-in, or one sentence if the packages that it imports are not installed.
 
-Exit code 2 then, as for any command line that cannot work.
+The exit code is 2 then, as for every command that cannot be used.
 """
 
 import sys
@@ -11,7 +11,7 @@ EXIT_USAGE = 2
 
 
 def main() -> None:
-    """Run the plug-in; ends in SystemExit."""
+    """Run the plug-in; raises SystemExit."""
     lacking = missing_packages()
     if lacking is not None:
         sys.stderr.write(f"kubectl muster: {lacking}\n")
@@ -22,7 +22,8 @@ def main() -> None:
 
 
 def complete() -> None:
-    """Entry point of `kubectl_complete-muster`: what kubectl's shell completion asks; nothing without packages."""
+    """Entry point of `kubectl_complete-muster`, which kubectl's shell completion runs; no candidates if packages are
+    missing."""
     if missing_packages() is not None:
         sys.stdout.write(":4\n")
         return

@@ -1,4 +1,4 @@
-"""Objects as rows and lines of text. Pure. Unknown is shown as `Unknown`, what was never said as `-`, never as 0."""
+"""Objects as rows and lines of text. Pure. Unknown is shown as `Unknown`, an absent value as `-`, never as 0."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ Paint = Callable[[str, str], str]
 
 
 def condition(obj: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
-    """A condition of the object; {} when it has none of that type."""
+    """A condition of the object; {} if it has none of that type."""
     conditions = obj.get("status", {}).get("conditions", ())
     found: Mapping[str, Any] = next((one for one in conditions if one["type"] == kind), {})
     return found
@@ -69,7 +69,7 @@ def group_row(obj: Mapping[str, Any]) -> Row:
 
 
 def lag_row(obj: Mapping[str, Any]) -> Row:
-    """How far a group is behind, and how old that figure is."""
+    """A group's lag, and the age of that value."""
     status = obj.get("status", {})
     partitions = status.get("partitions") or {}
     row = group_row(obj)
@@ -87,7 +87,7 @@ def _plain(_: str, text: str) -> str:
 
 
 def table(rows: Sequence[Row], columns: Sequence[str], paint: Paint = _plain) -> str:
-    """Aligned text under a line of titles; `paint` gets column and padded cell."""
+    """Aligned text below a line of titles; `paint` gets column and padded cell."""
     widths = {column: max(len(column), *(len(row[column]) for row in rows)) for column in columns}
     widths[columns[-1]] = 0  # nothing follows it
     titles = "   ".join(column.ljust(widths[column]) for column in columns)
@@ -96,7 +96,7 @@ def table(rows: Sequence[Row], columns: Sequence[str], paint: Paint = _plain) ->
 
 
 def condition_lines(obj: Mapping[str, Any]) -> Iterable[str]:
-    """One line a condition, worst first: what is not as it should be stands on top."""
+    """One line per condition, problems first."""
     conditions = obj.get("status", {}).get("conditions", ())
     for one in sorted(conditions, key=lambda c: (_is_fine(c), c["type"])):
         yield f"  {one['type']:<18} {one['status']:<8} {one.get('reason', ''):<24} {one.get('message', '')}".rstrip()
@@ -108,7 +108,7 @@ def _is_fine(one: Mapping[str, Any]) -> bool:
 
 
 def describe_group(obj: Mapping[str, Any]) -> str:
-    """All that the status says of a group, members by pod."""
+    """Everything in the status of a group, members by pod."""
     status, row = obj.get("status", {}), group_row(obj)
     lines = [f"{row['NAMESPACE']}/{row['NAME']}: group {_text(obj['spec'].get('groupId'))}"]
     for title in ("STATE", "GENERATION", "COORDINATOR", "READY", "MEMBERS", "LAG"):
@@ -140,7 +140,7 @@ def describe_group(obj: Mapping[str, Any]) -> str:
 
 
 def describe_cluster(obj: Mapping[str, Any]) -> str:
-    """All that the status says of a cluster, pod by pod."""
+    """Everything in the status of a cluster, pod by pod."""
     status, row = obj.get("status", {}), cluster_row(obj)
     lines = [f"{row['NAMESPACE']}/{row['NAME']}: {row['READY']} coordinators ready"]
     for name, address in sorted((status.get("bootstrapServers") or {}).items()):

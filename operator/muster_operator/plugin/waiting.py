@@ -1,7 +1,7 @@
-"""When a restart, a pause or a scaling is over, judged from an object alone. Pure.
+"""Judges from an object alone whether a restart, a pause or a scaling is complete. Pure.
 
-Each answers (done | running | halted, why). An old status that happens to look right is not taken for the end of what
-has not begun: the operator must have spoken of this very change.
+Each function returns (done | running | halted, why). An old status that happens to look right does not count: the
+operator's status must refer to this change.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ NOT_TAKEN_UP = "the operator has not taken it up yet"
 
 
 def restart_progress(obj: Mapping[str, Any], *, restarted_at: str) -> tuple[str, str]:
-    """Done: the operator has said so of this very restart (`status.restartedAt`) and nothing is progressing."""
+    """Done: the operator has confirmed this restart (`status.restartedAt`), and nothing is progressing."""
     status = obj.get("status", {})
     spec = obj.get("spec", {})
     if obj.get("kind") == "ConsumerGroup" and not spec.get("template") and not spec.get("workloadRef"):
@@ -32,17 +32,18 @@ def restart_progress(obj: Mapping[str, Any], *, restarted_at: str) -> tuple[str,
 
 
 def pause_progress(obj: Mapping[str, Any], *, paused: bool) -> tuple[str, str]:
-    """Done: condition Paused says what was asked for."""
+    """Done: condition Paused has the requested value."""
     if condition(obj, "Paused").get("status") == str(paused):
         return "done", "it is paused: only its status is written" if paused else "it is not paused any more"
     return "running", NOT_TAKEN_UP
 
 
 def scale_progress(obj: Mapping[str, Any], *, replicas: int, generation: int) -> tuple[str, str]:
-    """Done: of this generation or a later one there are so many pods, all Ready, and nothing is progressing."""
+    """Done: a status of this generation or a later one has the requested number of pods, all Ready, and nothing is
+    progressing."""
     status = obj.get("status", {})
     if obj.get("spec", {}).get("replicas") != replicas:
-        return "halted", f"somebody asked for {obj.get('spec', {}).get('replicas')} meanwhile"
+        return "halted", f"another client requested {obj.get('spec', {}).get('replicas')} meanwhile"
     if condition(obj, "Paused").get("status") == "True":
         return "running", "it is paused"
     if int(status.get("observedGeneration") or 0) < generation:

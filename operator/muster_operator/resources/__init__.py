@@ -1,4 +1,4 @@
-"""Builders of the Kubernetes objects that belong to our kinds: owner and spec in, complete manifests out. Pure.
+"""Builders of the Kubernetes objects of our kinds: from owner and spec to complete manifests. Pure.
 
 Entry points: `resources.cluster.children`, `resources.group.children`, `resources.token_secret`, `resources.surplus`.
 """

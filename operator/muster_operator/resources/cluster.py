@@ -1,7 +1,7 @@
 """All objects of one CoordinatorCluster, in the order in which they are applied. The entry point for planning.
 
-The StatefulSet is last: its pods need everything before it. The token Secret is apart (`token_secret.admin_token`),
-because its value is drawn by the executor.
+The StatefulSet is last: its pods need everything before it. The token Secret is separate (`token_secret.admin_token`),
+because the executor draws its value.
 """
 
 from collections.abc import Mapping
@@ -35,10 +35,12 @@ def children(
     platform_sets_user: bool = False,
     operator_release: str = "",
 ) -> tuple[Manifest, ...]:
-    """`image`, `pull_policy`: the operator's own, where the spec names none; `operator_release` is in that image.
+    """`image`, `pull_policy`: the operator's own, used if the spec sets none; `operator_release` is the release in that
+    image.
 
-    `replicas`, `storage_size`: what the live StatefulSet was made with, which stays; None when there is none yet, then
-    those of the spec."""
+    `replicas`, `storage_size`: as in the live StatefulSet, whose values stay; None if there is none yet, then the
+    spec's.
+    """
     made_replicas = spec.replicas if replicas is None else replicas
     release = release_of(
         spec.image or image, told=spec.version, operator_image=image, operator_release=operator_release
@@ -79,18 +81,18 @@ def children(
 
 
 def internal_bootstrap(owner: OwnerView, spec: ClusterSpec) -> str:
-    """`host:port` where clients in the Kubernetes cluster begin: for status and for ConsumerGroups."""
+    """`host:port` where clients inside the Kubernetes cluster bootstrap: for the status and for ConsumerGroups."""
     host = service_host(service=bootstrap_service(owner.name), namespace=owner.namespace, domain=spec.cluster_domain)
     return f"{host}:{spec.internal_listener.port}"
 
 
 def external_bootstrap(owner: OwnerView, spec: ClusterSpec, hosts: Mapping[int, str], replicas: int) -> str | None:
-    """`host:port,...` of the first external listener. `hosts`: address of the node of each pod, by ordinal; a pod
-    that has none yet is left out. None: no external listener, or nobody has an address yet."""
+    """`host:port,...` of the first external listener. `hosts`: address of each pod's node, by ordinal; a pod without
+    one is left out. None: no external listener, or no address is known yet."""
     if not spec.external_listeners:
         return None
     listener = spec.external_listeners[0]
-    assert listener.node_port_base is not None, "CEL and parser demand it"
+    assert listener.node_port_base is not None, "CEL and parser require it"
     template = listener.advertised_host or "$(NODE_IP)"
     found = []
     for ordinal in range(replicas):

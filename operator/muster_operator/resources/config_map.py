@@ -1,8 +1,9 @@
 """The ConfigMap with the coordinators' settings file: immutable, named after its content.
 
-With one name for all contents a pod of an older revision would read the new settings whenever its container restarts,
+With one name for all contents, a pod of an older revision would read the new settings at its container's next restart,
 so a bad setting could reach every pod although the roll-out has halted at the first. This way settings belong to the
-pod's revision. The hash is on the pods too (`naming.CONFIG_HASH_ANNOTATION`); what no pod uses any more is `surplus`.
+pod's revision. The pods carry the hash too (`naming.CONFIG_HASH_ANNOTATION`); ConfigMaps that no pod uses are
+`surplus`.
 """
 
 import hashlib
@@ -36,6 +37,6 @@ def config(owner: OwnerView, spec: ClusterSpec, *, replicas: int, release: Relea
 
 
 def hash_of(manifest: Manifest) -> str:
-    """The hash that a ConfigMap made here carries; "" for others."""
+    """The hash of a ConfigMap made here; "" for others."""
     found: str = manifest["metadata"].get("annotations", {}).get(CONFIG_HASH_ANNOTATION, "")
     return found

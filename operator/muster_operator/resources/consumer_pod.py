@@ -1,8 +1,8 @@
-"""The pod template of a ConsumerGroup's consumers: the user's container and what it must know of its group.
+"""The pod template of a ConsumerGroup's consumers: the user's container and what it needs to know about its group.
 
-The facts come as environment variables under every custom name (`api.consumer_env`), so that a program written for
-any of them needs no change. With static membership the instance id is the pod's name, by the downward API: it
-survives the pod. The consumer is the first container; sidecars and init containers are as the user wrote them.
+The group's data are set as environment variables under every customary name (`api.consumer_env`), so that a program
+written for any of them needs no change. With static membership the instance id is the pod's name, from the downward
+API: it survives the pod. The consumer is the first container; sidecars and init containers are as the user wrote them.
 """
 
 from muster_operator.api import consumer_env as env
@@ -41,7 +41,7 @@ def environment(spec: GroupSpec, bootstrap: str) -> list[Manifest]:
 
 
 def literal(value: str) -> str:
-    """Kubernetes replaces `$(NAME)` in values; a group id may hold that text."""
+    """Escape `$`: Kubernetes replaces `$(NAME)` in values, and a group id may contain that text."""
     return value.replace("$(", "$$(")
 
 

@@ -1,8 +1,8 @@
-"""The StatefulSet of a ConsumerGroup's consumers: stable names are what static membership lives on.
+"""The StatefulSet of a ConsumerGroup's consumers: static membership needs its stable pod names.
 
 Parallel: consumers do not wait for each other. RollingUpdate: replacing a static member within its session timeout
-costs no rebalance, so Kubernetes' own controller may do it. `maxUnavailable` above one is written only when asked
-for, because API servers without that feature drop the field, and a dropped field would look like drift for ever.
+costs no rebalance, so Kubernetes' own controller may do it. `maxUnavailable` above one is written only if requested,
+because API servers without that feature drop the field, and a dropped field would look like drift for ever.
 """
 
 from muster_operator.api.consumer_template import ConsumerTemplate
@@ -40,7 +40,7 @@ def statefulset(owner: OwnerView, spec: GroupSpec, *, template: Manifest) -> Man
 
 
 def _claims(asked: ConsumerTemplate | None) -> Manifest:
-    """Only where there are any: what a StatefulSet was made with may never change."""
+    """Only if there are any: a StatefulSet's claim templates are immutable."""
     if asked is None or not asked.volume_claim_templates:
         return {}
     retention = asked.volume_claim_retention or "Retain"

@@ -1,9 +1,9 @@
 """The pod template of the coordinators.
 
 Restricted in the sense of the Pod Security levels: non-root, read-only root, no capabilities, RuntimeDefault seccomp,
-no service account token. Probes: start-up is patient (replaying logs may take long), liveness asks only whether the
-event loop comes round (never for quorum: restarting everybody would not bring it back), readiness is the
-coordinator's own judgement.
+no service account token. Probes: start-up is patient (replaying logs may take long), liveness only checks that the
+event loop runs (never the quorum: restarting all replicas would not restore it), readiness is the coordinator's own
+judgement.
 """
 
 from collections.abc import Mapping
@@ -29,13 +29,13 @@ from muster_operator.resources.service_account import account_name
 from muster_operator.world.views import OwnerView
 
 USER_ID: Final = 10001
-"""User and group of the image."""
+"""User and group id of the image."""
 STARTUP_SECONDS_MAX: Final = 3600
 STARTUP_PERIOD_SECONDS: Final = 2
 TMP_SIZE: Final = "64Mi"
 
 _USER: Final = {"runAsUser": USER_ID, "runAsGroup": USER_ID, "fsGroup": USER_ID}
-"""Not asked for where the platform gives each namespace ids of its own (OpenShift refuses all others)."""
+"""Left out if the platform assigns ids per namespace (OpenShift refuses all others)."""
 
 
 def _security(*, platform_sets_user: bool) -> Manifest:
@@ -117,7 +117,8 @@ def _volumes(owner: OwnerView, config_map_name: str) -> list[Manifest]:
 def spread_constraints(
     asked: tuple[Mapping[str, Any], ...] | None, pods: Mapping[str, str], default: tuple[Manifest, ...]
 ) -> list[Manifest]:
-    """The user's constraints, those without a selector completed with the labels `pods`; absent: `default`."""
+    """The user's constraints, completed with the labels `pods` if they have no selector; `default` if there are
+    none."""
     chosen = default if asked is None else asked
     return [{"labelSelector": {"matchLabels": dict(pods)}, **constraint} for constraint in chosen]
 
@@ -126,7 +127,7 @@ _SPREAD: Final = (
     {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"},
     {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"},
 )
-"""Losing one node must not lose a quorum, where there are nodes enough."""
+"""The loss of one node must not cost a quorum, if there are enough nodes."""
 
 
 def template(
@@ -139,7 +140,7 @@ def template(
     config_map_name: str,
     config_hash: str,
 ) -> Manifest:
-    """`image` and `pull_policy`: where the spec names none."""
+    """`image` and `pull_policy`: used if the spec sets none."""
     asked = spec.pod_template
     annotations = {**asked.annotations, CONFIG_HASH_ANNOTATION: config_hash}
     if owner.restarted_at is not None:

@@ -1,9 +1,9 @@
-"""The StatefulSet of the coordinators: it gives names and volumes; the operator decides when a pod goes.
+"""The StatefulSet of the coordinators: it provides names and volumes; the operator decides when a pod restarts.
 
-Parallel, because a quorum cannot become Ready one by one, and because a bad template heals by its revert only so.
-OnDelete, because only the operator knows whether every Raft group keeps a caught-up majority; operator down means no
-roll-out. Volume claim templates may never change, so the size in them stays as made; larger volumes are asked of the
-claims.
+Parallel, because a quorum cannot become Ready one pod at a time, and because only then does a revert heal a bad
+template. OnDelete, because only the operator knows whether every Raft group keeps a caught-up majority; without the
+operator nothing rolls. Volume claim templates are immutable, so the size in them stays as created; larger volumes are
+requested on the claims.
 """
 
 from typing import Final
@@ -21,7 +21,7 @@ REVISION_HISTORY: Final = 5
 def statefulset(
     owner: OwnerView, spec: ClusterSpec, *, template: Manifest, replicas: int, storage_size: str
 ) -> Manifest:
-    """`replicas`, `storage_size`: as the StatefulSet was made with (from the spec when it is made)."""
+    """`replicas`, `storage_size`: the values that the StatefulSet was created with (the spec's at its creation)."""
     claim: Manifest = {
         "accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": storage_size}},

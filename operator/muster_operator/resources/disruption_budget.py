@@ -1,7 +1,7 @@
-"""PodDisruptionBudgets: how many pods a drain of nodes may take at once.
+"""PodDisruptionBudgets: how many pods a node drain may evict at once.
 
 `maxUnavailable`, because it fits every size. A pod that is not Ready may always be evicted (AlwaysAllow): otherwise a
-broken one would block the drain of its node for ever while it serves nobody.
+broken one, which serves no client, would block the drain of its node for ever.
 """
 
 from muster_operator.naming import CONSUMER, COORDINATOR, selector

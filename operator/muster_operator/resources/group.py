@@ -7,7 +7,7 @@ from muster_operator.world.views import OwnerView
 
 
 def children(owner: OwnerView, spec: GroupSpec, *, bootstrap: str) -> tuple[Manifest, ...]:
-    """`()` when the object only observes. `bootstrap`: host:port,... that the pods are given."""
+    """`()` if the object only observes. `bootstrap`: the host:port,... that the pods get."""
     if spec.template is None:
         return ()
     template = consumer_pod.template(owner, spec, spec.template, bootstrap=bootstrap)

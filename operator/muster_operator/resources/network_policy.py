@@ -1,11 +1,12 @@
-"""The NetworkPolicy of the coordinators: who may connect to which port. Effective only with a network that enforces it.
+"""The NetworkPolicy of the coordinators: who may connect to which port. It needs a network plug-in that enforces
+policies.
 
-Client ports: `spec.networkPolicy.clients`, or everybody; the internal one also the operator, the coordinators (for
-`muster group ...` run in one, as `kubectl muster` does) and the consumers of this namespace's ConsumerGroups, which are
-told that port. (They are known by what all their pods have; a label for the
-cluster would restart each of them once.) Peer port: the coordinators among themselves. Admin port:
-the coordinators and the operator. Probe port: everybody, since metrics are read-only and scrapers differ; the
-kubelet's probes pass in any case. Outgoing traffic is not limited.
+Client ports: the clients of `spec.networkPolicy.clients`, or all. The internal client port is also open to the
+operator, the coordinators (for `muster group ...` run in one, as `kubectl muster` does) and the consumers of this
+namespace's ConsumerGroups, which get its address. (They are selected by labels that all their pods have; a label for
+the cluster would restart each of them once.) Peer port: the coordinators among themselves. Admin port: the coordinators
+and the operator. Probe port: all, since metrics are read-only and scrapers differ; the kubelet's probes are always
+allowed. Egress is not restricted.
 """
 
 from collections.abc import Mapping

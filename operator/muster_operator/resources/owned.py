@@ -1,6 +1,7 @@
-"""Metadata of the objects that we make: names, labels, and the owner, by which Kubernetes deletes them with it.
+"""Metadata of the objects that we create: names, labels, and the owner reference, by which Kubernetes deletes them with
+it.
 
-The owner reference carries the uid, so that an object made for a deleted owner is collected and never adopted by a
+The owner reference carries the uid, so that an object of a deleted owner is garbage-collected and never adopted by a
 new owner of the same name. Volumes are not owned: data outlives a mistaken deletion.
 """
 
@@ -14,7 +15,7 @@ Manifest = dict[str, Any]
 
 
 def owner_reference(owner: OwnerView, kind: str) -> Manifest:
-    """`kind`: of the owner, CoordinatorCluster or ConsumerGroup."""
+    """`kind`: the owner's, CoordinatorCluster or ConsumerGroup."""
     return {
         "apiVersion": API_VERSION,
         "kind": kind,
@@ -33,7 +34,7 @@ def metadata(
     name: str,
     annotations: Mapping[str, str] | None = None,
 ) -> Manifest:
-    """`metadata` of a child. `annotations` is left out when empty."""
+    """`metadata` of a child. `annotations` is left out if empty."""
     found: Manifest = {
         "name": name,
         "namespace": owner.namespace,
@@ -46,10 +47,10 @@ def metadata(
 
 
 def is_owned_by(live: Mapping[str, Any], owner: OwnerView) -> bool:
-    """True when `owner` (this very object, by uid) controls `live`.
+    """True if `owner` controls `live`, by uid.
 
-    Before an apply: server-side apply with force would take over an object of somebody else, such as the StatefulSet
-    of a ConsumerGroup that has the same name as a CoordinatorCluster.
+    To be checked before an apply: server-side apply with force would take over an object of another owner, such as the
+    StatefulSet of a ConsumerGroup that has the same name as a CoordinatorCluster.
     """
     references = live.get("metadata", {}).get("ownerReferences") or ()
     return any(item.get("controller") and item.get("uid") == owner.uid for item in references)

@@ -1,8 +1,8 @@
-"""The settings file of all coordinators of one cluster: Kafka's names, one text for every pod.
+"""The settings file of all coordinators of one cluster: Kafka's setting names, the same text for every pod.
 
-What differs between pods is written as `${env:NAME}` (KIP-887) and filled in by the coordinator from its environment:
-its number, its name, its node's address. So the file, and with it the revision of the pods, does not depend on where
-a pod runs. A node port is its base's digits with the ordinal as the last one; bases are divisible by 10.
+What differs between pods is written as `${env:NAME}` (KIP-887), which the coordinator replaces from its environment:
+its ordinal, its name, its node's address. So the file, and with it the revision of the pods, does not depend on where a
+pod runs. A node port is the digits of its base with the ordinal as the last digit; bases are divisible by 10.
 """
 
 from typing import Final
@@ -17,7 +17,7 @@ CONFIG_DIR: Final = "/etc/muster"
 FILE_NAME: Final = "server.properties"
 TOKEN_DIR: Final = "/etc/muster-admin"
 SHUTDOWN_GRACE_SECONDS: Final = 60
-"""The pod's grace period and `shutdown.grace.ms`: the coordinator gives up draining 10 s before."""
+"""The pod's grace period and `shutdown.grace.ms`: the coordinator stops draining 10 s before its end."""
 
 POD_INDEX: Final = "POD_INDEX"
 POD_NAME: Final = "POD_NAME"
@@ -32,7 +32,7 @@ def _environment(name: str) -> str:
 def _advertised(owner: OwnerView, spec: ClusterSpec, listener: Listener) -> str:
     if listener.type == "internal":
         return f"{_own_host(owner, spec)}:{listener.port}"
-    assert listener.node_port_base is not None, "CEL and parser demand it"
+    assert listener.node_port_base is not None, "CEL and parser require it"
     host = listener.advertised_host or "$(NODE_IP)"
     for placeholder, name in _PLACEHOLDERS.items():
         host = host.replace(placeholder, _environment(name))
@@ -62,10 +62,10 @@ def _voters(owner: OwnerView, spec: ClusterSpec, replicas: int) -> str:
 
 
 def settings(owner: OwnerView, spec: ClusterSpec, *, replicas: int, release: Release | None = None) -> dict[str, str]:
-    """Key to value, the operator's first. `replicas`: the number that the cluster was made with.
+    """Key → value, the operator's keys first. `replicas`: the number that the cluster was created with.
 
-    `release` of the coordinators: what it does not know is left out, for an unknown key stops its start. What the user
-    set is written as it is: whoever sets a key wants it, and leaving it out would say otherwise.
+    `release` of the coordinators: keys of the operator that it does not know are left out, because an unknown key stops
+    its start. The user's keys are always written: leaving one out would silently ignore it.
     """
     own = _own_settings(owner, spec, replicas)
     written = {key: value for key, value in own.items() if knows(release, key)}
@@ -95,7 +95,7 @@ def _own_settings(owner: OwnerView, spec: ClusterSpec, replicas: int) -> dict[st
 
 
 def _escaped(value: str) -> str:
-    """Java's `.properties` syntax; CEL and parser keep line ends out."""
+    """Java's `.properties` syntax; CEL and parser exclude line ends."""
     doubled = value.replace("\\", "\\\\")
     return f"\\{doubled}" if doubled[:1].isspace() else doubled
 

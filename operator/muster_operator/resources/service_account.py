@@ -1,5 +1,5 @@
-"""The ServiceAccount of the coordinators. It has no rights and no token is mounted: they never ask the Kubernetes
-API."""
+"""The ServiceAccount of the coordinators. It has no rights, and no token is mounted: coordinators never call the
+Kubernetes API."""
 
 from muster_operator.naming import COORDINATOR
 from muster_operator.resources.owned import Manifest, metadata

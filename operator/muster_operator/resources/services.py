@@ -1,8 +1,8 @@
 """Services of a CoordinatorCluster and of a ConsumerGroup.
 
-Clients only bootstrap through a Service with a cluster address; afterwards they dial the pods by the names that the
-coordinators advertise. Therefore the headless one publishes pods that are not Ready: peers must find each other
-before any of them can be, and a client that holds a connection must not lose the name during a restart.
+Clients only bootstrap through a Service with a cluster address; afterwards they connect to the pods by the names that
+the coordinators advertise. Therefore the headless Service publishes pods that are not Ready: peers must find each other
+before any of them can be Ready, and a connected client must not lose the name during a restart.
 """
 
 from muster_operator.api.cluster import ClusterSpec, Listener
@@ -31,7 +31,7 @@ def _port(name: str, number: int) -> Manifest:
 
 
 def peers(owner: OwnerView, spec: ClusterSpec) -> Manifest:
-    """Headless: gives each coordinator the DNS name under which peers, clients and the operator dial it."""
+    """Headless: gives each coordinator the DNS name by which peers, clients and the operator connect to it."""
     ports = [_port(listener.name, listener.port) for listener in spec.listeners]
     ports += [_port("peer", PEER_PORT), _port("probe", PROBE_PORT), _port("admin", ADMIN_PORT)]
     return {
@@ -48,7 +48,7 @@ def peers(owner: OwnerView, spec: ClusterSpec) -> Manifest:
 
 
 def bootstrap(owner: OwnerView, spec: ClusterSpec) -> Manifest:
-    """Where clients in the cluster begin: any Ready coordinator."""
+    """Where clients inside the cluster bootstrap: any Ready coordinator."""
     internal = spec.internal_listener
     return {
         "apiVersion": "v1",
@@ -63,8 +63,8 @@ def bootstrap(owner: OwnerView, spec: ClusterSpec) -> Manifest:
 
 
 def node_port(owner: OwnerView, listener: Listener, ordinal: int) -> Manifest:
-    """One pod of one external listener, at the same port of every node. The pod is known by its index label."""
-    assert listener.node_port_base is not None, "CEL and parser demand it"
+    """One pod of one external listener, at the same port of every node. The pod is selected by its index label."""
+    assert listener.node_port_base is not None, "CEL and parser require it"
     return {
         "apiVersion": "v1",
         "kind": "Service",

@@ -1,9 +1,8 @@
-"""Which live children are no longer wanted: the Services of a listener that is gone, settings that no pod uses any
-more.
+"""Live children that are no longer wanted: the Service of a removed listener, settings that no pod uses any more.
 
-Only objects that this very owner controls (by uid), of kinds that hold no state. A StatefulSet, a Secret or a volume
-is never surplus: taking away a template or a listener must not cost data or identity, except that a ConsumerGroup
-which loses its `template` loses its consumers, which is what was asked for.
+Only objects that this owner controls (by uid), of kinds without state. A StatefulSet, a Secret or a volume is never
+surplus: removing a template or a listener must not cost data or identity. The exception is the StatefulSet of a
+ConsumerGroup whose `template` was removed, because that removes the consumers.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -29,8 +28,8 @@ def of_cluster(
     wanted: Sequence[Mapping[str, Any]],
     config_hashes_in_use: Collection[str],
 ) -> tuple[Mapping[str, Any], ...]:
-    """`live`: (kind, name) → object. `config_hashes_in_use`: `CONFIG_HASH_ANNOTATION` of every pod that exists. Ask
-    only when all pods were seen: what an unseen pod mounts must stay."""
+    """`live`: (kind, name) → object. `config_hashes_in_use`: `CONFIG_HASH_ANNOTATION` of every existing pod. Call only
+    if all pods were observed: what an unobserved pod mounts must stay."""
     keep = _names(wanted)
     found = []
     for key, item in sorted(live.items()):

@@ -1,6 +1,6 @@
 """The Secret with the bearer token of the coordinators' admin API: its metadata only.
 
-The value is drawn where it is written (the executor, once) and never enters a plan, an Event or a log.
+The executor draws the value once, when it writes the Secret; it never enters a plan, an Event or a log.
 """
 
 from typing import TypedDict

@@ -1,2 +1,2 @@
-"""What runs the operator: queue, cache, reconcile passes, execution, reports, events, metrics, probes, leader
+"""The operator's runtime: queue, cache, reconcile passes, execution, status, Events, metrics, probes, leader
 election."""

@@ -1,14 +1,13 @@
-"""What the watches told, as one dictionary: objects by key, and by the owner of ours that they matter to.
+"""The watched objects as one dictionary: by key, and by the CoordinatorCluster or ConsumerGroup that they belong to.
 
-Three writers: the watch (`observe`), our own lists (`begin_list`, `finish_list`) and our own writes (`observe` with
-what the
-API server answered, so that a pass reads its own writes). An older state never replaces a newer one of the same uid.
+Three sources write it: the watch (`observe`), our own lists (`begin_list`, `finish_list`) and our own writes (`observe`
+with the API server's answer, so that a pass reads its own writes). An older state never replaces a newer one of the
+same uid.
 
-A watch that breaks does not tell what was deleted meanwhile, so the lists remove what they no longer have, except
-what the
-watch brought or took away while the list was being read. Until that happens a deleted object looks as if it existed;
-that
-is the safe side, since an object that exists is never taken for gone, and every destructive call carries a uid.
+A watch that breaks does not report what was deleted in between, so `finish_list` removes what a list no longer
+contains, except for objects that the watch added or removed while the list was being read. Until then a deleted object
+still looks as if it existed. That is the safe side: an existing object is never taken for absent, and every destructive
+call carries a uid.
 
 Single-threaded: belongs to the event loop.
 """
@@ -30,7 +29,7 @@ _OWNER_NOISE = ("resourceVersion", "managedFields")
 
 @dataclass(slots=True)
 class ListMark:
-    """A list under way: what was cached when it began, and what the watch touched since."""
+    """A list in progress: what was cached when it began, and the objects that the watch has changed since."""
 
     kind: Kind
     namespace: str
@@ -39,13 +38,13 @@ class ListMark:
 
 
 class Cache:
-    """See the module. `observe` and `finish_list` answer the keys to look at."""
+    """See the module. `observe` and `finish_list` return the keys that need a pass."""
 
     def __init__(self) -> None:
         self._objects: dict[ObjectKey, Object] = {}
         self._owned: defaultdict[OwnerKey, set[ObjectKey]] = defaultdict(set)
         self._groups: defaultdict[Trait, set[ObjectKey]] = defaultdict(set)
-        """ConsumerGroups by what two of them may have in common."""
+        """ConsumerGroups by what two of them may share (`_traits`)."""
         self._marks: list[ListMark] = []
 
     def observe(self, kind: Kind, change: str | None, live: Object) -> set[OwnerKey]:
@@ -56,7 +55,7 @@ class Cache:
         return self._take(kind, key, change, live)
 
     def begin_list(self, kind: Kind, namespace: str) -> ListMark:
-        """Call before the list is requested. `namespace` "" for all."""
+        """Call before the list is requested. `namespace`: "" for all."""
         before = {
             key: str(live["metadata"].get("uid"))
             for key, live in self._objects.items()
@@ -67,11 +66,11 @@ class Cache:
         return mark
 
     def abandon_list(self, mark: ListMark) -> None:
-        """The list failed."""
+        """End a list that failed."""
         self._marks.remove(mark)
 
     def finish_list(self, mark: ListMark, items: Iterable[Object]) -> set[OwnerKey]:
-        """Make the cache equal to `items`, but for what the watch touched meanwhile."""
+        """Make the cache equal to `items`, except for objects that the watch changed since `begin_list`."""
         self._marks.remove(mark)
         woken: set[OwnerKey] = set()
         listed = set()
@@ -93,7 +92,7 @@ class Cache:
         return self._objects.get(ObjectKey(*key))
 
     def owners(self) -> list[OwnerKey]:
-        """All of our own objects."""
+        """Keys of all CoordinatorClusters and ConsumerGroups."""
         kinds = {one.kind for one in OWNERS}
         return [OwnerKey(*key) for key in self._objects if key.kind in kinds]
 
@@ -102,7 +101,7 @@ class Cache:
         return [OwnerKey(*key) for key in self._objects if key.kind == CLUSTER.kind]
 
     def children(self, key: OwnerKey, uid: str) -> dict[tuple[str, str], Object]:
-        """(kind, name) → live object, of what the owner of `uid` controls."""
+        """(kind, name) → live object, for the objects that the owner of `uid` controls."""
         found = ((one, self._objects[one]) for one in self._owned.get(key, ()) if one.kind != POD.kind)
         return {(one.kind, one.name): live for one, live in found if controller_uid(live) == uid}
 
@@ -118,7 +117,7 @@ class Cache:
         }
 
     def groups_with_id(self, group_id: str) -> list[Object]:
-        """ConsumerGroups whose `groupId` that is, of all namespaces."""
+        """ConsumerGroups of all namespaces with that `groupId`."""
         return [self._objects[key] for key in self._groups.get(("groupId", group_id), ())]
 
     def groups_with_workload(self, namespace: str, kind: str, name: str) -> list[Object]:
@@ -154,7 +153,7 @@ class Cache:
         if kind not in OWNERS or old is None or change == DELETED:
             return woken | self._dependents(kind, old, live, change)
         if _without_status(old) == _without_status(live):
-            woken = set()  # our own status came back
+            woken = set()  # the change is our own status write
         return woken | self._dependents(kind, old, live, change)
 
     def _index(self, key: ObjectKey, old: Object | None, new: Object | None) -> None:
@@ -166,7 +165,7 @@ class Cache:
             self._groups[trait].add(key)
 
     def _dependents(self, kind: Kind, old: Object | None, live: Object, change: str | None) -> set[OwnerKey]:
-        """A cluster that comes, goes or gets another address matters to the groups that refer to it."""
+        """The groups that refer to a cluster need a pass when it is created, deleted or changes its address."""
         if kind is not CLUSTER:
             return set()
         if old is not None and change != DELETED and _addresses(old) == _addresses(live):
@@ -180,7 +179,7 @@ def _cluster_ref(group: Object) -> str | None:
 
 
 def _traits(group: Object) -> list[Trait]:
-    """By which other ConsumerGroups have to know of it."""
+    """The values by which other ConsumerGroups may conflict with this one."""
     spec = group.get("spec") or {}
     found: list[Trait] = [("groupId", str(spec.get("groupId") or ""))]
     ref = spec.get("workloadRef")
@@ -199,11 +198,11 @@ def _without_status(live: Object) -> dict[str, Any]:
 
 
 def _is_late(live: Object, old: Object, change: str | None) -> bool:
-    """An event that tells less than what is known already.
+    """The event is older than the cached state.
 
-    Resource versions of one kind are compared as numbers, which Kubernetes guarantees since 1.35 and etcd always
-    did. Of another object of the same name only a deletion, or a state of an object that was made before, can be
-    late: after a restore of etcd numbers may begin again, and then what a list says must win.
+    Resource versions of one kind are compared as numbers, which Kubernetes guarantees since 1.35 and etcd always did.
+    For another object of the same name, only a deletion or a state of an older object counts as late: after a restore
+    of etcd numbers may begin again, and then a list must win.
     """
     new, known = live["metadata"], old["metadata"]
     versions = [str(one.get("resourceVersion", "")) for one in (new, known)]

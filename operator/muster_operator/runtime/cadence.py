@@ -1,10 +1,10 @@
-"""Is this status worth a write now? Pure.
+"""Decides whether a new status is worth a write now. Pure.
 
-Every write of a status is a write to etcd and an event to every watcher, and lag moves all the time: it is a time
-series, for metrics. So: nothing when nothing changed; at once when anything but lag changed, with the lag of that
-moment; for lag alone only when its order of magnitude changed and has stayed changed, so that it says something that
-will still hold when somebody reads it. Lag that becomes known or Unknown is not "lag alone". The time of the figure is
-part of it: it moves when the figure is written and is no reason for a write.
+Problem: every status write is a write to etcd and an event to every watcher, and lag changes all the time; its history
+belongs into metrics. Mechanism: no write if nothing changed. An immediate write if anything but lag changed, with the
+current lag. For lag alone, a write only if its order of magnitude changed and has stayed changed for a while. Lag that
+becomes known or Unknown is not "lag alone". The time of the lag value is written with it and is never a reason to
+write.
 """
 
 from collections.abc import Mapping
@@ -25,27 +25,27 @@ class Decision(StrEnum):
     SKIP = "skip"
     WAIT = "wait"
     LAG = "lag"
-    """Lag alone is due: in its turn."""
+    """Only lag is to be written: when the group's turn comes (`lag_writes`)."""
     WRITE = "write"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """The band in which lag has been, look for look, since a moment of our monotonic clock."""
+    """The band in which lag has been in every pass since a moment of our monotonic clock."""
 
     band: int | None
     since_ms: int
 
 
 def band_of(lag: Json) -> int | None:
-    """0 for none, 1 for 1 to 3, 2 for 4 to 15, 3 for 16 to 63, ...: powers of four. None: unknown."""
+    """0 for 0, 1 for 1 to 3, 2 for 4 to 15, 3 for 16 to 63, ...: powers of four. None: unknown."""
     if not isinstance(lag, int) or isinstance(lag, bool):
         return None
     return (max(0, lag).bit_length() + 1) // 2
 
 
 def holding(held: Held | None, status: Mapping[str, Any], now_ms: int) -> Held:
-    """What was held, after this look."""
+    """The state after this pass."""
     band = band_of(status.get("lag"))
     return held if held is not None and held.band == band else Held(band=band, since_ms=now_ms)
 
@@ -53,8 +53,8 @@ def holding(held: Held | None, status: Mapping[str, Any], now_ms: int) -> Held:
 def decide(
     stored: Mapping[str, Any], wanted: Mapping[str, Any], *, held: Held, now_ms: int, as_written: bool = False
 ) -> tuple[Decision, str, int]:
-    """(decision, reason, wait in ms). `held` includes this look (`holding`); `as_written`: `stored` is known to be what
-    the server made of `wanted`, lag apart."""
+    """(decision, reason, wait in ms). `held` includes this pass (`holding`); `as_written`: `stored` is known to be what
+    the server made of `wanted`, apart from lag."""
     if not as_written and not same_status(masked(stored), masked(wanted)):
         return Decision.WRITE, "more than lag changed", 0
     if band_of(stored.get("lag")) == held.band:
@@ -66,7 +66,8 @@ def decide(
 
 
 def masked(value: Json) -> Json:
-    """`value` with every known number under a lag key replaced by one mark, and without the time of the figure."""
+    """`value` with every known number under a lag key replaced by one placeholder, and without the time of the lag
+    value."""
     if isinstance(value, Mapping):
         return {
             key: _MASK if key in _LAG_KEYS and _is_number(one) else masked(one)

@@ -1,7 +1,7 @@
-"""Makes volume claims ask for more. Whether a volume may grow is its StorageClass's decision, and no is an answer.
+"""Requests larger volumes. Whether a volume may grow is decided by its StorageClass, so a refusal is a valid answer.
 
-A refusal is told and holds nothing else up: the pass goes on, and the same growth is asked for again after
-BACKOFF_MAX_MS. What was refused is remembered here alone; an operator that forgot it asks once more.
+A refusal is reported and does not stop the pass; the same growth is requested again after BACKOFF_MAX_MS. Refusals are
+remembered in memory only: after a restart the operator requests once more.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from muster_operator.runtime.metrics import Metrics
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Refusal:
-    """What the API server said to a claim's growth to `size`; it is not asked again before `until_ms` (monotonic)."""
+    """The API server's refusal to grow a claim to `size`; no new request before `until_ms` (monotonic)."""
 
     size: str
     error: Refused
@@ -33,9 +33,9 @@ class ClaimGrowth:
         self._refusals: dict[str, _Refusal] = {}  # by the claim's uid; at most NOT_GROWN_MAX
 
     async def grow(self, action: GrowClaim, namespace: str) -> bool | Refused:
-        """True: written. False: the claim is gone. Or the refusal, also one that is remembered. Raises Transient.
+        """True: written. False: the claim is gone. Or the refusal, which may be a remembered one. Raises Transient.
 
-        Only the size is written: everything else of a claim belongs to Kubernetes and its user.
+        Only the size is written: every other field of a claim belongs to Kubernetes and its user.
         """
         before = self._refusals.get(action.uid)
         if before is not None and before.size == action.size and self._clock.monotonic_ms() < before.until_ms:

@@ -1,16 +1,18 @@
-"""Which operator serves a namespace: a Lease in the namespace itself, held by a *release*, not by one of its processes.
+"""Claims: which operator serves a namespace. A claim is a Lease in that namespace, held by a *release*, not by a
+process.
 
-Two operators whose scopes overlap would undo each other's work without end. Who serves everything cannot be asked by
-one that may look into two namespaces only, so the place to meet is the namespace: before anything is written about an
-object, its namespace's Lease must be ours. Another's Lease is left alone until it was not renewed for as long as it
-says, on our own clock (`election.decide`); meanwhile nothing is written about the objects there but one Event.
+Problem: two operators with overlapping scopes would undo each other's work for ever, and an operator with rights in two
+namespaces cannot see a cluster-wide one elsewhere. Mechanism: they meet in the namespace. Before any write about an
+object, the Lease of its namespace must be ours. Another release's Lease is left alone until it was not renewed for its
+own duration, measured with our clock (`election.decide`); meanwhile nothing is written about the objects there except
+one Event.
 
-The processes of a release share its claims (which of them acts is `election`'s matter), so a claim outlives a
-hand-over, an upgrade and a rollback; it is not released at the end for the same reason. It runs out 3 minutes after
-the release is gone; whoever cannot wait deletes the Lease.
+All processes of a release share its claims (`election` decides which process acts), so a claim outlives a change of
+leader, an upgrade and a rollback; for the same reason it is not released at the end of a process. It expires 3 minutes
+after the release is gone; deleting the Lease ends it at once.
 
-Not here: exactness. As with any Lease a process that slept may still have a request under way; destructive requests
-carry preconditions of their own. Operators of before, which know no claims, are not noticed.
+What it does not do: mutual exclusion. As with any Lease, a process that slept may still have a request in progress;
+destructive requests carry preconditions of their own. Operators of releases without claims are not noticed.
 """
 
 import asyncio
@@ -33,21 +35,21 @@ class _Claim:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     seen: Seen | None = None
     held_ms: int | None = None
-    """When the last renewal that went well was asked for; None while the claim is not ours."""
+    """When the last successful renewal was requested; None while the claim is not ours."""
     looked_ms: int | None = None
     error: OperatorError | None = None
-    """Why it is not ours, as of `looked_ms`."""
+    """Why the claim is not ours, as of `looked_ms`."""
 
 
 class Claims:
-    """`holder`: `namespace/Lease` of the release, the same for all its processes."""
+    """`holder`: `namespace/Lease` of the release, equal in all its processes."""
 
     def __init__(self, kube: Kube, clock: Clock, *, holder: str) -> None:
         self._kube, self._clock, self.holder = kube, clock, holder
         self._claims: dict[str, _Claim] = {}
 
     async def check(self, namespace: str) -> None:
-        """Return while the claim of `namespace` is ours. Raises ServedByAnother, or what the API server answered."""
+        """Return if the claim of `namespace` is ours. Raises ServedByAnother, or the API server's error."""
         claim = self._claims.setdefault(namespace, _Claim())
         async with claim.lock:
             now = self._clock.monotonic_ms()
@@ -58,13 +60,14 @@ class Claims:
             await self._look(namespace, claim)
 
     async def run(self, namespaces: Callable[[], Iterable[str]]) -> None:
-        """Renew until cancelled; what has no object any more is let go."""
+        """Renew until cancelled; claims of namespaces without objects are no longer renewed."""
         while True:
             await pause(CLAIM_RENEW_MS)
             await self.renew(set(namespaces()))
 
     async def renew(self, namespaces: set[str]) -> None:
-        """Renew what we hold of `namespaces`, forget the others. Errors are told by the passes that meet them."""
+        """Renew the claims that we hold of `namespaces` and forget the others. Errors are reported by the passes that
+        need the claim."""
         for namespace in self._claims.keys() - namespaces:
             del self._claims[namespace]
         for namespace, claim in list(self._claims.items()):
@@ -77,11 +80,11 @@ class Claims:
                     _log.warning("claim not renewed", extra={"on": namespace, "error": str(error)})
 
     def refused(self) -> int:
-        """Namespaces that another operator serves, as of the last look."""
+        """Number of namespaces that another operator served when last checked."""
         return sum(isinstance(claim.error, ServedByAnother) for claim in self._claims.values())
 
     async def _look(self, namespace: str, claim: _Claim) -> None:
-        """One read and at most one write."""
+        """Read the Lease, and write it at most once."""
         asked = self._clock.monotonic_ms()
         before = claim.error
         try:

@@ -1,4 +1,4 @@
-"""Real time and chance behind `ports.Clock` and `ports.Rand`."""
+"""Real time and random numbers behind `ports.Clock` and `ports.Rand`."""
 
 import random
 import secrets
@@ -8,7 +8,7 @@ TOKEN_BYTES = 32
 
 
 class SystemClock:
-    """Monotonic time for intervals, wall time for what people and other machines read."""
+    """Monotonic time for intervals, wall time for timestamps that others read."""
 
     def monotonic_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
@@ -18,7 +18,7 @@ class SystemClock:
 
 
 class SystemRand:
-    """Jitter from a plain generator, tokens from the operating system's."""
+    """Jitter from an ordinary generator, tokens from the operating system's secure one."""
 
     def uniform(self, low: float, high: float) -> float:
         return random.uniform(low, high)

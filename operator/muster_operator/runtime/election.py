@@ -1,14 +1,12 @@
-"""Leader election on one Lease: which step next, as a pure decision, and the loop that takes it.
+"""Leader election on one Lease: the next step as a pure decision, and the loop that carries it out.
 
-One operator acts, others stand by with warm caches. Numbers and rules are client-go's: 15 s Lease, renewed every 2 s,
-given
-up after 10 s without a renewal. Whether another's Lease has run out is judged by how long *we* have seen it unchanged
-on our
-own monotonic clock, so clocks of two machines need not agree. Every write carries the resource version that was read:
-of two candidates one gets a conflict.
+One operator acts, the others stand by with warm caches. Numbers and rules are client-go's: a Lease of 15 s, renewed
+every 2 s, given up after 10 s without a renewal. Another holder's Lease counts as expired once *we* have seen it
+unchanged for its duration on our own monotonic clock, so the clocks of two machines need not agree. Every write carries
+the resource version that was read: of two candidates one gets a conflict.
 
-A Lease is no fence: a process that slept through its Lease may still have a request under way. So losing it ends the
-process, and every destructive request carries preconditions of its own.
+A Lease is no fence: a process that slept through its Lease may still have a request in progress. So losing the Lease
+ends the process, and every destructive request carries preconditions of its own.
 """
 
 import asyncio
@@ -40,7 +38,7 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What we last saw of the Lease, and since when it has looked like that on our monotonic clock."""
+    """The last observed content of the Lease, and since when it has been unchanged on our monotonic clock."""
 
     holder: str
     version: str
@@ -48,7 +46,7 @@ class Seen:
 
 
 def decide(lease: Manifest | None, *, identity: str, seen: Seen | None, now_ms: int) -> tuple[Step, str]:
-    """(step, reason). `seen` must be the view of this very lease (`see`)."""
+    """(step, reason). `seen` must be the view of this lease (`see`)."""
     if lease is None:
         return Step.CREATE, "there is no Lease"
     spec = lease.get("spec") or {}
@@ -64,7 +62,7 @@ def decide(lease: Manifest | None, *, identity: str, seen: Seen | None, now_ms: 
 
 
 def see(lease: Manifest | None, seen: Seen | None, now_ms: int) -> Seen | None:
-    """The view after reading `lease`: `since_ms` is kept while nothing about it changed."""
+    """The view after reading `lease`: `since_ms` is kept while the Lease is unchanged."""
     if lease is None:
         return None
     version = str(lease["metadata"].get("resourceVersion"))
@@ -75,7 +73,7 @@ def see(lease: Manifest | None, seen: Seen | None, now_ms: int) -> Seen | None:
 
 
 def lease_spec(lease: Manifest | None, step: Step, *, identity: str, duration_ms: int, wall_ms: int) -> dict[str, Any]:
-    """What `step` writes over `lease`."""
+    """The spec that `step` writes over `lease`."""
     now = micro_time(wall_ms)
     old = (lease or {}).get("spec") or {}
     return {
@@ -88,7 +86,7 @@ def lease_spec(lease: Manifest | None, step: Step, *, identity: str, duration_ms
 
 
 def of_one_deployment(one: str, other: str) -> bool:
-    """Names of pods of the same Deployment, `<deployment>-<template hash>-<random>`."""
+    """Both are names of pods of the same Deployment, `<deployment>-<template hash>-<random>`."""
     return one.count("-") >= _POD_SUFFIXES and one.rsplit("-", _POD_SUFFIXES)[0] == other.rsplit("-", _POD_SUFFIXES)[0]
 
 
@@ -109,13 +107,13 @@ class Elector:
         self._lease: Manifest | None = None
 
     async def acquire(self) -> None:
-        """Return as soon as we hold the Lease. API errors are waited out."""
+        """Return once we hold the Lease. API errors are retried."""
         while not await self.try_once():
             await pause(LEASE_RETRY_MS)
 
     async def try_once(self) -> bool:
-        """One read and at most one write; True when we hold the Lease now. Another read where our Lease has a name of
-        its own, which it did not have in every release: a process of before may still be acting beside us."""
+        """One read and at most one write; True if we hold the Lease now. If our Lease has a name of its own, the Lease
+        of the common name is read too: a process of an older release, which used that name, may still act."""
         try:
             if self._name != naming.LEASE_NAME and await self._former_acts():
                 return False
@@ -137,7 +135,7 @@ class Elector:
             return False
 
     async def _former_acts(self) -> bool:
-        """A pod of our own Deployment holds the Lease by its common name, so this is the middle of an upgrade."""
+        """A pod of our own Deployment holds the Lease of the common name: an upgrade is in progress."""
         lease = await self._kube.get(
             api_version=LEASE.api_version, kind=LEASE.kind, namespace=self._namespace, name=naming.LEASE_NAME
         )
@@ -159,7 +157,7 @@ class Elector:
                 raise LeadershipLost("LeaseLost", "the Lease could not be renewed in time")
 
     async def _renew(self, left_ms: int) -> bool:
-        """False: not this time. Raises LeadershipLost when another holds it by now."""
+        """False: this attempt failed. Raises LeadershipLost if another process holds the Lease by now."""
         try:
             async with asyncio.timeout(left_ms / 1_000):
                 return await self.renew_once()
@@ -167,7 +165,7 @@ class Elector:
             return False
 
     async def renew_once(self) -> bool:
-        """As `hold` does each time: by what we wrote last, and by a fresh read after a conflict."""
+        """One renewal as `hold` does it: from our last write, after a conflict from a fresh read."""
         try:
             if self._lease is not None:
                 try:
@@ -188,7 +186,7 @@ class Elector:
             return False
 
     async def release(self) -> None:
-        """Give the Lease up, so that another need not wait for its end. Best effort."""
+        """Release the Lease, so that another process need not wait for its expiry. Best effort."""
         try:
             lease = await self._kube.get(
                 api_version=LEASE.api_version, kind=LEASE.kind, namespace=self._namespace, name=self._name

@@ -1,9 +1,8 @@
-"""Which Events are written, and as what: the start of a series, one more of it, or nothing. Pure.
+"""Decides which Events are written and how: as a new series, as a repetition of one, or not at all. Pure.
 
-One series is one (object, reason, warning). Its first occurrence creates an events.k8s.io/v1 Event; further ones
-within six
-minutes raise `series.count` of the same object, by at most one patch a minute, as the API means it. Each object has a
-bucket of 25 Events, refilled one each 12 s, so that an object that flaps cannot flood the API server.
+A series is one (object, reason, warning). Its first occurrence creates an events.k8s.io/v1 Event; further ones within
+six minutes raise `series.count` of that Event, by at most one patch per minute, as the API intends. Each object has a
+token bucket of 25 Events, refilled by one every 12 s, so that an object that flaps cannot flood the API server.
 """
 
 from collections import OrderedDict
@@ -34,7 +33,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeat:
-    """Patch the Event `name`: it was seen `count` times by now."""
+    """Patch the Event `name`: it has occurred `count` times."""
 
     name: str
     count: int
@@ -56,7 +55,7 @@ class _Bucket:
 
 
 class EventSeries:
-    """Remembers what was emitted, for at most EVENT_SERIES_MAX series and objects."""
+    """Remembers emitted Events, for at most EVENT_SERIES_MAX series and objects."""
 
     def __init__(self) -> None:
         self._series: OrderedDict[SeriesKey, _Series] = OrderedDict()

@@ -1,20 +1,21 @@
-"""Carries a plan out: the only place where the operator changes the world. In order; the first failure ends the pass.
+"""Executes a plan: the only module in which the operator changes anything outside. In order; the first failure ends the
+pass.
 
-One failure does not: a volume claim that may not grow. It is told (`Done.refused`), the rest of the plan goes on, and
-the same growth is asked for again after BACKOFF_MAX_MS; an operator that forgot it in between asks once more.
+One failure does not end it: a volume claim that may not grow. It is reported (`Done.refused`), the rest of the plan is
+executed, and the same growth is requested again after BACKOFF_MAX_MS (`claim_growth`).
 
-Rules that hold here whatever was planned:
+Invariants that hold here whatever was planned:
 
-* Nothing is written for an owner that is gone, is being deleted or is another one by now: the first write of a pass is
-  preceded by a read of the owner from the API server, since server-side apply would bring a child of a dead owner to
-  life.
-* An object of a wanted name that somebody else owns is left alone (`NameTaken`); apply with force would take it over.
+* Nothing is written for an owner that is gone, is being deleted or was replaced by another object: before the first
+  write of a pass the owner is read from the API server, since a server-side apply would create a child of a deleted
+  owner.
+* An object of a wanted name that belongs to another owner is left alone (`NameTaken`): an apply with force would take
+  it over.
 * A manifest that the live object already covers is not sent.
 * Evictions and deletions carry the uid that the plan was made for.
-* A workload that somebody else made is scaled and told to restart, each by the one field that says so.
+* In a workload of `workloadRef`, only the replica count and the restart field are written.
 * Members are removed from a group only after the API server itself, not the cache, has said that their pods are gone
-and
-  the owner still has the generation that was planned for.
+  and that the owner still has the generation that was planned for.
 """
 
 import logging
@@ -56,12 +57,12 @@ Object = Mapping[str, Any]
 
 
 class OwnerGone(Exception):
-    """The object that the plan is for does not exist any more: nothing is left to do or to report."""
+    """The object of the plan does not exist any more: nothing is left to do or to report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Whom a plan is carried out for."""
+    """The object that a plan is executed for."""
 
     key: OwnerKey
     uid: str
@@ -72,7 +73,7 @@ class Target:
 
 @dataclass(slots=True)
 class Done:
-    """What a pass did: action names in order, whether an eviction was forbidden for now, and the first volume claim
+    """Result of a pass: action names in order, whether an eviction was forbidden for now, and the first volume claim
     that may not grow."""
 
     actions: list[str] = field(default_factory=list)
@@ -103,7 +104,7 @@ class Executor:
         self._settled = settled
 
     async def execute(self, plan: Plan, target: Target) -> Done:
-        """Raises OwnerGone, Transient or Refused; what was done before stays done."""
+        """Raises OwnerGone, Transient or Refused; completed actions stay."""
         done = Done()
         handlers: dict[type, Callable[[Any, Target, Done], Awaitable[bool]]] = {
             Apply: self._apply, EnsureSecret: self._ensure_secret, DeleteChild: self._delete_child, Drain: self._drain,
@@ -147,7 +148,7 @@ class Executor:
         )
 
     def _why_apply(self, manifest: Object, target: Target) -> str | None:
-        """Why the manifest must be sent; None when the live object already says it."""
+        """Why the manifest must be sent; None if the live object already has its content."""
         live = self._live(manifest, target)
         if live is None or controller_uid(live) != target.uid:
             return "it is not there, as far as we know"
@@ -179,7 +180,7 @@ class Executor:
         former = any(one.get("kind") == target.key.kind and one.get("name") == target.key.name for one in references)
         if former:
             raise Transient("FormerOwner", f"{kind} {name} still belongs to a deleted {target.key.kind} of this name")
-        raise Refused("NameTaken", f"{kind} {name} exists and belongs to somebody else; rename it or remove it")
+        raise Refused("NameTaken", f"{kind} {name} exists and belongs to another owner; rename it or remove it")
 
     async def _ensure_secret(self, action: EnsureSecret, target: Target, _: Done) -> bool:
         found = await self._kube.get(
@@ -286,7 +287,7 @@ def _reach(target: Target, pod: str) -> tuple[str, str]:
 
 
 def _subject(action: Action) -> str:
-    """What an action is done to, for the log; never the content of a manifest."""
+    """The object of an action, for the log; never the content of a manifest."""
     match action:
         case Apply():
             return f"{action.manifest['kind']} {action.manifest['metadata']['name']}"

@@ -1,7 +1,7 @@
-"""A status that says that a pass failed, made from what is known otherwise. Pure.
+"""The status after a failed pass, made from the plan's or the stored status. Pure.
 
-Conditions that could be judged stay; `Degraded` tells the failure, `Progressing` stops claiming. A failure to look is
-`Unknown`, a refusal is `True`: somebody must change something.
+Conditions that could be judged stay. `Degraded` reports the failure: `Unknown` if something could not be observed,
+`True` if a request was refused, because then a change is needed. `Progressing` becomes False.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ def with_failure(
     generation: int,
     now_ms: int,
 ) -> dict[str, Any]:
-    """`planned` (or, when nothing could be planned, `stored`) with the failure in its conditions."""
+    """`planned` (or `stored`, if nothing could be planned) with the failure in its conditions."""
     base = dict(planned if planned is not None else stored)
     found = _finding(error)
     conditions = {str(one["type"]): dict(one) for one in base.get("conditions") or ()}

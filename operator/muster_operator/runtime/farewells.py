@@ -1,14 +1,14 @@
-"""A deleted ConsumerGroup's static members leave at once: remembered while the object is there, removed when it is not.
+"""Removes the static members of a deleted ConsumerGroup: recorded while the object exists, removed once it is gone.
 
-A deleted object has no status to record anybody in, and a finalizer would keep objects from being deleted while no
-operator runs or no broker answers. So each pass remembers, in the process, who was seen in the object's pods
-(`plan.departing.present`), with the addresses to reach the group by. When the object is gone, each of these pods is
-waited for; once the API server itself says that a pod is gone, exactly its member is removed, by instance id and member
-id: a successor under the same names has other member ids.
+Problem: a deleted object has no status in which members could be recorded, and a finalizer would block deletions while
+no operator runs or no broker answers. Mechanism: each pass records in memory which members were seen in the object's
+pods (`plan.departing.present`), and the group's addresses. After the deletion each of these pods is waited for; once
+the API server itself says that a pod is gone, exactly its member is removed, by instance id and member id: a successor
+of the same name has another member id.
 
 Deliberately not here: anything that outlives the process. An operator that starts between the deletion and the end of
-the pods knows nothing of them, and a cluster that does not answer is asked no longer than its members could be listed
-(grace period and session timeout): then they are gone by themselves. Nothing here ever holds a deletion up.
+the pods does not know of them, and a cluster that does not answer is retried only while its members could still be
+listed (grace period plus session timeout); after that their sessions have expired. A deletion is never delayed.
 """
 
 import logging
@@ -25,7 +25,7 @@ from muster_operator.world.group import GroupWorld, Leaver
 
 _log = logging.getLogger("muster.operator.farewells")
 _LEEWAY_MS = 30_000
-"""Added to grace period and session timeout: pods are told to end a moment after their object was deleted."""
+"""Added to grace period and session timeout: pods are stopped a moment after their object was deleted."""
 
 
 @dataclass(slots=True)
@@ -36,10 +36,10 @@ class _Known:
     group_id: str
     bootstrap: str
     listed_ms: int
-    """How long a member can be listed after its object was deleted."""
+    """How long a member may stay listed after its object was deleted."""
     records: dict[str, Record] = field(default_factory=dict)
     until_ms: int = 0
-    """Set when the object is gone."""
+    """End of the wait; set when the object is gone."""
 
 
 class Farewells:
@@ -49,7 +49,7 @@ class Farewells:
         self._leaving: dict[OwnerKey, list[_Known]] = {}
 
     def saw(self, key: OwnerKey, world: GroupWorld) -> None:
-        """Remember who runs in the pods of a living object."""
+        """Record the members in the pods of an existing object."""
         found = present(world, self._before(key, world.owner.uid))
         if found is None or not isinstance(world.bootstrap, str):
             if found is None:
@@ -68,7 +68,7 @@ class Farewells:
         return known.records if known is not None and known.uid == uid else {}
 
     def gone(self, key: OwnerKey, *, successor_uid: str | None) -> None:
-        """The object of this key does not exist any more, or is another one by now."""
+        """The object of this key is gone, or another object has its name by now."""
         known = self._known.get(key)
         if known is None or known.uid == successor_uid:
             return
@@ -78,7 +78,7 @@ class Farewells:
             return
         known.until_ms = self._clock.monotonic_ms() + known.listed_ms
         while len(self._leaving) >= FAREWELLS_MAX:
-            self._leaving.pop(next(iter(self._leaving)))  # its members are left to the session timeout
+            self._leaving.pop(next(iter(self._leaving)))  # its members are left to their session timeout
         self._leaving.setdefault(key, []).append(known)
 
     def pending(self, key: OwnerKey) -> bool:
@@ -89,7 +89,8 @@ class Farewells:
         self._leaving.pop(key, None)
 
     async def step(self, key: OwnerKey) -> int | None:
-        """Remove whose pods are gone by now. Time until the next look; None: nobody is left. Raises OperatorError."""
+        """Remove the members whose pods are gone. Returns the time until the next step; None: no member is left. Raises
+        OperatorError."""
         now = self._clock.monotonic_ms()
         self._leaving[key] = [one for one in self._leaving.get(key, ()) if one.records and now < one.until_ms]
         try:
@@ -119,7 +120,7 @@ class Farewells:
         _log.info("acted", extra={"object": "/".join(key), "action": "RemoveMembers", "on": on})
 
     async def _is_over(self, key: OwnerKey, record: Record) -> bool:
-        """The API server says so; it is asked only when the cache does."""
+        """The API server says that the pod is gone; it is only read if the cache says so too."""
         cached = self._cache.get(POD, key.namespace, record.pod)
         if cached is not None and cached["metadata"].get("uid") == record.uid:
             return False

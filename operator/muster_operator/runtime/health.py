@@ -1,10 +1,10 @@
-"""What /livez and /readyz say. Pure.
+"""The answers of /livez and /readyz. Pure.
 
-Live means that work moves: no key that is due waits too long for a worker, no pass runs for ever, and the API server
-was read lately. An API server that is down must not get the operator restarted for ever, so a list that is merely old
-counts only after three missed ones, and never before the first has had time; a refusal is an answer, and no restart
-mends it. Ready means that every kind is listed and watched, leader or not: a standby that could take over is a good
-pod. A namespace that refuses us counts only when every one does.
+Live means that work proceeds: no due key waits too long for a worker, no pass runs for ever, and the API server
+answered a list recently. A restart does not help against an API server that is down, so an old list counts only after
+three intervals, and a missing one never before the first list had its time; a refusal counts as an answer. Ready means
+that every kind is listed and watched, on the leader and on a standby alike. A namespace that refuses us counts only if
+every namespace does.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Pulse:
     """Longest wait of a due key for a worker."""
     longest_pass_ms: int
     list_age_ms: int | None
-    """Since the API server last answered a list of any scope; None: it has not answered one yet."""
+    """Since the API server last answered a list of any scope; None before the first answer."""
     unready: tuple[str, ...]
     """What is not listed or not watched (`scopes.Scopes.unready`)."""
 

@@ -1,4 +1,4 @@
-"""Which of our objects another object belongs to: from labels and references to the key that is queued. Pure."""
+"""Which of our objects another object belongs to: from its labels and references to the key in the queue. Pure."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ _BY_COMPONENT = {naming.COORDINATOR: CLUSTER.kind, naming.CONSUMER: GROUP.kind}
 
 
 class OwnerKey(NamedTuple):
-    """One CoordinatorCluster or ConsumerGroup: what the queue holds."""
+    """One CoordinatorCluster or ConsumerGroup: an entry of the queue."""
 
     kind: str
     namespace: str
@@ -31,7 +31,7 @@ def object_key(kind: Kind, live: Object) -> ObjectKey:
 
 
 def owner_key(kind: Kind, live: Object) -> OwnerKey | None:
-    """Whose pass this object matters to; None when it is nobody's of ours."""
+    """The object whose pass depends on `live`; None if it belongs to none of our objects."""
     metadata = live["metadata"]
     namespace = metadata.get("namespace", "")
     if kind in OWNERS:

@@ -1,11 +1,11 @@
-"""One kopf operator (`handlers`) for each scope, on a thread and an event loop of its own.
+"""One kopf operator (`handlers`) per scope, on its own thread and event loop.
 
-kopf lists, watches, reconnects, keeps bookmarks and logs in. It is made for a process of its own: one watch that is
-refused (403, 404) ends all, and its end cancels every task on its event loop. So each scope has a kopf with its own
-loop, which may end without any other part of the operator.
+kopf lists, watches, reconnects, keeps bookmarks and logs in. It is made for a process of its own: one refused watch
+(403, 404) ends the whole kopf operator, and its end cancels every task on its event loop. So each scope has its own
+kopf and loop, which may end without any other part of the operator.
 
-One name that kopf does not export is used: `Insights`, an argument of `kopf.operator`, which tells what it watches.
-It fits kopf 1.45; `tests/operator/runtime/test_kopf_watch.py` fails where an installed release has changed it.
+One name that kopf does not export is used: `Insights`, an argument of `kopf.operator`, which shows what it watches. It
+fits kopf 1.45; `tests/operator/runtime/test_kopf_watch.py` fails where an installed release has changed it.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ Untyped = Any
 
 
 class KopfWatch:
-    """A `runtime.watches.Watch`. `observe` is called on the event loop that calls `run`; `namespace` "" for all."""
+    """A `runtime.watches.Watch`. `observe` is called on the event loop that calls `run`; `namespace`: "" for all."""
 
     def __init__(self, *, namespace: str, kinds: frozenset[Kind], observe: Observe, login: Login) -> None:
         self._namespace, self._kinds, self._observe, self._login = namespace, kinds, observe, login
@@ -36,7 +36,7 @@ class KopfWatch:
         self._lock = threading.Lock()
 
     def live(self) -> frozenset[Kind]:
-        """Kinds that kopf has found and watches; a watch that is refused ends `run`."""
+        """Kinds that kopf has found and watches. If a watch is refused, `run` ends."""
         insights = self._insights
         if insights is None or not insights.ready_resources.is_set():
             return frozenset()
@@ -74,12 +74,12 @@ class KopfWatch:
             self._end()
             done, _ = await asyncio.wait([ended], timeout=WATCH_STOP_MAX_S)
             if done and not ended.cancelled():
-                ended.exception()  # told already, or of a watch that nobody asks any more
+                ended.exception()  # retrieved: `run` has raised it already, or no caller awaits this watch any more
             if not done:
                 _log.warning("a watch does not end", extra={"scope": self._namespace})
 
     def _hand_over(self, kind: Kind, change: str | None, body: Untyped) -> None:
-        if not self._stopped:  # a watch that was ended says nothing more: its successor knows better
+        if not self._stopped:  # events of a stopped watch are dropped: its successor has newer ones
             self._observe(kind, change, body)
 
     def _end(self) -> None:

@@ -1,11 +1,13 @@
-"""How old the oldest record is that a group has not committed yet, in seconds. Pure.
+"""Lag in seconds: the age of the oldest record that a group has not committed. Pure.
 
-Kafka tells offsets, not times. So each look remembers where a partition ended; the first record behind a committed
-offset came after the last look at which the partition ended no further than that offset. Seconds are counted from that
-look, hence too many by one look at most. Behind since before the first look: from the first look, hence at least so
-many. The group's figure is that of its slowest partition.
+Problem: Kafka gives offsets, not times. Mechanism: each pass remembers the log end offset of each partition. The first
+record behind a committed offset was appended after the last pass in which the log end offset was no higher than it;
+seconds count from that pass, so the result is too high by one interval between passes at most. If the group was already
+behind in the first pass, seconds count from there and are a lower bound. The group's value is that of its slowest
+partition.
 
-Each partition keeps a few ends; when they are too many, every second one goes, so that old ones are coarser.
+Each partition keeps a few log end offsets; when there are too many, every second one is dropped, so that old ones are
+coarser.
 """
 
 from collections.abc import Iterable
@@ -22,17 +24,17 @@ class _End:
     end: int
     first_ms: int
     last_ms: int
-    """The first and the last look at which the partition ended here."""
+    """The times of the first and the last pass with this log end offset."""
 
 
 @dataclass(slots=True)
 class LagHistory:
-    """Of one group. `observe` at each look at it."""
+    """The history of one group; call `observe` in each pass."""
 
     _ends: dict[Partition, list[_End]] = field(default_factory=dict)
 
     def observe(self, partitions: Iterable[PartitionView], now_ms: int, *, partitions_max: int) -> int | None:
-        """Milliseconds behind; None: unknown, nothing is committed, or more than `partitions_max`."""
+        """Milliseconds behind; None: unknown, nothing committed, or more than `partitions_max` partitions."""
         looked = {(one.topic, one.partition): one for one in partitions}
         if len(looked) > partitions_max or any(one.log_end is None for one in looked.values()):
             self._ends.clear()
@@ -43,7 +45,7 @@ class LagHistory:
         return max(ages, default=None)
 
     def __len__(self) -> int:
-        """Partitions that are remembered."""
+        """Number of remembered partitions."""
         return len(self._ends)
 
     def _age_ms(self, key: Partition, one: PartitionView, now_ms: int) -> int | None:
@@ -60,7 +62,7 @@ class LagHistory:
 
 def _note(ends: list[_End], end: int, now_ms: int) -> None:
     if ends and ends[-1].end > end:
-        ends.clear()  # the topic was made anew
+        ends.clear()  # the topic was created again
     if ends and ends[-1].end == end:
         ends[-1].last_ms = now_ms
         return

@@ -1,7 +1,7 @@
-"""Lag of each ConsumerGroup as metrics, at every look: what a status is too slow for.
+"""Lag of each ConsumerGroup as metrics, updated in every pass, while its status is written less often.
 
-Of Muster's groups and of Apache Kafka's alike. Labels are namespace and name of the object, so there are no more series
-than objects, and never more than LAG_SERIES_MAX; what is not known has no series, rather than an old one or 0.
+Covers groups of Muster and of Apache Kafka. Labels are namespace and name of the object, so there are no more series
+than objects, and never more than LAG_SERIES_MAX. An unknown value has no series, instead of an old value or 0.
 """
 
 from muster_operator.limits import LAG_PARTITIONS_MAX, LAG_SERIES_MAX
@@ -14,13 +14,13 @@ from muster_operator.world.views import Unknown
 
 
 class LagMetrics:
-    """`observe` at each look at a group, `forget` when its object is gone."""
+    """Call `observe` in each pass over a group, `forget` when its object is gone."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._histories: dict[OwnerKey, LagHistory] = {}
         self._partitions = 0
-        """In all histories."""
+        """Sum over all histories."""
 
     def observe(self, key: OwnerKey, group: ObservedGroup | Unknown, now_ms: int) -> None:
         """`now_ms`: monotonic."""

@@ -1,10 +1,10 @@
-"""Whose turn it is to write its lag: all ConsumerGroups of an operator share a few writes a second. Pure.
+"""Rate limit of status writes for lag alone, shared by all ConsumerGroups of an operator. Pure.
 
-A thousand groups whose lag changes its order of magnitude at the same moment (a load test, a broker that comes back)
-would be a thousand writes. So each gets a date at the end of one line, an interval behind the one before it, and keeps
-it until its lag was written or is no longer to be; then who comes next has it. A pass that comes a little late may
-still write (the bucket holds a few), but never more than the rate in the long run: who finds the bucket empty lines up
-again.
+Problem: a thousand groups whose lag changes its order of magnitude at once (a load test, a broker that comes back)
+would cause a thousand writes. Mechanism: each group reserves the next free time slot, one interval after the previous
+one, and keeps it until its lag was written or need not be written any more; a released slot goes to the next group that
+asks. A pass that is a little late may still write, because a token bucket holds a few writes, but the rate holds in the
+long run: a group that finds the bucket empty reserves a new slot.
 """
 
 import heapq
@@ -17,18 +17,19 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class LagWrites(Generic[Key]):
-    """`ask` until it answers 0: then write. Times are of one monotonic clock, in milliseconds."""
+    """Call `ask` until it returns 0, then write. Times are milliseconds of one monotonic clock."""
 
     def __init__(self) -> None:
         self._due_ms: dict[Key, int] = {}
         self._given_up_ms: list[int] = []
-        """Dates that nobody has, a heap. Without it groups that give up in turn would push the end of the line away."""
+        """Released slots, a heap. Without their reuse, groups that give up in turn would push the last slot ever
+        further away."""
         self._last_due_ms: int | None = None
         self._full_at_ms = 0
-        """When the bucket is full again; each write moves it by an interval."""
+        """When the bucket is full again; each write moves it by one interval."""
 
     def ask(self, key: Key, now_ms: int) -> int:
-        """0: write now. Else the milliseconds until its turn."""
+        """0: write now. Else the milliseconds until the group's slot."""
         due = self._due_ms.get(key)
         if due is None:
             due = self._line_up(key, now_ms)
@@ -41,7 +42,7 @@ class LagWrites(Generic[Key]):
         return 0
 
     def forget(self, key: Key) -> None:
-        """Its lag need not be written any more."""
+        """The group's lag need not be written any more; its slot is released."""
         due = self._due_ms.pop(key, None)
         if due is not None:
             heapq.heappush(self._given_up_ms, due)

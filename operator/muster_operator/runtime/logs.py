@@ -1,8 +1,8 @@
-"""Structured logs through the standard library: one JSON object a line on standard error.
+"""Structured logs through the standard library: one JSON object per line on standard error.
 
-A record's `extra` fields become fields of the object. Nothing secret gets in by construction: manifests, answers and
-headers are
-never logged, only names, reasons and counts; fields whose names sound like secrets are blanked all the same.
+A record's `extra` fields become fields of the object. Secrets cannot get in by construction: manifests, answers and
+headers are never logged, only names, reasons and counts. In addition, fields with names that suggest a secret are
+blanked.
 """
 
 import json
@@ -43,7 +43,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def set_up(level: str, stream: TextIO = sys.stderr) -> None:
-    """Send our logs to `stream` at `level`, and what libraries say from warnings on."""
+    """Send our logs to `stream` at `level`, and those of libraries from level warning on."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter())
     root = logging.getLogger()
@@ -52,5 +52,5 @@ def set_up(level: str, stream: TextIO = sys.stderr) -> None:
     logging.getLogger("muster").setLevel(level.upper())
     # kopf logs whole objects at debug and every event of a watch at info.
     logging.getLogger("kopf").setLevel(logging.WARNING)
-    # Each kopf runs on a thread of its own and warns that it gets no signals: the operator takes those.
+    # Each kopf operator runs on its own thread and warns that it gets no signals; the operator handles them.
     logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)

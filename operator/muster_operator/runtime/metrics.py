@@ -1,4 +1,4 @@
-"""What the operator tells Prometheus: a registry of its own, bounded label sets, names from docs/operator.md."""
+"""The operator's Prometheus metrics: a registry of its own, bounded label sets, names as in docs/operator.md."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -11,7 +11,7 @@ _STATUSES = ("True", "False", "Unknown")
 
 
 class Metrics:
-    """One instance a process (or a test)."""
+    """One instance per process (or test)."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -31,35 +31,39 @@ class Metrics:
             buckets=_BUCKETS, **made,
         )  # fmt: skip
         self._events = Counter("muster_operator_events_total", "Kubernetes Events.", ["result"], **made)
-        self._actions = Counter("muster_operator_actions_total", "What plans did.", ["action", "result"], **made)
+        self._actions = Counter(
+            "muster_operator_actions_total", "Actions of plans that were executed.", ["action", "result"], **made
+        )
         self._statuses = Counter("muster_operator_status_writes_total", "Status updates.", ["kind", "result"], **made)
         self.queue_depth = Gauge("muster_operator_queue_depth", "Objects that are due and wait for a worker.", **made)
-        self.queue_oldest = Gauge("muster_operator_queue_oldest_seconds", "Longest such wait now.", **made)
+        self.queue_oldest = Gauge(
+            "muster_operator_queue_oldest_seconds", "Longest wait of a due object for a worker now.", **made
+        )
         self.is_leader = Gauge("muster_operator_is_leader", "1 when this process holds the Lease.", **made)
         self.refused_namespaces = Gauge(
-            "muster_operator_refused_namespaces", "Namespaces of ours that another operator serves.", **made
+            "muster_operator_refused_namespaces", "Namespaces in scope that another operator serves.", **made
         )
-        self.list_age = Gauge("muster_operator_last_list_age_seconds", "Since every kind was listed.", **made)
+        self.list_age = Gauge("muster_operator_last_list_age_seconds", "Seconds since every kind was listed.", **made)
         self.served = Gauge(
             "muster_operator_namespace_served", "1 when a namespace is listed and watched (empty: all namespaces).",
             ["namespace"], **made,
         )  # fmt: skip
         self.cached = Gauge("muster_operator_cached_objects", "Objects in the cache.", ["kind"], **made)
         self._conditions = Gauge(
-            "muster_cluster_condition", "1 for the status that a condition of a CoordinatorCluster has.",
+            "muster_cluster_condition", "1 for the current status of each condition of a CoordinatorCluster.",
             ["namespace", "name", "type", "status"], **made,
         )  # fmt: skip
         self._rollout = Gauge(
-            "muster_rollout_state", "1 for what a pass over a CoordinatorCluster last decided.",
+            "muster_rollout_state", "1 for the last decision of a pass over a CoordinatorCluster.",
             ["namespace", "name", "decision"], **made,
         )  # fmt: skip
         self._lag = Gauge(
-            "muster_operator_consumer_group_lag", "Records behind, over all partitions of a ConsumerGroup.",
+            "muster_operator_consumer_group_lag", "Lag in records, summed over all partitions of a ConsumerGroup.",
             ["namespace", "name"], **made,
         )  # fmt: skip
         self._lag_seconds = Gauge(
             "muster_operator_consumer_group_lag_seconds",
-            "Age of the oldest record that a ConsumerGroup has not committed, of its slowest partition.",
+            "Age of the oldest uncommitted record of a ConsumerGroup, on its slowest partition.",
             ["namespace", "name"], **made,
         )  # fmt: skip
         self._types: dict[tuple[str, str], set[str]] = {}
@@ -84,7 +88,7 @@ class Metrics:
         self._statuses.labels(kind, result).inc()
 
     def lag(self, namespace: str, name: str, records: int | None, seconds: float | None) -> None:
-        """Lag of one ConsumerGroup; None is not known and has no series."""
+        """Lag of one ConsumerGroup; an unknown value (None) has no series."""
         for gauge, value in ((self._lag, records), (self._lag_seconds, seconds)):
             if value is not None:
                 gauge.labels(namespace, name).set(value)
@@ -93,7 +97,7 @@ class Metrics:
                     gauge.remove(namespace, name)
 
     def cluster(self, namespace: str, name: str, status: Mapping[str, Any], decision: str) -> None:
-        """Conditions and decision of one CoordinatorCluster."""
+        """Conditions and last decision of one CoordinatorCluster."""
         known = self._types.setdefault((namespace, name), set())
         for condition in status.get("conditions") or ():
             known.add(str(condition["type"]))
@@ -108,7 +112,7 @@ class Metrics:
             self._decision[namespace, name] = decision
 
     def forget_cluster(self, namespace: str, name: str) -> None:
-        """The object is gone: so are its series."""
+        """Remove the series of an object that is gone."""
         for condition in self._types.pop((namespace, name), ()):
             for one in _STATUSES:
                 self._conditions.remove(namespace, name, condition, one)

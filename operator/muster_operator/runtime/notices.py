@@ -1,7 +1,8 @@
-"""Events about namespaces that are not served, in the operator's own namespace.
+"""Events about namespaces that are not served, written in the operator's own namespace.
 
-Objects of such a namespace say so themselves where that can still be written; in a namespace that was deleted or took
-back the operator's whole role nothing can. So the leader also tells it as an Event about its Lease.
+Objects of such a namespace carry a condition while their status can still be written; in a namespace that was deleted,
+or in which the operator lost its whole role, nothing can be written. So the leader also records an Event about its
+Lease.
 """
 
 from muster_operator import naming
@@ -38,7 +39,7 @@ class Notices:
             await pause(NOTICE_MS)
 
     async def tell(self) -> None:
-        """One Event for each scope that is not served now; a series while that lasts."""
+        """One Event per scope that is not served now; it becomes a series while that lasts."""
         now = self._clock.monotonic_ms()
         found = [error for one in self._scopes if (error := self._scopes.obstacle(one.namespace, now)) is not None]
         if not found:
@@ -48,9 +49,9 @@ class Notices:
                 api_version=LEASE.api_version, kind=LEASE.kind, namespace=self._own_namespace, name=self._lease_name
             )
         except OperatorError:
-            return  # the Lease's own loop tells when that lasts
+            return  # the election loop reports it if that lasts
         if lease is None:
-            return  # without an election there is none
+            return  # without leader election there is no Lease
         for error in found:
             event = Event(reason=Reason.NAMESPACE_NOT_SERVED, message=error.message, warning=True)
             await self._recorder.emit({"apiVersion": LEASE.api_version, "kind": LEASE.kind, **lease}, event)

@@ -1,9 +1,7 @@
-"""One CoordinatorCluster and what surrounds it, looked at now: cache for Kubernetes' objects, the admin API for
-replicas.
+"""Observes one CoordinatorCluster: Kubernetes objects from the cache, its replicas through the admin API.
 
-The admin token is read from its Secret in each pass (RBAC allows no watch on Secrets, and a rotated token counts at
-once);
-it stays in `ClusterObservation` and is never part of the world that planning, logs and conditions see.
+The admin token is read from its Secret in each pass (RBAC allows no watch on Secrets, and a rotated token takes effect
+at once). It stays in `ClusterObservation` and is never part of the world that planning, logs and conditions see.
 """
 
 import asyncio
@@ -29,11 +27,11 @@ Object = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """How to reach the admin APIs of one cluster. Its token must not be printed."""
+    """How to reach the admin APIs of one cluster. The token must not be printed."""
 
     token: str | None = field(repr=False)
     hosts: Mapping[str, str]
-    """Pod name → `address:port`, of pods that have an address."""
+    """Pod name → `address:port`, for the pods that have an address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +75,7 @@ async def observe_cluster(
 
 
 def owned_statefulset(key: OwnerKey, uid: str, cache: Cache, pods: list[Object]) -> StatefulSetView | None:
-    """The StatefulSet of the same name if the owner of `uid` controls it; somebody else's is none of ours."""
+    """The StatefulSet of the same name, if the owner of `uid` controls it; None for one of another owner."""
     live = cache.get(STATEFULSET, key.namespace, key.name)
     if live is None or controller_uid(live) != uid:
         return None
@@ -85,7 +83,7 @@ def owned_statefulset(key: OwnerKey, uid: str, cache: Cache, pods: list[Object])
 
 
 def hosts_of(statefulset: StatefulSetView | Unknown | None) -> dict[str, str]:
-    """Pod name → address of its admin API. By pod address, not by name: names may be cached or not yet published."""
+    """Pod name → address of its admin API. By pod address, because DNS names may be cached or not published yet."""
     if not isinstance(statefulset, StatefulSetView):
         return {}
     return {
@@ -96,7 +94,7 @@ def hosts_of(statefulset: StatefulSetView | Unknown | None) -> dict[str, str]:
 
 
 async def _claims(key: OwnerKey, *, live: Object | None, size: str, kube: Kube) -> dict[tuple[str, str], Object]:
-    """The volume claims, asked for only where the spec wants more than the StatefulSet was made with."""
+    """The volume claims; requested only if the spec wants more storage than the StatefulSet was made with."""
     spec = (live or {}).get("spec") or {}
     templates: list[Any] = spec.get("volumeClaimTemplates") or []
     requests = [(one["spec"].get("resources") or {}).get("requests") or {} for one in templates]

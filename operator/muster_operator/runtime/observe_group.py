@@ -1,8 +1,8 @@
-"""One ConsumerGroup, its workload and what the coordinator says of the group, looked at now.
+"""Observes one ConsumerGroup: its workload, and the state of the group at its coordinator.
 
-Kafka's protocol tells members, offsets and log ends, of Muster and Apache Kafka alike; what only Muster knows
-(generation,
-last rebalance) comes from the admin API of the cluster that `clusterRef` names. Each part may be Unknown on its own.
+Kafka's protocol gives members, offsets and log end offsets, of Muster and Apache Kafka alike; generation and last
+rebalance, which only Muster knows, come from the admin API of the cluster in `clusterRef`. Each part may be Unknown on
+its own.
 """
 
 import dataclasses
@@ -49,7 +49,7 @@ async def observe_group(
         group = await kafka.group(bootstrap=bootstrap, group_id=spec.group_id, topics=spec.topics)
         if isinstance(group, ObservedGroup) and spec.cluster_ref is not None:
             group = await _with_facts(group, spec, key.namespace, cache, tokens, admin)
-    # After the coordinator's answer: a pod that came back meanwhile must not be taken for gone.
+    # After the coordinator's answer: a pod that came back in between must not be taken for gone.
     seen = await referenced.look(key, owner, spec)
     ref = spec.workload_ref
     return GroupWorld(
@@ -69,7 +69,7 @@ async def observe_group(
 
 
 def bootstrap_of(spec: GroupSpec, namespace: str, cache: Cache) -> str | Unknown:
-    """As given, or the address that the CoordinatorCluster's status tells."""
+    """`bootstrapServers`, or the address in the CoordinatorCluster's status."""
     if spec.cluster_ref is None:
         return spec.bootstrap_servers or Unknown(reason="ClusterNotFound", message="no bootstrap servers are given")
     name = spec.cluster_ref.name
@@ -85,7 +85,7 @@ def bootstrap_of(spec: GroupSpec, namespace: str, cache: Cache) -> str | Unknown
 async def _with_facts(
     group: ObservedGroup, spec: GroupSpec, namespace: str, cache: Cache, tokens: Tokens, admin: Admin
 ) -> ObservedGroup:
-    """`group` with what Muster's admin API adds; as it is when that cannot be had."""
+    """`group` completed from Muster's admin API; unchanged if that does not answer."""
     name = spec.cluster_ref.name if spec.cluster_ref else ""
     cluster = cache.get(CLUSTER, namespace, name)
     if cluster is None:
@@ -108,6 +108,6 @@ async def _with_facts(
 
 
 def _first_number(coordinator: str) -> int:
-    """The broker id that `1 (host:port)` begins with; -1 without one."""
+    """The broker id at the start of `1 (host:port)`; -1 without one."""
     head = coordinator.partition(" ")[0]
     return int(head) if head.isdigit() else -1

@@ -1,7 +1,7 @@
-"""`ports.Kafka` for passes: who waits for a cluster that may be silent does not count as a worker meanwhile.
+"""`ports.Kafka` for passes: while a pass waits for a cluster that may not answer, it does not count as a worker.
 
-Workers bound what passes ask of the API server. A question to Kafka has bounds of its own (turns, time-outs), and a
-cluster that just died holds the passes of all its groups until the first time-out: they must not be all the workers.
+Workers bound the load on the API server. A request to Kafka has bounds of its own (turns, time-outs), and a cluster
+that just died holds the passes of all its groups until the first time-out: these must not occupy all workers.
 """
 
 from collections.abc import Callable, Sequence

@@ -9,7 +9,7 @@ from muster_operator.runtime.metrics import Metrics
 
 
 class Probes:
-    """`pulse` is asked at every request; `before_metrics` refreshes gauges."""
+    """`pulse` is called for every request; `before_metrics` refreshes gauges before a scrape."""
 
     def __init__(self, *, pulse: Callable[[], Pulse], metrics: Metrics, before_metrics: Callable[[], None]) -> None:
         self._pulse = pulse
@@ -26,7 +26,7 @@ class Probes:
         self._runner = web.AppRunner(app, access_log=None)
 
     async def start(self, host: str, port: int) -> int:
-        """Listen; answers the port. Raises OSError."""
+        """Listen; returns the port. Raises OSError."""
         await self._runner.setup()
         site = web.TCPSite(self._runner, host, port)
         await site.start()

@@ -1,19 +1,19 @@
-"""One pass over one object: look, decide, act, report. Level-triggered: a pass knows nothing of what woke it.
+"""One pass over one object: observe, plan, execute, report. Level-triggered: a pass does not know what triggered it.
 
-The steps are a tuple, in this order. An error ends them, and the report follows in any case: users read in the object's
-conditions why nothing happens. What a pass answers tells the queue when to look again:
+The steps are a tuple, in this order. An error ends them, and the report follows in any case, so that the object's
+conditions say why nothing happens. The result of a pass tells the queue when the next one is due:
 
-| outcome | next look |
+| outcome | next pass |
 |---|---|
-| done | after the plan's time, with jitter; sooner when a lag-only status was put off or an eviction forbidden |
-| Transient | back-off of this object, at least what the other side asked for |
-| Refused | the longest back-off: only people can help |
-| Refused as forbidden | back-off of this object: the missing right or quota may come without a change here |
-| a name is somebody else's | half a minute: one read, and the name may be free |
+| done | after the plan's time, with jitter; sooner if a lag-only status was delayed or an eviction was forbidden |
+| Transient | back-off of this object, at least the wait that the other side asked for |
+| Refused | the longest back-off: a change by a user is needed |
+| Refused as forbidden | back-off of this object: the right or quota may be granted without a change here |
+| a name belongs to another owner's object | half a minute: one read shows whether the name is free |
 | InvalidObject | when the object changes |
 | another operator serves the namespace | half a minute; nothing is written but an Event |
 | its namespace cannot be listed | as Refused or Transient, and at once when it can |
-| the object is gone | never; while members of its pods are to leave the group, every second |
+| the object is gone | never; while members of its pods have to be removed from the group, every second |
 """
 
 import dataclasses
@@ -67,7 +67,8 @@ _log = logging.getLogger("muster.operator.reconcile")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """`result` for metrics; exactly one of the times says when to look again (none: only on a change)."""
+    """`result` is for metrics; exactly one of the times is set and says when the next pass is due (none: after a change
+    only)."""
 
     result: str
     requeue_after_ms: int | None = None
@@ -78,7 +79,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Pass:
-    """What one pass has found out so far."""
+    """The intermediate results of one pass."""
 
     key: OwnerKey
     live: Mapping[str, Any]
@@ -131,7 +132,7 @@ class Reconciler:
         self._claims = claims
         self._turns = Turns(at_once=settings.cluster_rollouts_max, delay_ms=settings.cluster_rollout_delay_ms)
         self._told: dict[OwnerKey, str] = {}
-        """Whose namespace is not ours, as we have told its object: once, not each time it is looked at."""
+        """The last Event about a namespace that is not ours, per object: it is recorded once, not in each pass."""
         self._decisions: dict[OwnerKey, str] = {}
         self.steps: tuple[tuple[str, Step], ...] = (
             ("observe", self._observe),
@@ -140,7 +141,7 @@ class Reconciler:
         )
 
     async def reconcile(self, key: OwnerKey) -> Outcome:
-        """One pass. Raises nothing but bugs."""
+        """One pass. Raises nothing; an exception is a bug."""
         live = self._cache.owner(key)
         self._farewells.gone(key, successor_uid=str(live["metadata"]["uid"]) if live is not None else None)
         if live is None:
@@ -150,14 +151,15 @@ class Reconciler:
         if unclaimed is not None:
             return unclaimed
         if self._farewells.pending(key):
-            await self._farewell(key)  # of the one before; its successor is looked at in any case
+            await self._farewell(key)  # of the deleted object; the new one of its name gets its pass in any case
         one = Pass(key, live)
         error: OperatorError | InvalidObject | None = None
         at = "start"
         try:
             obstacle = self._scopes.obstacle(key.namespace, self._clock.monotonic_ms())
             if obstacle is not None:
-                self._turns.forget(key, self._clock.monotonic_ms())  # nobody waits for a cluster that is out of reach
+                # A cluster that cannot be observed must not hold up the roll-outs of others.
+                self._turns.forget(key, self._clock.monotonic_ms())
                 raise obstacle
             for at, step in self.steps:  # noqa: B007 (named in the log below)
                 await step(one)
@@ -172,7 +174,7 @@ class Reconciler:
         return await self._report(one, error)
 
     async def _unclaimed(self, key: OwnerKey, live: Mapping[str, Any]) -> Outcome | None:
-        """The end of a pass whose namespace is not known to be ours: nothing is written but an Event."""
+        """The end of a pass over an object whose namespace is not known to be ours: nothing is written but an Event."""
         if self._claims is None or live["metadata"].get("deletionTimestamp"):
             return None
         try:
@@ -214,7 +216,7 @@ class Reconciler:
         one.target = Target(key=target.key, uid=target.uid, generation=target.generation, bootstrap=bootstrap)
 
     def _in_turn(self, key: OwnerKey, world: ClusterWorld) -> ClusterWorld:
-        """The world with what pacing says of it."""
+        """The world with the decision of `plan.pacing`."""
         wanted = need(world, self._settings, next_step(world, self._settings))
         why = self._turns.ask(key, wanted, known=self._cache.clusters(), now_ms=self._clock.monotonic_ms())
         return dataclasses.replace(world, must_wait=why)
@@ -297,7 +299,7 @@ class Reconciler:
         return Outcome(result="done", requeue_after_ms=max(REQUEUE_MIN_MS, int(wait_ms)))
 
     async def _farewell(self, key: OwnerKey) -> Outcome:
-        """Of an object that is gone: remove whose pods are gone, and come again for the others."""
+        """For an object that is gone: remove the members whose pods are gone, and schedule a pass for the others."""
         try:
             if self._claims is not None:
                 await self._claims.check(key.namespace)
@@ -323,8 +325,8 @@ class Reconciler:
 
 
 def _failure_event(error: OperatorError | InvalidObject, stored: Mapping[str, Any]) -> Event:
-    """A warning where somebody must change something. A 403 becomes one when it is met again: an API server learns of
-    a role, or of a kind that was just defined, a moment later."""
+    """A warning if a change is needed. A 403 becomes one when it repeats: the API server sees a new role, or a kind
+    that was just defined, with a short delay."""
     if isinstance(error, InvalidObject):
         return Event(reason="InvalidSpec", message=str(error), warning=True)
     warning = isinstance(error, Refused)

@@ -1,7 +1,5 @@
 """Writes Events for our objects (events.k8s.io/v1). An Event that cannot be written is dropped and counted, never
-retried:
-it is a courtesy to people, and must not delay or fail a pass.
-"""
+retried: Events are information for people, and must not delay or fail a pass."""
 
 import logging
 from collections.abc import Mapping
@@ -29,7 +27,7 @@ class Recorder:
         self._series = EventSeries()
 
     async def emit(self, owner: Mapping[str, Any], event: Event) -> None:
-        """Record `event` about `owner`, one of our objects as it is stored."""
+        """Record `event` about `owner`, one of our objects in its stored form."""
         metadata = owner["metadata"]
         now = self._clock.wall_ms()
         key = SeriesKey(uid=metadata["uid"], reason=event.reason, warning=event.warning)

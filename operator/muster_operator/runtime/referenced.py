@@ -1,12 +1,12 @@
-"""The workloads that ConsumerGroups refer to, and their pods, as the API server tells them.
+"""The workloads in `workloadRef` of ConsumerGroups, and their pods, read from the API server.
 
-They carry none of our labels, and to watch every pod of a cluster for the sake of a few would cost more than all the
-rest. So they are asked for in a pass: the workload each time (one request), its pods only when that can have changed:
-the workload did (its controller counts pods in its status), a pod was not Ready, pods are to leave, or the last answer
-is a minute old. A group whose workload is calm costs one small read each look.
+They carry none of our labels, and a watch on every pod of the cluster would cost more than everything else. So they are
+read in a pass: the workload each time (one request), its pods only if they may have changed: the workload changed (its
+controller counts pods in its status), a pod was not Ready, pods are about to leave, or the last list is a minute old. A
+group with a stable workload costs one small read per pass.
 
-A workload that is missing, is a child of the operator's own objects, cannot be selected by, or may not be read, is told
-as such: the rest of the group is observed all the same. An API server that does not answer ends the pass.
+A workload that is missing, belongs to the operator's own objects, has no usable selector or may not be read is reported
+as such, and the rest of the group is observed all the same. An API server that does not answer ends the pass.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ Object = Mapping[str, Any]
 class Seen(NamedTuple):
     referenced: ReferencedView | Unusable | None
     statefulset: StatefulSetView | Unknown | None
-    """The same once more if it is a StatefulSet. Unknown: it could not be looked at."""
+    """The same workload if it is a StatefulSet. Unknown: it could not be read."""
 
 
 NOTHING = Seen(None, None)
@@ -60,7 +60,7 @@ class Referenced:
         self._listed: dict[OwnerKey, _Listed] = {}
 
     async def look(self, key: OwnerKey, owner: OwnerView, spec: GroupSpec) -> Seen:
-        """What `spec.workloadRef` names. Raises Transient."""
+        """The workload of `spec.workloadRef`. Raises Transient."""
         ref = spec.workload_ref
         if ref is None:
             self.forget(key)

@@ -1,13 +1,13 @@
-"""Writes `.status`: whole, by server-side apply under a field manager of its own, and only when it is worth a write.
+"""Writes `.status`: whole, by server-side apply under a field manager of its own, and only if a write is due
+(`cadence`).
 
 A write carries the resource version that was read: the API server ignores a uid in a status, so nothing else keeps the
-status of a deleted object from an object of the same name that was made since.
+status of a deleted object from a new object of the same name.
 
-The API server may store a status in other words than we sent (a pruned field after a CRD was left behind). So what it
-made
-of our last status is remembered, and the same intent is not sent again while that still stands. It may refuse, too, a
-field that its definition does not have yet: then the status is written without what is newer than the first release,
-for a status that is never written would tell nothing at all.
+The API server may store a status differently from what was sent (a field is pruned if the CRD is older). So the stored
+form of our last status is remembered, and the same intent is not sent again while the stored form stays. The API server
+may also reject a field that its CRD does not have yet: then the status is written without the fields that are newer
+than the first release, because otherwise no status could be written at all.
 """
 
 import logging
@@ -27,9 +27,9 @@ from muster_operator.runtime.metrics import Metrics
 
 _log = logging.getLogger("muster.operator.report")
 UNDECLARED: Final = "field not declared in schema"
-"""Words of an API server whose definition lacks a field that was applied (server-side apply does not prune)."""
+"""Part of the API server's message if the CRD lacks an applied field (server-side apply does not prune)."""
 LATER_FIELDS: Final = frozenset({"departing", "version", "featureLevel"})
-"""Of a status: what the definitions of the first release do not have."""
+"""Fields of a status that the CRDs of the first release do not have."""
 _KINDS = {one.kind: one for one in OWNERS}
 
 
@@ -51,9 +51,9 @@ class Reporter:
         self._lag_writes: LagWrites[OwnerKey] = LagWrites()
 
     async def report(self, key: OwnerKey, live: Mapping[str, Any], status: Mapping[str, Any]) -> int | None:
-        """Milliseconds after which to come back because a write was put off; None when there is nothing to do.
+        """Milliseconds after which to repeat, if the write was delayed; None if nothing is left to do.
 
-        Raises Transient or Refused when the write failed.
+        Raises Transient or Refused if the write failed.
         """
         now = self._clock.monotonic_ms()
         uid, stored = live["metadata"]["uid"], live.get("status") or {}
@@ -113,6 +113,6 @@ class Reporter:
 
 
 def dated(status: Mapping[str, Any], now_ms: int) -> Mapping[str, Any]:
-    """With the time of its lag, which this very pass has read. Plans leave it out: what they say of a world that stays
-    as it is stays the same."""
+    """`status` with the time of its lag, which this pass has read. Plans leave the time out, so that equal worlds give
+    equal plans."""
     return {**status, "lagTime": timestamp(now_ms)} if "lag" in status else status

@@ -1,12 +1,14 @@
-"""Our own lists beside the watches: fill the cache at the start, repair it later, and look at everything now and then.
+"""Our own lists beside the watches: they fill the cache at the start and repair it later; and a periodic pass over
+every object.
 
-A watch tells nothing of what was deleted while it was broken, and a bug anywhere may lose a wake-up. So every watched
-kind is listed every five minutes and soon after a watch had to start over, and every object of ours is queued every ten
-minutes. Periods vary by a fifth, so that two operators or many clusters do not ask at the same time.
+A watch does not report what was deleted while it was broken, and a bug may lose a trigger. So every watched kind is
+listed every five minutes and soon after a watch was restarted, and each of our objects is queued every ten minutes.
+Periods vary by a fifth, so that several operators or many clusters do not list at the same time.
 
 Each scope (`scopes`) has its own lists and its own back-off. A kind of ours that is not defined (404) counts as listed
-without objects, and what is cached of it stays: if its definition was deleted, the watch told of its objects' end, and
-a pass asks the API server for its object before it writes. While a kind is not defined, its scope is listed more often.
+without objects, but its cached objects stay: if its definition was deleted, the watch has reported its objects' end,
+and a pass reads its object from the API server before it writes. While a kind is not defined, its scope is listed more
+often.
 """
 
 import asyncio
@@ -40,24 +42,24 @@ class Resync:
         self._decided = asyncio.Event()
 
     def ask(self, scope: Scope) -> None:
-        """A watch started over: list soon."""
+        """List the scope soon: its watch was restarted."""
         self._soon[scope].set()
 
     async def list_all(self) -> None:
-        """List every scope once. Raises the first error, after all were asked."""
+        """List every scope once. Raises the first error, after all were tried."""
         errors = [error for scope in self._scopes if (error := await self._look(scope)) is not None]
         if errors:
             raise errors[0]
 
     async def run(self) -> None:
-        """Until cancelled: keep every scope listed."""
+        """List every scope periodically until cancelled."""
         async with asyncio.TaskGroup() as group:
             for scope in self._scopes:
                 group.create_task(self._keep(scope), name=f"lists of {scope.title}")
 
     async def begun(self) -> None:
-        """Wait until there is something to work on: a scope was listed, and each other one too, or it refuses us, or
-        its time is over. `run` must be running."""
+        """Wait until work can start: a scope was listed, and each other one was listed, has refused us, or has run out
+        of time. Requires that `run` is running."""
         started = self._clock.monotonic_ms()
         while True:
             scopes = list(self._scopes)
@@ -68,7 +70,7 @@ class Resync:
             await wait(self._decided, RELIST_MIN_MS)
 
     def wake_all(self) -> None:
-        """Queue every object of ours."""
+        """Queue each of our objects."""
         self._runner.enqueue(self._cache.owners())
 
     async def _keep(self, scope: Scope) -> None:
@@ -88,7 +90,7 @@ class Resync:
             await self._pause(scope, wait_ms)
 
     async def _look(self, scope: Scope) -> OperatorError | None:
-        """List one scope; what went wrong."""
+        """List one scope; returns its error."""
         before = (scope.trouble is None, scope.undefined, scope.listed_ms is None)
         woken: set[OwnerKey] = set()
         try:
@@ -100,17 +102,17 @@ class Resync:
         else:
             scope.listed(undefined, self._clock.monotonic_ms())
             found = None
-        self._runner.enqueue(woken)  # of a list that failed too: it took what came before
+        self._runner.enqueue(woken)  # after a failed list too: the kinds before the error are in the cache
         if before != (found is None, scope.undefined, scope.listed_ms is None):
             names = ", ".join(sorted(kind.kind for kind in scope.undefined))
             _log.info("scope", extra={"scope": scope.title, "listed": found is None, "undefined": names})
-            self._wake(scope)  # its objects are to say so, or may be worked on again
+            self._wake(scope)  # its objects' conditions must show it, or they may be reconciled again
         self._decided.set()
         return found
 
     async def _list(self, scope: Scope, woken: set[OwnerKey]) -> set[Kind]:
-        """Every watched kind into the cache; answers the kinds that are not defined, and adds to `woken` the keys to
-        look at. Raises OperatorError."""
+        """List every watched kind into the cache. Returns the kinds that are not defined, and adds the keys that need a
+        pass to `woken`. Raises OperatorError."""
         undefined: set[Kind] = set()
         for kind in WATCHED:
             mark = self._cache.begin_list(kind, scope.namespace)
@@ -135,7 +137,7 @@ class Resync:
         self._runner.enqueue(key for key in self._cache.owners() if self._scopes.of(key.namespace) is scope)
 
     async def _pause(self, scope: Scope, milliseconds: int) -> None:
-        """At least RELIST_MIN_MS; then until the time is up or `ask` was called."""
+        """Wait at least RELIST_MIN_MS, then until the time is up or `ask` was called."""
         await pause(RELIST_MIN_MS)
         await wait(self._soon[scope], max(0, milliseconds - RELIST_MIN_MS))
         self._soon[scope].clear()

@@ -1,10 +1,8 @@
-"""The workers: take what is due from the queue, run one pass over it, put it back. N at a time, one for each object.
+"""The workers: take a due key from the queue, run one pass, put the key back. N at a time, and one per object.
 
-`run` lives until it is cancelled; `drain` works off what is due now and returns, which is all that a test on a
-virtual clock
-needs. A pass that meets a bug is logged with its traceback and tried again with back-off; it does not take the
-management
-of all other objects down.
+`run` runs until it is cancelled; `drain` runs what is due now and returns, which is what a test on a virtual clock
+needs. A pass that meets a bug is logged with its traceback and retried with back-off; it does not stop the management
+of the other objects.
 """
 
 import asyncio
@@ -38,7 +36,7 @@ class Runner:
         self._fatal: BaseException | None = None
 
     def enqueue(self, keys: Iterable[OwnerKey], after_ms: int = 0) -> None:
-        """Look at `keys`. A queue that is full drops them; the resync brings them back."""
+        """Queue a pass over `keys`. A full queue drops them; the resync brings them back."""
         now = self._clock.monotonic_ms()
         for key in keys:
             if not self.queue.add(key, now, after_ms):
@@ -47,7 +45,8 @@ class Runner:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """For the part of a pass that waits for somebody who may be silent: meanwhile it counts as no worker."""
+        """For the part of a pass that waits for a cluster which may not answer: meanwhile the pass does not count as a
+        worker."""
         lent = self._aside < KAFKA_WAITING_MAX
         self._aside += lent
         self._wake.set()
@@ -57,7 +56,7 @@ class Runner:
             self._aside -= lent
 
     async def run(self) -> None:
-        """Until cancelled; then the passes under way are cancelled too and waited for."""
+        """Run until cancelled; then the passes in progress are cancelled and awaited."""
         try:
             while True:
                 self._wake.clear()
@@ -71,7 +70,7 @@ class Runner:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def drain(self) -> int:
-        """Run everything that is due now, also what becomes due by it; answers how many passes that were."""
+        """Run everything that is due now, including what becomes due by it; returns the number of passes."""
         passes = 0
         while True:
             self._start_due()
@@ -83,7 +82,7 @@ class Runner:
                 task.result()
 
     def observe_queue(self) -> None:
-        """Copy the queue's figures into the metrics."""
+        """Copy the queue's numbers into the metrics."""
         now = self._clock.monotonic_ms()
         self._metrics.queue_depth.set(self.queue.depth(now))
         self._metrics.queue_oldest.set(self.queue.oldest_ms(now) / 1_000)
@@ -103,7 +102,7 @@ class Runner:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
-            self._fatal = task.exception()  # not a bug of a pass but the end of the process, such as SystemExit
+            self._fatal = task.exception()  # not a bug in a pass: the process has to end, as with SystemExit
         self._wake.set()
 
     async def _wait(self) -> None:
@@ -112,7 +111,9 @@ class Runner:
         if due is not None and self._free():
             timeout_s = max(0.0, (due - self._clock.monotonic_ms()) / 1_000)
         with suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):  # `wait_for` may swallow a cancellation that meets the wake
+            async with asyncio.timeout(
+                timeout_s
+            ):  # `wait_for` may lose a cancellation that arrives together with the wake-up
                 await self._wake.wait()
 
     async def _one(self, key: OwnerKey) -> None:

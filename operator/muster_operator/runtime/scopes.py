@@ -1,8 +1,9 @@
-"""What is known of each scope that the operator serves: a watched namespace, or all of them ("") in cluster-wide mode.
+"""The state of each scope that the operator serves: a watched namespace, or all of them ("") in cluster-wide mode.
 
-A scope is listed and watched on its own, so one that was deleted or lost its role costs only itself. Its objects are
-worked on once all of it was listed, for a pass would take what was not listed for absent. A scope that refuses us later
-has a cache that grows old: its objects get a condition that says so, and nothing else is done to them.
+A scope is listed and watched on its own, so a namespace that was deleted, or in which the role is missing, affects only
+itself. Passes over its objects start once the whole scope was listed, because a pass would take unlisted objects for
+absent. If a scope refuses us later, its cache grows old: its objects get a condition that says so, and nothing else is
+done to them.
 
 A kind of ours that the API server does not know yet has no objects; the rest of its scope is served meanwhile.
 
@@ -27,19 +28,19 @@ ALL = ""
 class Scope:
     namespace: str
     listed_ms: int | None = None
-    """The last time that all of it was listed."""
+    """When the whole scope was last listed."""
     answered_ms: int | None = None
-    """The last time that it was listed, or refused by an answer."""
+    """When the API server last answered its list, with the objects or with a refusal."""
     trouble: OperatorError | None = None
     """Why the last list failed."""
     undefined: frozenset[Kind] = frozenset()
-    """Kinds that the API server did not know at the last list."""
+    """Kinds that the API server did not know in the last list."""
     watched: frozenset[Kind] = frozenset()
-    """Kinds of which a watch runs."""
+    """Kinds with a running watch."""
     suspect: bool = False
-    """A watch ended by itself: a list has to tell why before the next one is started."""
+    """A watch ended by itself: a list has to succeed before the next one is started."""
     news: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set after each list. Who waits for it clears it."""
+    """Set after each list; the waiting task clears it."""
 
     @property
     def title(self) -> str:
@@ -47,7 +48,7 @@ class Scope:
 
     @property
     def decided(self) -> bool:
-        """It was listed, or refuses us."""
+        """It was listed, or the API server refused."""
         return self.listed_ms is not None or self.refused
 
     @property
@@ -56,7 +57,7 @@ class Scope:
 
     @property
     def served(self) -> bool:
-        """Listed the last time, and every kind that there is has its watch."""
+        """The last list succeeded, and every defined kind has its watch."""
         return self.listed_ms is not None and self.trouble is None and self.watched >= self.wanted
 
     @property
@@ -78,18 +79,18 @@ class Scope:
 
 class Scopes:
     def __init__(self, namespaces: Sequence[str]) -> None:
-        """`namespaces`: those that are served, () for all."""
+        """`namespaces`: the namespaces to serve, () for all."""
         self._scopes = {namespace: Scope(namespace) for namespace in namespaces or (ALL,)}
 
     def __iter__(self) -> Iterator[Scope]:
         return iter(self._scopes.values())
 
     def of(self, namespace: str) -> Scope:
-        """The scope that an object's namespace is in. KeyError for one that is not served: a bug."""
+        """The scope of a namespace. Raises KeyError for one that is not served, which is a bug."""
         return self._scopes[ALL] if ALL in self._scopes else self._scopes[namespace]
 
     def obstacle(self, namespace: str, now_ms: int) -> OperatorError | None:
-        """Why no pass may trust what is cached of a namespace; None when it may."""
+        """Why passes must not trust the cache of a namespace; None if they may."""
         scope = self.of(namespace)
         error = scope.trouble
         if error is None:
@@ -101,21 +102,21 @@ class Scopes:
             return Refused(Reason.NAMESPACE_NOT_SERVED, message)
         if scope.listed_ms is None or now_ms - scope.listed_ms > LIST_AGE_MAX_MS:
             return Transient(Reason.NAMESPACE_NOT_SERVED, message)
-        return None  # the cache is young: an API server that is down for a moment stops nothing by itself
+        return None  # the cache is recent: a short outage of the API server alone stops no pass
 
     def age_ms(self, now_ms: int) -> int | None:
-        """Since the API server last answered a list of any scope; None before the first answer. A restart mends no
-        scope that is refused, and none that fails while another is listed."""
+        """Since the API server last answered a list of any scope; None before the first answer. A restart of the
+        operator helps neither a refused scope nor one that fails while another is listed."""
         answers = [one.answered_ms for one in self._scopes.values() if one.answered_ms is not None]
         return now_ms - max(answers) if answers else None
 
     def list_age_ms(self, now_ms: int) -> int | None:
-        """Of the scope that was listed longest ago, without those that refuse us; None when there is none."""
+        """Age of the oldest list, over the scopes that do not refuse us; None if there is none."""
         found = [one.listed_ms for one in self._scopes.values() if one.listed_ms is not None and not one.refused]
         return now_ms - min(found) if found else None
 
     def unready(self) -> list[str]:
-        """Reasons against readiness; empty when every scope that does not refuse us is listed and watched whole."""
+        """Reasons against readiness; empty if every scope that does not refuse us is listed and completely watched."""
         scopes = list(self._scopes.values())
         if all(one.refused for one in scopes):
             return [_first_words(one) for one in scopes]

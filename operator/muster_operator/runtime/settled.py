@@ -1,12 +1,11 @@
-"""What the API server made of our manifests, where it stores the same in other words.
+"""Remembers objects that the API server stores in another form than our manifest, with the same meaning.
 
-`drift` compares by value and knows quantities, but an API server may normalise more. If it did, each pass would find
-drift that
-no apply can mend, write for ever and hold every restart back. So after an apply whose answer still differs from what
-was sent,
-the difference is remembered; while manifest and stored object stay as they were then, the object counts as covered.
+Problem: `drift` compares by value and knows quantities, but an API server may normalise more. Then each pass would find
+drift that no apply removes, write for ever and block every restart. Mechanism: if the stored object still differs right
+after an apply, the difference is remembered; while manifest and stored object stay as they were then, the object counts
+as covered.
 
-Memory only: after a restart each such object is applied once more.
+In memory only: after a restart each such object is applied once more.
 """
 
 from collections.abc import Mapping
@@ -24,7 +23,7 @@ class Settled:
         self._known: dict[tuple[str, str, str, str], tuple[Object, Json]] = {}
 
     def applied(self, manifest: Object, stored: Object) -> None:
-        """`stored` is what the server answered to the apply of `manifest`."""
+        """`stored` is the server's answer to the apply of `manifest`."""
         identity = _identity(stored)
         if difference(stored, manifest) is None:
             self._known.pop(identity, None)
@@ -34,7 +33,8 @@ class Settled:
         self._known[identity] = (manifest, projection(stored, manifest))
 
     def as_intended(self, live: Object) -> Object:
-        """`live` in the words of our manifest where the server is known to mean the same; else as it is."""
+        """`live` with our manifest's values where the server is known to store them in another form; otherwise
+        unchanged."""
         known = self._known.get(_identity(live))
         if known is None:
             return live

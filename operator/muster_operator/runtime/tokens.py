@@ -1,4 +1,5 @@
-"""Admin tokens for questions about groups, read at most every 30 s for each Secret: hundreds of groups share one."""
+"""Admin tokens for requests about groups: each Secret is read at most every 30 s, because hundreds of groups share
+one."""
 
 from typing import Final
 
@@ -16,7 +17,7 @@ class Tokens:
         self._known: dict[tuple[str, str], tuple[int, str | None]] = {}
 
     async def of_cluster(self, namespace: str, cluster: str) -> str | None:
-        """The admin token of a CoordinatorCluster; None when its Secret is not there. Raises Transient or Refused."""
+        """The admin token of a CoordinatorCluster; None if its Secret does not exist. Raises Transient or Refused."""
         now = self._clock.monotonic_ms()
         known = self._known.get((namespace, cluster))
         if known is not None and now - known[0] < TOKEN_AGE_MAX_MS:

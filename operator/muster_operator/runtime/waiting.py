@@ -1,11 +1,11 @@
-"""Waits of the operator's own loops: bounded, and ended by an event where there is one."""
+"""Waits of the operator's own loops: bounded in time, and ended early by an event where there is one."""
 
 import asyncio
 from contextlib import suppress
 
 
 async def wait(event: asyncio.Event, milliseconds: int) -> None:
-    """Until `event` is set, `milliseconds` at most."""
+    """Wait until `event` is set, at most `milliseconds`."""
     with suppress(TimeoutError):
         async with asyncio.timeout(milliseconds / 1_000):
             await event.wait()

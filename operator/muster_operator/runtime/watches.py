@@ -1,11 +1,11 @@
-"""One watch for each scope, of every kind that was found by listing; started anew when it ends.
+"""One watch per scope, over every kind that the list found; restarted when it ends.
 
 A watch is started only after a list of its scope succeeded, so a namespace that refuses us and a kind that is not
-defined cost no attempts of their own: the lists, with their back-off, tell when there is something to watch. When a
-watch ends by itself (a right is gone, a definition was deleted, the API server broke), a list has to succeed first and
-tells what is left. When a list finds other kinds than are watched, the watch is started over with them.
+defined cost no watch attempts: the lists, with their back-off, find out what can be watched. When a watch ends by
+itself (a right was revoked, a definition was deleted, the API server failed), a list has to succeed first, which shows
+the remaining kinds. When a list finds other kinds than those watched, the watch is restarted with them.
 
-What watches is handed in (`runtime.kopf_watch`); no other scope notices any of this.
+The watch itself is handed in (`runtime.kopf_watch`); other scopes are not affected.
 """
 
 import asyncio
@@ -21,23 +21,23 @@ from muster_operator.runtime.waiting import pause
 
 _log = logging.getLogger("muster.operator.watches")
 _LOOK_S = 0.5
-"""How often a watch is asked what it watches."""
+"""Interval at which a watch is asked for the kinds that it watches."""
 
 
 class Watch(Protocol):
     """A watch of some kinds in one scope."""
 
     def live(self) -> frozenset[Kind]:
-        """Kinds of which a watch runs now."""
+        """Kinds with a running watch."""
         ...
 
     async def run(self) -> None:
-        """Until cancelled, or until it ends by itself: normally or by raising, both are failures."""
+        """Run until cancelled, or until the watch ends by itself; whether it returns or raises, that is a failure."""
         ...
 
 
 class Watches:
-    """`start` makes a watch of kinds in a namespace ("" for all), not yet running; `ask` has a scope listed soon."""
+    """`start` makes a watch of kinds in a namespace ("" for all), not yet running; `ask` requests a list of a scope."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Watches:
             started = self._clock.monotonic_ms()
             failure = await self._watch(scope, kinds)
             if failure is None:
-                continue  # other kinds are to be watched
+                continue  # the kinds to watch have changed
             failures = failures + 1 if self._clock.monotonic_ms() - started < WATCH_STEADY_MS else 1
             _log.warning("a watch ended", extra={"scope": scope.title, "error": failure})
             scope.suspect = True
@@ -70,7 +70,7 @@ class Watches:
             await pause(min(BACKOFF_FIRST_MS << min(failures - 1, 16), RELIST_RETRY_MAX_MS))
 
     async def _watch(self, scope: Scope, kinds: frozenset[Kind]) -> str | None:
-        """One watch to its end: what ended it, None when `kinds` are no longer those to watch."""
+        """Run one watch to its end. Returns its error, None if `kinds` are no longer the ones to watch."""
         watch = self._start(scope.namespace, kinds)
         task = asyncio.ensure_future(watch.run())
         started = self._clock.monotonic_ms()
@@ -86,13 +86,13 @@ class Watches:
         finally:
             scope.watched = frozenset()
             task.cancel()
-            await asyncio.wait([task])  # raises only what cancels ourselves
+            await asyncio.wait([task])  # raises only our own cancellation
         error = None if task.cancelled() else task.exception()
         return f"{type(error).__name__}: {error}"[:1_000] if error is not None else "it ended"
 
 
 async def _listed(scope: Scope) -> frozenset[Kind]:
-    """Wait for a list that succeeded since the last watch ended; the kinds to watch."""
+    """Wait for a list that succeeded after the last watch ended; returns the kinds to watch."""
     while scope.suspect or scope.listed_ms is None or scope.trouble is not None:
         scope.news.clear()
         await scope.news.wait()

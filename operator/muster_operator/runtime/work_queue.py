@@ -1,18 +1,15 @@
-"""Keyed work queue: which object is looked at next, and when. Pure: time comes in as a value.
+"""Keyed work queue: which object gets the next pass, and when. Pure: time comes in as a value.
 
-Why: a level-triggered operator wants to know *that* an object should be looked at, not how often it was told so. So a
-key
-is in the queue at most once, is worked on by at most one worker at a time, and a key that was added while it was being
-worked on is looked at once more afterwards. Failures wait exponentially longer for each key (1 s to 5 min), so one
-broken
-object does not eat the workers.
+Problem: a level-triggered operator needs to know *that* an object needs a pass, not how often it was triggered. So a
+key is in the queue at most once, at most one worker runs it at a time, and a key that was added while it was running
+runs once more afterwards. After failures the wait grows exponentially per key (1 s to 5 min), so that one broken object
+does not occupy the workers.
 
 States of a key: waiting (due at a time) → running (taken) → gone, or waiting again. A dirty flag on a running key
-remembers
-additions. Order: by due time, then by insertion, so nobody starves.
+remembers additions. Order: by due time, then by insertion, so that no key starves.
 
-It does not know what a key means, and it does not wait: `next_due_ms` tells the caller how long to sleep.
-Modelled on client-go's workqueue, written anew in one piece.
+It does not know what a key means, and it does not wait: `next_due_ms` tells the caller how long to sleep. Modelled on
+client-go's workqueue.
 """
 
 import heapq
@@ -33,7 +30,7 @@ class _Entry:
 
 @dataclass(slots=True)
 class WorkQueue(Generic[Key]):
-    """`add`, `take`, `done`; see the module. All times are of one monotonic clock, in milliseconds."""
+    """`add`, `take`, `done`; see the module. All times are milliseconds of one monotonic clock."""
 
     keys_max: int = KEYS_MAX
     _waiting: dict[Key, _Entry] = field(default_factory=dict)
@@ -44,7 +41,7 @@ class WorkQueue(Generic[Key]):
     _serial: int = 0
 
     def add(self, key: Key, now_ms: int, after_ms: int = 0) -> bool:
-        """Look at `key` after `after_ms`. The earlier of two dates wins. False: the queue is full."""
+        """Run `key` after `after_ms`; of two due times the earlier one counts. False: the queue is full."""
         due = now_ms + max(0, after_ms)
         if key in self._running:
             self._dirty[key] = min(due, self._dirty.get(key, due))
@@ -58,7 +55,7 @@ class WorkQueue(Generic[Key]):
         return True
 
     def take(self, now_ms: int) -> Key | None:
-        """The key that has been due longest, now running; None when none is due."""
+        """The key that has been due longest, which is running from now on; None if none is due."""
         while self._heap:
             due, serial, key = self._heap[0]
             entry = self._waiting.get(key)
@@ -74,13 +71,13 @@ class WorkQueue(Generic[Key]):
         return None
 
     def done(self, key: Key, now_ms: int, *, requeue_after_ms: int | None = None) -> None:
-        """The pass over `key` went well; look again after `requeue_after_ms` (None: only when something changes)."""
+        """The pass over `key` succeeded; the next one is due after `requeue_after_ms` (None: after a change only)."""
         self._failures.pop(key, None)
         self._finish(key, now_ms, None if requeue_after_ms is None else now_ms + requeue_after_ms)
 
     def failed(self, key: Key, now_ms: int, *, at_least_ms: int = 0) -> int:
-        """The pass failed; answers the back-off in ms. A change of the object does not shorten it below the first
-        step."""
+        """The pass failed; returns the back-off in ms. A change of the object does not shorten the wait below the first
+        back-off."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         wait = max(at_least_ms, backoff_ms(failures))
@@ -91,13 +88,14 @@ class WorkQueue(Generic[Key]):
         return wait
 
     def forget(self, key: Key) -> None:
-        """The object is gone: no failures, no date. A running pass ends by `done` as usual and leaves nothing."""
+        """The object is gone: its failures and due time are dropped. A running pass still ends with `done`, which
+        leaves nothing."""
         self._failures.pop(key, None)
         self._dirty.pop(key, None)
         self._waiting.pop(key, None)
 
     def next_due_ms(self) -> int | None:
-        """When the next key is due; None when nothing waits."""
+        """When the next key is due; None if no key waits."""
         while self._heap:
             due, serial, key = self._heap[0]
             entry = self._waiting.get(key)
@@ -111,11 +109,11 @@ class WorkQueue(Generic[Key]):
         return sum(1 for entry in self._waiting.values() if entry.due_ms <= now_ms)
 
     def oldest_ms(self, now_ms: int) -> int:
-        """How long the key that waits longest for a worker has been due; 0 when none is due."""
+        """How long the longest-waiting due key has been due; 0 if none is due."""
         return max((now_ms - entry.due_ms for entry in self._waiting.values() if entry.due_ms <= now_ms), default=0)
 
     def longest_running_ms(self, now_ms: int) -> int:
-        """How long the longest pass under way has taken so far."""
+        """How long the longest pass in progress has run so far."""
         return max((now_ms - since for since in self._running.values()), default=0)
 
     def __len__(self) -> int:
@@ -135,5 +133,5 @@ class WorkQueue(Generic[Key]):
 
 
 def backoff_ms(failures: int) -> int:
-    """Wait after the failure number `failures` (from 0): 1 s, 2 s, 4 s, ... 5 min."""
+    """Wait after failure number `failures` (from 0): 1 s, 2 s, 4 s, ... 5 min."""
     return min(BACKOFF_MAX_MS, BACKOFF_FIRST_MS << min(failures, 20))

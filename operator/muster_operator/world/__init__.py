@@ -1,5 +1,5 @@
-"""What the operator saw in one pass, as values. Planning reads nothing else.
+"""What the operator observed in one pass, as values. Planning reads nothing else.
 
-Absent and unknown are different things everywhere here: `None` inside a view says "looked, not there"; a view that is
-`Unknown(reason)` says "could not look". No plan may act on an `Unknown` as if it were an absence.
+Absent and unknown differ everywhere here: `None` in a view means that it was read and does not exist; a view that is
+`Unknown(reason)` means that it could not be read. No plan may act on `Unknown` as if it were an absence.
 """

@@ -1,4 +1,4 @@
-"""One CoordinatorCluster and what surrounds it, as seen in one pass."""
+"""One CoordinatorCluster and what surrounds it, as observed in one pass."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from muster_operator.world.views import OwnerView, StatefulSetView, Unknown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaftGroupView:
-    """One Raft group as its leader (or, without `match`, a follower) tells it: `/v1/partitions`."""
+    """One Raft group as its leader (or, without `match`, a follower) reports it: `/v1/partitions`."""
 
     group: int
     """0 is the controller group."""
@@ -19,18 +19,18 @@ class RaftGroupView:
     role: str
     term: int
     leader: int | None
-    """Broker id; None when this replica knows none."""
+    """Broker id; None if this replica knows no leader."""
     voters: tuple[int, ...]
     last_index: int
     commit_index: int
     applied_index: int
     match: Mapping[int, int]
-    """Broker id → index known to be on it. Only on the leader."""
+    """Broker id → index known to be on it. On the leader only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaView:
-    """`/v1/status` and `/v1/partitions` of one pod, asked in this pass."""
+    """`/v1/status` and `/v1/partitions` of one pod, read in this pass."""
 
     pod: str
     broker_id: int
@@ -42,10 +42,10 @@ class ReplicaView:
     leaderships: int
     groups: tuple[RaftGroupView, ...]
     disk_low: bool = False
-    """It says that little room is left on its volume. A coordinator of a release before says nothing."""
+    """The replica reports little free space on its volume. Coordinators of earlier releases do not report it."""
     version: str | None = None
     feature_level: int | None = None
-    """Of the cluster; None before it is formed."""
+    """The cluster's feature level; None before the cluster is formed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +54,11 @@ class ClusterWorld:
     spec: ClusterSpec
     statefulset: StatefulSetView | Unknown | None
     children: Mapping[tuple[str, str], Mapping[str, Any]] | Unknown
-    """(kind, name) → the live object, of all children that we own or would create."""
+    """(kind, name) → live object, for all children that we own or would create."""
     replicas: Mapping[str, ReplicaView | Unknown]
-    """By pod name, for every pod that exists."""
+    """By pod name, for every existing pod."""
     node_addresses: Mapping[str, str] | Unknown
-    """Node name → address, for external NodePort listeners; {} when none is asked for."""
+    """Node name → address, for external NodePort listeners; {} if there are none."""
     now_ms: int
     must_wait: str | None = None
     """Why a roll-out to the operator's image must not begin now (`plan.pacing`); None: it may."""

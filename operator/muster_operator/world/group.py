@@ -1,4 +1,4 @@
-"""One ConsumerGroup, its workload and what the coordinator says of the group, as seen in one pass."""
+"""One ConsumerGroup, its workload and the coordinator's view of the group, as observed in one pass."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ class MemberView:
     client_id: str
     host: str
     assignment: tuple[tuple[str, tuple[int, ...]], ...]
-    """(topic, partitions) by topic; () when the protocol is not "consumer" or nothing is assigned."""
+    """(topic, partitions) by topic; () if the protocol is not "consumer" or nothing is assigned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaver:
-    """A static member to remove: nobody else who holds the instance id by then."""
+    """A static member to remove: only this member, not a later holder of the instance id."""
 
     instance_id: str
     member_id: str
@@ -31,25 +31,25 @@ class PartitionView:
     topic: str
     partition: int
     committed: int | None
-    """None: the coordinator says that nothing is committed."""
+    """None: there is no committed offset."""
     log_end: int | None
-    """None: the topic's end could not be had (then lag is unknown, not 0)."""
+    """None: the log end offset is unknown (then lag is unknown, not 0)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedGroup:
-    """DescribeGroups, OffsetFetch and ListOffsets through kafka-python; works against Muster and Apache Kafka alike."""
+    """DescribeGroups, OffsetFetch and ListOffsets through kafka-python; the same for Muster and Apache Kafka."""
 
     state: str
-    """Empty, PreparingRebalance, CompletingRebalance, Stable, Dead: as Kafka spells it."""
+    """Empty, PreparingRebalance, CompletingRebalance, Stable, Dead: in Kafka's spelling."""
     coordinator: str
-    """host:port, with the broker id where known: `1 (host:port)`."""
+    """host:port, with the broker id if known: `1 (host:port)`."""
     protocol_type: str
     protocol: str
     members: tuple[MemberView, ...]
     partitions: tuple[PartitionView, ...]
     generation: int | None
-    """From Muster's `/v1/groups/{id}`; None where only Kafka's protocol is spoken (DescribeGroups has none)."""
+    """From Muster's `/v1/groups/{id}`; None for other clusters, since DescribeGroups does not contain it."""
     last_rebalance_ms: int | None
     last_rebalance_reason: str | None
 
@@ -59,31 +59,31 @@ class GroupWorld:
     owner: OwnerView
     spec: GroupSpec
     bootstrap: str | Unknown
-    """From `clusterRef` (Unknown with reason ClusterNotFound / ClusterNotReady) or as given."""
+    """From `clusterRef` (Unknown with reason ClusterNotFound or ClusterNotReady) or `bootstrapServers`."""
     statefulset: StatefulSetView | Unknown | None
-    """Of the consumers, whoever made it: the operator (`template`) or somebody else (`workloadRef`). None: there is
-    none (yet), or the object only observes."""
+    """The consumers' StatefulSet: the operator's own (`template`) or the one in `workloadRef`. None: there is none
+    (yet), or the object only observes."""
     children: Mapping[tuple[str, str], Mapping[str, Any]] | Unknown
     group: ObservedGroup | Unknown
     now_ms: int
     elder: str | None = None
-    """`namespace/name` of an older ConsumerGroup that runs consumers in the same group; the group is that one's."""
+    """`namespace/name` of an older ConsumerGroup that runs consumers in the same group and has precedence."""
     referenced: ReferencedView | Unusable | None = None
-    """What `workloadRef` names; None: it names nothing."""
+    """The workload in `workloadRef`; None: there is no `workloadRef`."""
     workload_elder: str | None = None
-    """`namespace/name` of an older ConsumerGroup that refers to the same workload, which is that one's to scale."""
+    """`namespace/name` of an older ConsumerGroup that refers to the same workload and alone may scale it."""
 
     @property
     def pods(self) -> tuple[PodView, ...]:
-        """Of the consumers, as far as they are known."""
+        """The consumers' pods, as far as they are known."""
         if isinstance(self.referenced, ReferencedView):
             return self.referenced.pods
         return self.statefulset.pods if isinstance(self.statefulset, StatefulSetView) else ()
 
     @property
     def wanted(self) -> int | None:
-        """Consumer pods that shall be there. None: no consumers are run, or the workload whose number counts is not
-        there."""
+        """Wanted number of consumer pods. None: the object runs no consumers, or the workload that defines the number
+        does not exist."""
         if self.spec.template is not None:
             return self.spec.made_replicas
         if not isinstance(self.referenced, ReferencedView):
@@ -94,5 +94,6 @@ class GroupWorld:
 
     @property
     def may_remove(self) -> bool:
-        """Members may be removed: ids are expected, and neither group nor workload is an older object's."""
+        """Members may be removed: their instance ids are expected, and neither group nor workload belongs to an older
+        object."""
         return self.spec.static_membership and self.elder is None and self.workload_elder is None

@@ -1,4 +1,4 @@
-"""Views shared by both kinds: unknown answers, pods, StatefulSets."""
+"""Views that both kinds use: unknown answers, pods, StatefulSets, workloads, owners."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unknown:
-    """The question was asked and not answered. `reason` is one CamelCase word, `message` a sentence without secrets."""
+    """The value could not be read. `reason` is one CamelCase word, `message` a sentence without secrets."""
 
     reason: str
     message: str
@@ -24,10 +24,10 @@ class PodView:
     ready: bool
     ready_since_ms: int | None
     terminating: bool
-    """`deletionTimestamp` is set. On a cut-off node a pod stays terminating without end: it is *not* gone."""
+    """`deletionTimestamp` is set. On a cut-off node a pod stays terminating for ever: it is *not* gone."""
     node: str | None
     waiting_reason: str | None
-    """`state.waiting.reason` of the first container that waits (ImagePullBackOff, CrashLoopBackOff, ...)."""
+    """`state.waiting.reason` of the first waiting container (ImagePullBackOff, CrashLoopBackOff, ...)."""
     unschedulable: bool
     restarts: int
     pod_ip: str | None
@@ -35,11 +35,11 @@ class PodView:
     created_ms: int | None = None
     """`metadata.creationTimestamp`."""
     unready_since_ms: int | None = None
-    """Since when the Ready condition is not True; None while it is, or before the kubelet has said anything."""
+    """Since when the Ready condition is not True; None while it is, or before the kubelet has reported."""
     pod_ips: tuple[str, ...] = ()
-    """`status.podIPs`: one of each family; `pod_ip` is the first."""
+    """`status.podIPs`: one per address family; `pod_ip` is the first."""
     image: str = ""
-    """Of the first container, as the pod's spec has it."""
+    """Image of the first container in the pod's spec."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,14 +49,14 @@ class StatefulSetView:
     generation: int
     observed_generation: int
     replicas: int
-    """`spec.replicas`: what the controller has been told."""
+    """`spec.replicas`: the number that its controller aims for."""
     ready_replicas: int
     current_revision: str
     update_revision: str
     template_hash: str
-    """Hash of the pod template as we applied it (annotation `muster.dev/manifest-hash`), "" when never applied."""
+    """Hash of the pod template that we applied (annotation `muster.dev/manifest-hash`); "" if never applied."""
     pods: tuple[PodView, ...]
-    """All pods owned by it, terminating ones included, by ordinal."""
+    """All pods that it owns, terminating ones included, by ordinal."""
     first_ordinal: int = 0
     """`spec.ordinals.start`."""
     rolls: bool = True
@@ -67,13 +67,13 @@ class StatefulSetView:
     """Annotation `muster.dev/held-partition`; None: no pause holds it."""
 
     def ordinals(self, replicas: int) -> range:
-        """Of its pods, if it had so many."""
+        """The ordinals of its pods if it had `replicas` of them."""
         return range(self.first_ordinal, self.first_ordinal + replicas)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferencedView:
-    """A workload that somebody else made, which `spec.workloadRef` names, and its pods."""
+    """The workload in `spec.workloadRef`, and its pods."""
 
     api_version: str
     kind: str
@@ -89,9 +89,9 @@ class ReferencedView:
     selector: str
     """Label selector as text."""
     restarted_at: str | None
-    """The restart that it was last told: a text for Deployments and StatefulSets, a time for Rollouts."""
+    """The last requested restart in it: text for Deployments and StatefulSets, a time for Rollouts."""
     pods: tuple[PodView, ...]
-    """All pods of it, terminating ones included, by name."""
+    """All its pods, terminating ones included, by name."""
 
     @property
     def title(self) -> str:
@@ -100,7 +100,7 @@ class ReferencedView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unusable:
-    """The workload was looked for and is none that can be used. `reason` is one CamelCase word, `message` says why."""
+    """The workload does not exist or cannot be used. `reason` is one CamelCase word, `message` says why."""
 
     reason: str
     message: str
@@ -108,7 +108,7 @@ class Unusable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnerView:
-    """A CoordinatorCluster or ConsumerGroup as stored, without its spec (that is parsed apart)."""
+    """A CoordinatorCluster or ConsumerGroup as stored, without its spec, which is parsed separately."""
 
     name: str
     namespace: str
@@ -120,4 +120,4 @@ class OwnerView:
     restarted_at: str | None
     """Annotation `muster.dev/restarted-at`."""
     status: Mapping[str, Any]
-    """`.status` as it is stored now, `{}` before the first write: carries `lastTransitionTime`s over."""
+    """`.status` as stored now, `{}` before the first write: it keeps the `lastTransitionTime`s."""

@@ -5,4 +5,4 @@ from typing import Final
 SUBMIT: Final = "submit"
 """`--master submit`: use the master that spark-submit was given."""
 LIVE: Final = "live"
-"""`--heads live`: ask the cluster for its log end offsets."""
+"""`--log-end-offsets live`: ask the cluster for its log end offsets."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from muster_pipeline.cli.choices import LIVE, SUBMIT
-from muster_pipeline.cli.exits import Exit, failures_told, leave
+from muster_pipeline.cli.exits import Exit, failures_told, leave, say
 
 if TYPE_CHECKING:
     from muster_pipeline.cli.running import Run
@@ -24,10 +24,14 @@ Segments = Annotated[
 ]
 Bootstrap = Annotated[str | None, typer.Option("--bootstrap", help="host:port,... of a live cluster, Muster or Kafka.")]
 Name = Annotated[str, typer.Option("--cluster", help="Name of the cluster, for column `cluster`.")]
-Heads = Annotated[
+LogEndOffsets = Annotated[
     str | None,
-    typer.Option("--heads", help="Log ends for lag: a recorded file (.parquet, .jsonl), or `live` with --bootstrap."),
+    typer.Option(
+        "--log-end-offsets",
+        help="Samples of log end offsets, for lag: a recorded file (.parquet, .jsonl), or `live` with --bootstrap.",
+    ),
 ]
+Heads = Annotated[str | None, typer.Option("--heads", hidden=True)]
 Master = Annotated[str, typer.Option("--master", help="Spark master; `submit`: what spark-submit says.")]
 Conf = Annotated[list[str] | None, typer.Option("--conf", help="Spark setting name=value; may be repeated.")]
 Client = Annotated[list[str] | None, typer.Option("--client", help="Client setting such as security.protocol=SSL.")]
@@ -63,6 +67,7 @@ def ingest(
     cluster: Name,
     segments: Segments = None,
     bootstrap: Bootstrap = None,
+    log_end_offsets: LogEndOffsets = None,
     heads: Heads = None,
     master: Master = "local[2]",
     conf: Conf = None,
@@ -74,18 +79,19 @@ def ingest(
     as_json: AsJson = False,
 ) -> None:
     """Read a log, files or live, into all tables: bronze, silver and gold."""
-    if heads == LIVE and bootstrap is None:
-        leave(Exit.USAGE, "--heads live needs --bootstrap")
+    log_ends = _log_ends(log_end_offsets, heads)
+    if log_ends == LIVE and bootstrap is None:
+        leave(Exit.USAGE, "--log-end-offsets live needs --bootstrap")
     if segments is None and bootstrap is None:
         leave(Exit.USAGE, "give --segments or --bootstrap")
-    if segments is not None and bootstrap is not None and heads != LIVE:
-        leave(Exit.USAGE, "give one of --segments and --bootstrap (both only with --heads live)")
+    if segments is not None and bootstrap is not None and log_ends != LIVE:
+        leave(Exit.USAGE, "give one of --segments and --bootstrap (both only with --log-end-offsets live)")
     with failures_told():
         from muster_pipeline.cli import running
         from muster_pipeline.job.inputs import Input, SegmentInput
         from muster_pipeline.job.live import LiveInput
 
-        run = _run(tables, cluster, heads, master, conf, client, bootstrap, stall_min_ms, offsets_retention_ms)
+        run = _run(tables, cluster, log_ends, master, conf, client, bootstrap, stall_min_ms, offsets_retention_ms)
         source: Input
         if segments is not None:
             source = SegmentInput.listed(segments, cluster)
@@ -101,6 +107,7 @@ def stream(
     tables: Tables,
     cluster: Name,
     bootstrap: Annotated[str, typer.Option("--bootstrap", help="host:port,... of the cluster to follow.")],
+    log_end_offsets: LogEndOffsets = None,
     heads: Heads = None,
     every_s: Annotated[float, typer.Option("--every-s", min=1.0, help="Begin of a round to begin of the next.")] = 30.0,
     once: Annotated[bool, typer.Option("--once", help="One round: what is there now, then end.")] = False,
@@ -112,16 +119,18 @@ def stream(
     strict: Strict = False,
 ) -> None:
     """Follow a live cluster: rounds that go on where the published tables end."""
+    log_ends = _log_ends(log_end_offsets, heads)
     with failures_told():
         from muster_pipeline.cli import running
 
-        run = _run(tables, cluster, heads, master, conf, client, bootstrap, stall_min_ms, offsets_retention_ms)
+        run = _run(tables, cluster, log_ends, master, conf, client, bootstrap, stall_min_ms, offsets_retention_ms)
         running.stream(run, every_s=every_s, once=once, strict=strict)
 
 
 def gold(
     tables: Tables,
     cluster: Annotated[str | None, typer.Option("--cluster", help="Checked against the tables.")] = None,
+    log_end_offsets: LogEndOffsets = None,
     heads: Heads = None,
     bootstrap: Bootstrap = None,
     master: Master = "local[2]",
@@ -133,12 +142,13 @@ def gold(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make silver and gold anew from the published records: other settings, or other samples of log ends."""
+    """Make silver and gold anew from the published records: other settings, or other samples of log end offsets."""
+    log_ends = _log_ends(log_end_offsets, heads)
     with failures_told():
         from muster_pipeline.cli import running
 
         source, known = running.gold_input(tables, cluster)
-        run = _run(tables, known, heads, master, conf, client, bootstrap, stall_min_ms, offsets_retention_ms)
+        run = _run(tables, known, log_ends, master, conf, client, bootstrap, stall_min_ms, offsets_retention_ms)
         if dry_run:
             running.show_plan(source, as_json=as_json)
         else:
@@ -187,10 +197,20 @@ def verify(
         reporting.verify(tables, same_as, stream_of)
 
 
+def _log_ends(given: str | None, by_old_name: str | None) -> str | None:
+    """The option's value under either of its names. `--heads` goes with the release after 0.2."""
+    if by_old_name is None:
+        return given
+    if given is not None:
+        leave(Exit.USAGE, "give --log-end-offsets without --heads, which is its old name")
+    say("--heads is called --log-end-offsets now; the old name goes with the next release")
+    return by_old_name
+
+
 def _run(
     tables: Path,
     cluster: str,
-    heads: str | None,
+    log_ends: str | None,
     master: str,
     conf: list[str] | None,
     client: list[str] | None,
@@ -204,7 +224,7 @@ def _run(
     return Run(
         tables=tables,
         settings=FoldSettings(cluster=cluster, stall_min_ms=stall_min_ms, offsets_retention_ms=offsets_retention_ms),
-        heads=heads,
+        log_ends=log_ends,
         master=None if master == SUBMIT else master,
         spark=_pairs("--conf", conf),
         bootstrap=bootstrap,

@@ -23,7 +23,7 @@ from muster_pipeline.job.build import Built, build
 from muster_pipeline.job.inputs import BronzeInput, Input, SegmentInput
 from muster_pipeline.job.live import LiveInput
 from muster_pipeline.session.spark import check_java, session
-from muster_pipeline.sources import heads as head_source
+from muster_pipeline.sources import log_end_offsets as log_end_source
 from muster_pipeline.sources.cluster import Cluster
 from muster_pipeline.sources.folder import SegmentFile
 from muster_pipeline.store import reader
@@ -41,7 +41,7 @@ class Run:
 
     tables: Path
     settings: FoldSettings
-    heads: str | None
+    log_ends: str | None
     """A recorded file, LIVE, or None: lag is then unknown, unless samples were published before."""
     master: str | None
     spark: Mapping[str, str] = field(default_factory=dict)
@@ -50,14 +50,14 @@ class Run:
 
     def sampled(self) -> pa.Table | None:
         """Samples of log end offsets for this run. Raises BadOption, ClusterUnreachable."""
-        if self.heads is None:
+        if self.log_ends is None:
             return None
-        if self.heads != LIVE:
-            return head_source.recorded(self.heads)
+        if self.log_ends != LIVE:
+            return log_end_source.recorded(self.log_ends)
         if self.bootstrap is None:
-            raise BadInput("--heads live needs --bootstrap")
+            raise BadInput("--log-end-offsets live needs --bootstrap")
         with Cluster(self.bootstrap, self.properties) as cluster:
-            return head_source.sample(cluster, self.settings.cluster, None, _now_ms)
+            return log_end_source.sample(cluster, self.settings.cluster, None, _now_ms)
 
     @contextmanager
     def session(self) -> Iterator[SparkSession]:
@@ -98,7 +98,7 @@ def stream(run: Run, *, every_s: float, once: bool, strict: bool) -> None:
                 run.bootstrap, run.settings.cluster, root, run.properties, every=samples is not None
             )
             if source.ranges:
-                build_shown(run, spark, source, _appended(run.tables, samples, live=run.heads == LIVE))
+                build_shown(run, spark, source, _appended(run.tables, samples, live=run.log_ends == LIVE))
                 sweeper.sweep(time.monotonic())
             else:
                 say("nothing new")
@@ -191,7 +191,7 @@ def _appended(tables: Path, samples: pa.Table | None, *, live: bool) -> pa.Table
     if samples is None or not live:
         return samples
     try:
-        return pa.concat_tables([reader.read("heads", tables), samples])
+        return pa.concat_tables([reader.read("log_end_offsets", tables), samples])
     except NothingPublished:
         return samples
 

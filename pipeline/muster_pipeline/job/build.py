@@ -1,7 +1,8 @@
-"""A whole run on the driver: heads, tasks, publication. With `spark` None the tasks run in this process."""
+"""A whole run on the driver: log end offsets, tasks, publication. With `spark` None the tasks run in this process."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -9,7 +10,7 @@ from pyspark.sql import SparkSession
 from muster_pipeline.job import distribute, stage
 from muster_pipeline.job.inputs import Input
 from muster_pipeline.job.stage import Done, Stage
-from muster_pipeline.schemas.heads import HEADS
+from muster_pipeline.schemas.log_end_offsets import LOG_END_OFFSETS
 from muster_pipeline.store import manifest as manifests
 from muster_pipeline.store.keeping import writing
 from muster_pipeline.store.limits import NO_LOG_PARTITION
@@ -17,6 +18,8 @@ from muster_pipeline.store.manifest import EMPTY, FileEntry, Manifest
 from muster_pipeline.store.writer import TableWriter
 from muster_pipeline.tables.errors import BadInput, NothingPublished
 from muster_pipeline.transforms.settings import FoldSettings
+
+_LOG_END_OFFSETS: Final = "log_end_offsets"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,22 +37,22 @@ def build(
     source: Input,
     root: Path | str,
     settings: FoldSettings,
-    heads: pa.Table | None = None,
+    log_ends: pa.Table | None = None,
 ) -> Built:
     """Make every table of every log partition of `source` and publish them together.
 
-    `heads` (schema HEADS) replaces the published samples; None keeps them. Log partitions that the source lacks stay as
-    published. Raises TablesError, OSError; the tables published before are unchanged then.
+    `log_ends` (schema LOG_END_OFFSETS) replaces the published samples; None keeps them. Log partitions that the source
+    lacks stay as published. Raises TablesError, OSError; the tables published before are unchanged then.
     """
     base = Path(root)
     with writing(base):
         before = _published(base)
-        head_files = _heads(base, before, heads)
+        log_end_files = _log_ends(base, before, log_ends)
         task = Stage(
             input=source,
             root=str(base.resolve()),
             settings=settings,
-            head_files=tuple(entry.path for entry in head_files),
+            log_end_files=tuple(entry.path for entry in log_end_files),
         )
         numbers = distribute.ordered(task)
         done = _run(spark, task, numbers)
@@ -58,7 +61,7 @@ def build(
         made = [entry for one in done for entry in one.files]
         run = {"settings": asdict(settings), "input": dict(source.describe())}
         after = before.with_partitions(task.tables(), made, numbers, run)
-        after = after.with_partitions(["heads"], head_files, [NO_LOG_PARTITION], {})
+        after = after.with_partitions([_LOG_END_OFFSETS], log_end_files, [NO_LOG_PARTITION], {})
         manifests.publish(base, after)
     return Built(
         manifest=after,
@@ -83,9 +86,9 @@ def _published(base: Path) -> Manifest:
         return EMPTY
 
 
-def _heads(base: Path, before: Manifest, heads: pa.Table | None) -> tuple[FileEntry, ...]:
-    if heads is None:
-        return before.of("heads")
-    writer = TableWriter(base, "heads", NO_LOG_PARTITION, stage.attempt_name(0))
-    writer.write(heads.select(HEADS.names).cast(HEADS))
+def _log_ends(base: Path, before: Manifest, log_ends: pa.Table | None) -> tuple[FileEntry, ...]:
+    if log_ends is None:
+        return before.of(_LOG_END_OFFSETS)
+    writer = TableWriter(base, _LOG_END_OFFSETS, NO_LOG_PARTITION, stage.attempt_name(0))
+    writer.write(log_ends.select(LOG_END_OFFSETS.names).cast(LOG_END_OFFSETS))
     return writer.close()

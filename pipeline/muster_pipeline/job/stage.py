@@ -24,11 +24,11 @@ from muster_pipeline.store.manifest import FileEntry
 from muster_pipeline.store.writer import TableWriter, close_all
 from muster_pipeline.tables.catalog import BRONZE, DERIVED
 from muster_pipeline.transforms.fold import GroupDecoders, PartitionFold
-from muster_pipeline.transforms.heads import HeadSamples
+from muster_pipeline.transforms.log_end_offsets import LogEndSamples
 from muster_pipeline.transforms.settings import FoldSettings
 
 DECODERS: Final = GroupDecoders(generations=decode_generations, consumer_groups=decode_consumer_groups)
-_OF_LOG: Final = tuple(name for name in BRONZE if name != "heads")
+_OF_LOG: Final = tuple(name for name in BRONZE if name != "log_end_offsets")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +38,8 @@ class Stage:
     input: Input
     root: str
     settings: FoldSettings
-    head_files: tuple[str, ...] = ()
-    """Parquet files of table `heads`, relative to the root."""
+    log_end_files: tuple[str, ...] = ()
+    """Parquet files of table `log_end_offsets`, relative to the root."""
 
     def tables(self) -> tuple[str, ...]:
         """Names of the tables that a task writes."""
@@ -63,7 +63,7 @@ def run(stage: Stage, log_partition: int, attempt: str) -> Done:
         writers = {name: TableWriter(root, name, log_partition, attempt) for name in stage.tables()}
         for writer in writers.values():
             drafts.callback(writer.abort)
-        fold = PartitionFold(log_partition, stage.settings, _heads(stage), DECODERS)
+        fold = PartitionFold(log_partition, stage.settings, _log_ends(stage), DECODERS)
         records = 0
         for part in stage.input.parts(log_partition):
             damages: tuple[Damage, ...] = ()
@@ -110,6 +110,6 @@ def _account(writers: Mapping[str, TableWriter], part: Part, damages: tuple[Dama
         writers["files"].write(pa.Table.from_batches([files(part.origin, part.account)]))
 
 
-def _heads(stage: Stage) -> HeadSamples:
-    parts = [pq.read_table(Path(stage.root) / name, partitioning=None) for name in stage.head_files]
-    return HeadSamples(pa.concat_tables(parts) if parts else None, stage.settings.cluster)
+def _log_ends(stage: Stage) -> LogEndSamples:
+    parts = [pq.read_table(Path(stage.root) / name, partitioning=None) for name in stage.log_end_files]
+    return LogEndSamples(pa.concat_tables(parts) if parts else None, stage.settings.cluster)

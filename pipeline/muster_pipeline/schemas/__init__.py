@@ -1,1 +1,1 @@
-"""The tables' columns, written down once: Arrow schemas with a comment per column; Spark's types derive from them."""
+"""The columns of all tables, defined once: Arrow schemas with a comment per column; Spark's types derive from them."""

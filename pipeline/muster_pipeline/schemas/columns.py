@@ -1,8 +1,8 @@
-"""A column that says what it holds, and Arrow schemas made of such columns.
+"""Columns with a comment, and Arrow schemas made of such columns.
 
 Every table's schema is data: name, type, whether null is allowed, and a comment with unit and source. The comment
-travels as Arrow field metadata (`comment`), hence into Parquet and into the generated table reference. It does not
-hold constraints between columns; those are the tests'.
+becomes Arrow field metadata (`comment`), and so part of the Parquet files and of the generated table reference.
+Constraints between columns are not here; tests check them.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One column. `comment` tells meaning, unit and source; `nullable` columns say there what null means."""
+    """One column. `comment` gives meaning, unit and source; for a `nullable` column also the meaning of null."""
 
     name: str
     type: pa.DataType

@@ -31,13 +31,13 @@ TOPIC_METADATA: Final = struct(
     (
         required("topic_id", pa.string(), "topic id as Kafka prints it"),
         required("topic", pa.string(), "topic name"),
-        required("partition_count", pa.int32(), "partitions of the topic then"),
+        required("partition_count", pa.int32(), "number of partitions of the topic at that time"),
     )
 )
 PROTOCOL: Final = struct(
     (
         required("name", pa.string(), "assignor"),
-        required("metadata", pa.binary(), "subscription for it"),
+        required("metadata", pa.binary(), "subscription for that protocol"),
     )
 )
 
@@ -48,7 +48,7 @@ CONSUMER_RECORDS: Final = schema(
         required("group_id", pa.string(), "group"),
         required("record_type", pa.int16(), "3 to 8, 16"),
         required("kind", pa.string(), "KINDS[record_type]"),
-        required("is_tombstone", pa.bool_(), "what the key names was removed"),
+        required("is_tombstone", pa.bool_(), "tombstone: the entity of the key was removed"),
         optional("member_id", pa.string(), "types 5, 7, 8: from the key"),
         optional("regular_expression", pa.string(), "type 16: from the key"),
         optional("group_epoch", pa.int32(), "type 3: epoch of the group"),
@@ -65,8 +65,10 @@ CONSUMER_RECORDS: Final = schema(
         optional("classic_session_timeout_ms", pa.int32(), "type 5, tag 0: the member speaks the classic protocol"),
         optional("classic_protocols", list_of(PROTOCOL), "type 5, tag 0"),
         optional("target_epoch", pa.int32(), "type 6: epoch of the target assignment"),
-        optional("target", list_of(ID_PARTITIONS), "type 7: partitions the member shall own"),
-        optional("member_epoch", pa.int32(), "type 8: epoch the member has reached; -2 static member away"),
+        optional("target", list_of(ID_PARTITIONS), "type 7: partitions of the member's target assignment"),
+        optional(
+            "member_epoch", pa.int32(), "type 8: epoch the member has reached; -2: a static member has left for now"
+        ),
         optional("previous_member_epoch", pa.int32(), "type 8"),
         optional("member_state", pa.int8(), "type 8: 0 stable, 1 unrevoked partitions, 2 unreleased partitions"),
         optional("assigned", list_of(ID_PARTITIONS), "type 8: partitions the member owns"),

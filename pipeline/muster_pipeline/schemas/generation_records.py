@@ -1,7 +1,7 @@
 """Decoded group metadata: completed generations (type 2) and Muster's own 1000 (candidate) and 1001 (rebalance began).
 
 One row per record, in log order; `decode.generations.decode_generations` makes it from rows of `records`. Nothing is
-derived across records here: durations, causes and moves are the tables' business.
+derived across records here: durations, causes and moves are computed for the gold tables.
 """
 
 from typing import Final
@@ -12,12 +12,12 @@ from muster_pipeline.schemas.columns import list_of, optional, required, schema,
 from muster_pipeline.schemas.records import ORIGIN
 
 STAGES: Final = {
-    "completed": "type 2 with members: the leader's plan was accepted (or a static member took its place again)",
+    "completed": "type 2 with members: the leader's assignment was accepted (or a static member rejoined)",
     "empty": "type 2 without members",
-    "candidate": "type 1000: the join phase ended, the leader's plan is awaited",
-    "rebalance": "type 1001: members joined, left or were expelled; who remains",
+    "candidate": "type 1000: the join phase ended, the leader's assignment is awaited",
+    "rebalance": "type 1001: members joined, left or were expelled; lists the remaining members",
     "deleted": "tombstone of type 2: the group is gone",
-    "settled": "tombstone of type 1000 or 1001: what the own record said has ended",
+    "settled": "tombstone of type 1000 or 1001: the state of that record has ended",
 }
 
 TOPIC_PARTITIONS: Final = struct(
@@ -38,12 +38,14 @@ MEMBER: Final = struct(
         required(
             "subscription", pa.binary(), "member's metadata for the chosen protocol (own types: for its first one)"
         ),
-        required("assignment", pa.binary(), "what the leader gave it; empty before a plan exists"),
+        required("assignment", pa.binary(), "the leader's assignment for it; empty before there is one"),
         optional(
             "subscribed_topics", list_of(pa.string()), "from subscription; null if it is not the consumer protocol's"
         ),
-        optional("owned", list_of(TOPIC_PARTITIONS), "partitions it said it owned (subscription v1+); null if unknown"),
-        optional("subscription_generation", pa.int32(), "generation of that claim (subscription v2+); null if none"),
+        optional(
+            "owned", list_of(TOPIC_PARTITIONS), "partitions it reported as owned (subscription v1+); null if unknown"
+        ),
+        optional("subscription_generation", pa.int32(), "generation of that report (subscription v2+); null if none"),
         optional("rack_id", pa.string(), "subscription v3+; null if none"),
         optional(
             "assigned", list_of(TOPIC_PARTITIONS), "from assignment; [] if empty; null if not the consumer protocol's"

@@ -1,7 +1,8 @@
-"""Gold tables: what an operator asks. Every row can be traced to log offsets; what the log cannot prove says so.
+"""Gold tables: answers to an operator's questions. Every row can be traced to log offsets; what the log does not prove
+is marked as such.
 
-Minutes are those of the log partition's clock: the running maximum of record timestamps in log order. So a coordinator
-whose clock went back counts into the minute that was running, and every commit falls into exactly one minute.
+Minutes are those of the log partition's clock: the running maximum of record timestamps in log order. So the records of
+a coordinator whose clock went back count into the current minute, and every commit falls into exactly one minute.
 """
 
 from typing import Final
@@ -12,27 +13,27 @@ from muster_pipeline.schemas.columns import Column, list_of, optional, required,
 from muster_pipeline.schemas.history import LOWER_BOUND, MAY_BE_OLDER, MAY_MISS, historic
 
 _PLACE = (
-    required("cluster", pa.string(), "name of the cluster as the run was told"),
+    required("cluster", pa.string(), "name of the cluster as given to the run"),
     required("log_partition", pa.int32(), "partition of __consumer_offsets that holds the group"),
     required("group_id", pa.string(), "group"),
 )
 _PARTITION = (required("topic", pa.string(), "topic"), required("partition", pa.int32(), "partition of the topic"))
 
 LAG_QUALITIES: Final = {
-    "exact": "the log end was sampled at at_ms",
-    "interpolated": "between two samples of the log end, on a straight line",
-    "lower_bound": "the log end is at least that of an earlier sample, or at least the committed offset",
-    "unknown": "no sample says anything; the value is null",
+    "exact": "the log end offset was sampled at at_ms",
+    "interpolated": "interpolated linearly between two samples of the log end offset",
+    "lower_bound": "the log end offset is at least that of an earlier sample, or at least the committed offset",
+    "unknown": "no sample bounds it; the value is null",
 }
 LAG_DETAILS: Final = {
-    "sampled": "a sample of the log end at at_ms",
-    "between_samples": "samples before and after",
-    "after_last_sample": "only earlier samples",
-    "before_first_sample": "only later samples",
+    "sampled": "there is a sample at at_ms",
+    "between_samples": "there are samples before and after",
+    "after_last_sample": "there are only earlier samples",
+    "before_first_sample": "there are only later samples",
     "no_samples": "the topic partition was never sampled",
-    "answer_older_than_commit": "the sample is below the committed offset, a later one is not: clocks or a slow answer",
+    "answer_older_than_commit": "the sample is below the committed offset, a later one is not: clock skew, slow answer",
     "committed_past_end": "no sample reached the committed offset: data loss, a new topic of that name, or a reset",
-    "head_went_back": "the later sample is below the earlier one: the topic was made anew or truncated",
+    "head_went_back": "the later sample is below the earlier one: the topic was created again or truncated",
 }
 
 LAG: Final = schema(
@@ -43,24 +44,28 @@ LAG: Final = schema(
         required(
             "at_ms",
             pa.int64(),
-            "what the row is true for: the minute's last sample, else its last commit; ms since 1970",
+            "time for which the row holds: the minute's last sample, else its last commit; ms since 1970",
         ),
         required(
             "committed_offset",
             pa.int64(),
             historic("offset that OffsetFetch answered then", "older values only as far as they are still in the log"),
         ),
-        optional("log_end_offset", pa.int64(), "log end then, by quality; null if unknown"),
+        optional("log_end_offset", pa.int64(), "log end offset at at_ms, by quality; null if unknown"),
         optional("lag", pa.int64(), "log_end_offset - committed_offset, messages; null if unknown"),
         required("quality", pa.string(), "one of LAG_QUALITIES: " + ", ".join(LAG_QUALITIES)),
-        required("detail", pa.string(), "one of LAG_DETAILS: why that quality"),
+        required("detail", pa.string(), "one of LAG_DETAILS: the reason for the quality"),
         optional(
-            "time_lag_ms", pa.int64(), "how long ago the log end passed the committed offset, ms; null if unknown"
+            "time_lag_ms",
+            pa.int64(),
+            "how long ago the log end offset passed the committed offset, ms; null if unknown",
         ),
-        required("time_lag_quality", pa.string(), "as quality, of time_lag_ms; exact only for lag 0"),
-        optional("log_start_offset", pa.int64(), "log start in the last sample up to at_ms; null if not known"),
+        required("time_lag_quality", pa.string(), "quality of time_lag_ms, in the same words; exact only for lag 0"),
+        optional("log_start_offset", pa.int64(), "log start offset in the last sample up to at_ms; null if not known"),
         optional(
-            "is_below_start", pa.bool_(), "committed offset is below the log start: messages are lost; null unknown"
+            "is_below_start",
+            pa.bool_(),
+            "the committed offset is below the log start offset: messages are lost; null if unknown",
         ),
     ),
     comment="one group and topic partition in one minute that has a commit or a sample",
@@ -72,20 +77,20 @@ COMMIT_RATE: Final = schema(
         *_PARTITION,
         required("minute_ms", pa.int64(), "start of the minute, ms since 1970"),
         required("commits", pa.int64(), historic("commits that took effect", LOWER_BOUND)),
-        required("advancing_commits", pa.int64(), historic("of them: above the one before", LOWER_BOUND)),
-        required("idle_commits", pa.int64(), historic("of them: equal to the one before", LOWER_BOUND)),
-        required("rewinds", pa.int64(), historic("of them: below the one before", LOWER_BOUND)),
+        required("advancing_commits", pa.int64(), historic("those above the previous one", LOWER_BOUND)),
+        required("idle_commits", pa.int64(), historic("those equal to the previous one", LOWER_BOUND)),
+        required("rewinds", pa.int64(), historic("those below the previous one", LOWER_BOUND)),
         required("removals", pa.int64(), historic("tombstones", LOWER_BOUND)),
         required(
             "messages",
             pa.int64(),
-            historic("sum of the advances, messages; a first commit advances by nothing", LOWER_BOUND),
+            historic("sum of the advances, messages; a first commit counts as 0", LOWER_BOUND),
         ),
         required("messages_rewound", pa.int64(), historic("sum of the steps back, messages", LOWER_BOUND)),
         optional(
             "interval_max_ms",
             pa.int64(),
-            historic("longest time from the commit before, ms; null for a first commit", "an upper bound then"),
+            historic("longest time since the previous commit, ms; null for a first commit", "an upper bound then"),
         ),
         optional("last_committed_offset", pa.int64(), "offset at the minute's end; null if removed"),
         required("last_log_offset", pa.int64(), "log offset at which that took effect"),
@@ -103,12 +108,12 @@ STALL_ENDS: Final = {
     "advance": "a commit above it",
     "rewind": "a commit below it",
     "removal": "a tombstone",
-    "log_end": "still going on at the end of what was read",
+    "log_end": "still in progress at the end of the log that was read",
 }
 STALL_EVIDENCE: Final = {
     "behind": "a sample proves that there was more to read",
     "nothing_to_read": "the last sample within the stall shows no more to read",
-    "unknown": "no sample of the log end tells",
+    "unknown": "no sample of the log end offset decides it",
 }
 
 STALLS: Final = schema(
@@ -116,41 +121,45 @@ STALLS: Final = schema(
         *_PLACE,
         *_PARTITION,
         required("started_at_ms", pa.int64(), historic("commit that reached the offset, ms since 1970", MAY_BE_OLDER)),
-        optional("ended_at_ms", pa.int64(), "what ended it, ms since 1970; null while it goes on"),
+        optional("ended_at_ms", pa.int64(), "time of its end, ms since 1970; null if in progress"),
         required(
             "duration_ms", pa.int64(), historic("up to its end, or the end of the log, ms", "an upper bound then")
         ),
         required("ended_by", pa.string(), "one of STALL_ENDS: " + ", ".join(STALL_ENDS)),
         required("committed_offset", pa.int64(), "offset that did not move"),
-        required("idle_commits", pa.int64(), historic("commits of the same offset meanwhile; 0: silence", LOWER_BOUND)),
+        required(
+            "idle_commits",
+            pa.int64(),
+            historic("commits of the same offset during the stall; 0: there was no commit", LOWER_BOUND),
+        ),
         required("evidence", pa.string(), "one of STALL_EVIDENCE: " + ", ".join(STALL_EVIDENCE)),
         required("started_log_offset", pa.int64(), "log offset where it began"),
-        optional("ended_log_offset", pa.int64(), "log offset where it ended; null while it goes on"),
+        optional("ended_log_offset", pa.int64(), "log offset where it ended; null if in progress"),
     ),
     comment="a time, at least as long as the run's threshold, in which a committed offset did not move",
 )
 
 TRIGGERS: Final = {
-    "first": "no generation of the group is known before",
-    "join": "new members, nobody gone",
-    "leave": "members gone, nobody new; the log says that they left",
-    "session_timeout": "members gone; the log says that their session expired",
-    "leave_or_expiry": "members gone, nobody new; the log does not say whether they left or expired",
-    "join_and_leave": "new members and members gone",
+    "first": "no earlier generation of the group is known",
+    "join": "there are new members, and none left",
+    "leave": "members left, as the log says; there are no new ones",
+    "session_timeout": "members left, because their sessions expired, as the log says",
+    "leave_or_expiry": "members left or their sessions expired, the log does not say which; there are no new ones",
+    "join_and_leave": "there are new members, and others left",
     "rebalance_timeout": "the log says that members did not rejoin in time",
-    "sync_timeout": "the log says that the leader's plan did not come in time",
+    "sync_timeout": "the log says that the leader's assignment did not come in time",
     "static_replace": "a static member came back under a new member id",
     "subscription_change": "same members, other topics",
     "assignor_change": "same members, other assignor",
     "partition_change": "same members and topics, partitions appeared or disappeared",
     "cooperative_followup": "same members; second step of a cooperative rebalance",
-    "rejoin": "same members and nothing else changed: somebody asked for it",
+    "rejoin": "same members, and no other change: a member asked for the rebalance",
     "group_full": "the log says that the group exceeded its size limit",
     "unknown": "generations are missing between the two records",
 }
 DURATION_CLASSES: Final = {
-    "exact": "begin and end are in the log",
-    "bounded": "the end is in the log, the begin lies between duration_min_ms and duration_max_ms before it",
+    "exact": "start and end are in the log",
+    "bounded": "the end is in the log, the start lies between duration_min_ms and duration_max_ms before it",
     "unknown": "no bound",
 }
 
@@ -165,7 +174,7 @@ REBALANCES: Final = schema(
     (
         *_PLACE,
         required("group_kind", pa.string(), "classic or consumer"),
-        optional("started_at_ms", pa.int64(), "begin, ms since 1970; null unless duration_class is exact"),
+        optional("started_at_ms", pa.int64(), "start, ms since 1970; null unless duration_class is exact"),
         required("ended_at_ms", pa.int64(), "record that completed it, ms since 1970"),
         optional("started_log_offset", pa.int64(), "record that began it; null if there is none"),
         required("ended_log_offset", pa.int64(), "record that completed it"),
@@ -174,25 +183,31 @@ REBALANCES: Final = schema(
         ),
         required("generation_to", pa.int32(), historic("generation or epoch after", MAY_MISS)),
         required("is_completed", pa.bool_(), "false: a newer epoch began before every member had reached this one"),
-        required("is_avoided", pa.bool_(), "a static member took its place again without a new generation"),
+        required(
+            "is_avoided", pa.bool_(), "a static member's new process took over its assignment without a new generation"
+        ),
         required(
             "history_complete",
             pa.bool_(),
             "generation_to follows generation_from directly; false: the differences span more than one rebalance",
         ),
         required("trigger", pa.string(), "one of TRIGGERS, as far as the log proves it: " + ", ".join(TRIGGERS)),
-        required("evidence", pa.string(), "what in the log says so, for a human"),
+        required("evidence", pa.string(), "the evidence in the log, as text for people"),
         optional("protocol_from", pa.string(), historic("assignor before; null if unknown", MAY_BE_OLDER)),
         optional("protocol_to", pa.string(), "assignor after; null if none or not in the log"),
         _count("members_before", "members before"),
         required("members_after", pa.int32(), "members after"),
-        required("members_in", _STRINGS, historic("new: instance ids, or member ids of dynamic ones", MAY_BE_OLDER)),
-        required("members_out", _STRINGS, historic("gone, named likewise", MAY_BE_OLDER)),
+        required(
+            "members_in",
+            _STRINGS,
+            historic("new members: instance ids, or member ids of dynamic members", MAY_BE_OLDER),
+        ),
+        required("members_out", _STRINGS, historic("members that left, named in the same way", MAY_BE_OLDER)),
         _count("partitions_kept", "partitions with the same owner before and after"),
         _count("partitions_moved", "partitions with another owner than before"),
-        _count("partitions_gained", "partitions that nobody owned before"),
-        _count("partitions_lost", "partitions that nobody owns after"),
-        optional("duration_ms", pa.int64(), "begin to end, ms; null unless duration_class is exact"),
+        _count("partitions_gained", "partitions without an owner before"),
+        _count("partitions_lost", "partitions without an owner after"),
+        optional("duration_ms", pa.int64(), "start to end, ms; null unless duration_class is exact"),
         required("duration_class", pa.string(), "one of DURATION_CLASSES: " + ", ".join(DURATION_CLASSES)),
         optional("duration_min_ms", pa.int64(), "not shorter than this, ms; null if unknown"),
         optional(
@@ -202,7 +217,9 @@ REBALANCES: Final = schema(
             "timeout; null if unknown",
         ),
         optional(
-            "sync_ms", pa.int64(), "classic: end of the join phase to the leader's plan, ms; null if not in the log"
+            "sync_ms",
+            pa.int64(),
+            "classic: from the end of the join phase to the leader's assignment, ms; null if not in the log",
         ),
     ),
     comment="one change of a group's generation or epoch",
@@ -218,13 +235,13 @@ BALANCE: Final = schema(
         required("members", pa.int32(), "members"),
         required("members_idle", pa.int32(), "members without a partition"),
         required("partitions", pa.int32(), "assigned partitions"),
-        required("partitions_min", pa.int32(), "of the member that has fewest"),
-        required("partitions_max", pa.int32(), "of the member that has most"),
+        required("partitions_min", pa.int32(), "partitions of the member with the fewest"),
+        required("partitions_max", pa.int32(), "partitions of the member with the most"),
         required(
             "balance_score", pa.int64(), "sum over pairs of members of the difference in partitions; 0 is perfect"
         ),
-        optional("max_over_mean", pa.float64(), "partitions_max by the mean; null without partitions"),
-        optional("gini", pa.float64(), "Gini coefficient of partitions a member, 0 to 1; null without partitions"),
+        optional("max_over_mean", pa.float64(), "partitions_max divided by the mean; null without partitions"),
+        optional("gini", pa.float64(), "Gini coefficient of partitions per member, 0 to 1; null without partitions"),
         optional(
             "is_balanced",
             pa.bool_(),
@@ -240,7 +257,7 @@ EXPIRY_RULES: Final = {
     "empty_group": "no members: time of becoming empty (else commit) plus retention",
     "not_subscribed": "members, but none subscribes to the topic: commit time plus retention",
     "subscribed": "never: a member subscribes to the topic",
-    "rebalancing": "never while the group rebalances; judged anew afterwards",
+    "rebalancing": "never while the group rebalances; decided again afterwards",
     "not_consumer": "never: members of another protocol type, or a subscription that cannot be read",
     "pending_transaction": "never while a transactional commit of the partition is open",
 }
@@ -253,15 +270,15 @@ EXPIRY: Final = schema(
         required("commit_timestamp_ms", pa.int64(), "coordinator's clock at the commit, ms since 1970"),
         required("group_kind", pa.string(), "classic, consumer, or simple (no group record)"),
         required(
-            "group_state", pa.string(), "stable, empty, preparing, completing, simple: as the log says at its end"
+            "group_state", pa.string(), "stable, empty, preparing, completing, simple: state at the end of the log"
         ),
         required("rule", pa.string(), "one of EXPIRY_RULES: Kafka's rule that applies (KIP-211)"),
         optional("base_timestamp_ms", pa.int64(), "time from which retention counts, ms since 1970; null if none"),
-        optional("retention_ms", pa.int64(), "offsets.retention.minutes as the run was told, in ms; null if not used"),
+        optional("retention_ms", pa.int64(), "offsets.retention.minutes as given to the run, in ms; null if not used"),
         optional(
             "expires_at_ms",
             pa.int64(),
-            "base + retention, ms since 1970: the first check after it removes the offset; null: not as things stand",
+            "base + retention, ms since 1970: the first check after it removes the offset; null: not currently",
         ),
     ),
     comment="one committed offset at the end of the log, and when Kafka's rules remove it",

@@ -1,7 +1,7 @@
-"""The mark of columns whose value depends on records that log compaction or retention may have removed.
+"""Marks columns whose value depends on records that log compaction or retention may have removed.
 
-An offsets log is compacted: only the last record of each key is sure to be there. Such a column's comment ends with
-`[history: …]`, which says what the value then is; the table reference shows it, and a test keeps the marks in place.
+An offsets log is compacted: only the last record of each key is certain to remain. Such a column's comment ends with
+`[history: …]`, which says what the value is then; the table reference shows it, and a test keeps the marks in place.
 """
 
 from typing import Final
@@ -10,7 +10,7 @@ MARK: Final = " [history: "
 
 LOWER_BOUND: Final = "a lower bound where compaction removed records"
 MAY_MISS: Final = "rows are missing where compaction removed records"
-MAY_BE_OLDER: Final = "compares with the last record that is still there, which may not be the one before"
+MAY_BE_OLDER: Final = "compares with the last remaining record, which may not be the previous one"
 
 
 def historic(comment: str, effect: str) -> str:
@@ -19,5 +19,5 @@ def historic(comment: str, effect: str) -> str:
 
 
 def is_historic(comment: str) -> bool:
-    """Whether a comment bears the mark."""
+    """Whether a comment carries the mark."""
     return MARK in comment

@@ -1,4 +1,4 @@
-"""Tables `quarantine` and `files`: what could not be decoded, and the account that proves nothing else was lost.
+"""Tables `quarantine` and `files`: what could not be decoded, and the account which proves that nothing else was lost.
 
 Invariant I1, asserted in every run, per file: bytes_in = bytes_decoded + bytes_quarantined + bytes_pending, where
 bytes_quarantined is the sum of `byte_count` of the file's quarantine rows.
@@ -11,15 +11,15 @@ import pyarrow as pa
 from muster_pipeline.schemas.columns import optional, required, schema
 
 RAW_BYTES_MAX: Final = 1 << 20
-"""Bytes of a damaged region that are kept in `raw`; the hash covers all of them."""
+"""Bytes of a damaged region that `raw` keeps; the hash covers all of them."""
 
 REASONS: Final = {
-    "framing": "bytes that are no batch header: length, magic, counts or attributes are impossible",
-    "crc": "the batch's CRC-32C does not fit its bytes",
+    "framing": "bytes that are not a batch header: length, magic, counts or attributes are impossible",
+    "crc": "the batch's CRC-32C does not match its bytes",
     "continuity": "the batch's base offset is not above the last offset before it, or below the segment's base",
     "epoch": "the batch's leader epoch is below the one before it, or negative in a log that has epochs",
     "codec": "the compressed block cannot be inflated, or exceeds 64 MiB or 100 times its size",
-    "records": "the CRC fits, but the records do not fill the batch as its header says",
+    "records": "the CRC matches, but the records do not fill the batch as its header says",
     "truncated": "a sealed segment ends within a batch",
     "key_schema": "a record's key breaks the schema of its type",
     "value_schema": "a record's value breaks the schema of its version, or the version is not known",
@@ -29,15 +29,15 @@ REASONS: Final = {
 
 QUARANTINE: Final = schema(
     (
-        required("cluster", pa.string(), "name of the cluster as the run was told"),
+        required("cluster", pa.string(), "name of the cluster as given to the run"),
         required("log_partition", pa.int32(), "partition of __consumer_offsets"),
         required("file", pa.string(), "path relative to the folder that was read; 'fetch' for a live cluster"),
         required("segment_base", pa.int64(), "base offset in the file's name; -1 if read from a live cluster"),
         required(
             "scope", pa.string(), "bytes: a region of the file; record: one record of a sound batch; gap: offsets only"
         ),
-        required("reason", pa.string(), "one of REASONS"),
-        required("detail", pa.string(), "the same for a human, with numbers"),
+        required("reason", pa.string(), "why: one of REASONS"),
+        required("detail", pa.string(), "the reason as text for people, with numbers"),
         optional(
             "byte_from", pa.int64(), "position of the first damaged byte (scope record: of its batch); null for gaps"
         ),
@@ -53,7 +53,7 @@ QUARANTINE: Final = schema(
 
 FILES: Final = schema(
     (
-        required("cluster", pa.string(), "name of the cluster as the run was told"),
+        required("cluster", pa.string(), "name of the cluster as given to the run"),
         required("log_partition", pa.int32(), "partition of __consumer_offsets"),
         required("file", pa.string(), "path relative to the folder that was read; 'fetch' for a live cluster"),
         required("segment_base", pa.int64(), "base offset in the file's name; -1 if read from a live cluster"),

@@ -1,11 +1,11 @@
 """Table `records`: one row per record of the offsets log, the contract between the decoder and every table.
 
 Offset commits (key types 0 and 1, about 99 % of a log) are decoded into columns, and their bytes are not kept. Every
-other kind keeps `key` and `value` as they were; `decode.generations` and `decode.consumer_groups` are pure functions
-from such rows to `schemas.generation_records` and `schemas.consumer_records`. A kind that nobody knows stays raw.
-Records of a sound batch whose key, or offset commit's value, breaks its schema are not here but in `quarantine`. So is
-what nobody could read, and with the rest here every log offset is a row, in `quarantine`, or in a gap (compaction,
-retention). One kind is both: a group record whose value is broken stays here, raw, and `quarantine` says what is wrong.
+other type keeps `key` and `value` unchanged; `decode.generations` and `decode.consumer_groups` are pure functions from
+such rows to `schemas.generation_records` and `schemas.consumer_records`. An unknown type stays raw. Records of a sound
+batch whose key, or offset commit's value, breaks its schema are not here but in `quarantine`, as are all unreadable
+bytes. So every log offset is a row here, in `quarantine`, or in a gap (compaction, retention). Only one case is in both
+tables: a group record whose value is broken stays here, raw, and `quarantine` says what is wrong.
 
 Primary key: (cluster, log_partition, log_offset). Order within a log partition: log_offset, ascending.
 """
@@ -23,17 +23,17 @@ CANDIDATE_GENERATION_TYPE: Final = 1000
 GROUP_REBALANCE_TYPE: Final = 1001
 GENERATION_TYPES: Final = (GROUP_METADATA_TYPE, CANDIDATE_GENERATION_TYPE, GROUP_REBALANCE_TYPE)
 NAMED_TYPES: Final = (*OFFSET_COMMIT_TYPES, *GENERATION_TYPES, *CONSUMER_TYPES)
-"""Key types whose first key field is the group id, which is then in `group_id`."""
+"""Key types whose first key field is the group id, which is in `group_id`."""
 
 CONTROL_ABORT: Final = 0
 CONTROL_COMMIT: Final = 1
 
 ORIGIN = (
-    required("cluster", pa.string(), "name of the cluster as the run was told (option `cluster`)"),
+    required("cluster", pa.string(), "name of the cluster as given to the run (option `cluster`)"),
     required("log_partition", pa.int32(), "partition of __consumer_offsets"),
     required("log_offset", pa.int64(), "offset of the record in that partition; order of events within the partition"),
 )
-"""The columns that every decoded row begins with."""
+"""The first columns of every decoded row."""
 
 BATCH = (
     required("segment_base", pa.int64(), "base offset in the segment file's name; -1 if read from a live cluster"),
@@ -57,7 +57,7 @@ KIND = (
         "value_version", pa.int16(), "schema version, first two bytes of the value; null for tombstone and control"
     ),
     required(
-        "is_tombstone", pa.bool_(), "the value is null: what the key names was deleted; false for control records"
+        "is_tombstone", pa.bool_(), "the value is null: the entity of the key was deleted; false for control records"
     ),
     optional("group_id", pa.string(), "group, for all known record types; null for unknown types and control records"),
 )

@@ -1,7 +1,7 @@
-"""Silver tables: what the log's records mean, one event a row, before anything is counted or compared.
+"""Silver tables: the meaning of the log's records, one event per row, before anything is counted or compared.
 
-Rows of one log partition are in the order in which they took effect. Transactional commits take effect at their
-marker, so `commits` is ordered by `resolved_at_offset`, commits of open transactions last.
+Rows of one log partition are in the order in which they took effect. Transactional commits take effect at their marker,
+so `commits` is ordered by `resolved_at_offset`, commits of open transactions last.
 """
 
 from typing import Final
@@ -19,7 +19,7 @@ COMMIT_OUTCOMES: Final = {
     "txn_replaced": "the same producer committed the partition again before its marker",
     "txn_aborted": "its ABORT marker came",
     "txn_removed": "a tombstone removed it before its marker",
-    "txn_open": "no marker up to the end of what was read",
+    "txn_open": "no marker up to the end of the log that was read",
     "tombstone": "the committed offset was removed: deletion, expiry or reset",
 }
 
@@ -56,7 +56,7 @@ COMMITS: Final = schema(
         required("producer_id", pa.int64(), "transactional producer; -1 for plain commits and tombstones"),
         required("producer_epoch", pa.int16(), "its epoch; -1 without producer"),
     ),
-    comment="one offset commit, or removal of a committed offset, and what became of it",
+    comment="one offset commit, or removal of a committed offset, with its outcome",
 )
 
 GROUP_KINDS: Final = {"classic": "join and sync by the group's leader", "consumer": "KIP-848: assigned by the server"}
@@ -76,7 +76,7 @@ GENERATIONS: Final = schema(
             "stage",
             pa.string(),
             "completed, empty, candidate, rebalance, deleted, settled (see generation records); epoch: group epoch "
-            "raised (type 3); target: assignment computed for it (type 6)",
+            "raised (type 3); target: assignment for the epoch computed (type 6)",
         ),
         optional(
             "generation",
@@ -88,9 +88,7 @@ GENERATIONS: Final = schema(
         optional("leader", pa.string(), "classic: member id of the leader; null if none"),
         optional("state_timestamp_ms", pa.int64(), "when the group entered its state, ms since 1970; null if unknown"),
         optional("reason", pa.string(), "type 1001: why the rebalance began; null otherwise"),
-        optional(
-            "member_count", pa.int32(), "members the record names; consumer: members known so far; null if deleted"
-        ),
+        optional("member_count", pa.int32(), "members in the record; consumer: members known so far; null if deleted"),
     ),
     comment="one step in the life of a group",
 )
@@ -113,17 +111,17 @@ MEMBERSHIPS: Final = schema(
         optional("rebalance_timeout_ms", pa.int32(), "ms; null if the record has none"),
         optional("rack_id", pa.string(), "client.rack; null if none"),
         optional("subscribed_topics", list_of(pa.string()), "topics by name; null if the subscription is not readable"),
-        optional("owned_count", pa.int32(), "partitions it said it owned; null if it said nothing"),
-        required("is_leader", pa.bool_(), "classic: computes the plan"),
+        optional("owned_count", pa.int32(), "partitions it reported as owned; null without a report"),
+        required("is_leader", pa.bool_(), "classic: computes the assignment"),
     ),
-    comment="one member as one record names it",
+    comment="one member in one record",
 )
 
 ASSIGNMENT_KINDS: Final = {
-    "assigned": "classic: given by the leader's plan",
-    "target": "consumer: shall own",
+    "assigned": "classic: assigned by the leader",
+    "target": "consumer: in the target assignment",
     "current": "consumer: owns",
-    "revoking": "consumer: has to give up",
+    "revoking": "consumer: must be revoked",
 }
 
 ASSIGNMENTS: Final = schema(
@@ -140,5 +138,5 @@ ASSIGNMENTS: Final = schema(
         optional("topic_id", pa.string(), "topic id as Kafka prints it; null for classic groups"),
         required("partition", pa.int32(), "partition"),
     ),
-    comment="one partition that one record gives to one member",
+    comment="one partition that one record assigns to one member",
 )

@@ -1,4 +1,4 @@
-"""Spark's StructType of an Arrow schema: derived, so that there is one place where columns are written down."""
+"""Spark's StructType of an Arrow schema: derived, so that columns are defined in one place only."""
 
 import pyarrow as pa
 from pyspark.sql import types as spark
@@ -17,7 +17,7 @@ _SIMPLE: dict[pa.DataType, spark.DataType] = {
 
 
 def data_type(arrow: pa.DataType) -> spark.DataType:
-    """Spark's type; `TypeError` for a type that the tables do not use."""
+    """Spark's type; raises TypeError for a type that the tables do not use."""
     if pa.types.is_list(arrow):
         return spark.ArrayType(data_type(arrow.value_type), containsNull=arrow.value_field.nullable)
     if pa.types.is_struct(arrow):

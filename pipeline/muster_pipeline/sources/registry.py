@@ -5,14 +5,19 @@ from typing import Final
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 
-from muster_pipeline.sources.heads import HeadsDataSource
+from muster_pipeline.sources.log_end_offsets import HeadsDataSource, LogEndOffsetsDataSource
 from muster_pipeline.sources.offsets import OffsetsDataSource
 from muster_pipeline.sources.segments import SegmentsDataSource
 
-SOURCES: Final[tuple[type[DataSource], ...]] = (SegmentsDataSource, OffsetsDataSource, HeadsDataSource)
+SOURCES: Final[tuple[type[DataSource], ...]] = (
+    SegmentsDataSource,
+    OffsetsDataSource,
+    LogEndOffsetsDataSource,
+    HeadsDataSource,
+)
 
 
 def register(spark: SparkSession) -> None:
-    """Register `muster.segments`, `muster.offsets` and `muster.heads`."""
+    """Register `muster.segments`, `muster.offsets`, `muster.log_end_offsets`, and the last under its old name."""
     for source in SOURCES:
         spark.dataSource.register(source)

@@ -13,4 +13,4 @@ CLOSING_THREADS: Final = 8
 """Files of one task that are made durable at the same time; no part of the format."""
 
 NO_LOG_PARTITION: Final = -1
-"""`log_partition` of files that belong to no log partition (heads)."""
+"""`log_partition` of files that belong to no log partition (log end offsets)."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from muster_pipeline.tables.catalog import TABLES
+from muster_pipeline.tables.catalog import TABLES, current
 from muster_pipeline.tables.errors import DamagedStore, NothingPublished
 
 FORMAT: Final = 1
@@ -24,7 +24,8 @@ NAME: Final = "manifest.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class FileEntry:
-    """One data file. `path` is relative to the root, with slashes."""
+    """One data file. `table` is its name of today, whatever the file calls it; `path` is relative to the root, with
+    slashes."""
 
     table: str
     log_partition: int
@@ -44,14 +45,15 @@ class Manifest:
     """Settings and inputs of the runs that made the tables: plain JSON values."""
 
     def of(self, table: str) -> tuple[FileEntry, ...]:
-        """A table's files, by log partition and order within it."""
-        return tuple(entry for entry in self.files if entry.table == table)
+        """A table's files, by log partition and order within it. `table` may be its old name."""
+        name = current(table)
+        return tuple(entry for entry in self.files if entry.table == name)
 
     def with_partitions(
         self, made: Iterable[str], files: Iterable[FileEntry], log_partitions: Iterable[int], run: Mapping[str, Any]
     ) -> "Manifest":
         """A manifest in which `files` replace these log partitions of the tables `made`; all other files stay."""
-        names, replaced = frozenset(made), frozenset(log_partitions)
+        names, replaced = frozenset(map(current, made)), frozenset(log_partitions)
         kept = [one for one in self.files if one.table not in names or one.log_partition not in replaced]
         return Manifest(tables=self.tables | names, files=tuple(sorted([*kept, *files])), run={**self.run, **run})
 
@@ -68,7 +70,7 @@ def fingerprint(schema: pa.Schema) -> str:
 def encode(manifest: Manifest) -> bytes:
     """The file's bytes."""
     tables = {
-        name: {
+        TABLES[name].stored_as: {
             "schema": fingerprint(TABLES[name].schema),
             "rows": sum(entry.rows for entry in manifest.of(name)),
             "files": [_without_table(entry) for entry in sorted(manifest.of(name))],
@@ -85,12 +87,17 @@ def decode(data: bytes) -> Manifest:
         body = json.loads(data)
         if body["format"] != FORMAT:
             raise DamagedStore(f"manifest of format {body['format']}, this release reads {FORMAT}")
-        files = []
-        for name, entry in body["tables"].items():
+        files: list[FileEntry] = []
+        names: set[str] = set()
+        for stored_as, entry in body["tables"].items():
+            name = current(stored_as)
+            if name in names:
+                raise DamagedStore(f"the manifest has table {name} twice, once under its old name")
+            names.add(name)
             if name in TABLES and entry["schema"] != fingerprint(TABLES[name].schema):
                 raise DamagedStore(f"table {name} was written with other columns: make it again with this release")
             files += [FileEntry(table=name, **one) for one in entry["files"]]
-        return Manifest(tables=frozenset(body["tables"]), files=tuple(sorted(files)), run=body["run"])
+        return Manifest(tables=frozenset(names), files=tuple(sorted(files)), run=body["run"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedStore(f"the manifest cannot be read: {error!r}") from error
 

@@ -1,4 +1,5 @@
-"""Reading published tables: through the manifest only, checked against the catalog."""
+"""Reading published tables: through the manifest only, checked against the catalog. A renamed table is also read by its
+old name."""
 
 import hashlib
 from collections.abc import Collection, Iterator, Sequence
@@ -28,10 +29,10 @@ def files(table: str, root: Path | str) -> list[Path]:
     """A table's Parquet files in order, for DuckDB, Polars or Spark. Raises as `read` does."""
     base = Path(root)
     found = published(base)
-    catalog_table(table)
-    if table not in found.tables:
-        raise NothingPublished(f"table {table} is not published in {base}; make it first")
-    return [_whole(base, entry) for entry in found.of(table)]
+    name = catalog_table(table).name
+    if name not in found.tables:
+        raise NothingPublished(f"table {name} is not published in {base}; make it first")
+    return [_whole(base, entry) for entry in found.of(name)]
 
 
 def read(
@@ -49,11 +50,11 @@ def read(
     base = Path(root)
     chosen = catalog_table(table)
     found = published(base)
-    if table not in found.tables:
-        raise NothingPublished(f"table {table} is not published in {base}; make it first")
+    if chosen.name not in found.tables:
+        raise NothingPublished(f"table {chosen.name} is not published in {base}; make it first")
     parts = [
         pq.read_table(_whole(base, entry), columns=columns, filters=where, partitioning=None)
-        for entry in found.of(table)
+        for entry in found.of(chosen.name)
         if log_partitions is None or entry.log_partition in log_partitions
     ]
     schema = chosen.schema if columns is None else pa.schema([chosen.schema.field(name) for name in columns])
@@ -97,10 +98,11 @@ class Published:
 
     def batches(self, name: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Rows in the table's order; nothing for a table without rows. Raises NothingPublished, DamagedStore."""
-        schema = catalog_table(name).schema
-        if name not in self.manifest.tables:
-            raise NothingPublished(f"table {name} is not published in {self._root}; make it first")
-        for entry in self.manifest.of(name):
+        chosen = catalog_table(name)
+        schema = chosen.schema
+        if chosen.name not in self.manifest.tables:
+            raise NothingPublished(f"table {chosen.name} is not published in {self._root}; make it first")
+        for entry in self.manifest.of(chosen.name):
             with pq.ParquetFile(_whole(self._root, entry)) as file:
                 for batch in file.iter_batches(columns=list(columns)):
                     yield batch.select(list(columns)).cast(pa.schema([schema.field(one) for one in columns]))

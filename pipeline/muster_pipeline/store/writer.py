@@ -34,7 +34,7 @@ class TableWriter:
         self._table = catalog_table(table)
         self._log_partition = log_partition
         self._attempt = attempt
-        self._folder = root / DATA / table / (f"p{log_partition:05}" if log_partition >= 0 else "all")
+        self._folder = root / DATA / self._table.stored_as / (f"p{log_partition:05}" if log_partition >= 0 else "all")
         self._waiting: list[pa.Table] = []
         self._waiting_rows = 0
         self._draft: Path | None = None

@@ -1,4 +1,9 @@
-"""Every table by name: its layer, schema and the order of its rows. The store reads and writes these and no others."""
+"""Every table by name: its layer, schema and the order of its rows. The store reads and writes these and no others.
+
+A table is renamed over two releases. The first one answers to both names and still stores the table under the old name,
+because the release before it must be able to go on with the same folder; it reads folders that store the new name. The
+second one stores the new name and forgets the old one.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 from muster_pipeline.schemas import gold, silver
-from muster_pipeline.schemas.heads import HEADS
+from muster_pipeline.schemas.log_end_offsets import LOG_END_OFFSETS
 from muster_pipeline.schemas.quarantine import FILES, QUARANTINE
 from muster_pipeline.schemas.records import RECORDS
 from muster_pipeline.tables.errors import UnknownTable
@@ -22,6 +27,13 @@ class Table:
     layer: str
     schema: pa.Schema
     order: str
+    renamed_from: str | None = None
+    """The name of the release before, under which this release still stores the table."""
+
+    @property
+    def stored_as(self) -> str:
+        """Its name in the manifest and its folder under `data/`."""
+        return self.renamed_from or self.name
 
     @property
     def comment(self) -> str:
@@ -34,7 +46,13 @@ _TABLES = (
     Table(name="records", layer="bronze", schema=RECORDS, order="log_offset"),
     Table(name="quarantine", layer="bronze", schema=QUARANTINE, order="as read"),
     Table(name="files", layer="bronze", schema=FILES, order="as read"),
-    Table(name="heads", layer="bronze", schema=HEADS, order="as sampled; not by log partition"),
+    Table(
+        name="log_end_offsets",
+        layer="bronze",
+        schema=LOG_END_OFFSETS,
+        order="as sampled; not by log partition",
+        renamed_from="heads",
+    ),
     Table(
         name="commits", layer="silver", schema=silver.COMMITS, order="resolved_at_offset, log_offset; open ones last"
     ),
@@ -51,13 +69,23 @@ _TABLES = (
 
 TABLES: Final[Mapping[str, Table]] = MappingProxyType({table.name: table for table in _TABLES})
 
+OLD_NAMES: Final[Mapping[str, str]] = MappingProxyType(
+    {table.renamed_from: table.name for table in _TABLES if table.renamed_from is not None}
+)
+"""Old name -> name of the tables that were renamed in this release."""
+
 BRONZE: Final = tuple(name for name, table in TABLES.items() if table.layer == "bronze")
 DERIVED: Final = tuple(name for name, table in TABLES.items() if table.layer != "bronze")
 
 
+def current(name: str) -> str:
+    """Today's name of a table, for its old name too; any other text as it is."""
+    return OLD_NAMES.get(name, name)
+
+
 def table(name: str) -> Table:
-    """The table of that name. Raises UnknownTable."""
-    found = TABLES.get(name)
+    """The table of that name, old or new. Raises UnknownTable."""
+    found = TABLES.get(current(name))
     if found is None:
         raise UnknownTable(f"no table {name!r}; there are {', '.join(TABLES)}")
     return found

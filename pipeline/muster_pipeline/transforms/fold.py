@@ -22,10 +22,10 @@ from muster_pipeline.transforms.commits import CommitFold, Effects
 from muster_pipeline.transforms.consumer_groups import ConsumerFold
 from muster_pipeline.transforms.expiry import GroupNow, classic_now, consumer_now, expiry_table
 from muster_pipeline.transforms.group_rows import GroupRows
-from muster_pipeline.transforms.heads import HeadSamples
 from muster_pipeline.transforms.key_state import KeyState
 from muster_pipeline.transforms.keys import KeyNumbers
 from muster_pipeline.transforms.lag import LagFold
+from muster_pipeline.transforms.log_end_offsets import LogEndSamples
 from muster_pipeline.transforms.rate import Groups, RateFold
 from muster_pipeline.transforms.settings import FoldSettings
 from muster_pipeline.transforms.topic_names import TopicNames
@@ -52,17 +52,19 @@ class Fed(NamedTuple):
 class PartitionFold:
     """The fold over one log partition. `feed` every chunk in log order, then `finish` once."""
 
-    def __init__(self, log_partition: int, settings: FoldSettings, heads: HeadSamples, decoders: GroupDecoders) -> None:
+    def __init__(
+        self, log_partition: int, settings: FoldSettings, log_ends: LogEndSamples, decoders: GroupDecoders
+    ) -> None:
         self._log_partition = log_partition
         self._settings = settings
-        self._heads = heads
+        self._log_ends = log_ends
         self._decoders = decoders
         self._clock = Clock()
         self._keys = KeyNumbers()
         self._state = KeyState()
         self._commits = CommitFold(self._keys)
         self._rate = RateFold()
-        self._lag = LagFold(heads, self._keys)
+        self._lag = LagFold(log_ends, self._keys)
         self._stalls = stalls.StallFold(settings.stall_min_ms)
         self._rows = GroupRows(settings.cluster, log_partition)
         self._names = TopicNames()
@@ -117,8 +119,8 @@ class PartitionFold:
         }
 
     def _stall_rows(self, found: stalls.Found) -> pa.Table:
-        numbers = np.array([self._lag.head_number(key) for key in found["key"].tolist()], dtype=np.int64)
-        return stalls.render(found, self._keys, self._heads, numbers, self._settings.cluster, self._log_partition)
+        numbers = np.array([self._lag.sample_number(key) for key in found["key"].tolist()], dtype=np.int64)
+        return stalls.render(found, self._keys, self._log_ends, numbers, self._settings.cluster, self._log_partition)
 
     def _expiry(self, groups: dict[str, GroupNow]) -> pa.Table:
         return expiry_table(

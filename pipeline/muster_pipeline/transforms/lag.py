@@ -16,9 +16,9 @@ from muster_pipeline.transforms import limits
 from muster_pipeline.transforms.arrays import NONE, Ints, constant, masked, nullable, run_ends, run_starts, table, words
 from muster_pipeline.transforms.clock import minutes
 from muster_pipeline.transforms.grow import Grow
-from muster_pipeline.transforms.heads import HeadSamples, Measured
 from muster_pipeline.transforms.key_state import Steps
 from muster_pipeline.transforms.keys import KeyNumbers
+from muster_pipeline.transforms.log_end_offsets import LogEndSamples, Measured
 from muster_pipeline.transforms.rate import Groups
 
 _SPAN_MAX: Final = (1 << limits.CLOCK_SPAN_BITS) - 1
@@ -38,18 +38,18 @@ _NO_POINTS: Final = _Points(*(np.empty(0, dtype=np.int64) for _ in range(3)))
 class LagFold:
     """Keeps the points of the open minute, and up to where the samples were used."""
 
-    def __init__(self, heads: HeadSamples, keys: KeyNumbers) -> None:
-        self._heads = heads
+    def __init__(self, log_ends: LogEndSamples, keys: KeyNumbers) -> None:
+        self._log_ends = log_ends
         self._keys = keys
         self._points = _NO_POINTS
         self._taken = 0
-        self._head_of = Grow(np.int64(-1))
+        self._number_of = Grow(np.int64(-1))
         self._known = 0
-        self._by_head: dict[int, list[int]] = {}
+        self._by_number: dict[int, list[int]] = {}
 
     def feed(self, steps: Steps, offset_before: Ints, now_ms: int) -> None:
         """Use the samples before `now_ms`, the clock after the chunk. `offset_before`: state before the chunk."""
-        upto = int(np.searchsorted(self._heads.told_ms, now_ms, "left"))
+        upto = int(np.searchsorted(self._log_ends.told_ms, now_ms, "left"))
         self._take(steps, offset_before, upto)
         self._learn()
 
@@ -73,13 +73,13 @@ class LagFold:
     def render(self, points: _Points, cluster: str, log_partition: int) -> pa.Table:
         """Rows of the table."""
         count = len(points.key)
-        head = self._head_of.ensure(len(self._keys))[points.key]
+        number_of = self._number_of.ensure(len(self._keys))[points.key]
         measured = Measured(*(np.full(count, NONE, dtype=np.int64) for _ in Measured._fields))
-        order = np.argsort(head, kind="stable")
-        starts = run_starts(head[order])
+        order = np.argsort(number_of, kind="stable")
+        starts = run_starts(number_of[order])
         for start, end in zip(starts, run_ends(starts, count), strict=True):
             rows = order[start:end]
-            part = self._heads.measure(int(head[rows[0]]), points.at_ms[rows], points.committed[rows])
+            part = self._log_ends.measure(int(number_of[rows[0]]), points.at_ms[rows], points.committed[rows])
             for whole, values in zip(measured, part, strict=True):
                 whole[rows] = values
         no_start = measured.log_start == NONE
@@ -109,28 +109,28 @@ class LagFold:
         """The log has ended: use the samples after its clock, with the final state."""
         empty = np.empty(0, dtype=np.int64)
         none = Steps(empty, empty, empty, empty, empty, empty, empty, empty.astype(np.bool_))
-        self._take(none, offset_now, len(self._heads.told_ms))
+        self._take(none, offset_now, len(self._log_ends.told_ms))
 
-    def head_number(self, key: int) -> int:
+    def sample_number(self, key: int) -> int:
         """The key's topic partition among the samples."""
-        return int(self._head_of.ensure(len(self._keys))[key])
+        return int(self._number_of.ensure(len(self._keys))[key])
 
     def _learn(self) -> None:
         """Learn the keys that are new since the last chunk."""
-        head_of = self._head_of.ensure(len(self._keys))
+        number_of = self._number_of.ensure(len(self._keys))
         for key in range(self._known, len(self._keys)):
             _, topic, partition = self._keys.keys[key]
-            number = self._heads.number(topic, partition)
-            head_of[key] = number
+            number = self._log_ends.number(topic, partition)
+            number_of[key] = number
             if number >= 0:
-                self._by_head.setdefault(number, []).append(key)
+                self._by_number.setdefault(number, []).append(key)
         self._known = len(self._keys)
 
     def _take(self, steps: Steps, offset_before: Ints, upto: int) -> None:
         self._learn()
         window = slice(self._taken, upto)
         self._taken = max(self._taken, upto)
-        key, at = self._pairs(self._heads.told_number[window], self._heads.told_ms[window])
+        key, at = self._pairs(self._log_ends.told_number[window], self._log_ends.told_ms[window])
         if len(key) == 0:
             return
         committed = _as_of(steps, key, at, offset_before)
@@ -139,7 +139,7 @@ class LagFold:
 
     def _pairs(self, numbers: Ints, at_ms: Ints) -> tuple[Ints, Ints]:
         """Every sample with every key of its topic partition."""
-        keys = [self._by_head.get(number, []) for number in numbers.tolist()]
+        keys = [self._by_number.get(number, []) for number in numbers.tolist()]
         counts = np.fromiter((len(one) for one in keys), dtype=np.int64, count=len(keys))
         flat = np.fromiter((key for one in keys for key in one), dtype=np.int64, count=int(counts.sum()))
         return flat, np.repeat(at_ms, counts)

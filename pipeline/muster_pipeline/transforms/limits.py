@@ -11,7 +11,7 @@ PENDING_COMMITS_MAX: Final = 1_000_000
 GROUPS_MAX: Final = 1_000_000
 """Groups with group records in one log partition."""
 
-HEAD_SAMPLES_MAX: Final = 1_000_000
+LOG_END_SAMPLES_MAX: Final = 1_000_000
 """Samples of log ends that one worker loads and sorts: about 150 bytes each while it does."""
 
 MINUTE_MS: Final = 60_000

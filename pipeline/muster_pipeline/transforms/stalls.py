@@ -12,9 +12,9 @@ import pyarrow as pa
 from muster_pipeline.schemas.gold import STALL_ENDS, STALLS
 from muster_pipeline.transforms.arrays import NONE, Ints, constant, nullable, table, words
 from muster_pipeline.transforms.grow import Grow
-from muster_pipeline.transforms.heads import HeadSamples
 from muster_pipeline.transforms.key_state import KeyState, Steps
 from muster_pipeline.transforms.keys import KeyNumbers
+from muster_pipeline.transforms.log_end_offsets import LogEndSamples
 
 _ENDS: Final = {name: code for code, name in enumerate(STALL_ENDS)}
 
@@ -92,12 +92,12 @@ class StallFold:
 
 
 def render(
-    found: Found, keys: KeyNumbers, heads: HeadSamples, head_numbers: Ints, cluster: str, log_partition: int
+    found: Found, keys: KeyNumbers, log_ends: LogEndSamples, log_end_numbers: Ints, cluster: str, log_partition: int
 ) -> pa.Table:
-    """Rows of the table; `head_numbers`: of each row's key among the samples."""
+    """Rows of the table; `log_end_numbers`: of each row's key among the samples."""
     count = len(found["key"])
-    rows = zip(*(found[n].tolist() for n in ("started_ms", "last_ms", "offset")), head_numbers.tolist(), strict=True)
-    evidence = [_evidence(heads, *row) for row in rows]
+    rows = zip(*(found[n].tolist() for n in ("started_ms", "last_ms", "offset")), log_end_numbers.tolist(), strict=True)
+    evidence = [_evidence(log_ends, *row) for row in rows]
     return table(
         STALLS,
         {
@@ -117,8 +117,8 @@ def render(
     )
 
 
-def _evidence(heads: HeadSamples, started_ms: int, ended_ms: int, offset: int, number: int) -> str:
-    sample = heads.last_before(number, ended_ms)
+def _evidence(log_ends: LogEndSamples, started_ms: int, ended_ms: int, offset: int, number: int) -> str:
+    sample = log_ends.last_before(number, ended_ms)
     if sample is None:
         return "unknown"
     at_ms, log_end = sample

@@ -62,7 +62,7 @@ def test_a_field_that_is_no_longer_wanted_is_drift() -> None:
 def test_a_change_by_somebody_else_is_named() -> None:
     live = stored(MANIFEST)
     live["spec"] = {"x": 1, "y": 3}
-    assert drifted(live, MANIFEST) == "somebody changed spec.y"
+    assert drifted(live, MANIFEST) == "another client changed spec.y"
 
 
 def test_missing_and_foreign_objects_have_drifted() -> None:

@@ -30,8 +30,8 @@ def test_room_on_all_disks_is_worth_no_word() -> None:
     ("pods", "meaning"),
     [
         (("c-1",), "the disk of c-1: others lead what it led;"),
-        (("c-0", "c-2"), "the disk of c-0, c-2: commits are refused until there is room;"),
-        (("c-0", "c-1", "c-2"), "the disk of c-0, c-1, c-2: commits are refused until there is room;"),
+        (("c-0", "c-2"), "the disk of c-0, c-2: commits are refused until there is space;"),
+        (("c-0", "c-1", "c-2"), "the disk of c-0, c-1, c-2: commits are refused until there is space;"),
     ],
 )
 def test_low_disks_degrade_a_cluster_that_is_ready_and_converged_all_the_same(

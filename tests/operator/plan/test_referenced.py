@@ -272,7 +272,7 @@ def test_who_replaces_pods_is_said_where_nobody_does() -> None:
     world = referring_world(kind="StatefulSet", pods=[pod(0, revision="r0"), pod(1), pod(2)], group=group_view(STATIC))
     assert isinstance(world.statefulset, StatefulSetView)
     world = dataclasses.replace(world, statefulset=dataclasses.replace(world.statefulset, rolls=False))
-    assert "when somebody deletes them (its updateStrategy is OnDelete)" in message(world, "Progressing")
+    assert "once they are deleted (its updateStrategy is OnDelete)" in message(world, "Progressing")
 
 
 def test_a_thousand_pods_and_the_longest_names() -> None:

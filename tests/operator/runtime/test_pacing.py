@@ -167,7 +167,7 @@ def asked(made: Turns, key: OwnerKey, wanted: Need, now_ms: int = 0) -> str | No
 def test_a_turn_ends_with_its_cluster_and_the_next_comes_after_the_delay() -> None:
     made = turns()
     assert asked(made, A, Need.TURN) is None
-    assert "ns/a is being brought" in (asked(made, B, Need.TURN) or "")
+    assert "ns/a rolls out the operator's image first" in (asked(made, B, Need.TURN) or "")
     assert asked(made, A, Need.BEGUN) is None
     assert asked(made, A, Need.SETTLING) is None
     assert "ns/a" in (asked(made, B, Need.TURN, 50_000) or ""), "not every pod has been Ready for long enough"
@@ -178,10 +178,10 @@ def test_a_turn_ends_with_its_cluster_and_the_next_comes_after_the_delay() -> No
 
 def test_nobody_begins_before_every_cluster_was_looked_at() -> None:
     made = Turns(at_once=1, delay_ms=0)
-    assert "ns/b has not been looked at" in (asked(made, A, Need.TURN) or "")
+    assert "ns/b had no pass since the operator started" in (asked(made, A, Need.TURN) or "")
     made.looked(B)
     assert asked(made, C, Need.BEGUN) is None
-    assert "ns/c is being brought" in (asked(made, A, Need.TURN) or "")
+    assert "ns/c rolls out the operator's image first" in (asked(made, A, Need.TURN) or "")
 
 
 def test_who_cannot_begin_and_who_is_gone_holds_no_turn() -> None:

@@ -87,11 +87,16 @@ def test_gold_plans_from_published_records(tables: Path, tmp_path: Path) -> None
     [
         ((), "give --segments or --bootstrap"),
         (("--segments", "x", "--bootstrap", "h:1"), "give one of --segments and --bootstrap"),
-        (("--segments", "x", "--heads", "live"), "--heads live needs --bootstrap"),
+        (("--segments", "x", "--log-end-offsets", "live"), "--log-end-offsets live needs --bootstrap"),
+        (("--segments", "x", "--heads", "live"), "--log-end-offsets live needs --bootstrap"),
+        (("--segments", "x", "--heads", "a", "--log-end-offsets", "a"), "give --log-end-offsets without --heads"),
         (("--segments", "/nowhere/at/all"), "is no folder"),
         (("--segments", "{log}/.."), "no folder __consumer_offsets-N"),
         (("--segments", "{log}", "--conf", "spark.x"), "--conf takes name=value"),
-        (("--segments", "{log}", "--heads", "{log}/nothing.parquet"), "is no file of head samples"),
+        (
+            ("--segments", "{log}", "--log-end-offsets", "{log}/nothing.parquet"),
+            "is no file of log end offsets",
+        ),
         (("--segments", "{log}", "--stall-min-ms", "0"), "--help"),
     ],
 )
@@ -104,6 +109,33 @@ def test_what_cannot_be_used_is_exit_code_2(arguments: tuple[str, ...], said: st
     assert found.exit_code == Exit.USAGE, found.output
     assert said in re.sub(r"[\s│]+", " ", found.stderr)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        ("ingest", Exit.USAGE, "is no file of log end offsets"),
+        ("gold", Exit.USAGE, "is no file of log end offsets"),
+        ("stream", Exit.NO_SPARK, "has no bin/java"),
+    ],
+)
+def test_the_old_option_does_the_same_with_a_notice(
+    command: str, code: Exit, said: str, log: Path, tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {
+        "ingest": ("--segments", log, "--tables", tmp_path / "out", "--cluster", "c"),
+        "stream": ("--bootstrap", "127.0.0.1:1", "--tables", tmp_path / "out", "--cluster", "c"),
+        "gold": ("--tables", tables),
+    }[command]
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
+    notice = "--heads is called --log-end-offsets now; the old name goes with the next release\n"
+    nothing = tmp_path / "nothing.parquet"
+    old = run(command, *given, "--heads", nothing)
+    new = run(command, *given, "--log-end-offsets", nothing)
+    assert said in new.stderr
+    assert (old.exit_code, old.stdout, old.stderr) == (code, new.stdout, notice + new.stderr)
+    assert notice not in new.stderr
+    assert "--heads" not in run(command, "--help").stdout
 
 
 def fake_java(folder: Path, version: str) -> Path:

@@ -53,7 +53,7 @@ def test_a_stream_follows_and_ends_when_asked(tmp_path: Path) -> None:
         commit(admin, 0)
         tables = tmp_path / "tables"
         command = [sys.executable, "-m", "muster_pipeline", "stream", "--bootstrap", cluster.bootstrap]
-        command += ["--tables", str(tables), "--cluster", "c", "--heads", "live", "--every-s", "1"]
+        command += ["--tables", str(tables), "--cluster", "c", "--log-end-offsets", "live", "--every-s", "1"]
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         try:
             wait_until("the first round", lambda: seen(tables) == 4, SECONDS_MAX, 0.5)
@@ -66,10 +66,10 @@ def test_a_stream_follows_and_ends_when_asked(tmp_path: Path) -> None:
             process.wait()
         assert process.returncode == 0, errors[-3000:]
         assert "stopping after this round" in errors
-        samples = store.read("heads", tables)
+        samples = store.read("log_end_offsets", tables)
         assert samples.num_rows >= 4, "a sample a round"
         source = LiveInput.whole(cluster.bootstrap, "c")
-        build(None, source, tmp_path / "batch", FoldSettings(cluster="c"), heads=samples)
+        build(None, source, tmp_path / "batch", FoldSettings(cluster="c"), log_ends=samples)
     assert same_rows(tables, tmp_path / "batch").holds
     assert store.read("records", tables).equals(store.read("records", tmp_path / "batch"))
     assert all(one.holds for one in check(tables))

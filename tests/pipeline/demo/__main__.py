@@ -47,16 +47,16 @@ class Demo:
         with living(self.home / "cluster", self.seconds, self.say) as life:
             self.say("asking the coordinators")
             moment = asked(life, self.home / "log")
-            heads = pa.concat_tables(life.heads)
+            log_ends = pa.concat_tables(life.log_ends)
             source = LiveInput.whole(life.cluster.bootstrap, NAME)
             ends = {number: end for number, (_, end) in source.ranges.items()}
             self.check("the live log is read up to the offset of the answers", _unequal(moment.log_ends, ends))
             run = Run(
-                tables=live, settings=FoldSettings(cluster=NAME, stall_min_ms=10_000), heads=None, master="local[2]"
+                tables=live, settings=FoldSettings(cluster=NAME, stall_min_ms=10_000), log_ends=None, master="local[2]"
             )
             with run.session() as spark:
-                self.ingest(spark, run, source, live, heads)
-                self.ingest(spark, run, SegmentInput.listed(str(moment.files), NAME), files, heads)
+                self.ingest(spark, run, source, live, log_ends)
+                self.ingest(spark, run, SegmentInput.listed(str(moment.files), NAME), files, log_ends)
         self.compare(moment, live, files)
         for text, wrong in self.findings:
             self.say(f"{'FAILED' if wrong else 'ok    '} {text}")
@@ -64,9 +64,11 @@ class Demo:
                 self.say(f"         {line}")
         return not any(wrong for _, wrong in self.findings)
 
-    def ingest(self, spark: SparkSession, run: Run, source: Any, tables: Path, heads: pa.Table) -> None:
+    def ingest(self, spark: SparkSession, run: Run, source: Any, tables: Path, log_ends: pa.Table) -> None:
         self.say(f"into {tables}")
-        build_shown(Run(tables=tables, settings=run.settings, heads=None, master=run.master), spark, source, heads)
+        build_shown(
+            Run(tables=tables, settings=run.settings, log_ends=None, master=run.master), spark, source, log_ends
+        )
 
     def check(self, text: str, wrong: list[str]) -> None:
         self.findings.append((text, wrong))

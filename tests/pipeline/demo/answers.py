@@ -174,7 +174,7 @@ def by_tables(root: Path) -> Facts:
         if _is_last(last, row) and row["kind"] == "assigned":
             assignments[row["group_id"], row["member_id"]].add((row["topic"], row["partition"]))
     ends = {}
-    for row in store.read("heads", root).to_pylist():
+    for row in store.read("log_end_offsets", root).to_pylist():
         ends[row["topic"], row["partition"]] = (row["start_offset"], row["end_offset"])
     return Facts(
         committed=committed,

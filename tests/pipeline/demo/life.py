@@ -16,7 +16,7 @@ import pyarrow as pa
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from muster_pipeline.sources.cluster import Cluster
-from muster_pipeline.sources.heads import sample
+from muster_pipeline.sources.log_end_offsets import sample
 
 from tests.cluster import MusterCluster, wait_until
 
@@ -37,7 +37,7 @@ class Life:
         self.cluster, self.say = cluster, say
         self.admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
         self.members: dict[str, subprocess.Popen[bytes]] = {}
-        self.heads: list[pa.Table] = []
+        self.log_ends: list[pa.Table] = []
         self._quiet = threading.Event()
 
     # --- clients
@@ -84,7 +84,7 @@ class Life:
         """Log ends now; kept for lag."""
         with Cluster(self.cluster.bootstrap) as cluster:
             found = sample(cluster, NAME, sorted(TOPICS), lambda: time.time_ns() // 1_000_000)
-        self.heads.append(found)
+        self.log_ends.append(found)
         return found
 
     # --- the coordinator's answers

@@ -1,7 +1,8 @@
 """What DuckDB makes of bronze `records` (and of silver, where a value is bytes that SQL cannot read), table by table.
 
-`commits`, `commit_rate`, `lag` and `stalls` come from `records` and `heads`; `expiry`, `rebalances` and `balance` of
-classic groups from silver besides. Each statement stands for the whole table but the columns named in LEFT_OUT.
+`commits`, `commit_rate`, `lag` and `stalls` come from `records` and `log_end_offsets`; `expiry`, `rebalances` and
+`balance` of classic groups from silver besides. Each statement stands for the whole table but the columns named in
+LEFT_OUT.
 `generations`, `memberships`, `assignments` and all of KIP-848 groups have no statement: their values are nested bytes.
 """
 
@@ -72,7 +73,7 @@ CREATE TABLE points AS SELECT *, lag(end_offset) OVER p AS end_before, lag(at_ms
     lead(at_ms) OVER p AS at_after, lead(end_offset) OVER p AS end_after,
     max(end_offset) OVER (p ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS later_max,
     max(end_offset) OVER (p ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS highest_before
-  FROM (SELECT topic, partition, sample_timestamp_ms AS at_ms, end_offset, start_offset FROM heads)
+  FROM (SELECT topic, partition, sample_timestamp_ms AS at_ms, end_offset, start_offset FROM log_end_offsets)
   WINDOW p AS (PARTITION BY topic, partition ORDER BY at_ms);
 """
 

@@ -24,7 +24,7 @@ from tests.pipeline.fleet import damaged, lives, sql
 from tests.pipeline.fleet.groups import Gold, expiry
 from tests.pipeline.fleet.reader import Silver
 from tests.pipeline.tables import oracle
-from tests.pipeline.tables.generated import heads_table
+from tests.pipeline.tables.generated import log_end_table
 
 pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(600)]
 GROUPS = 10_000
@@ -62,13 +62,13 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
     samples = lives.samples(lives.START_MS + HOURS_MS)
     settings = FoldSettings(cluster=CLUSTER, stall_min_ms=sql.STALL_MIN_MS, offsets_retention_ms=sql.RETENTION_MS)
     root = folder / "tables"
-    build(None, SegmentInput.listed(str(folder), CLUSTER), root, settings, heads_table(samples))
+    build(None, SegmentInput.listed(str(folder), CLUSTER), root, settings, log_end_table(samples))
     return Fleet(files=files, rows=rows, samples=samples, root=root)
 
 
 @pytest.fixture(scope="module")
 def warehouse(fleet: Fleet) -> Iterator[sql.Warehouse]:
-    names = ("records", "heads", "generations", "memberships", "assignments")
+    names = ("records", "log_end_offsets", "generations", "memberships", "assignments")
     found = sql.Warehouse({name: store.files(name, fleet.root) for name in names}, CLUSTER)
     yield found
     found.close()
@@ -144,12 +144,12 @@ def test_gold_is_what_a_plain_reader_says(fleet: Fleet, number: int) -> None:
     groups = Gold(Silver(rows))
     assert_told(fleet.made("rebalances", number), groups.rebalances)
     assert_told(fleet.made("balance", number), groups.balance)
-    commits, heads = oracle.Commits(rows), oracle.Heads(fleet.samples)
+    commits, log_ends = oracle.Commits(rows), oracle.LogEnds(fleet.samples)
     assert_told(fleet.made("commits", number), commits.rows)
     assert_told(fleet.made("commit_rate", number), oracle.rate(rows, commits))
-    assert_told(fleet.made("lag", number), oracle.lag(rows, commits, heads))
+    assert_told(fleet.made("lag", number), oracle.lag(rows, commits, log_ends))
     assert_told(fleet.made("expiry", number), expiry(rows, commits, groups, sql.RETENTION_MS))
-    assert_told(fleet.made("stalls", number), oracle.stalls(rows, commits, heads, sql.STALL_MIN_MS))
+    assert_told(fleet.made("stalls", number), oracle.stalls(rows, commits, log_ends, sql.STALL_MIN_MS))
 
 
 @pytest.mark.parametrize("name", sql.STATEMENTS)

@@ -15,7 +15,7 @@ from muster_pipeline.job.stage import DECODERS
 from muster_pipeline.schemas.records import RECORDS
 from muster_pipeline.tables.catalog import DERIVED
 from muster_pipeline.transforms.fold import PartitionFold
-from muster_pipeline.transforms.heads import HeadSamples
+from muster_pipeline.transforms.log_end_offsets import LogEndSamples
 from muster_pipeline.transforms.settings import FoldSettings
 from pyspark.sql import DataFrame, SparkSession
 
@@ -161,7 +161,7 @@ def test_tables_made_of_sparks_micro_batches_are_those_of_a_batch(
     build(None, replace(source, ranges=ranges), tmp_path / "batch", settings)
     made: dict[str, list[pa.Table]] = {name: [] for name in DERIVED}
     for log_partition in store.read("records", tmp_path / "batch")["log_partition"].unique().sort().to_pylist():
-        fold = PartitionFold(log_partition, settings, HeadSamples(None, "g"), DECODERS)
+        fold = PartitionFold(log_partition, settings, LogEndSamples(None, "g"), DECODERS)
         for _, rows in sorted(brought.items()):
             mine = rows.filter(pc.equal(rows["log_partition"], log_partition)).select(RECORDS.names)
             tell(made, fold.feed(mine.cast(RECORDS)).tables)
@@ -194,7 +194,7 @@ def table_of(rows: pa.Table) -> pa.Table:
 
 def test_heads_are_the_log_ends(golden: Golden, spark: SparkSession) -> None:
     options = {"bootstrap": golden.life.bootstrap, "cluster": "g"}
-    found = spark.read.format("muster.heads").options(**options).load().collect()
+    found = spark.read.format("muster.log_end_offsets").options(**options).load().collect()
     ends = {(row.topic, row.partition): (row.start_offset, row.end_offset, row.error) for row in found}
     counts = {("flights", 0): 33, ("flights", 1): 33, ("flights", 2): 0, ("weather", 0): 17, ("weather", 1): 17}
     assert ends == {place: (0, count, None) for place, count in counts.items()}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from muster_pipeline.schemas.heads import HEADS
+from muster_pipeline.schemas.log_end_offsets import LOG_END_OFFSETS
 from muster_pipeline.schemas.records import RECORDS
 from muster_pipeline.schemas.spark import struct_type
 from muster_pipeline.sources import outputs
@@ -118,13 +118,20 @@ def test_a_wrong_option_is_told(tmp_path: Path, options: dict[str, str], error: 
         read_here(tmp_path, **options)
 
 
-def test_recorded_heads(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["muster.log_end_offsets", "muster.heads"])
+def test_recorded_log_end_offsets(name: str, spark: SparkSession, tmp_path: Path) -> None:
     sample = {"cluster": "c", "topic": "t", "partition": 1, "sample_timestamp_ms": 5, "end_offset": 7}
-    path = tmp_path / "heads.jsonl"
+    path = tmp_path / "samples.jsonl"
     path.write_text(json.dumps(sample) + "\n" + json.dumps(sample | {"end_offset": None, "error": "Later"}) + "\n")
-    found = spark.read.format("muster.heads").option("path", str(path)).load()
-    assert found.schema == struct_type(HEADS)
+    found = spark.read.format(name).option("path", str(path)).load()
+    assert found.schema == struct_type(LOG_END_OFFSETS)
     assert [(row.end_offset, row.start_offset, row.error) for row in found.collect()] == [
         (7, None, None),
         (None, None, "Later"),
     ]
+
+
+@pytest.mark.parametrize("name", ["muster.log_end_offsets", "muster.heads"])
+def test_an_option_of_log_end_offsets_is_refused_under_the_name_that_was_asked(name: str, spark: SparkSession) -> None:
+    with pytest.raises(Exception, match=f"{name}: give either bootstrap or path"):
+        spark.read.format(name).load().collect()

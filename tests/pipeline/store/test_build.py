@@ -22,7 +22,7 @@ from muster_pipeline.transforms.settings import FoldSettings
 from pyspark.sql import SparkSession
 
 from tests.pipeline.store import logfolder
-from tests.pipeline.tables.generated import heads_table
+from tests.pipeline.tables.generated import log_end_table
 
 SETTINGS = FoldSettings(cluster="c")
 WORKER_RSS_MAX = 600 << 20
@@ -151,13 +151,13 @@ def test_every_record_is_in_bronze_and_every_commit_in_silver(plain: Path) -> No
 
 
 def test_samples_of_log_ends_are_kept_for_the_next_run(log: Path, tmp_path: Path) -> None:
-    samples = heads_table([("t", 0, logfolder.NOW_MS + 60_500, 50, 0)])
-    build(None, SegmentInput.listed(str(log), "c"), tmp_path, SETTINGS, heads=samples)
+    samples = log_end_table([("t", 0, logfolder.NOW_MS + 60_500, 50, 0)])
+    build(None, SegmentInput.listed(str(log), "c"), tmp_path, SETTINGS, log_ends=samples)
     first = store.read("lag", tmp_path)
     assert "exact" in first["quality"].to_pylist()
     build(None, BronzeInput(root=str(tmp_path)), tmp_path, SETTINGS)
     assert store.read("lag", tmp_path).equals(first)
-    assert store.read("heads", tmp_path).equals(samples)
+    assert store.read("log_end_offsets", tmp_path).equals(samples)
 
 
 def test_what_fails_leaves_what_was_published(log: Path, plain: Path, tmp_path: Path) -> None:
@@ -214,6 +214,6 @@ def test_a_changed_or_missing_file_is_told(plain: Path, tmp_path: Path) -> None:
 
 
 def test_samples_of_another_cluster_are_refused(log: Path, tmp_path: Path) -> None:
-    samples = heads_table([("t", 0, logfolder.NOW_MS, 50, 0)])
+    samples = log_end_table([("t", 0, logfolder.NOW_MS, 50, 0)])
     with pytest.raises(BadInput, match="of cluster c, the run is of cluster d"):
-        build(None, SegmentInput.listed(str(log), "d"), tmp_path, FoldSettings(cluster="d"), heads=samples)
+        build(None, SegmentInput.listed(str(log), "d"), tmp_path, FoldSettings(cluster="d"), log_ends=samples)

@@ -7,11 +7,11 @@ import pyarrow as pa
 from hypothesis import strategies as st
 from muster_pipeline.decode.consumer_groups import decode_consumer_groups
 from muster_pipeline.decode.generations import decode_generations
-from muster_pipeline.schemas.heads import HEADS
+from muster_pipeline.schemas.log_end_offsets import LOG_END_OFFSETS
 from muster_pipeline.schemas.records import RECORDS
 from muster_pipeline.tables.catalog import DERIVED, TABLES
 from muster_pipeline.transforms.fold import GroupDecoders, PartitionFold
-from muster_pipeline.transforms.heads import HeadSamples
+from muster_pipeline.transforms.log_end_offsets import LogEndSamples
 from muster_pipeline.transforms.settings import FoldSettings
 
 START_MS = 1_700_000_000_000
@@ -89,7 +89,7 @@ SAMPLE = st.tuples(
     st.integers(0, 40),
     st.one_of(st.none(), st.integers(0, 10)),
 )
-HEAD_LISTS = st.lists(SAMPLE, max_size=25)
+SAMPLE_LISTS = st.lists(SAMPLE, max_size=25)
 
 
 @st.composite
@@ -99,14 +99,14 @@ def cut(draw: Callable[..., Any], rows: list[Row]) -> list[list[Row]]:
     return [rows[start:end] for start, end in zip([0, *places], [*places, len(rows)], strict=True)]
 
 
-def heads_table(samples: Sequence[tuple[str, int, int, int, int | None]]) -> pa.Table:
+def log_end_table(samples: Sequence[tuple[str, int, int, int, int | None]]) -> pa.Table:
     return pa.Table.from_pylist(
         [
             {"cluster": "c", "topic": topic, "partition": partition, "sample_timestamp_ms": at}
             | {"end_offset": end, "start_offset": start}
             for topic, partition, at, end, start in samples
         ],
-        schema=HEADS,
+        schema=LOG_END_OFFSETS,
     )
 
 
@@ -116,12 +116,12 @@ def records(rows: Sequence[Row]) -> pa.Table:
 
 def fold(
     chunks: Sequence[Sequence[Row]],
-    heads: pa.Table | None = None,
+    log_ends: pa.Table | None = None,
     settings: FoldSettings = SETTINGS,
     decoders: GroupDecoders = DECODERS,
 ) -> dict[str, pa.Table]:
     """All derived tables of a log that comes in these chunks."""
-    stage = PartitionFold(7, settings, HeadSamples(heads, settings.cluster), decoders)
+    stage = PartitionFold(7, settings, LogEndSamples(log_ends, settings.cluster), decoders)
     parts: dict[str, list[pa.Table]] = {name: [TABLES[name].schema.empty_table()] for name in DERIVED}
     for made in [*(stage.feed(records(chunk)).tables for chunk in chunks), stage.finish()]:
         for name, rows in made.items():

@@ -1,6 +1,6 @@
 """What the tables must hold, told record by record: slow, plain Python that shares no module with the product.
 
-Rows are dictionaries with the columns of `records`. Heads are tuples (topic, partition, time, end, start or None).
+Rows are dictionaries with the columns of `records`. LogEnds are tuples (topic, partition, time, end, start or None).
 """
 
 from bisect import bisect_right
@@ -124,7 +124,7 @@ def rate(rows: list[Row], commits: Commits) -> list[Row]:
     ]
 
 
-class Heads:
+class LogEnds:
     def __init__(self, samples: Iterable[tuple[str, int, int, int, int | None]]) -> None:
         self.of: dict[tuple[str, int], list[tuple[int, int, int | None]]] = {}
         for topic, partition, at, end, start in samples:
@@ -209,7 +209,7 @@ def _time_lag(
     raise AssertionError("lag above 0 without a sample above the offset")
 
 
-def lag(rows: list[Row], commits: Commits, heads: Heads) -> list[Row]:
+def lag(rows: list[Row], commits: Commits, log_ends: LogEnds) -> list[Row]:
     order = {key: number for number, key in enumerate(first_appearance(rows))}
     points: dict[tuple[int, Key], tuple[int, int]] = {}
     last_of_minute: dict[tuple[int, Key], tuple[int, int | None]] = {}
@@ -224,7 +224,7 @@ def lag(rows: list[Row], commits: Commits, heads: Heads) -> list[Row]:
     keys_of: dict[tuple[str, int], list[Key]] = {}
     for key in order:
         keys_of.setdefault(key[1:], []).append(key)
-    for at, topic, partition in heads.told():
+    for at, topic, partition in log_ends.told():
         for key in keys_of.get((topic, partition), []):
             known = history.get(key, [])
             place = bisect_right(known, at, key=lambda one: one[0])
@@ -233,12 +233,12 @@ def lag(rows: list[Row], commits: Commits, heads: Heads) -> list[Row]:
     return [
         {"minute_ms": start, "at_ms": at, "group_id": key[0], "topic": key[1], "partition": key[2]}
         | {"committed_offset": offset}
-        | heads.measure(key[1], key[2], at, offset)
+        | log_ends.measure(key[1], key[2], at, offset)
         for (start, key), (at, offset) in sorted(points.items(), key=lambda item: (item[0][0], order[item[0][1]]))
     ]
 
 
-def stalls(rows: list[Row], commits: Commits, heads: Heads, least_ms: int) -> list[Row]:
+def stalls(rows: list[Row], commits: Commits, log_ends: LogEnds, least_ms: int) -> list[Row]:
     now: dict[Key, tuple[int, int, int, int]] = {}
     found: list[Row] = []
 
@@ -246,7 +246,7 @@ def stalls(rows: list[Row], commits: Commits, heads: Heads, least_ms: int) -> li
         offset, started, started_at, idle = now[key]
         if end_ms - started < least_ms:
             return
-        samples = [point for point in heads.of.get(key[1:], []) if point[0] <= end_ms]
+        samples = [point for point in log_ends.of.get(key[1:], []) if point[0] <= end_ms]
         evidence = "unknown"
         if samples and samples[-1][1] > offset:
             evidence = "behind"

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.pipeline.tables import oracle
-from tests.pipeline.tables.generated import HEAD_LISTS, LOGS, SETTINGS, cut, fold, heads_table
+from tests.pipeline.tables.generated import LOGS, SAMPLE_LISTS, SETTINGS, cut, fold, log_end_table
 
 Row = dict[str, Any]
 
@@ -20,27 +20,27 @@ def only(rows: list[Row], like: list[Row]) -> list[Row]:
 
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None)
-@given(data=st.data(), rows=LOGS, samples=HEAD_LISTS)
+@given(data=st.data(), rows=LOGS, samples=SAMPLE_LISTS)
 def test_every_table_of_commits_is_what_the_oracle_says(data: Any, rows: list[Row], samples: list[Any]) -> None:
-    made = fold(data.draw(cut(rows)), heads_table(samples))
-    commits, heads = oracle.Commits(rows), oracle.Heads(samples)
+    made = fold(data.draw(cut(rows)), log_end_table(samples))
+    commits, log_ends = oracle.Commits(rows), oracle.LogEnds(samples)
     names = ("log_offset", "outcome", "resolved_at_offset", "visible_at_offset", "committed_offset", "producer_id")
     assert [{n: row[n] for n in names} for row in made["commits"].to_pylist()] == [
         {n: row[n] for n in names} for row in commits.rows
     ]
     for name, expected in (
         ("commit_rate", oracle.rate(rows, commits)),
-        ("lag", oracle.lag(rows, commits, heads)),
-        ("stalls", oracle.stalls(rows, commits, heads, SETTINGS.stall_min_ms)),
+        ("lag", oracle.lag(rows, commits, log_ends)),
+        ("stalls", oracle.stalls(rows, commits, log_ends, SETTINGS.stall_min_ms)),
     ):
         assert only(made[name].to_pylist(), expected) == expected, name
 
 
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
-@given(data=st.data(), rows=LOGS, samples=HEAD_LISTS)
+@given(data=st.data(), rows=LOGS, samples=SAMPLE_LISTS)
 def test_no_table_shows_where_the_chunks_were_cut(data: Any, rows: list[Row], samples: list[Any]) -> None:
-    heads = heads_table(samples)
-    whole, pieces = fold([rows], heads), fold(data.draw(cut(rows)), heads)
+    log_ends = log_end_table(samples)
+    whole, pieces = fold([rows], log_ends), fold(data.draw(cut(rows)), log_ends)
     for name, table in whole.items():
         assert pieces[name].equals(table), name

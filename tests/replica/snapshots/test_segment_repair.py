@@ -222,7 +222,7 @@ def test_a_peer_whose_segments_end_elsewhere_is_of_no_use() -> None:
     cluster.net.isolate(second)
     rotten.met()
     rotten.run_until("told", lambda: rotten.told_of(FAILED), 100_000)
-    assert f"has {len(longer)} bytes, and not {len(rotten.sound)}" in rotten.damaged()[0].repair
+    assert f"has {len(longer)} bytes, expected {len(rotten.sound)}" in rotten.damaged()[0].repair
     assert not any(what == WHAT for what, _ in rotten.told.found[first])
     cluster.net.heal()
     rotten.run_until("repaired by the other", lambda: rotten.told_of(REPAIRED), 200_000)

@@ -214,7 +214,7 @@ class Repairs:
             return check.install >= NUMBERS_FROM
         size = repair.summary.size
         if check.length != size:
-            self._useless(repair, peer, f"its segment has {check.length} bytes, and not {size}")
+            self._useless(repair, peer, f"its segment has {check.length} bytes, expected {size}")
             return True
         todo = deque(
             (offset, min(limits.INSTALL_CHUNK_BYTES, size - offset))

@@ -19,7 +19,7 @@ from muster_pipeline.transforms.clock import minutes
 
 _QUALITY: Final = {name: code for code, name in enumerate(LAG_QUALITIES)}
 _DETAIL: Final = {name: code for code, name in enumerate(LAG_DETAILS)}
-NO_HEAD: Final = -1
+NOT_SAMPLED: Final = -1
 
 
 class Measured(NamedTuple):
@@ -34,12 +34,12 @@ class Measured(NamedTuple):
     log_start: Ints
 
 
-class HeadSamples:
+class LogEndSamples:
     """All samples of one cluster, ordered by topic partition and time."""
 
-    def __init__(self, heads: pa.Table | None, cluster: str) -> None:
-        """`heads`: table of schema HEADS, None if none were taken. Raises BadInput, LimitReached."""
-        samples = _answered(heads, cluster)
+    def __init__(self, log_ends: pa.Table | None, cluster: str) -> None:
+        """`log_ends`: table of schema LOG_END_OFFSETS, None if none were taken. Raises BadInput, LimitReached."""
+        samples = _answered(log_ends, cluster)
         places = list(zip(samples["topic"].to_pylist(), samples["partition"].to_pylist(), strict=True))
         self._numbers = {place: number for number, place in enumerate(dict.fromkeys(places))}
         number = np.fromiter((self._numbers[place] for place in places), dtype=np.int64, count=len(places))
@@ -59,12 +59,12 @@ class HeadSamples:
         self.told_ms, self.told_number = self._at_ms[chosen], number[chosen]
 
     def number(self, topic: str, partition: int) -> int:
-        """The number of a topic partition; NO_HEAD if it was never sampled."""
-        return self._numbers.get((topic, partition), NO_HEAD)
+        """The number of a topic partition; NOT_SAMPLED if it was never sampled."""
+        return self._numbers.get((topic, partition), NOT_SAMPLED)
 
     def last_before(self, number: int, at_ms: int) -> tuple[int, int] | None:
         """Time and log end of the last sample up to `at_ms`."""
-        if number == NO_HEAD:
+        if number == NOT_SAMPLED:
             return None
         first, end = self._from[number], self._from[number + 1]
         index = first + np.searchsorted(self._at_ms[first:end], at_ms, "right") - 1
@@ -75,7 +75,7 @@ class HeadSamples:
         size = len(at_ms)
         none = np.full(size, NONE, dtype=np.int64)
         unknown = np.full(size, _QUALITY["unknown"])
-        if number == NO_HEAD:
+        if number == NOT_SAMPLED:
             return Measured(none, none, unknown, np.full(size, _DETAIL["no_samples"]), none, unknown, none)
         span = slice(self._from[number], self._from[number + 1])
         times, ends, starts = self._at_ms[span], self._end[span], self._start[span]
@@ -87,17 +87,19 @@ class HeadSamples:
         return Measured(log_end, lag, quality, detail, time_lag, time_quality, log_start)
 
 
-def _answered(heads: pa.Table | None, cluster: str) -> pa.Table:
+def _answered(log_ends: pa.Table | None, cluster: str) -> pa.Table:
     """Samples with a log end, sorted; of several at the same time the last one in the table."""
-    if heads is None or heads.num_rows == 0:
+    if log_ends is None or log_ends.num_rows == 0:
         empty = {"topic": pa.string(), "partition": pa.int32()}
         names = ("sample_timestamp_ms", "end_offset", "start_offset")
         return pa.schema([*empty.items(), *((name, pa.int64()) for name in names)]).empty_table()
-    if heads.num_rows > limits.HEAD_SAMPLES_MAX:
-        raise LimitReached(f"{heads.num_rows} samples of log ends, HEAD_SAMPLES_MAX is {limits.HEAD_SAMPLES_MAX}")
-    mine = heads.filter(pc.equal(heads["cluster"], cluster))
+    if log_ends.num_rows > limits.LOG_END_SAMPLES_MAX:
+        raise LimitReached(
+            f"{log_ends.num_rows} samples of log ends, LOG_END_SAMPLES_MAX is {limits.LOG_END_SAMPLES_MAX}"
+        )
+    mine = log_ends.filter(pc.equal(log_ends["cluster"], cluster))
     if mine.num_rows == 0:
-        others = ", ".join(sorted(set(heads["cluster"].to_pylist()))[:5])
+        others = ", ".join(sorted(set(log_ends["cluster"].to_pylist()))[:5])
         raise BadInput(f"the samples of log ends are of cluster {others}, the run is of cluster {cluster}")
     mine = mine.filter(pc.is_valid(mine["end_offset"]))
     names = ("topic", "partition", "sample_timestamp_ms")

@@ -1,4 +1,5 @@
-"""Table `heads`: samples of the topics' log ends, the input that lag needs and the offsets log does not hold."""
+"""Table `log_end_offsets`: samples of topic partitions' log end offsets. Lag needs them, and the offsets log does not
+contain them."""
 
 from typing import Final
 
@@ -6,9 +7,9 @@ import pyarrow as pa
 
 from muster_pipeline.schemas.columns import optional, required, schema
 
-HEADS: Final = schema(
+LOG_END_OFFSETS: Final = schema(
     (
-        required("cluster", pa.string(), "name of the cluster as the run was told"),
+        required("cluster", pa.string(), "name of the cluster as given to the run"),
         required("topic", pa.string(), "topic"),
         required("partition", pa.int32(), "partition"),
         required("sample_timestamp_ms", pa.int64(), "when the answer arrived, sampler's clock, ms since 1970"),

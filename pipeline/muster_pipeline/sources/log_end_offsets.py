@@ -1,10 +1,12 @@
-"""Spark data source `muster.heads`: log end offsets of topics, sampled live by ListOffsets or from a recorded file.
+"""Spark data source `muster.log_end_offsets`: log end offsets of topics, sampled live by ListOffsets or from a
+recorded file.
 
-    spark.read.format("muster.heads").option("bootstrap", "h:9092").option("cluster", "prod").load()
-    spark.read.format("muster.heads").option("path", "heads.parquet").load()
+    spark.read.format("muster.log_end_offsets").option("bootstrap", "h:9092").option("cluster", "prod").load()
+    spark.read.format("muster.log_end_offsets").option("path", "samples.parquet").load()
 
 Lag needs them, and the offsets log does not contain them. A value that the cluster did not give is null, with the error
 in its own column, never 0. A live read is one sample of every partition; `sample` makes the same rows for recording.
+The source also goes by its old name `muster.heads` for one release.
 """
 
 import time
@@ -20,13 +22,14 @@ from pyspark.sql.types import StructType
 from typing_extensions import override
 
 from muster_pipeline.decode.limits import SPARK_ROWS_MAX
-from muster_pipeline.schemas.heads import HEADS
+from muster_pipeline.schemas.log_end_offsets import LOG_END_OFFSETS
 from muster_pipeline.schemas.spark import struct_type
 from muster_pipeline.sources.cluster import EARLIEST, LATEST, MAX_TIMESTAMP, PROPERTY_PREFIX, Cluster
 from muster_pipeline.sources.errors import BadOption
 from muster_pipeline.sources.options import Options
 
-NAME: Final = "muster.heads"
+NAME: Final = "muster.log_end_offsets"
+OLD_NAME: Final = "muster.heads"
 KNOWN: Final = {
     "bootstrap": "host:port,host:port of the cluster (or give path)",
     "path": "a recorded file: Parquet, or JSON lines if its name ends with .jsonl (or give bootstrap)",
@@ -59,21 +62,21 @@ def sample(cluster: Cluster, name: str, topics: Sequence[str] | None, now_ms: Ca
                     "error": ", ".join(sorted(str(error) for error in errors)) or None,
                 }
             )
-    return pa.Table.from_pylist(rows, schema=HEADS)
+    return pa.Table.from_pylist(rows, schema=LOG_END_OFFSETS)
 
 
 def recorded(path: str) -> pa.Table:
     """Samples from a recorded file. Raises BadOption if the file cannot be read as one."""
     try:
         if path.endswith(".jsonl"):
-            options = pj.ParseOptions(explicit_schema=HEADS, unexpected_field_behavior="error")
-            return pj.read_json(path, parse_options=options).select(HEADS.names).cast(HEADS)
-        return pq.read_table(path).select(HEADS.names).cast(HEADS)
+            options = pj.ParseOptions(explicit_schema=LOG_END_OFFSETS, unexpected_field_behavior="error")
+            return pj.read_json(path, parse_options=options).select(LOG_END_OFFSETS.names).cast(LOG_END_OFFSETS)
+        return pq.read_table(path).select(LOG_END_OFFSETS.names).cast(LOG_END_OFFSETS)
     except (OSError, KeyError, pa.ArrowInvalid) as error:
-        raise BadOption(f"{path} is no file of head samples: {error}") from error
+        raise BadOption(f"{path} is no file of log end offsets: {error}") from error
 
 
-class HeadsDataSource(DataSource):
+class LogEndOffsetsDataSource(DataSource):
     """See the module."""
 
     @classmethod
@@ -85,7 +88,7 @@ class HeadsDataSource(DataSource):
     @override
     def schema(self) -> StructType:
         """Always the same."""
-        return struct_type(HEADS)
+        return struct_type(LOG_END_OFFSETS)
 
     @override
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -96,13 +99,23 @@ class HeadsDataSource(DataSource):
             if name.lower().startswith(PROPERTY_PREFIX)
         }
         plain = {name: value for name, value in self.options.items() if not name.lower().startswith(PROPERTY_PREFIX)}
-        options = Options(NAME, plain, KNOWN)
+        options = Options(self.name(), plain, KNOWN)
         if ("path" in plain) == ("bootstrap" in plain):
-            raise BadOption(f"{NAME}: give either bootstrap or path")
+            raise BadOption(f"{self.name()}: give either bootstrap or path")
         if "path" in plain:
             return RecordedReader(str(Path(options.text("path")).absolute()))
         topics = [one.strip() for one in options.text("topics", ",").split(",") if one.strip()]
         return LiveReader(options.text("bootstrap"), properties, options.text("cluster"), topics or None)
+
+
+class HeadsDataSource(LogEndOffsetsDataSource):
+    """The same under its old name."""
+
+    @classmethod
+    @override
+    def name(cls) -> str:
+        """The format's old name."""
+        return OLD_NAME
 
 
 class RecordedReader(DataSourceReader):
