@@ -86,21 +86,24 @@ faults: setup
 soak: setup
 	MUSTER_SOAK_CONNECTIONS=200000 MUSTER_SOAK_REQUESTS=120000 $(PYTEST) tests/faults/test_connection_soak.py tests/faults/test_request_soak.py -s
 
-# By file: the seeds are one fixture, with two processes of its own.
+# Each test by itself, but for the seeds: they are one fixture, with two processes of its own, and come first.
 test-sim: setup
-	MUSTER_SIM_SEEDS=$(SEEDS) $(PYTEST) tests -n 2 --dist loadfile -m "sim"
+	MUSTER_SIM_SEEDS=$(SEEDS) $(PYTEST) tests --suite sim -n 2 --dist loadgroup --no-loadscope-reorder -m "sim"
 
 # Four at a time: members mostly wait.
 test-clients: setup
-	$(PYTEST) tests -n 4 --dist worksteal -m "clients and not sim and not pipeline"
+	$(PYTEST) tests --suite clients -n 4 --dist worksteal -m "clients and not sim and not pipeline"
 
 # Long properties, comparisons with Java, mutants in processes of their own.
 test-slow: setup
-	$(PYTEST) tests -n 2 --dist worksteal -m "slow and not integration and not clients and not sim and not pipeline"
+	$(PYTEST) tests --suite slow -n 2 --dist worksteal -m "slow and not integration and not clients and not sim and not pipeline"
 
-# One at a time: these measure pauses and kill processes.
+# Four files at a time, as they mostly wait too, and a file's tests share a cluster. What measures a pause runs alone.
+INTEGRATION := integration and not clients and not sim and not pipeline
+
 test-integration: setup
-	$(PYTEST) tests -m "integration and not clients and not sim and not pipeline"
+	$(PYTEST) tests --suite integration -n 4 --dist loadfile --no-loadscope-reorder -m "$(INTEGRATION) and not quiet"
+	$(PYTEST) tests --suite quiet -m "$(INTEGRATION) and quiet"
 
 # The compiled form (docs/adr/0010): C's compiler is needed, and three minutes for it.
 COMPILED := $(CURDIR)/.cache/compiled

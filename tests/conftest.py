@@ -2,23 +2,42 @@
 
 `needs` is how a test asks for a part of it. Modules and tests that import a package of an extra that is not installed
 are skipped here for all rooms at once, so that the tests of one part run with that part's extra.
+
+`--suite NAME` imports only files that may have a test of that suite, and begins with the longest (`tests/suites.py`).
 """
 
 import os
 import re
 from collections.abc import Callable, Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from tests.machine_parts import excuse, require
+from tests.suites import has_none_of, longest_first
 
 # A property is never a timed test: a machine that stalls for 200 ms proves nothing.
 settings.register_profile("muster", deadline=None)
 settings.load_profile("muster")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--suite", metavar="NAME", help="import only files that name this marker, the longest first")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    suite = config.getoption("suite")
+    return True if suite and has_none_of(suite, collection_path) else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("suite"):
+        items[:] = longest_first(items)
+    leave_out_mutants(config, items)
+
+
+def leave_out_mutants(config: pytest.Config, items: list[pytest.Item]) -> None:
     """On the compiled form (`make test-compiled`) there is no source to break."""
     if os.environ.get("MUSTER_FORM") == "compiled":
         left_out = [item for item in items if item.get_closest_marker("source") is not None]

@@ -219,6 +219,7 @@ def test_unknown_api_and_version_close_the_connection(cluster: MusterCluster, bo
             assert closed(connection)
 
 
+@pytest.mark.quiet
 def test_three_thousand_connections_are_back_within_five_seconds_of_a_kill(tmp_path: Path) -> None:
     """All from one address, as behind one NAT; each finds the coordinator and commits again."""
     connections = 3_000

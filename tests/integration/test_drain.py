@@ -14,7 +14,7 @@ from tests.integration.test_many_raft_groups import PARTITIONS, create_topic, le
 from tests.raw_client import Disconnected, RawClient
 from tests.raw_group import NONE, NOT_COORDINATOR, RawMember, commit, find_coordinator
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.integration, pytest.mark.quiet, pytest.mark.timeout(180)]
 
 GROUPS = 24
 PAUSE_P99_S = 0.150

@@ -14,7 +14,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants")
     parser.add_argument("name", choices=[mutant.name for mutant in MUTANTS] + ["canary: acknowledges and forgets"])
     parser.add_argument("--sound", action="store_true", help="do not break anything: the seeds must pass")
-    parser.add_argument("--seeds", type=int, help="at most this many")
+    parser.add_argument("--seeds", type=int, help="at most this many, in the order of the mutant")
     arguments = parser.parse_args()
     mutant = by_name(arguments.name)
     if not arguments.sound:
@@ -22,12 +22,13 @@ def main() -> int:
     from tests.sim.plan import draw
     from tests.sim.run import run
 
-    for number in range(arguments.seeds or mutant.seeds):
+    for tried, number in enumerate(mutant.order(arguments.seeds or mutant.seeds), 1):
         result = run(draw(f"mutant-{number}", kinds=mutant.kinds, topics=mutant.topics, churn=mutant.churn))
         if not result.failed:
             continue
         first = result.violations[0]
-        sys.stdout.write(f"{mutant.name}: noticed by seed {number}: {str(first).strip().splitlines()[-1][:200]}\n")
+        what = str(first).strip().splitlines()[-1][:200]
+        sys.stdout.write(f"{mutant.name}: noticed by seed {number}, {tried} tried: {what}\n")
         sys.stdout.flush()
         if arguments.sound:
             return 1

@@ -1,7 +1,8 @@
 """The product broken on purpose, one rule at a time: each of these must be noticed by the simulator.
 
 A mutant is a set of replacements in the product's source, made while it is imported (`loading`); the product itself
-has no switch for any of it. `first` and `kinds` aim its seeds: the faults that make the broken rule matter.
+has no switch for any of it. `kinds` aims its seeds: the faults that make the broken rule matter. `first` saves those
+that notice nothing; where the product has changed so that it notices nothing either, the others follow.
 """
 
 from typing import NamedTuple
@@ -27,10 +28,17 @@ class Mutant(NamedTuple):
     by: tuple[str, ...] = ()
     """Invariants of which one must be the first to be violated; empty: any."""
     seeds: int = 40
+    first: int = 0
+    """Of the seeds the one that noticed it when last looked at: it is tried before the others."""
     topics: bool = False
     """Producers and readers are what notices it."""
     churn: bool = False
     """So are clients of a topic that is deleted and created again."""
+
+    def order(self, count: int) -> list[int]:
+        """So many seeds as they are tried."""
+        found = sorted(range(max(count, self.first + 1)), key=lambda number: (number != self.first, number))
+        return found[:count]
 
 
 ENDS = ("power-all", "power", "power-at-boundary", "kill-at-boundary", "isolate")

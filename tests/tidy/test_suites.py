@@ -1,0 +1,87 @@
+"""Every test is run by exactly one suite of `make test`, and `--suite` leaves none of them out."""
+
+import re
+from itertools import combinations
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.suites import has_none_of, longest_first
+
+ROOT = Path(__file__).parents[2]
+MAKEFILE = (ROOT / "Makefile").read_text()
+MARKERS = ("slow", "sim", "integration", "clients", "pipeline")
+"""Of which a test may have several, but not the simulator and Spark. `fuzz` is alone, `quiet` beside `integration`."""
+SEVERAL = [frozenset(some) for size in range(len(MARKERS) + 1) for some in combinations(MARKERS, size)]
+SETS = [
+    *(markers for markers in SEVERAL if not markers >= {"sim", "pipeline"}),
+    frozenset({"fuzz"}),
+    frozenset({"integration", "quiet"}),
+    frozenset({"integration", "quiet", "slow"}),
+]
+
+
+def runs() -> list[tuple[str | None, str]]:
+    """(--suite, -m) of each run of pytest that `make test` makes."""
+    variables = dict(re.findall(r"^([A-Z_]+) := (.*)$", MAKEFILE, re.MULTILINE))
+    found = []
+    for suite in re.search(r"^test: (.*)$", MAKEFILE, re.MULTILINE)[1].split():  # type: ignore[index]
+        recipe = re.search(rf"^{suite}: .*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE)
+        assert recipe is not None, suite
+        for line in recipe[1].splitlines():
+            told = re.search(r'-m (?:"([^"]+)"|(\w+))', line)
+            if "$(PYTEST)" not in line:
+                continue
+            assert told is not None, line
+            expression = re.sub(r"\$\((\w+)\)", lambda name: variables[name[1]], told[1] or told[2])
+            only = re.search(r"--suite (\w+)", line)
+            found.append((only and only[1], expression))
+    return found
+
+
+def selects(expression: str, markers: frozenset[str]) -> bool:
+    names = set(re.findall(r"\w+", expression)) - {"and", "or", "not"}
+    return bool(eval(expression, {"__builtins__": {}}, {name: name in markers for name in names}))
+
+
+@pytest.mark.parametrize("markers", SETS, ids=lambda markers: "-".join(sorted(markers)) or "none")
+def test_a_test_is_run_once(markers: frozenset[str]) -> None:
+    assert sum(selects(expression, markers) for _, expression in runs()) == 1
+
+
+def test_what_a_suite_selects_has_its_marker() -> None:
+    suites = [(suite, expression) for suite, expression in runs() if suite is not None]
+    assert {suite for suite, _ in suites} >= {"sim", "slow", "integration", "quiet", "clients"}
+    for suite, expression in suites:
+        assert not any(selects(expression, markers - {suite}) for markers in SETS), expression
+
+
+def test_a_marker_stands_in_the_file_of_its_tests() -> None:
+    """Neither imported from another one nor given when tests are collected."""
+    elsewhere = re.compile(
+        r"import .*\bpytestmark\b|\badd_marker\(|\bapplymarker\(|\bmark import\b|getattr\(.*\bmark\b"
+    )
+    for path in (ROOT / "tests").rglob("*.py"):
+        if path != Path(__file__):
+            found = elsewhere.search(path.read_text())
+            assert found is None, (path, found)
+
+
+def test_a_file_that_names_another_marker_only_is_left_out(tmp_path: Path) -> None:
+    module = tmp_path / "test_x.py"
+    module.write_text("pytestmark = [pytest.mark.simple, pytest.mark.clients]\n")
+    assert has_none_of("integration", module)
+    assert not has_none_of("clients", module)
+    assert not has_none_of("integration", tmp_path), "a folder may hold anything"
+
+
+def item(path: str, name: str, seconds: float | None) -> Any:
+    marker = None if seconds is None else SimpleNamespace(args=(seconds,))
+    return SimpleNamespace(path=Path(path), name=name, get_closest_marker={"timeout": marker}.get)
+
+
+def test_files_with_the_longest_time_outs_come_first_and_stay_together() -> None:
+    given = [item("a", "1", None), item("b", "2", 60), item("c", "3", 600), item("a", "4", 300), item("b", "5", 60)]
+    assert [one.name for one in longest_first(given)] == ["3", "1", "4", "2", "5"]
