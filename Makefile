@@ -86,9 +86,10 @@ faults: setup
 soak: setup
 	MUSTER_SOAK_CONNECTIONS=200000 MUSTER_SOAK_REQUESTS=120000 $(PYTEST) tests/faults/test_connection_soak.py tests/faults/test_request_soak.py -s
 
-# Each test by itself, but for the seeds: they are one fixture, with two processes of its own, and come first.
+# The seeds have two processes of their own.
 test-sim: setup
-	MUSTER_SIM_SEEDS=$(SEEDS) $(PYTEST) tests --suite sim -n 2 --dist loadgroup --no-loadscope-reorder -m "sim"
+	MUSTER_SIM_SEEDS=$(SEEDS) $(PYTEST) tests --suite seeds -m "sim and seeds"
+	$(PYTEST) tests --suite sim -n 2 --dist worksteal -m "sim and not seeds"
 
 # Four at a time: members mostly wait.
 test-clients: setup

@@ -68,6 +68,7 @@ MUTANTS = (
         "reply before quorum",
         (Patch("raft.quorum", "    return values[(len(values) - 1) // 2]\n", "    return values[-1]\n"),),
         kinds=ENDS,
+        first=3,
     ),
     Mutant(
         "vote not persisted",
@@ -109,6 +110,7 @@ MUTANTS = (
         ),
         kinds=("replaying-links", "kill", "power", "isolate"),
         by=("R1", "R2", "R3", "R8", "O1", "O1/O5", "O4", "process"),
+        first=3,
     ),
     Mutant(
         "answer before the no-op is applied",
@@ -161,6 +163,7 @@ MUTANTS = (
             ),
         ),
         by=("G7",),
+        first=2,
     ),
     Mutant(
         "what is missing is said without a proof",
@@ -182,6 +185,7 @@ MUTANTS = (
         kinds=("transfer", "isolate", "kill", "reset-links"),
         by=("D1", "D2", "D4"),
         topics=True,
+        first=21,
     ),
     Mutant(
         "an offset is its topic's name's",
@@ -227,6 +231,7 @@ MUTANTS = (
         kinds=("bit-rot",),
         by=("R1", "R4", "D1", "D2", "D3", "T1"),
         topics=True,
+        first=3,
     ),
     Mutant(
         "a damaged last batch is taken for a torn one",
@@ -238,6 +243,7 @@ MUTANTS = (
             ),
         ),
         kinds=("bit-rot", "power-all", "kill"),
+        first=26,
     ),
     Mutant(
         "a dial that ran into its time-out is the last",
@@ -267,6 +273,7 @@ MUTANTS = (
         (Patch("links.mesh", "            replaced.close()\n", "            pass\n"),),
         kinds=("slow-links", "power"),
         by=("link",),
+        first=3,
     ),
 )
 

@@ -52,7 +52,7 @@ REACHED = (
     "vanished",
 )
 
-pytestmark = [pytest.mark.sim, pytest.mark.xdist_group("seeds"), pytest.mark.timeout(3_600)]
+pytestmark = [pytest.mark.sim, pytest.mark.seeds, pytest.mark.timeout(3_600)]
 
 
 @pytest.fixture(scope="module")
