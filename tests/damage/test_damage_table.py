@@ -42,9 +42,14 @@ def kept(rewritten: None) -> list[disks.SimDisk]:
     return disks.read()
 
 
+@pytest.fixture(scope="module")
+def chosen(kept: list[disks.SimDisk]) -> list[disks.Damage]:
+    """The sample, drawn from 440,000 once for all slices of a process."""
+    return disks.sample(disks.every_damage(kept[disks.DAMAGED]), SAMPLE)
+
+
 @pytest.mark.parametrize("part", range(SLICES))
-def test_a_damaged_byte_costs_one_group_at_most_and_nothing_acknowledged(kept: list[disks.SimDisk], part: int) -> None:
-    chosen = disks.sample(disks.every_damage(kept[disks.DAMAGED]), SAMPLE)
+def test_a_damaged_byte_costs_one_group_at_most_and_nothing_acknowledged(chosen: list[disks.Damage], part: int) -> None:
     assert len(chosen) == SAMPLE
     tally = judge(chosen[part::SLICES], EVERY)
     print("\n".join(lines(tally.table())))  # noqa: T201
