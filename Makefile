@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	@echo "make run        three replicas, real flight data, real clients, a killed coordinator (under 90 s after set-up)"
-	@echo "make test       everything: units, simulation, real processes with real clients (about 45 minutes on two cores)"
+	@echo "make test       everything: units, simulation, real processes with real clients (about half an hour on two cores)"
 	@echo "make test-fast  units, properties, scenarios (about 5 minutes); ROOM=groups for those of one room"
 	@echo "make check      ruff, mypy --strict, import contracts"
 	@echo "make sim SEEDS=1000   more simulated clusters; FROM=seed, and PROGRESS=file to go on where it was ended"
