@@ -49,8 +49,7 @@ MUTANTS = (
         (
             Patch(
                 "replica.multiraft.wal_writer",
-                "        self._loop.submit(self._name, job, self._done)\n",
-                "        batch = self._in_flight\n"
+                "        self._loop.submit(self._name, job, partial(self._done, batch))\n",
                 "        batch.durable = True\n"
                 "        for group, (era, index) in batch.persisted.items():\n"
                 "            group.persisted(era, index)\n"
@@ -59,7 +58,7 @@ MUTANTS = (
                 "        batch.persisted.clear()\n"
                 "        batch.promises.clear()\n"
                 "        self._turn_wanted()\n"
-                "        self._loop.submit(self._name, job, self._done)\n",
+                "        self._loop.submit(self._name, job, partial(self._done, batch))\n",
             ),
         ),
         kinds=ENDS,
@@ -213,7 +212,7 @@ MUTANTS = (
                 "            if any(t.phase is Phase.FORMED for t in self._heard.values()):\n",
                 "            if False:\n",
             ),
-            Patch("replica.bootstrap.formation", "self.record.uuid_of(peer) == replica_uuid\n", "True\n"),
+            Patch("replica.bootstrap.formation", " and record.uuid_of(peer) == replica_uuid\n", "\n"),
             Patch("replica.bootstrap.formation", "    if record.uuid_of(broker) != replica_uuid:\n", "    if False:\n"),
         ),
         kinds=("lost-disk", "isolate"),
