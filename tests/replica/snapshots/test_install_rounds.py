@@ -14,9 +14,16 @@ from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.limits import MIB, PEER_FRAME_BYTES_MAX
 from muster_coordinator.records.batch import encode_batch
 from muster_coordinator.replica import limits
+from muster_coordinator.replica.multiraft.payloads import Kind, kind_of
 from muster_coordinator.replica.snapshots import install_payload
 from muster_coordinator.replica.snapshots.install import ALIVE_MS, SILENCE_MS, _Pull
-from muster_coordinator.replica.snapshots.install_payload import FileKind, Offer, OfferedFile
+from muster_coordinator.replica.snapshots.install_payload import (
+    FileKind,
+    Offer,
+    OfferedFile,
+    decode_check,
+    decode_check_ask,
+)
 from muster_coordinator.replica.snapshots.install_source import FOLLOW_MS, FOLLOWED_SHARE
 from muster_coordinator.storage.contract import RecoveryPoint
 
@@ -128,6 +135,33 @@ def test_what_cannot_be_proven_here_is_asked_for_and_fetched(at: int, monkeypatc
     come_level(cluster, writer, leader, late)
     assert 1 in {file for file, _, _ in questions.asked}
     assert len({file for file, _, _ in questions.asked}) <= 3
+    same_segments(cluster, writer)
+
+
+@pytest.mark.parametrize("lost", [Kind.CHECK_ASK, Kind.CHECK], ids=["a question", "an answer"])
+def test_a_lost_message_about_checksums_does_not_hold_an_install_for_ever(lost: Kind) -> None:
+    """The signs of life go on, so neither side takes the other for silent. Seed 259 of the simulator."""
+
+    def flip(disk: SimDisk, folder: str) -> None:
+        path = f"{folder}/{0:020}.log"
+        disk.damage(path, 15, bytes([disk.content(path)[15] ^ 1]))
+
+    cluster, writer, leader, late = far_behind(23, 600, flip, install_rate=FAST)
+    net = cluster.nodes[late if lost is Kind.CHECK_ASK else leader]._net
+    send, dropped = net.send, []
+
+    def lossy(peer: BrokerId, channel: int, payload: bytes) -> bool:
+        if kind_of(payload) is lost and not dropped:
+            length = decode_check_ask(payload)[3] if lost is Kind.CHECK_ASK else decode_check(payload).length
+            if length > 1:
+                dropped.append(payload)
+                return True
+        return send(peer, channel, payload)
+
+    net.send = lossy
+    come_level(cluster, writer, leader, late)
+    assert dropped
+    assert cluster.nodes[late].formed.installs._numbers == 1, "one transfer"
     same_segments(cluster, writer)
 
 

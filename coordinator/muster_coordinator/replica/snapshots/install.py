@@ -299,6 +299,8 @@ class SnapshotInstalls:
         if pull.number in self._pulls and pull.looks:
             self._listen(pull)
             self._net.send(pull.leader, channels.BULK, wire.encode_check_ask(pull.number, 0, 0, 1))
+            if pull.reuse is not None:
+                pull.reuse.ask_again()
             self._loop.call_at(self._loop.monotonic_ms() + ALIVE_MS, lambda: self._look_alive(pull))
 
     def _next_own(self, pull: _Pull, folder: str, here: dict[str, int]) -> None:

@@ -5,6 +5,9 @@ than the leader keeps what comes after them. Mechanism: segments are equal byte 
 of the same name the checksums of ranges are asked for, a few at a time, while the own ones are computed; the beginning
 up to the first difference is used. A whole file gets a second name among what is staged, a part is copied. It trusts
 neither name nor size, and the ordinary verification follows. A leader that does not offer checksums is asked for all.
+
+Invariant: a question whose answer does not come is asked again. A link may refuse one message of many, and as the
+install proves meanwhile that it is alive (`SnapshotInstalls._look_alive`), nothing else would ever end it.
 """
 
 from collections import deque
@@ -21,16 +24,19 @@ from muster_coordinator.replica.snapshots.install_source import read_job
 
 CHECKS_IN_FLIGHT_MAX = 32
 """Each is read and summed by itself, one after the other, so this costs no memory; a slow link has them under way."""
+ASK_AGAIN_MS = 5_000
+"""A question or its answer is taken for lost after this. A second answer changes nothing."""
 _UNKNOWN = -1
 
 
 class _Range:
     """Both sides' checksums of one range."""
 
-    __slots__ = ("here", "length", "there")
+    __slots__ = ("asked_ms", "here", "length", "there")
 
-    def __init__(self, length: int) -> None:
+    def __init__(self, length: int, asked_ms: int) -> None:
         self.length = length
+        self.asked_ms = asked_ms
         self.here = self.there = _UNKNOWN
 
 
@@ -72,14 +78,25 @@ class Reuse:
             number, offset, length = self._todo.popleft()
             if number in self._differs:
                 continue
-            self._asked[number, offset] = _Range(length)
-            self._net.send(self._leader, channels.BULK, wire.encode_check_ask(self._install, number, offset, length))
+            self._asked[number, offset] = _Range(length, self._loop.monotonic_ms())
+            self._ask(number, offset, length)
             job = read_job(self._disk, self._paths[number], offset, length)
             self._loop.submit("transfer", job, partial(self._here, number, offset))
         if not self._asked and not self._ended:
             self._ended = True
             equal = {number: min(end, self._differs.get(number, end)) for number, end in self._equal.items()}
             self._done({number: end for number, end in equal.items() if end})
+
+    def ask_again(self) -> None:
+        """Repeat each question that has had no answer for `ASK_AGAIN_MS`."""
+        now_ms = self._loop.monotonic_ms()
+        for (number, offset), known in self._asked.items():
+            if known.there == _UNKNOWN and now_ms - known.asked_ms >= ASK_AGAIN_MS:
+                known.asked_ms = now_ms
+                self._ask(number, offset, known.length)
+
+    def _ask(self, number: int, offset: int, length: int) -> None:
+        self._net.send(self._leader, channels.BULK, wire.encode_check_ask(self._install, number, offset, length))
 
     def answered(self, check: Check) -> None:
         """The leader's checksum."""
