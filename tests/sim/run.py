@@ -36,6 +36,8 @@ STABLE_MS_MAX = 15_000
 """L1: after everything is healed all committers succeed within this time, and all groups are stable after two
 rebalance time-outs more (an id that was handed out and got lost is waited for, as in Kafka)."""
 SETTLE_MS_MAX = 20_000
+LINKED_MS_MAX = 2_000
+"""A dial that backs off comes within a second."""
 REPAIRED_MS_MAX = 2 * limits.REPAIR_RETRY_MS + 20_000
 """Damage that a reader met has been mended by then, also if no peer had a whole copy at first."""
 
@@ -214,6 +216,18 @@ class Run:
         if self.cluster.harm.rotten:
             self._wait(lambda: damaged_logs(self.cluster), lambda: not damaged_logs(self.cluster), REPAIRED_MS_MAX)
             self._wait(lambda: "all replicas equal again", self.cluster.settled, SETTLE_MS_MAX)
+        self._link(LINKED_MS_MAX)
+
+    def _link(self, limit_ms: int) -> None:
+        """All pairs of processes have one connection. A cluster may be level before that: a quorum needs not all."""
+        net = self.cluster.net
+        if not isinstance(net, MeshNet):
+            return
+        for _ in range(0, limit_ms, LOOK_MS):
+            if self.cluster.violations or not net.not_linked_once():
+                return
+            self._pass(LOOK_MS)
+        self.cluster.violations += [Violation("link", text) for text in net.not_linked_once()]
 
     def _unstable(self, healed_us: int) -> list[str]:
         """Who has not got where it should be (L1)."""
@@ -243,8 +257,6 @@ class Run:
         cluster = self.cluster
         self.oracle.compare_states()
         self.oracle.mark_files()
-        if isinstance(cluster.net, MeshNet):
-            cluster.violations += [Violation("link", text) for text in cluster.net.not_linked_once()]
         for op in cluster.history.of(frames.COMMIT):
             if op.answer is not None:
                 cluster.marks.update(f"commit answered {code}" for code in op.answer.values() if code)
