@@ -1,7 +1,8 @@
 """A voter that lost what it had promised counts for nothing until its leader has made good for it (rules 11, 31)."""
 
 from muster_coordinator.raft.core import RaftCore
-from muster_coordinator.raft.messages import KNOWS_SUSPENSION, EntryKind, Message, MsgType, Role
+from muster_coordinator.raft.messages import ACKNOWLEDGED_MAX, KNOWS_SUSPENSION, EntryKind, Message, MsgType, Role
+from muster_coordinator.raft.progress import ProgressState
 
 from tests.raft.making import NOW, acknowledge, append, entries, make_core, make_leader, persist, settle
 from tests.raft.network import Network, Options
@@ -261,6 +262,95 @@ def test_another_loss_in_the_same_term_makes_another_barrier() -> None:
     assert second == first + 1
     holds(leader, 2, first, TOKEN + 1)
     assert not releases(settle(leader))
+
+
+def hints(sent: list[Message], peer: int = 2) -> list[int]:
+    return [m.hint for m in sent if m.type in (MsgType.APPEND, MsgType.SNAPSHOT) and m.to == peer]
+
+
+def test_who_answers_without_its_token_before_its_release_is_told_that_it_lost_something() -> None:
+    """It restarted, and what it found on its disk does not say so: it took no notice, and was ignored for good."""
+    leader = make_leader()
+    barrier = lost(leader)
+    holds(leader, 2, barrier - 1)
+    settle(leader)
+    acknowledge(leader, 2, barrier - 1)
+    leader.heartbeat_rejected(NOW, 2, leader.term)
+    [hint] = hints(settle(leader))
+    assert hint == ACKNOWLEDGED_MAX
+
+    core = make_core((1, 1))
+    [answer] = known(core, (2, 1), hint=hint)
+    assert core.suspended
+    holds(leader, 2, barrier - 1, answer.context)
+    assert set(hints(settle(leader))) == {barrier - 1}, "it is told once"
+    assert leader.progresses[2].barrier == barrier + 1, "and makes good for a loss of its own"
+
+
+def test_an_answer_from_before_the_loss_that_arrives_late_suspends_it_no_second_time() -> None:
+    leader = make_leader()
+    barrier = lost(leader)
+    acknowledge(leader, 2, barrier - 1)
+    leader.heartbeat_rejected(NOW, 2, leader.term)
+    [hint] = set(hints(settle(leader)))
+    core = suspended()
+    token = core.suspended
+    [answer] = known(core, (2, 1), hint=hint)
+    assert answer.context == token
+    holds(leader, 2, barrier - 1)
+    settle(leader)
+    assert leader.progresses[2].barrier == barrier
+
+
+def test_a_checkpoint_is_offered_with_the_same_words() -> None:
+    leader = make_leader((1, 1, 1), compacted=(3, 1))
+    lost(leader)
+    settle(leader)
+    leader.step(NOW, Message(MsgType.APPEND_REPLY, 2, 1, leader.term, leader.last_index - 1, reject=True, context=TOKEN))
+    assert leader.progresses[2].state is ProgressState.SNAPSHOT
+    acknowledge(leader, 2, 3)
+    leader.heartbeat_rejected(LATE, 2, leader.term)
+    assert hints(settle(leader))[-1] == ACKNOWLEDGED_MAX
+    core = make_core((1, 1))
+    core.step(NOW, Message(MsgType.SNAPSHOT, 2, 1, 1, 9, 1, context=KNOWS_SUSPENSION, hint=ACKNOWLEDGED_MAX))
+    assert core.suspended
+
+
+def test_a_suspended_voter_that_forgot_it_in_a_restart_is_brought_back() -> None:
+    """The end of its log is gone; it is told so, and restarts before that is written down, or its barrier is."""
+    for own_heartbeats in (False, True):
+        network = Network(3, Options(own_heartbeats=own_heartbeats))
+        leader = network.elect(1)
+        leader.propose(network.now_ms, ((EntryKind.NORMAL, b"a"),))
+        leader.propose(network.now_ms, ((EntryKind.NORMAL, b"b"),))
+        network.run()
+        network.crash(2)
+        del network.nodes[2].disk.entries[3]
+        network.restart(2)
+        network.nodes[2].core.suspend()
+        token = network.nodes[2].core.suspended
+        leader.step(
+            network.now_ms, Message(MsgType.APPEND_REPLY, 2, 1, leader.term, 3, reject=True, hint=2, context=token)
+        )
+        network.crash(2)
+        network.restart(2)
+        follower = network.nodes[2].core
+        assert leader.progresses[2].suspended
+        assert not follower.suspended
+        for _ in range(8):
+            network.now_ms += 100
+            if own_heartbeats:
+                leader.advance(network.now_ms)
+            else:
+                network.heartbeat_all(1)
+            network.run()
+        assert follower.last_index == leader.last_index
+        assert not follower.suspended
+        assert not leader.progresses[2].suspended
+        network.crash(3)
+        leader.propose(network.now_ms, ((EntryKind.NORMAL, b"c"),))
+        network.run()
+        assert leader.commit == leader.last_index
 
 
 def test_a_wedged_follower_is_brought_back_and_counts() -> None:

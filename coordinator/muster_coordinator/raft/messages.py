@@ -11,6 +11,8 @@ NOBODY = -1
 """No vote given; no leader known."""
 KNOWS_SUSPENSION = 1
 """`Message.context` of an APPEND or SNAPSHOT whose leader knows of suspended voters; tokens are larger."""
+ACKNOWLEDGED_MAX = (1 << 63) - 1
+"""`Message.hint` of an APPEND or SNAPSHOT that is to suspend its receiver: no log goes so far."""
 
 
 class EntryKind(IntEnum):
@@ -84,8 +86,8 @@ class Message(NamedTuple):
     entries: tuple[Entry, ...] = ()
     reject: bool = False
     hint: int = 0
-    """Rejecting APPEND_REPLY: where the leader should look next (raft rule 26). APPEND: what the receiver has
-    acknowledged to this leader."""
+    """Rejecting APPEND_REPLY: where the leader should look next (raft rule 26). APPEND, SNAPSHOT: what the receiver has
+    acknowledged to this leader, or `ACKNOWLEDGED_MAX`."""
     context: int = 0
     """HEARTBEAT and its reply: read round. VOTE/PRE_VOTE: 1 when forced by a leadership transfer. APPEND, SNAPSHOT: 0
     from a release that knows no suspended voters, `KNOWS_SUSPENSION`, or the token of the suspension that ends.

@@ -45,6 +45,7 @@ class Progress:
         "_inflight_bytes",
         "barrier",
         "contact_ms",
+        "forgot",
         "look",
         "match",
         "next",
@@ -71,6 +72,8 @@ class Progress:
         """The entry that it has to hold, and a quorum without it, before it is released."""
         self.released = False
         """It is told so until it answers without the token."""
+        self.forgot = False
+        """It answered without the token before it was released: it is to suspend itself again."""
         self._inflight: deque[tuple[int, int]] = deque()
         self._inflight_bytes = 0
 

@@ -80,7 +80,7 @@ def _send_append(state: RaftState, peer: int, progress: Progress, *, with_entrie
             previous_term,
             state.commit,
             entries,
-            hint=progress.match,
+            hint=suspension.acknowledged(progress),
             context=progress.suspended if progress.released else KNOWS_SUSPENSION,
         )
     )
@@ -99,6 +99,7 @@ def _offer_checkpoint(state: RaftState, peer: int, progress: Progress) -> None:
             index=index,
             log_term=term,
             commit=state.commit,
+            hint=suspension.acknowledged(progress),
             context=KNOWS_SUSPENSION,
         )
     )

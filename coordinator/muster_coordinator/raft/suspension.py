@@ -15,13 +15,17 @@ a quorum without it, and held by it. That is enough:
 * What the voter had acknowledged came from leaders of this term or earlier ones, since no leader of a later term was
   elected before. So all of it that was or may yet be committed lies before the barrier, and the voter holds it again.
 
+A suspended voter may restart before its loss is written down, and not know of it any more: it answers without its token.
+The leader then claims to have been acknowledged more than any log holds, and the voter suspends itself under a new one.
+To a voter that is suspended still (the answer was one from before its loss) that says nothing new.
+
 A leader of a release before this one does not know of tokens: what it is not told it cannot count. So a suspended voter
 acknowledges only to a leader whose messages say that it knows.
-What it does not do: find a loss that no leader tells of, or remember one over a restart.
+What it does not do: find a loss that no leader tells of, or write one down (the WAL does).
 """
 
 from muster_coordinator.raft.log import OVERHEAD
-from muster_coordinator.raft.messages import KNOWS_SUSPENSION, EntryKind, Message
+from muster_coordinator.raft.messages import ACKNOWLEDGED_MAX, KNOWS_SUSPENSION, EntryKind, Message
 from muster_coordinator.raft.progress import Progress
 from muster_coordinator.raft.state import RaftState
 
@@ -61,18 +65,26 @@ def may_acknowledge(state: RaftState) -> bool:
 
 
 def counts(state: RaftState, progress: Progress, message: Message) -> bool:
-    """False for an acknowledgement, or a refusal, that a suspended voter sent before it was suspended."""
+    """False for an acknowledgement, or a refusal, that a suspended voter sent before it was suspended, or after it
+    forgot that it is."""
     token = message.context
     if token:
+        progress.forgot = False
         if token != progress.suspended:
             _learn(state, progress, token)
         return True
     if progress.suspended:
         if not progress.released:
+            progress.forgot = True
             return False
         progress.suspended = progress.barrier = 0
         progress.released = False
     return True
+
+
+def acknowledged(progress: Progress) -> int:
+    """What to tell a voter that it has acknowledged to this leader."""
+    return ACKNOWLEDGED_MAX if progress.forgot and not progress.released else progress.match
 
 
 def _learn(state: RaftState, progress: Progress, token: int) -> None:
