@@ -130,11 +130,12 @@ class SimNet:
         return self._link(a, b).up
 
     def started(self, broker: int) -> None:
+        # Also the links to peers whose machines are dark: nothing of an earlier life's connections reaches this one.
+        for pair, link in sorted(self._links.items()):
+            if broker in pair and link.up:
+                self.reset(*pair)
         for other in list(self._ports):
             if other != broker:
-                link = self._link(broker, other)
-                if link.up:
-                    self.reset(broker, other)
                 self._dial(broker, other)
 
     def _dial(self, a: int, b: int) -> None:

@@ -51,6 +51,19 @@ def test_a_link_refuses_one_send_in_twenty_and_no_more_when_calm() -> None:
     assert all(send(net, CONTROL, 1) for _ in range(200))
 
 
+def test_a_new_life_hears_nothing_of_the_connections_of_the_one_before() -> None:
+    """Both machines went dark, and the other is dark still: what it had sent is not for the process that starts."""
+    net, _ = linked()
+    link_faults.limit_rate(net, 1)
+    assert send(net, CONTROL, 50)
+    net.vanished(B)
+    net.vanished(A)
+    sink = Sink(net.world)
+    net.port(B, SimLoop(net.world)).start(sink)
+    net.world.run_for(2_000)
+    assert sink.heard_us == []
+
+
 def test_bytes_take_their_time_and_the_control_channel_goes_before_them() -> None:
     net, sink = linked()
     link_faults.limit_rate(net, 100)
