@@ -30,9 +30,14 @@ def _drained(life: Life) -> None:
 
 
 def end(life: Life) -> None:
-    """Undo what `begin` did, until it is done or the life is over."""
-    if life.drain.phase != DrainPhase.IDLE or _is_marked(life):
-        life.loop.call_soon(lambda: life.drain.undo(lambda result: _undone(life, result)))
+    """Undo what `begin` did, until it is done or the life is over. A process that is paused may have to begin it yet: it
+    looks in its own turn, after that."""
+
+    def undo() -> None:
+        if life.drain.phase != DrainPhase.IDLE or _is_marked(life):
+            life.drain.undo(lambda result: _undone(life, result))
+
+    life.loop.call_soon(undo)
 
 
 def _undone(life: Life, result: CommandResult) -> None:

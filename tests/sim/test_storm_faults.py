@@ -170,6 +170,21 @@ def test_a_drained_replica_leads_nothing_until_the_drain_is_undone_and_then_take
     assert not cluster.violations
 
 
+def test_a_drain_ends_that_a_paused_process_had_not_begun() -> None:
+    """It was left drained for good, and the product accused."""
+    cluster, replica = drained()
+    assert replica.life is not None
+    drains.end(replica.life)
+    cluster.world.run_until("undone", lambda: not drains.marked(cluster), 5_000)
+    replica.life.loop.pause()
+    drains.begin(replica.life)
+    drains.end(replica.life)
+    replica.life.loop.resume()
+    cluster.world.run_for(10_000)
+    assert not drains.marked(cluster)
+    assert not cluster.violations
+
+
 def test_a_drained_replica_that_leads_what_another_could_is_noticed() -> None:
     cluster, replica = drained()
     assert replica.life is not None
