@@ -263,6 +263,19 @@ def test_a_mark_that_comes_after_the_undrain_is_cleared_as_well() -> None:
     assert replica.known_image.brokers[BrokerId(0)].draining, "a new drain's mark stays"
 
 
+def test_a_mark_that_an_earlier_life_proposed_is_cleared_when_it_comes_after_the_start() -> None:
+    """Nobody drains this life, so nobody would have undone it: its leaderships stayed with the others for good."""
+    world, replica, drain, _ = made()
+    world.run_for(5_000)
+    assert replica.commands == []
+    replica.known_image = image(frozenset({0}))
+    world.run_for(5_000)
+    assert set(replica.commands) == {SetDraining(broker=BrokerId(0), draining=False)}
+    assert not replica.known_image.brokers[BrokerId(0)].draining
+    assert drain.phase == DrainPhase.IDLE
+
+
+
 def test_its_beginning_end_and_undoing_are_told_once_each() -> None:
     world = World()
     replica = FakeReplica(SimLoop(world))

@@ -59,6 +59,7 @@ class Drain:
         self._round = 0
         self._proposed = 0
         """Number of proposals of the mark so far."""
+        self._look_later(LATE_MARK_LOOK_MS)
 
     def start(self, finished: Callable[[], None] = lambda: None) -> None:
         """Begin the drain, or join one under way. `finished` is called once, when no leadership is left to transfer; in
@@ -98,22 +99,24 @@ class Drain:
                 self._loop.call_at(self._loop.monotonic_ms() + LOOK_MS, lambda: cleared(result))
 
         self._clear(deadline_ms, cleared)
-        this_round = self._round
-        self._loop.call_at(deadline_ms, lambda: self._look_for_late_mark(this_round))
+        self._look_later(PROPOSAL_TIMEOUT_MS)
 
     def _clear(self, deadline_ms: int, done: Callable[[CommandResult], None]) -> None:
         mark = SetDraining(broker=self._replica.broker, draining=False)
         self._replica.submit(mark, deadline_ms=deadline_ms, done=done)
 
+    def _look_later(self, pause_ms: int) -> None:
+        this_round = self._round
+        self._loop.call_at(self._loop.monotonic_ms() + pause_ms, lambda: self._look_for_late_mark(this_round))
+
     def _look_for_late_mark(self, this_round: int) -> None:
-        """A mark whose proposal had an unknown outcome may be applied after the undrain: clear it then. It is ours,
-        because no other replica marks this one."""
+        """A mark whose proposal had an unknown outcome may be applied after the undrain, or after the start of the next
+        life and its registration: clear it then. It is ours, because no other replica marks this one."""
         if self._round != this_round:
             return
-        now_ms = self._loop.monotonic_ms()
         if self._is_marked():
-            self._clear(now_ms + LATE_MARK_LOOK_MS, lambda _: None)
-        self._loop.call_at(now_ms + LATE_MARK_LOOK_MS, lambda: self._look_for_late_mark(this_round))
+            self._clear(self._loop.monotonic_ms() + LATE_MARK_LOOK_MS, lambda _: None)
+        self._look_later(LATE_MARK_LOOK_MS)
 
     def left(self) -> int:
         """Raft groups still led here."""
