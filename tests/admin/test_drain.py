@@ -275,7 +275,6 @@ def test_a_mark_that_an_earlier_life_proposed_is_cleared_when_it_comes_after_the
     assert drain.phase == DrainPhase.IDLE
 
 
-
 def test_its_beginning_end_and_undoing_are_told_once_each() -> None:
     world = World()
     replica = FakeReplica(SimLoop(world))

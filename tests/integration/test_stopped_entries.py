@@ -110,9 +110,7 @@ def test_an_entry_that_nobody_can_apply_is_shown_and_passed_over(tmp_path: Path)
         done = muster(cluster, "skip-entry", *named, row["sha256"][:12], "--execute")
         assert done.returncode == 0, done.stderr
         assert "Restart every replica" in done.stdout
-        told = [
-            entry for n in cluster.alive() for entry in cluster.admin(n, "/v1/stopped-entries")[1]["entries"]
-        ]
+        told = [entry for n in cluster.alive() for entry in cluster.admin(n, "/v1/stopped-entries")[1]["entries"]]
         assert any(entry["skipped"] for entry in told)
         assert cluster.stop() == 0
         cluster.start(fresh=False)

@@ -306,7 +306,8 @@ def test_a_checkpoint_is_offered_with_the_same_words() -> None:
     leader = make_leader((1, 1, 1), compacted=(3, 1))
     lost(leader)
     settle(leader)
-    leader.step(NOW, Message(MsgType.APPEND_REPLY, 2, 1, leader.term, leader.last_index - 1, reject=True, context=TOKEN))
+    behind = leader.last_index - 1
+    leader.step(NOW, Message(MsgType.APPEND_REPLY, 2, 1, leader.term, behind, reject=True, context=TOKEN))
     assert leader.progresses[2].state is ProgressState.SNAPSHOT
     acknowledge(leader, 2, 3)
     leader.heartbeat_rejected(LATE, 2, leader.term)

@@ -30,8 +30,8 @@ def _drained(life: Life) -> None:
 
 
 def end(life: Life) -> None:
-    """Undo what `begin` did, until it is done or the life is over. A process that is paused may have to begin it yet: it
-    looks in its own turn, after that."""
+    """Undo what `begin` did, until it is done or the life is over. A process that is paused may have to begin it yet:
+    it looks in its own turn, after that."""
 
     def undo() -> None:
         if life.drain.phase != DrainPhase.IDLE or _is_marked(life):

@@ -15,9 +15,9 @@ a quorum without it, and held by it. That is enough:
 * What the voter had acknowledged came from leaders of this term or earlier ones, since no leader of a later term was
   elected before. So all of it that was or may yet be committed lies before the barrier, and the voter holds it again.
 
-A suspended voter may restart before its loss is written down, and not know of it any more: it answers without its token.
-The leader then claims to have been acknowledged more than any log holds, and the voter suspends itself under a new one.
-To a voter that is suspended still (the answer was one from before its loss) that says nothing new.
+A suspended voter may restart before its loss is written down, and not know of it any more: it answers without its
+token. The leader then claims to have been acknowledged more than any log holds, and the voter suspends itself under a
+new one. To a voter that is suspended still (the answer was one from before its loss) that says nothing new.
 
 A leader of a release before this one does not know of tokens: what it is not told it cannot count. So a suspended voter
 acknowledges only to a leader whose messages say that it knows.
