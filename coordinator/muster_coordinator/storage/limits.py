@@ -13,7 +13,7 @@ WAL_STATES_PER_BATCH = 128
 """Groups whose state one batch repeats, some 6 us each, until a file has the states of all. Twice as many are asked by
 one batch whether they need the oldest file, or let go of what lies in it."""
 WAL_TRAILING_FILES = 1
-"""Full WAL files kept although checkpoints cover them: a slow follower needs no install; recovery reads them."""
+"""Full WAL files kept although checkpoints cover them, while there is room: a slow follower needs no install."""
 WAL_CARRY_BYTES_MAX = MIB
 """Live entries of one group that are written again rather than checkpointed (`storage.wal_carry`)."""
 WAL_CARRY_SHARE = 16

@@ -247,7 +247,7 @@ class Wal:
         delete: list[str] = []
         if not self._staged and not carried:
             delete, going_on = self._take_deletable()
-            if not delete and not going_on:
+            if not delete and not going_on and not self._wants_states():
                 return None
         staged, self._staged, self._staged_bytes = self._staged, [], 0
         active = self._files[-1]
@@ -494,7 +494,7 @@ class Wal:
 
     def _tails(self) -> list[tuple[Tail, list[Entry]]]:
         """Tails for the next batch to carry; none while less than three quarters of the bound are used."""
-        if self.used_bytes() < self._bytes_max * 3 // 4 or len(self._files) <= 1 + WAL_TRAILING_FILES:
+        if self.used_bytes() < self._bytes_max * 3 // 4 or not self._spares_oldest():
             return []
         oldest = self._files[0].sequence
         chosen = self._carrier.choose(
@@ -594,7 +594,7 @@ class Wal:
         The job unlinks after its sync, so checkpoints staged in its own batch are durable by then.
         """
         oldest = self._files[0]
-        if len(self._files) <= 1 + WAL_TRAILING_FILES or self._cut:
+        if not self._spares_oldest() or self._cut:
             return [], False
         gone, going_on = self._leaving.step(self._logs, oldest.sequence, held=self._is_held(oldest.sequence))
         if not gone:
@@ -603,6 +603,17 @@ class Wal:
         oldest.file.close()
         self._deleted_files += 1
         return [f"{self._folder}/{file_name(oldest.sequence)}"], False
+
+    def _spares_oldest(self) -> bool:
+        """Are there more files than are kept anyway? Near the bound only the newest one is, if it has the states of all
+        groups: it may be the file before that is as large as the WAL, and holds one batch."""
+        if len(self._files) > 1 + WAL_TRAILING_FILES:
+            return True
+        return len(self._files) > 1 and self.pressed() and self._opening.whole
+
+    def _wants_states(self) -> bool:
+        """Must the newest file have all states, although nobody writes, so that the file before can go?"""
+        return 1 < len(self._files) <= 1 + WAL_TRAILING_FILES and not self._opening.whole and bool(self._logs)
 
     def _is_held(self, sequence: int) -> bool:
         """Does a follower need entries of the oldest file, and is there room to keep it?"""
