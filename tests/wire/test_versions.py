@@ -10,6 +10,9 @@ from kio.static.primitive import i16
 from muster_coordinator.wire.codecs import decoder, encoder, preload
 from muster_coordinator.wire.versions import VERSIONS, Api, is_flexible, response_header_has_tags
 
+from tests.fuzz.sane import MAKERS
+
+TESTS = Path(__file__).resolve().parents[1]
 INTER_BROKER = {4, 5, 6, 7}
 DECISION_33 = {
     0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9), 12: (0, 4),
@@ -27,7 +30,7 @@ def test_the_advertised_table_is_decision_33() -> None:
 
 
 def test_the_table_in_the_documentation_is_the_one_that_is_served() -> None:
-    text = (Path(__file__).resolve().parents[2] / "docs" / "clients.md").read_text()
+    text = (TESTS.parent / "docs" / "clients.md").read_text()
     rows = re.findall(r"^\| (\d+) \| (\w+) \| (\d+)-(\d+) \|", text, flags=re.MULTILINE)
     told = {int(key): (name.upper(), (int(low), int(high))) for key, name, low, high in rows}
     served = {int(api): (Api(api).name.replace("_", ""), (v.advertised_min, v.max)) for api, v in VERSIONS.items()}
@@ -40,6 +43,14 @@ def test_no_api_is_missing_by_which_tools_tell_a_release(release: tuple[int, ...
     what came later. The next release has the APIs of transactions, which do not exist here."""
     asked_by_clients = BROKER_API_VERSIONS[release].keys() - INTER_BROKER
     assert asked_by_clients <= VERSIONS.keys()
+
+
+def test_the_suites_that_run_later_ask_every_api() -> None:
+    """Told here in a second, and not there after minutes."""
+    questions = (TESTS / "integration" / "test_every_version.py").read_text()
+    unasked = {Api(api).name for api in VERSIONS if f"def ask_{Api(api).name.lower()}(" not in questions}
+    assert not unasked, "write ask_… for them in tests/integration/test_every_version.py"
+    assert MAKERS.keys() == VERSIONS.keys(), "MAKERS in tests/fuzz/sane.py makes requests for every API, and no other"
 
 
 def test_only_produce_advertises_versions_that_it_refuses() -> None:
