@@ -215,12 +215,12 @@ class RaftCore(RaftState):
             if kind == EntryKind.CONF:
                 return Refused.UNSUPPORTED
             size += len(data)
-        waiting = self.log.last_index - self.handed
+        unhanded = self.log.last_index - self.handed
         flow = self.flow
-        # A proposal larger than a bound passes when nothing waits, or it could never be made (rule 33).
-        if waiting and (
+        # A proposal larger than a bound passes when all is handed out, or it could never be made (rule 33).
+        if unhanded and (
             self.uncommitted_bytes + size > flow.uncommitted_bytes_max
-            or waiting + len(items) > flow.uncommitted_entries_max
+            or unhanded + len(items) > flow.uncommitted_entries_max
         ):
             return Refused.BUSY
         assert items, "a proposal has entries"
@@ -364,7 +364,7 @@ class RaftCore(RaftState):
 
     def has_ready(self) -> bool:
         """Is there anything to take?"""
-        return output.pending(self)
+        return output.has_ready(self)
 
     def ready(self) -> Ready:
         """Take everything since the last one."""

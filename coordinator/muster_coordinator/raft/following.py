@@ -98,14 +98,14 @@ def _acknowledge(state: RaftState, leader: int, index: int) -> None:
     if not suspension.may_acknowledge(state):
         return
     reply = Message(MsgType.APPEND_REPLY, state.node, leader, state.term, index, context=state.suspended)
-    waiting = state.after_persist
-    if waiting:
-        last = waiting[-1]
+    replies = state.after_persist
+    if replies:
+        last = replies[-1]
         # Both wait for the same batch, and the larger promise contains the smaller.
         if last.type == MsgType.APPEND_REPLY and last.term == state.term and last.to == leader and last.index <= index:
-            waiting[-1] = reply
+            replies[-1] = reply
             return
-    waiting.append(reply)
+    replies.append(reply)
 
 
 def _refuse(state: RaftState, message: Message) -> None:

@@ -22,7 +22,7 @@ APPEND_BYTES_MAX: int = 192 * KIB
 """Entries of one append message; a larger single entry travels alone."""
 UNAPPLIED_BYTES_MAX: int = 8 * MIB
 """Handed out for applying and not reported applied, per group; one oversize entry passes."""
-READS_PENDING_MAX = 4_096
+READS_UNGRANTED_MAX = 4_096
 """ReadIndex requests of one group that wait for their round; the host asks once a turn, not once a client."""
 GROUP_CACHE_BYTES_MAX: int = MIB
 """Payloads of one group kept in memory."""

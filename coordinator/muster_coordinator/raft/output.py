@@ -11,7 +11,7 @@ from muster_coordinator.raft.messages import Entry, HardState, ReadGrant, Ready,
 from muster_coordinator.raft.state import RaftState
 
 
-def pending(state: RaftState) -> bool:
+def has_ready(state: RaftState) -> bool:
     """Would a `Ready` hold anything?"""
     log = state.log
     if state.send_due or state.messages or state.after_persist or log.offered < log.last_index:

@@ -21,28 +21,28 @@ NO_ROUND = -1
 class ReadQueue:
     """Reads of one leader, oldest first."""
 
-    __slots__ = ("_confirmed", "_reached", "_waiting")
+    __slots__ = ("_confirmed", "_reached", "_ungranted")
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[int, int, int]] = deque()  # (context, round, index)
+        self._ungranted: deque[tuple[int, int, int]] = deque()  # (context, round, index)
         self._reached: dict[int, int] = {}
         self._confirmed = NO_ROUND
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._ungranted)
 
     def start(self, config: quorum.Config, node: int) -> None:
         """Leadership of `node` began; it confirms every round itself, which is enough for a single voter."""
-        assert not self._waiting, "reads belong to one leadership"
+        assert not self._ungranted, "reads belong to one leadership"
         self._reached = {node: quorum.UNBOUNDED}
         self._confirmed = quorum.committed(config, self._reached, NO_ROUND)
 
     def add(self, context: int, round_no: int, index: int) -> None:
         """A read that any round from `round_no` on confirms, to be answered at `index` or later."""
-        if self._waiting:
+        if self._ungranted:
             # Invariant: rounds do not fall along the queue, so its head is always confirmed first.
-            round_no = max(round_no, self._waiting[-1][1])
-        self._waiting.append((context, round_no, index))
+            round_no = max(round_no, self._ungranted[-1][1])
+        self._ungranted.append((context, round_no, index))
 
     def reached(self, config: quorum.Config, peer: int, round_no: int) -> None:
         """`peer` confirmed our leadership in `round_no`."""
@@ -53,16 +53,16 @@ class ReadQueue:
     def granted(self) -> list[ReadGrant]:
         """Take the reads that are confirmed. Only to be called once an entry of the term is committed."""
         grants: list[ReadGrant] = []
-        waiting = self._waiting
-        while waiting and waiting[0][1] <= self._confirmed:
-            context, _, index = waiting.popleft()
+        ungranted = self._ungranted
+        while ungranted and ungranted[0][1] <= self._confirmed:
+            context, _, index = ungranted.popleft()
             grants.append(ReadGrant(context, index))
         return grants
 
     def lost(self) -> list[int]:
-        """Leadership ended: the contexts of all waiting reads."""
-        contexts = [context for context, _, _ in self._waiting]
-        self._waiting.clear()
+        """Leadership ended: the contexts of all ungranted reads."""
+        contexts = [context for context, _, _ in self._ungranted]
+        self._ungranted.clear()
         self._reached = {}
         self._confirmed = NO_ROUND
         return contexts

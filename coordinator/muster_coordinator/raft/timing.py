@@ -50,7 +50,7 @@ class Flow(NamedTuple):
     inflight_bytes_max: int = limits.INFLIGHT_APPEND_BYTES_MAX
     apply_bytes_max: int = APPLY_BYTES_PER_TURN_MAX
     unapplied_bytes_max: int = limits.UNAPPLIED_BYTES_MAX
-    reads_max: int = limits.READS_PENDING_MAX
+    reads_max: int = limits.READS_UNGRANTED_MAX
 
 
 FLOW = Flow()
