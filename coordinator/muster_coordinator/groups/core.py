@@ -105,8 +105,8 @@ class Core:
         return queue
 
     def admitted(self, ticket: int, request: GroupRequest, group: str) -> bool:
-        """True: handle the request now. Else it was queued behind its group's in-flight record, or answered 15 because
-        too many requests are waiting."""
+        """True: handle the request now. Else it waits behind its group's in-flight record, or was answered 15 because
+        too many requests wait."""
         queue = self.queues.get(group)
         if queue is None:
             return True
@@ -121,7 +121,7 @@ class Core:
         return False
 
     def when_quiet(self, now: Now, group: str, call: Callable[[Now], None]) -> None:
-        """Call `call` once no record of the group is in flight; requests that arrive later are queued behind it."""
+        """Call `call` once no record of the group is in flight; requests that arrive later wait behind it."""
         queue = self.queues.get(group)
         if queue is None:
             self._make(now, group, call)
@@ -213,7 +213,7 @@ class Core:
     def forget(self, live: LiveGroup) -> None:
         """Drop a group's volatile state with all its timers."""
         del self.lives[live.id]
-        for timer in (*live.sessions.values(), *live.pending.values()):
+        for timer in (*live.sessions.values(), *live.pending_members.values()):
             self.deadlines.cancel(timer)
         for timer in (live.join_timer, live.sync_timer, live.pending_rebalance_timer):
             self.deadlines.cancel(timer)

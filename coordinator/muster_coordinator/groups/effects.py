@@ -105,7 +105,7 @@ class Shard(Protocol):
         ...
 
     def resign(self, now: Now) -> list[Effect]:
-        """Leadership is lost: answer every parked request with 16, drop all volatile state."""
+        """Leadership is lost: answer every open request with 16, drop all volatile state."""
         ...
 
     def unprovable(self, now: Now, token: int, error: Exception) -> list[Effect]:

@@ -282,18 +282,18 @@ class GroupShard:
             sync.on_sync_timer(core, now, live)
         elif timer is live.pending_rebalance_timer:
             waking.start_pending_rebalance(core, now, live)
-        elif timer.kind is TimerKind.PENDING:
-            expulsion.expire_pending(core, now, live, timer)
+        elif timer.kind is TimerKind.PENDING_MEMBER:
+            expulsion.expire_pending_member(core, now, live, timer)
 
     def _expire_sessions(self, now: Now, group: str, timers: list[Timer]) -> None:
         """Expired sessions of one group, together: one record removes all of their members."""
         core = self._core
-        waiting = [timer for timer in timers if not core.defers(timer)]
+        due = [timer for timer in timers if not core.defers(timer)]
         live = core.lives.get(group)
-        if live is None or not waiting:
+        if live is None or not due:
             return
         try:
-            expulsion.expire(core, now, live, waiting)
+            expulsion.expire(core, now, live, due)
         except Exception as error:  # noqa: BLE001  # contained: see `faults`
             core.contain(now, "sessions that ended", group, error)
 

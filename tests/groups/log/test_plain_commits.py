@@ -189,10 +189,10 @@ def test_a_tombstone_takes_a_pending_offset_with_it_on_both_ways() -> None:
     for end in ([(key, None)], [(key, None), (encode_group_key("h"), None)]):
         state = ShardState()
         replay_batch(state, AppliedBatch(1, 0, bytes(pending)))
-        assert state.pending.take(7).keys()
+        assert state.pending_offsets.take(7).keys()
         replay_batch(state, AppliedBatch(1, 0, bytes(pending)))
         replay_batch(state, AppliedBatch(1, 1, batch_of(end)))
-        assert not state.pending.take(7)
+        assert not state.pending_offsets.take(7)
 
 
 def test_the_general_reader_still_refuses_what_it_refused() -> None:

@@ -18,7 +18,7 @@ class TimerKind(IntEnum):
 
     SESSION = 0
     """A member's session."""
-    PENDING = 1
+    PENDING_MEMBER = 1
     """A member id that was handed out and has not joined yet (KIP-394)."""
     JOIN = 2
     """End of a join phase, or of one window of an initial one."""

@@ -48,7 +48,7 @@ class LiveGroup:
         "group",
         "id",
         "join_timer",
-        "pending",
+        "pending_members",
         "pending_rebalance",
         "pending_rebalance_timer",
         "phase",
@@ -67,7 +67,7 @@ class LiveGroup:
         """The stored group: what was applied last."""
         self.roster = Roster(group.protocol_type, group.members.values())
         self.phase: JoinPhase | None = None
-        self.pending: dict[str, Timer] = {}
+        self.pending_members: dict[str, Timer] = {}
         """Member ids handed out with error 79 that have not joined yet (KIP-394)."""
         self.sessions: dict[str, Timer] = {}
         self.syncs: dict[str, tuple[int, SyncGroup]] = {}
@@ -102,8 +102,15 @@ class LiveGroup:
 
     def all_joined(self) -> bool:
         """Whether every member is parked, and no pending member id is still to join."""
-        return self.phase is not None and not self.pending and len(self.phase.parked) == len(self.roster.members)
+        return (
+            self.phase is not None and not self.pending_members and len(self.phase.parked) == len(self.roster.members)
+        )
 
     def idle(self) -> bool:
         """Whether nothing is held here beyond the stored group."""
-        return self.phase is None and not self.pending and self.pending_rebalance is None and not self.group.members
+        return (
+            self.phase is None
+            and not self.pending_members
+            and self.pending_rebalance is None
+            and not self.group.members
+        )

@@ -6,8 +6,8 @@ nothing (decision 20).
 
 Body, version 1. All integers big-endian; `bytes` is u32 length and data; `str` is `bytes` of UTF-8.
 
-    head:  u16 version | u32 pending count | pending* | bytes producer table (records.producers)
-           pending: i64 producer | str group | str topic | i32 partition | bytes row
+    head:  u16 version | u32 count | pending offset* | bytes producer table (records.producers)
+           pending offset: i64 producer | str group | str topic | i32 partition | bytes row
     blob "g" + group id: u8 flags (2 own record, 4 metadata record, 8 offsets) | u8 own record's state
                          | bytes each of own record, metadata record, packed offsets, where its flag says so
     blob "r" + key:      a record of a kind that is kept but not interpreted
@@ -45,12 +45,12 @@ _RAW = b"r"
 class ShardImage:
     """An immutable snapshot of one shard."""
 
-    __slots__ = ("_groups", "_offsets", "_pending", "_producers", "_raw")
+    __slots__ = ("_groups", "_offsets", "_pending_offsets", "_producers", "_raw")
 
     def __init__(self, state: ShardState) -> None:
         self._groups = state.groups.copy()
         self._offsets = state.offsets.snapshot()
-        self._pending = state.pending.rows()
+        self._pending_offsets = state.pending_offsets.rows()
         self._producers = state.producers.copy()
         self._raw = state.raw.copy()
 
@@ -72,8 +72,8 @@ class ShardImage:
             yield _RAW + key, self._raw[key]
 
     def _encode_head(self) -> bytes:
-        parts = [_HEAD.pack(VERSION, len(self._pending))]
-        for producer, key, row in self._pending:
+        parts = [_HEAD.pack(VERSION, len(self._pending_offsets))]
+        for producer, key, row in self._pending_offsets:
             parts += (_I64.pack(producer), _bytes(key.group.encode()), _bytes(key.topic.encode()))
             parts += (_I32.pack(key.partition), _bytes(row))
         parts.append(_bytes(self._producers.encode()))
@@ -162,7 +162,7 @@ def _restore_head(state: ShardState, head: bytes) -> None:
         topic, at = _take(head, at)
         partition = _I32.unpack_from(head, at)[0]
         row, at = _take(head, at + 4)
-        state.pending.put(producer, Partition(group.decode(), topic.decode(), partition), row)
+        state.pending_offsets.put(producer, Partition(group.decode(), topic.decode(), partition), row)
     producers, at = _take(head, at)
     state.producers = ProducerTable.decode(producers)
     if at != len(head):

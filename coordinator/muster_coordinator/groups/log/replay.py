@@ -75,7 +75,7 @@ def _put_all(state: ShardState, plain: list[Commit]) -> int:
 def _remove(state: ShardState, group: str, topic: str, partition: int) -> None:
     """Apply a tombstone; it also removes pending offsets of open transactions for this partition."""
     state.offsets.remove(group, topic, partition)
-    state.pending.remove(Partition(group, topic, partition))
+    state.pending_offsets.remove(Partition(group, topic, partition))
 
 
 def _note_producer(state: ShardState, header: BatchHeader, base_offset: int) -> None:
@@ -97,7 +97,7 @@ def _end_transaction(state: ShardState, producer: int, record: Record) -> None:
     marker = decode_control(record)
     if marker is None:
         return
-    for key, row in state.pending.take(producer).items():
+    for key, row in state.pending_offsets.take(producer).items():
         # A commit outside the transaction that came later in the log stays in force.
         if not marker.commit:
             continue
@@ -120,7 +120,7 @@ def _replay_record(state: ShardState, header: BatchHeader, shift: int, record: R
             if header.producer_id == NO_PRODUCER_ID:
                 state.offsets.put(group, topic, partition, row)
             else:
-                state.pending.put(header.producer_id, Partition(group, topic, partition), row)
+                state.pending_offsets.put(header.producer_id, Partition(group, topic, partition), row)
             return 1
         case GroupMetadataKey(group):
             if value is None:

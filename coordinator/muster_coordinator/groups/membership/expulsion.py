@@ -51,11 +51,11 @@ def expire(core: Core, now: Now, live: LiveGroup, timers: list[Timer]) -> None:
     )
 
 
-def expire_pending(core: Core, now: Now, live: LiveGroup, timer: Timer) -> None:
+def expire_pending_member(core: Core, now: Now, live: LiveGroup, timer: Timer) -> None:
     """The id was not used in time; a join phase that waited for it may now be complete."""
-    if live.pending.get(timer.member) is not timer:
+    if live.pending_members.get(timer.member) is not timer:
         return
-    del live.pending[timer.member]
+    del live.pending_members[timer.member]
     removal.after_removal(core, now, live, completes_initial=True)
 
 

@@ -37,8 +37,8 @@ def join(core: Core, now: Now, ticket: int, request: JoinGroup) -> None:
         _refuse(core, ticket, Code.INCONSISTENT_GROUP_PROTOCOL, request.member)
     elif request.member == "":
         _join_without_id(core, now, live, ticket, request)
-    elif request.member in live.pending:
-        _join_pending(core, now, live, ticket, request)
+    elif request.member in live.pending_members:
+        _join_pending_member(core, now, live, ticket, request)
     else:
         _rejoin(core, now, live, ticket, request)
     return core.retire(live)
@@ -93,7 +93,7 @@ def _kick(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup
     def failed(_: Now, code: Code) -> None:
         _refuse(core, ticket, code, request.member)
 
-    sessions.drop_pending(core, live, request.member)
+    sessions.drop_pending_member(core, live, request.member)
     if request.member not in live.roster.members:
         done(now)
         return removal.after_removal(core, now, live, completes_initial=False)
@@ -114,18 +114,18 @@ def _kick(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup
 def _join_without_id(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup) -> None:
     if request.instance is not None:
         if request.instance in live.roster.instances:
-            return static_members.replace(core, now, live, ticket, request)
+            return static_members.replace(core, now, live, ticket, request, request.instance)
         return _add(core, now, live, ticket, request, new_member_id(core.rand, request.instance))
     member = new_member_id(core.rand, request.client_id)
     if not request.requires_known_member:
         return _add(core, now, live, ticket, request, member)
-    if len(live.pending) >= core.config.pending_members_max:
+    if len(live.pending_members) >= core.config.pending_members_max:
         return _refuse(core, ticket, Code.COORDINATOR_NOT_AVAILABLE, "")
     sessions.hand_out(core, now, live, member, request.session_timeout_ms)
     return _refuse(core, ticket, Code.MEMBER_ID_REQUIRED, member)
 
 
-def _join_pending(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup) -> None:
+def _join_pending_member(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup) -> None:
     if request.instance is not None:
         return _refuse(core, ticket, Code.UNKNOWN_SERVER_ERROR, request.member)
     return _add(core, now, live, ticket, request, request.member)
@@ -137,21 +137,21 @@ def _add(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup,
     if live.roster.stored_bytes + newcomer.stored_bytes() > core.config.group_stored_bytes_max:
         return _refuse(core, ticket, Code.GROUP_MAX_SIZE_REACHED, "")
 
-    def add(then: Now) -> None:
-        sessions.drop_pending(core, live, member)
-        starts = live.phase is None
-        if live.phase is None:
-            live.phase = JoinPhase(started_ms=then.monotonic_ms, leader=None, initial=True)
-        live.phase.member_added = not starts
-        rebalance.park(core, then, live, ticket, request, newcomer)
+    def add(then: Now, phase: JoinPhase | None) -> None:
+        sessions.drop_pending_member(core, live, member)
+        starts = phase is None
+        if phase is None:
+            phase = live.phase = JoinPhase(started_ms=then.monotonic_ms, leader=None, initial=True)
+        phase.member_added = not starts
+        rebalance.park(core, then, live, phase, ticket, request, newcomer)
         sessions.await_answer(core, then, live, member)
         if starts:
-            rebalance.start_initial(core, then, live)
+            rebalance.start_initial(core, then, live, phase)
         else:
             rebalance.maybe_complete(core, then, live)
 
     if live.phase is not None or live.group.state is State.EMPTY:
-        return add(now)
+        return add(now, live.phase)
     return _interrupt(core, now, live, ticket, request, f"{member} joins", add)
 
 
@@ -176,17 +176,17 @@ def _rejoin(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGro
     if grows_by > 0 and roster.stored_bytes + grows_by > core.config.group_stored_bytes_max:
         return _refuse(core, ticket, Code.GROUP_MAX_SIZE_REACHED, request.member)
 
-    def rejoin(then: Now) -> None:
-        rebalance.park(core, then, live, ticket, request, update)
+    def rejoin(then: Now, phase: JoinPhase) -> None:
+        rebalance.park(core, then, live, phase, ticket, request, update)
         rebalance.maybe_complete(core, then, live)
 
     if live.phase is not None:
-        return rejoin(now)
+        return rejoin(now, live.phase)
     return _interrupt(core, now, live, ticket, request, f"{request.member} rejoins", rejoin)
 
 
 def _interrupt(
-    core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup, reason: str, then_park: rebalance.Then
+    core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup, reason: str, then_park: rebalance.Began
 ) -> None:
     """End the generation: the rebalance must be applied before `then_park` runs."""
 

@@ -55,8 +55,8 @@ def _leave_one(core: Core, live: LiveGroup, leaver: Leaver, gone: dict[str, Code
         member = roster.instances.get(leaver.instance or "", "")
         if not member:
             return Code.UNKNOWN_MEMBER_ID
-    elif member in live.pending:
-        sessions.drop_pending(core, live, member)
+    elif member in live.pending_members:
+        sessions.drop_pending_member(core, live, member)
         return Code.NONE
     else:
         refused = validate_member(roster.members, roster.instances, member, leaver.instance)

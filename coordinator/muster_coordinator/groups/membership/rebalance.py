@@ -40,6 +40,7 @@ _NOT_JOINED = "join phase timed out"
 
 Asked = tuple[tuple[int, GroupRequest], ...]
 Then = Callable[[Now], None]
+Began = Callable[[Now, JoinPhase], None]
 
 
 def store_rebalance(
@@ -52,11 +53,11 @@ def store_rebalance(
     reason: str,
     heir: str | None = None,
     asked: Asked = (),
-    done: Then,
+    done: Began,
     failed: Callable[[Now, Code], None],
 ) -> None:
     """Store that the group rebalances with the members `remaining`; once applied, the join phase runs and `done` is
-    called.
+    called with it.
 
     `gone`: the removed members, each with the code that answers its parked requests. If the leader is among them,
     `heir` becomes leader, or without one the first remaining member (quirk Q12).
@@ -81,8 +82,7 @@ def store_rebalance(
             live.rebalance_reason = reason[:REASON_CHARS_MAX]
             core.tell(PREPARING, live.id, stored.generation, members=len(members), reason=reason)
         turn_away(core, live, gone)
-        interrupt(core, then, live, stored)
-        done(then)
+        done(then, interrupt(core, then, live, stored))
         maybe_complete(core, then, live)
         core.retire(live)
 
@@ -90,18 +90,18 @@ def store_rebalance(
     core.append(now, InFlightAppend(live.id, True, asked, applied, failed), (record,))
 
 
-def interrupt(core: Core, now: Now, live: LiveGroup, stored: ClassicGroup) -> None:
+def interrupt(core: Core, now: Now, live: LiveGroup, stored: ClassicGroup) -> JoinPhase:
     """The group acts as PreparingRebalance from now on: parked SyncGroups are answered 27, the join timer runs."""
     live.pending_rebalance = None
     core.deadlines.cancel(live.pending_rebalance_timer)
     core.deadlines.cancel(live.sync_timer)
     live.sync_waits.clear()
-    new_phase = live.phase is None
-    if live.phase is None:
-        live.phase = JoinPhase(started_ms=now.monotonic_ms, leader=stored.leader)
+    phase, new_phase = live.phase, live.phase is None
+    if phase is None:
+        phase = live.phase = JoinPhase(started_ms=now.monotonic_ms, leader=stored.leader)
         live.rebalance_started_ms = now.monotonic_ms
         core.stats.rebalances_started += 1
-    live.phase.leader = stored.leader
+    phase.leader = stored.leader
     live.adopt(stored)
     for member in live.roster.members:
         if member not in live.sessions:
@@ -112,13 +112,14 @@ def interrupt(core: Core, now: Now, live: LiveGroup, stored: ClassicGroup) -> No
         sessions.restart(core, now, live, member)
     if new_phase:
         core.deadlines.arm(live.join_timer, now.monotonic_ms + live.roster.max_rebalance_timeout_ms())
+    return phase
 
 
 def turn_away(core: Core, live: LiveGroup, gone: dict[str, Code]) -> None:
     """Drop removed members and answer their parked requests, the SyncGroups too (protocol notes 3.9, quirk Q5)."""
     for member, code in gone.items():
         sessions.forget(core, live, member)
-        sessions.drop_pending(core, live, member)
+        sessions.drop_pending_member(core, live, member)
         live.sync_waits.discard(member)
         parked = None if live.phase is None else live.phase.parked.pop(member, None)
         if parked is not None:
@@ -129,11 +130,8 @@ def turn_away(core: Core, live: LiveGroup, gone: dict[str, Code]) -> None:
             core.answer(sync[0], SyncGroupAnswer(error=code))
 
 
-def start_initial(core: Core, now: Now, live: LiveGroup) -> None:
+def start_initial(core: Core, now: Now, live: LiveGroup, phase: JoinPhase) -> None:
     """The first member of an Empty group is parked: wait `group.initial.rebalance.delay.ms` for others."""
-    phase = live.phase
-    assert phase is not None
-    assert phase.initial
     phase.delay_ms = core.config.initial_rebalance_delay_ms
     phase.remaining_ms = max(live.roster.max_rebalance_timeout_ms() - phase.delay_ms, 0)
     live.rebalance_started_ms = now.monotonic_ms
@@ -156,20 +154,18 @@ def on_join_timer(core: Core, now: Now, live: LiveGroup) -> None:
         phase.delay_ms = delay_ms
         core.deadlines.arm(live.join_timer, now.monotonic_ms + delay_ms)
         return
-    complete(core, now, live)
+    complete(core, now, live, phase)
 
 
 def maybe_complete(core: Core, now: Now, live: LiveGroup) -> None:
     """End the phase if all members joined and no record is in flight; an initial phase ends by time only."""
-    queue = core.queues.get(live.id)
-    if live.phase is not None and not live.phase.initial and live.all_joined() and not (queue and queue.exclusive):
-        complete(core, now, live)
+    phase, queue = live.phase, core.queues.get(live.id)
+    if phase is not None and not phase.initial and live.all_joined() and not (queue and queue.exclusive):
+        complete(core, now, live, phase)
 
 
-def complete(core: Core, now: Now, live: LiveGroup) -> None:
+def complete(core: Core, now: Now, live: LiveGroup, phase: JoinPhase) -> None:
     """End the join phase: propose the next generation, of all parked members and absent static members."""
-    phase = live.phase
-    assert phase is not None
     core.deadlines.cancel(live.join_timer)
     staying = [m for m in live.roster.members.values() if m.id in phase.parked or m.instance is not None]
     if not staying:
@@ -191,11 +187,14 @@ def _wait_for_static(core: Core, now: Now, live: LiveGroup, staying: list[Member
         wait_ms = max(live.roster.max_rebalance_timeout_ms(), limits.STATIC_MEMBERS_LOOK_MS)
         core.deadlines.arm(live.join_timer, then.monotonic_ms + wait_ms)
 
+    def began(then: Now, _: JoinPhase) -> None:
+        rearm(then)
+
     def failed(then: Now, _: Code) -> None:
         core.deadlines.arm(live.join_timer, then.monotonic_ms + limits.APPEND_RETRY_MS)
 
     if gone:
-        store_rebalance(core, now, live, remaining=staying, gone=gone, reason=_NOT_JOINED, done=rearm, failed=failed)
+        store_rebalance(core, now, live, remaining=staying, gone=gone, reason=_NOT_JOINED, done=began, failed=failed)
     else:
         rearm(now)
 
@@ -350,10 +349,10 @@ def _hand_back(core: Core, now: Now, live: LiveGroup, parked: ParkedJoin) -> Non
         sessions.hand_out(core, now, live, member, parked.request.session_timeout_ms)
 
 
-def park(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup, member: Member) -> None:
+def park(
+    core: Core, now: Now, live: LiveGroup, phase: JoinPhase, ticket: int, request: JoinGroup, member: Member
+) -> None:
     """Park this JoinGroup until the phase ends. An older one of the same member is answered 27 (quirk Q4)."""
-    phase = live.phase
-    assert phase is not None
     older = phase.parked.get(member.id)
     if older is not None:
         core.answer(older.ticket, JoinGroupAnswer(error=Code.REBALANCE_IN_PROGRESS, member=member.id))
@@ -388,7 +387,3 @@ def _extend(core: Core, now: Now, live: LiveGroup, phase: JoinPhase, timeout_ms:
     due_ms = live.join_timer.at_ms
     if not phase.initial and due_ms is not None and due_ms < until_ms and now.monotonic_ms < until_ms:
         core.deadlines.arm(live.join_timer, until_ms)
-
-
-def _nothing(_: Now) -> None:
-    """No request waits for this."""

@@ -10,7 +10,7 @@ from muster_coordinator.errors import Code
 from muster_coordinator.events import EventKind
 from muster_coordinator.groups.core import Core
 from muster_coordinator.groups.effects import Now
-from muster_coordinator.groups.live.live_group import LiveGroup
+from muster_coordinator.groups.live.live_group import JoinPhase, LiveGroup
 from muster_coordinator.groups.membership import rebalance
 
 
@@ -36,17 +36,20 @@ def remove_members(
     members = live.roster.members
     told = [members[m] for m in gone if m in members and m in live.group.members]
     stored = {m: code for m, code in gone.items() if m in live.group.members}
-    waiting = {m: code for m, code in gone.items() if m not in live.group.members}
-    rebalance.tell_members(core, live, kind, [members[m] for m in waiting if m in members], reason)
-    rebalance.turn_away(core, live, waiting)
-    for member in waiting:
+    unstored = {m: code for m, code in gone.items() if m not in live.group.members}
+    rebalance.tell_members(core, live, kind, [members[m] for m in unstored if m in members], reason)
+    rebalance.turn_away(core, live, unstored)
+    for member in unstored:
         live.roster.remove(member)
-    if live.phase is not None and live.phase.leader in waiting:
+    if live.phase is not None and live.phase.leader in unstored:
         live.phase.leader = next(iter(live.roster.members), None)
 
     def removed(then: Now) -> None:
         rebalance.tell_members(core, live, kind, told, reason)
         done(then)
+
+    def began(then: Now, _: JoinPhase) -> None:
+        removed(then)
 
     if not stored:
         done(now)
@@ -56,7 +59,7 @@ def remove_members(
     else:
         remaining = [m for m in live.group.members.values() if m.id not in stored]
         rebalance.store_rebalance(
-            core, now, live, remaining=remaining, gone=stored, reason=reason, asked=asked, done=removed, failed=failed
+            core, now, live, remaining=remaining, gone=stored, reason=reason, asked=asked, done=began, failed=failed
         )
 
 
@@ -66,6 +69,6 @@ def after_removal(core: Core, now: Now, live: LiveGroup, *, completes_initial: b
     queue = core.queues.get(live.id)
     if phase is not None and live.all_joined() and (completes_initial or not phase.initial):
         if queue is None or not queue.exclusive:
-            rebalance.complete(core, now, live)
+            rebalance.complete(core, now, live, phase)
     else:
         core.retire(live)

@@ -43,12 +43,12 @@ def forget(core: Core, live: LiveGroup, member: str) -> None:
 
 def hand_out(core: Core, now: Now, live: LiveGroup, member: str, session_timeout_ms: int) -> None:
     """A member id given with error 79 must be used within the session timeout."""
-    timer = live.pending[member] = Timer(TimerKind.PENDING, live.id, member)
+    timer = live.pending_members[member] = Timer(TimerKind.PENDING_MEMBER, live.id, member)
     core.deadlines.arm(timer, now.monotonic_ms + session_timeout_ms)
 
 
-def drop_pending(core: Core, live: LiveGroup, member: str) -> None:
+def drop_pending_member(core: Core, live: LiveGroup, member: str) -> None:
     """Drop a pending id: it joined, left, or is refused."""
-    timer = live.pending.pop(member, None)
+    timer = live.pending_members.pop(member, None)
     if timer is not None:
         core.deadlines.cancel(timer)

@@ -14,7 +14,7 @@ from muster_coordinator.events import REPLACED
 from muster_coordinator.groups.core import Core, Record
 from muster_coordinator.groups.effects import Now
 from muster_coordinator.groups.live.inflights import InFlightAppend
-from muster_coordinator.groups.live.live_group import LiveGroup
+from muster_coordinator.groups.live.live_group import JoinPhase, LiveGroup
 from muster_coordinator.groups.live.roster import choose_protocol
 from muster_coordinator.groups.membership import rebalance, sessions
 from muster_coordinator.groups.membership.subscription import CONSUMER, topics_of
@@ -25,11 +25,10 @@ from muster_coordinator.groups.state.group_records import candidate_record, meta
 from muster_coordinator.groups.state.member import Member, member_of
 
 
-def replace(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup) -> None:
+def replace(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup, instance: str) -> None:
     """Handle a JoinGroup without a member id, but with an instance id that a member holds."""
-    assert request.instance is not None
-    old = live.roster.members[live.roster.instances[request.instance]]
-    new = member_of(request, new_member_id(core.rand, request.instance))._replace(assignment=old.assignment)
+    old = live.roster.members[live.roster.instances[instance]]
+    new = member_of(request, new_member_id(core.rand, instance))._replace(assignment=old.assignment)
     if live.roster.stored_bytes - old.stored_bytes() + new.stored_bytes() > core.config.group_stored_bytes_max:
         core.answer(ticket, JoinGroupAnswer(error=Code.GROUP_MAX_SIZE_REACHED, member=""))
     elif live.group.state is State.STABLE and live.phase is None and _nothing_to_plan(live, old, new):
@@ -37,7 +36,7 @@ def replace(core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGro
     elif old.id in live.group.members:
         _replace_stored(core, now, live, ticket, request, old, new)
     else:
-        _replace_waiting(core, now, live, ticket, request, old, new)
+        _replace_parked(core, now, live, ticket, request, old, new)
 
 
 def _swapped(members: Iterable[Member], old: Member, new: Member) -> list[Member]:
@@ -151,11 +150,9 @@ def _replace_stored(
 ) -> None:
     """The old id is stored: store a rebalance in which the new id replaces it, then park the new member's join."""
 
-    def park(then: Now) -> None:
-        phase = live.phase
-        assert phase is not None
+    def park(then: Now, phase: JoinPhase) -> None:
         _tell(core, live, old, new)
-        rebalance.park(core, then, live, ticket, request, new)
+        rebalance.park(core, then, live, phase, ticket, request, new)
         sessions.restart(core, then, live, new.id)
         rebalance.maybe_complete(core, then, live)
 
@@ -176,12 +173,12 @@ def _replace_stored(
     )
 
 
-def _replace_waiting(
+def _replace_parked(
     core: Core, now: Now, live: LiveGroup, ticket: int, request: JoinGroup, old: Member, new: Member
 ) -> None:
     """Neither id is stored, because the old one joined in this join phase: replace it in memory."""
     phase = live.phase
-    assert phase is not None
+    assert phase is not None, "a member that is not stored joined in the phase that runs"
     assert old.id in phase.parked
     _tell(core, live, old, new)
     rebalance.turn_away(core, live, {old.id: Code.FENCED_INSTANCE_ID})
@@ -190,7 +187,7 @@ def _replace_waiting(
     live.roster.protocol_type = protocol_type
     if phase.leader == old.id:
         phase.leader = new.id
-    rebalance.park(core, now, live, ticket, request, new)
+    rebalance.park(core, now, live, phase, ticket, request, new)
     sessions.await_answer(core, now, live, new.id)
     rebalance.maybe_complete(core, now, live)
 

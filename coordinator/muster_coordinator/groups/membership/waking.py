@@ -76,5 +76,5 @@ def start_pending_rebalance(core: Core, now: Now, live: LiveGroup) -> None:
     )
 
 
-def _nothing(_: Now) -> None:
+def _nothing(_: Now, __: JoinPhase) -> None:
     """No request waits for this."""

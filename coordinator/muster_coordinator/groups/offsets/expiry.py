@@ -13,6 +13,7 @@ from muster_coordinator.groups.offsets.sweep import Sweep
 from muster_coordinator.groups.offsets.tombstones import group_tombstones, offset_tombstone
 from muster_coordinator.groups.state.classic_group import State
 from muster_coordinator.groups.state.offset_row import commit_timestamp_of, expire_timestamp_of
+from muster_coordinator.groups.state.offset_table import OffsetTable
 from muster_coordinator.groups.state.stored_group import StoredGroup
 
 _INSPECTION = 4
@@ -48,7 +49,7 @@ class ExpiryRule:
         if _rebalances(core, group, stored):
             return [], False
         table = core.state.offsets.table(group)
-        found = [] if table is None else _expired(core, now, group, stored)
+        found = [] if table is None else _expired(core, now, group, stored, table)
         if len(found) > limits.GROUP_TOMBSTONES_PER_BATCH:
             return found[: limits.GROUP_TOMBSTONES_PER_BATCH], True
         left = 0 if table is None else table.count - len(found)
@@ -69,17 +70,15 @@ def _rebalances(core: Core, group: str, stored: StoredGroup | None) -> bool:
 def _deletable(core: Core, group: str, stored: StoredGroup | None) -> bool:
     """Whether the group is Empty, has no pending member id, and no open transaction that may commit into it."""
     empty = stored is not None and stored.state is State.EMPTY
-    return empty and group not in core.lives and group not in core.state.pending
+    return empty and group not in core.lives and group not in core.state.pending_offsets
 
 
-def _expired(core: Core, now: Now, group: str, stored: StoredGroup | None) -> list[Record]:
+def _expired(core: Core, now: Now, group: str, stored: StoredGroup | None, table: OffsetTable) -> list[Record]:
     """Tombstones of the offsets that are expired by the rule of this kind of group; at most a little over one batch."""
     base_ms, kept = _rule(stored)
     if kept is None:
         return []
-    table = core.state.offsets.table(group)
-    assert table is not None
-    waits = core.state.pending.waits
+    open_for = core.state.pending_offsets.holds
     retention_ms = core.config.offsets_retention_ms
     found: list[Record] = []
     for topic, rows in table.topics.items():
@@ -88,7 +87,7 @@ def _expired(core: Core, now: Now, group: str, stored: StoredGroup | None) -> li
         found += (
             offset_tombstone(group, topic, partition)
             for partition, row in rows.items()
-            if _is_expired(row, base_ms, now.wall_ms, retention_ms) and not waits(group, topic, partition)
+            if _is_expired(row, base_ms, now.wall_ms, retention_ms) and not open_for(group, topic, partition)
         )
         if len(found) > limits.GROUP_TOMBSTONES_PER_BATCH:
             break

@@ -29,8 +29,8 @@ def fetched(core: Core, request: OffsetFetch) -> OffsetFetchAnswer:
     asked = request.topics
     if asked is None:
         asked = () if table is None else tuple((topic, tuple(rows)) for topic, rows in table.topics.items())
-    pending = core.state.pending
-    unstable = request.require_stable and request.group in pending
+    pending_offsets = core.state.pending_offsets
+    unstable = request.require_stable and request.group in pending_offsets
     topics = []
     unknown_id = False
     for topic, partitions in asked:
@@ -39,7 +39,7 @@ def fetched(core: Core, request: OffsetFetch) -> OffsetFetchAnswer:
         unknown_id |= unknown
         if unstable:
             for at, partition in enumerate(partitions):
-                if pending.waits(request.group, topic, partition):
+                if pending_offsets.holds(request.group, topic, partition):
                     found[at] = FetchedOffset(partition, -1, -1, "", Code.UNSTABLE_OFFSET_COMMIT)
         if request.topics is None:
             found = [offset for offset in found if offset.offset >= 0 or offset.error]

@@ -29,7 +29,7 @@ def delete_offsets(core: Core, now: Now, ticket: int, request: OffsetDelete) -> 
                 offset_tombstone(request.group, topic, partition)
                 for partition in dict.fromkeys(partitions)
                 if core.state.offsets.get(request.group, topic, partition) is not None
-                or core.state.pending.waits(request.group, topic, partition)
+                or core.state.pending_offsets.holds(request.group, topic, partition)
             )
     answer = OffsetDeleteAnswer(Code.NONE, tuple(answers))
     if not records:

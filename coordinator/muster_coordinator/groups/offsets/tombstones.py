@@ -30,4 +30,4 @@ def stored_partitions(core: Core, group: str) -> list[tuple[str, int]]:
     table = core.state.offsets.table(group)
     found = [] if table is None else [(topic, partition) for topic, partition, _ in table.rows()]
     known = set(found)
-    return found + [key for key in core.state.pending.partitions(group) if key not in known]
+    return found + [key for key in core.state.pending_offsets.partitions(group) if key not in known]

@@ -18,7 +18,7 @@ _ROWS_PER_WORK = 16
 
 def topic_deletion(core: Core, topic_ids: Iterable[bytes]) -> Sweep:
     """One pass over all groups for some deleted topics."""
-    groups = dict.fromkeys([*core.state.offsets.groups(), *core.state.pending.groups()])
+    groups = dict.fromkeys([*core.state.offsets.groups(), *core.state.pending_offsets.groups()])
     return Sweep(TopicDeletionRule(topic_ids), groups)
 
 
@@ -37,7 +37,7 @@ class TopicDeletionRule:
     def inspect(self, core: Core, now: Now, group: str) -> tuple[int, bool]:
         del now
         work = 1 + core.state.offsets.size(group) * len(self._ids) // _ROWS_PER_WORK
-        if group in core.state.pending:
+        if group in core.state.pending_offsets:
             return work, True
         return work, any(core.state.offsets.mentions(group, topic_id) for topic_id in self._ids)
 
@@ -45,7 +45,7 @@ class TopicDeletionRule:
         del now
         table = core.state.offsets.table(group)
         found = [] if table is None else [(t, p) for t, p, row in table.rows() if topic_id_of(row) in self._ids]
-        found += [(t, p) for t, p, row in core.state.pending.rows_of(group) if topic_id_of(row) in self._ids]
+        found += [(t, p) for t, p, row in core.state.pending_offsets.rows_of(group) if topic_id_of(row) in self._ids]
         keys = list(dict.fromkeys(found))
         records = [offset_tombstone(group, *key) for key in keys[: limits.GROUP_TOMBSTONES_PER_BATCH]]
         return records, len(keys) > limits.GROUP_TOMBSTONES_PER_BATCH

@@ -95,7 +95,7 @@ def decode_group(base: tuple[State, bytes] | None, metadata: bytes | None) -> Cl
     """The group of its last records: `base` is the last own record, `metadata` a GroupMetadata that came after it."""
     started = None if base is None else _decode_own(*base)
     if metadata is None:
-        assert started is not None
+        assert started is not None, "a group is stored by one of the two at least"
         return started
     value = decode_group_value(metadata)
     known = {} if started is None else started.members

@@ -33,7 +33,7 @@ class PendingOffsets:
     def groups(self) -> Iterator[str]:
         return iter(self._by_group)
 
-    def waits(self, group: str, topic: str, partition: int) -> bool:
+    def holds(self, group: str, topic: str, partition: int) -> bool:
         """Whether a transaction is open for this partition; a fetch of stable offsets is then answered 88."""
         held = self._by_group.get(group)
         return held is not None and (topic, partition) in held

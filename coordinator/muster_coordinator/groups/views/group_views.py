@@ -11,7 +11,7 @@ from muster_coordinator.groups.stats import GroupMetrics
 def group_views(core: Core) -> Iterator[GroupMetrics]:
     """One group per step; groups that are removed meanwhile are left out."""
     state = core.state
-    for group in dict.fromkeys([*state.groups, *core.lives, *state.offsets.groups(), *state.pending.groups()]):
+    for group in dict.fromkeys([*state.groups, *core.lives, *state.offsets.groups(), *state.pending_offsets.groups()]):
         view = group_view(core, group)
         if view is not None:
             yield view

@@ -26,7 +26,9 @@ class Listing:
         if request.types and _TYPE not in {kind.lower() for kind in request.types}:
             names = {}
         else:
-            names = dict.fromkeys([*state.groups, *core.lives, *state.offsets.groups(), *state.pending.groups()])
+            names = dict.fromkeys(
+                [*state.groups, *core.lives, *state.offsets.groups(), *state.pending_offsets.groups()]
+            )
         self.ticket = ticket
         self.request = request
         self._states = {name.lower() for name in request.states}
