@@ -353,9 +353,9 @@ def test_a_new_leader_that_gets_ready_meanwhile_answers_with_data() -> None:
 def test_the_end_of_the_connection_ends_the_wait_and_leaves_nothing_behind() -> None:
     surface = wide_surface()
     client = parked(surface)
-    assert client.dispatcher.fetch.waiting == 1
+    assert client.dispatcher.fetch.parked == 1
     client.connection.close()
-    assert client.dispatcher.fetch.waiting == 0
+    assert client.dispatcher.fetch.parked == 0
     assert surface.fake_loop.pending == 0
     assert all(surface.log_of("wide", i).watchers == [] for i in range(4))
 
@@ -365,7 +365,7 @@ def test_an_answered_wait_leaves_nothing_behind() -> None:
     client = parked(surface)
     surface.fake_loop.run(500)
     client.receive()
-    assert client.dispatcher.fetch.waiting == 0
+    assert client.dispatcher.fetch.parked == 0
     assert surface.fake_loop.pending == 0
     assert surface.log_of("wide", 0).watchers == []
 
@@ -378,7 +378,7 @@ def test_another_request_behind_it_ends_the_wait() -> None:
     fetched, versions = client.receive()
     assert entries(fetched) == [(0, 0, b""), (1, 0, b"")]
     assert versions.api_keys
-    assert client.dispatcher.fetch.waiting == 0
+    assert client.dispatcher.fetch.parked == 0
     assert surface.fake_loop.pending == 0
 
 
@@ -395,9 +395,9 @@ def test_pipelined_fetches_each_wait_their_time() -> None:
 def test_the_waiters_are_bounded_and_the_wait_too() -> None:
     surface = wide_surface()
     client = KafkaClient(surface)
-    client.dispatcher.fetch.waiting = limits.FETCH_WAITERS_MAX
+    client.dispatcher.fetch.parked = limits.FETCHES_PARKED_MAX
     assert len(client.ask(Api.FETCH, 11, **request(part(0, 20), name="wide")).responses) == 1
-    client.dispatcher.fetch.waiting = limits.FETCH_WAITERS_MAX - 1
+    client.dispatcher.fetch.parked = limits.FETCHES_PARKED_MAX - 1
     client.send(Api.FETCH, 11, **request(part(0, 20), name="wide", wait_ms=2**31 - 1))
     assert client.receive() == []
     surface.fake_loop.run(limits.FETCH_WAIT_MS_MAX)

@@ -91,7 +91,7 @@ class AlterConfigs:
         try:
             command = make()
         except ApiError as error:
-            if not doubt.defers(error.code, again):
+            if not doubt.parks(error.code, again):
                 error = doubt.error(error)
                 done(Altered(error.code, error.message))
             return
@@ -142,7 +142,7 @@ class AlterConfigs:
     def _moved_on(self, command: AlterTopicConfigs) -> bool:
         """Whether the image has other overrides now than those that the command was computed from."""
         image = self._services.surface.image()
-        assert image is not None
+        assert image is not None, "there was one that had the topic"
         name = image.names_by_id.get(command.topic_id)
         return name is not None and image.topics[name].configs != command.expected
 
@@ -154,11 +154,9 @@ class AlterConfigs:
             if resource.resource_type == BROKER:
                 raise ApiError(Code.POLICY_VIOLATION, "a broker's settings are changed in its configuration file")
             raise ApiError(Code.INVALID_REQUEST, f"configs of type {resource.resource_type} cannot be changed")
-        topic = existing_topic(self._services, context, Operation.ALTER_CONFIGS, resource.resource_name)
+        topic, image = existing_topic(self._services, context, Operation.ALTER_CONFIGS, resource.resource_name)
         if topic.internal:
             raise ApiError(Code.POLICY_VIOLATION, f"{topic.name} belongs to the coordinator")
-        image = self._services.surface.image()
-        assert image is not None
         return AlterTopicConfigs(
             topic_id=topic.topic_id, expected=topic.configs, configs=change(topic, resource.configs, image)
         )

@@ -6,7 +6,7 @@ from muster_coordinator.api.doubt import Doubt
 from muster_coordinator.api.services import Services
 from muster_coordinator.api.topic_entries import SOURCE_DEFAULT, SOURCE_STATIC, SOURCE_TOPIC, source_and_value
 from muster_coordinator.context import RequestContext
-from muster_coordinator.controller.image import Topic
+from muster_coordinator.controller.image import ClusterImage, Topic
 from muster_coordinator.controller.topic_configs import CONFIGS, ConfigType
 from muster_coordinator.controller.topic_names import name_error
 from muster_coordinator.errors import ApiError, Code
@@ -35,7 +35,7 @@ class Configs:
                 entries = self._describe(context, resource, request)
                 code, message = Code.NONE, ""
             except ApiError as error:
-                if doubt.defers(error.code, lambda: self._answer(context, request, doubt, reply)):
+                if doubt.parks(error.code, lambda: self._answer(context, request, doubt, reply)):
                     return
                 error = doubt.error(error)
                 code, message, entries = error.code, error.message, []
@@ -53,7 +53,7 @@ class Configs:
     def _describe(self, context: RequestContext, resource: Value, request: Value) -> list[Value]:
         wanted = frozenset(resource.configuration_keys or ())
         if resource.resource_type == TOPIC:
-            topic = existing_topic(self._services, context, Operation.DESCRIBE_CONFIGS, resource.resource_name)
+            topic, _ = existing_topic(self._services, context, Operation.DESCRIBE_CONFIGS, resource.resource_name)
             return _topic_entries(topic, wanted, request)
         code = self._services.cluster_code(context, Operation.DESCRIBE_CONFIGS)
         if code is not Code.NONE:
@@ -87,8 +87,10 @@ class Configs:
         ]
 
 
-def existing_topic(services: Services, context: RequestContext, operation: Operation, name: str) -> Topic:
-    """The topic, if it exists and the caller may do this. Raises ApiError 29, 17 or 3."""
+def existing_topic(
+    services: Services, context: RequestContext, operation: Operation, name: str
+) -> tuple[Topic, ClusterImage]:
+    """The topic and the image that has it, if it exists and the caller may do this. Raises ApiError 29, 17 or 3."""
     if not services.may_topic(context, operation, name):
         raise ApiError(Code.TOPIC_AUTHORIZATION_FAILED)
     error = name_error(name)
@@ -96,9 +98,9 @@ def existing_topic(services: Services, context: RequestContext, operation: Opera
         raise ApiError(Code.INVALID_TOPIC_EXCEPTION, error)
     image = services.surface.image()
     topic = None if image is None else image.topics.get(name)
-    if topic is None:
+    if image is None or topic is None:
         raise ApiError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"no topic {name}")
-    return topic
+    return topic, image
 
 
 def _topic_entries(topic: Topic, wanted: frozenset[str], request: Value) -> list[Value]:

@@ -98,7 +98,7 @@ class CreateTopics:
             command = self._judge(asked.context, topic, self._services.surface.image(), asked.wanted)
         except ApiError as error:
             # TOPIC_ALREADY_EXISTS may be wrong: if this replica is behind, the topic may have been deleted.
-            if not asked.doubt.defers(error.code, partial(self._one, asked, topic, done)):
+            if not asked.doubt.parks(error.code, partial(self._one, asked, topic, done)):
                 error = asked.doubt.error(error)
                 done(Created(error.code, error.message))
             return

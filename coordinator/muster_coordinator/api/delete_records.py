@@ -64,7 +64,7 @@ class DeleteRecords:
         topic = None if image is None else image.topics.get(name)
         if topic is None or not 0 <= one.partition_index < len(topic.partitions):
             absent = Code.UNKNOWN_TOPIC_OR_PARTITION
-            if not doubt.defers(absent, lambda: self._one(context, name, one, deadline_ms, doubt, done)):
+            if not doubt.parks(absent, lambda: self._one(context, name, one, deadline_ms, doubt, done)):
                 done(OffsetResult(doubt.answer(absent)))
         elif topic.internal:
             done(OffsetResult(Code.INVALID_TOPIC_EXCEPTION))

@@ -97,7 +97,7 @@ class DescribeCluster:
             topics.insert(0, _no_topic(Code.INVALID_REQUEST, cursor.topic_name))
         absent = next((topic["error_code"] for topic in topics if topic["error_code"] in ABSENT), Code.NONE)
         absent = absent if request.topics else Code.UNKNOWN_TOPIC_OR_PARTITION
-        if doubt.defers(absent, lambda: self._page(context, request, doubt, reply)):
+        if doubt.parks(absent, lambda: self._page(context, request, doubt, reply)):
             return
         for topic in topics:
             topic["error_code"] = doubt.answer(topic["error_code"])

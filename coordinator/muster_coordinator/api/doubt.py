@@ -35,9 +35,9 @@ class Doubt:
         self.proven: bool | None = None
         """Whether the image was confirmed as current; None: not asked yet."""
 
-    def defers(self, code: Code, again: Callable[[], None]) -> bool:
-        """Whether this answer must wait for the confirmation. If so, `again` is called when that has come, maybe before
-        this method returns; by then there may be a new image."""
+    def parks(self, code: Code, again: Callable[[], None]) -> bool:
+        """Whether the request is parked until the confirmation. If so, `again` is called when that has come, maybe
+        before this method returns; by then there may be a new image."""
         if code not in self._codes or self.proven is not None:
             return False
         self._calls.append(again)

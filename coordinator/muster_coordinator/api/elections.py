@@ -56,7 +56,7 @@ class Elections:
                 for topic in request.topic_partitions
             ]
             absent = next((said for _, parts in results for _, said in parts if said in ABSENT), Code.NONE)
-            if doubt.defers(absent, lambda: self._answer(context, request, doubt, reply)):
+            if doubt.parks(absent, lambda: self._answer(context, request, doubt, reply)):
                 return
             results = [(topic, [(n, doubt.answer(said)) for n, said in parts]) for topic, parts in results]
         reply({"error_code": code, "replica_election_results": [_result(topic, parts) for topic, parts in results]})

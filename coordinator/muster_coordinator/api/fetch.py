@@ -1,14 +1,15 @@
 """Fetch: long polls of the logs led here (protocol notes 13). There are no fetch sessions: every request is full, and
 sessionId is always 0.
 
-Mechanism: `handle` reads once. If that is not enough to answer, a `Waiter` watches the logs and reads all again when
-one of them moves, until there are enough bytes, an error, max_wait has passed, or another kind of request on the same
-connection waits behind it (docs/adr/0007). So an idle consumer costs two reads per max_wait. The number of waiters is
-bounded (`limits.FETCH_WAITERS_MAX`); beyond it a Fetch is answered at once. While a new leader has not applied its
-term's no-op the request waits, then is answered 6, never 1 (decision 5). A leader that may have been deposed answers
-neither 1 nor a diverging epoch: when a pass finds an offset out of range or an epoch diverging, a ReadIndex round of
-that partition confirms the leadership, and the logs are read again. Likewise a replica whose image may be behind calls
-no topic or partition unknown before that is confirmed (`doubt`); unconfirmed it answers 6.
+Mechanism: `handle` reads once. If that is not enough to answer, the request is parked: a `ParkedFetch` watches the logs
+and reads all again when one of them moves, until there are enough bytes, an error, max_wait has passed, or another kind
+of request on the same connection waits behind it (docs/adr/0007). So an idle consumer costs two reads per max_wait. The
+number of parked ones is bounded (`limits.FETCHES_PARKED_MAX`); beyond it a Fetch is answered at once. While a new
+leader has not applied its term's no-op the request is parked, then is answered 6, never 1 (decision 5). A leader that
+may have been deposed answers neither 1 nor a diverging epoch: when a pass finds an offset out of range or an epoch
+diverging, a ReadIndex round of that partition confirms the leadership, and the logs are read again. Likewise a replica
+whose image may be behind calls no topic or partition unknown before that is confirmed (`doubt`); unconfirmed it answers
+6.
 """
 
 import struct
@@ -77,7 +78,7 @@ class Fetch:
 
     def __init__(self, services: Services) -> None:
         self.services = services
-        self.waiting = 0
+        self.parked = 0
 
     def handle(self, context: RequestContext, version: int, request: Value, reply: Exchange) -> None:
         """Answer now, or park until the logs move."""
@@ -93,10 +94,10 @@ class Fetch:
         if not wanted or request.max_wait_ms <= 0 or enough or reading.urgent or not reading.logs:
             self.finish(context, version, request, wanted, reading, reply)
             return
-        if self.waiting >= limits.FETCH_WAITERS_MAX:
+        if self.parked >= limits.FETCHES_PARKED_MAX:
             self.finish(context, version, request, wanted, reading, reply)
             return
-        Waiter(self, context, version, request, wanted, reply).start(reading.logs)
+        ParkedFetch(self, context, version, request, wanted, reply).watch(reading.logs)
 
     def finish(
         self,
@@ -118,7 +119,7 @@ class Fetch:
                 again = self.read(context, request, wanted, proven)
                 self.finish(context, version, request, wanted, again, reply, proven, doubt)
 
-            if doubt.defers(reading.absent, look_again):
+            if doubt.parks(reading.absent, look_again):
                 return
         unproven = [log for log in reading.unproven if log.group not in proven]
         if not unproven:
@@ -287,11 +288,12 @@ def _stable(records: bytes, last_stable_offset: int) -> bytes:
     return records[:pos]
 
 
-class Waiter:
+class ParkedFetch:
     """One parked Fetch. It ends exactly once: by enough bytes, an error, max_wait, or the end of the connection."""
 
     __slots__ = (
-        "_context", "_fetch", "_last_ms", "_queued", "_reply", "_request", "_timer", "_unwatch", "_version", "_wanted",
+        "_context", "_fetch", "_last_ms", "_next_look", "_reply", "_request", "_time_out_timer", "_unwatch", "_version",
+        "_wanted",
     )  # fmt: skip
 
     def __init__(
@@ -303,49 +305,46 @@ class Waiter:
         self._request = request
         self._wanted = wanted
         self._reply: Exchange | None = reply
-        self._queued: Timer | None = None
-        self._timer: Timer | None = None
+        """None: it has ended."""
+        self._next_look: Timer | None = None
         self._unwatch: list[Callable[[], None]] = []
-        self._last_ms = 0
-
-    def start(self, logs: list[LocalLog]) -> None:
-        """Watch the logs and arm the timer."""
-        loop = self._fetch.services.surface.loop
-        assert self._reply is not None
-        self._fetch.waiting += 1
+        loop = fetch.services.surface.loop
+        fetch.parked += 1
         self._last_ms = loop.monotonic_ms()
-        wait_ms = min(self._request.max_wait_ms, limits.FETCH_WAIT_MS_MAX)
-        self._timer = loop.call_at(self._last_ms + wait_ms, self._time_out)
-        self._reply.on_close(self._end)
-        self._reply.on_followed(self._time_out)
+        wait_ms = min(request.max_wait_ms, limits.FETCH_WAIT_MS_MAX)
+        self._time_out_timer = loop.call_at(self._last_ms + wait_ms, self._time_out)
+        reply.on_close(self._end)
+        reply.on_followed(self._time_out)
+
+    def watch(self, logs: list[LocalLog]) -> None:
+        """Read again when one of these logs moves."""
         self._unwatch = [log.watch(self._moved) for log in logs]
 
     def _moved(self) -> None:
         """A log moved: read again, once for all logs that move in this turn; with min_bytes above one, at most every
         FETCH_RECHECK_MS."""
-        if self._queued is not None or self._reply is None:
+        if self._next_look is not None or self._reply is None:
             return
         loop = self._fetch.services.surface.loop
         pause_ms = limits.FETCH_RECHECK_MS if self._request.min_bytes > 1 else 0
-        self._queued = loop.call_at(self._last_ms + pause_ms, self._look)
+        self._next_look = loop.call_at(self._last_ms + pause_ms, self._look)
 
     def _look(self) -> None:
-        self._queued = None
-        if self._reply is None:
+        self._next_look = None
+        reply = self._reply
+        if reply is None:
             return
         self._last_ms = self._fetch.services.surface.loop.monotonic_ms()
         reading = self._fetch.read(self._context, self._request, self._wanted)
         if reading.urgent or reading.bytes >= min(self._request.min_bytes, self._request.max_bytes):
-            self._finish(reading)
+            self._finish(reading, reply)
 
     def _time_out(self) -> None:
         """Answer with what there is now."""
         if self._reply is not None:
-            self._finish(self._fetch.read(self._context, self._request, self._wanted))
+            self._finish(self._fetch.read(self._context, self._request, self._wanted), self._reply)
 
-    def _finish(self, reading: Reading) -> None:
-        reply = self._reply
-        assert reply is not None
+    def _finish(self, reading: Reading, reply: Exchange) -> None:
         self._end()
         self._fetch.finish(self._context, self._version, self._request, self._wanted, reading, reply)
 
@@ -354,8 +353,8 @@ class Waiter:
         if self._reply is None:
             return
         self._reply = None
-        self._fetch.waiting -= 1
-        for timer in (self._timer, self._queued):
+        self._fetch.parked -= 1
+        for timer in (self._time_out_timer, self._next_look):
             if timer is not None:
                 timer.cancel()
         for unwatch in self._unwatch:

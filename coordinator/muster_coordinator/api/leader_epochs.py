@@ -50,7 +50,7 @@ class LeaderEpochs:
     ) -> None:
         log = self._log(context, name, one)
         if isinstance(log, Code):
-            if not doubt.defers(log, lambda: self._one(context, name, one, doubt, done)):
+            if not doubt.parks(log, lambda: self._one(context, name, one, doubt, done)):
                 done(EpochEnd(doubt.answer(log)))
             return
         unproven = EpochEnd(Code.NOT_LEADER_OR_FOLLOWER)

@@ -1,4 +1,4 @@
-"""Delays an answer until partitions have leaders, or until its time is over.
+"""Parks a request until partitions have leaders, or until its time is over.
 
 Problem: a partition that was just created has no leader for some tens of milliseconds, hundreds of partitions for
 longer. Not all clients ask again when they are told so: some believe it until their next refresh, minutes later.

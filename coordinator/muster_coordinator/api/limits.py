@@ -31,7 +31,7 @@ DESCRIBED_PARTITIONS_MAX = 2_000
 FETCH_WAIT_MS_MAX = 60_000
 """Longest wait of a Fetch, whatever its max_wait_ms; clients ask for 500 ms, some for 5 s."""
 FETCH_RECHECK_MS = 25
-"""Shortest pause between two reads of a waiting Fetch whose min_bytes is above one."""
+"""Shortest pause between two reads of a parked Fetch whose min_bytes is above one."""
 
 OFFSET_FETCH_IMAGES_MAX = 4
 """Evaluations of one OffsetFetch while topics change, each by a newer image."""
@@ -41,4 +41,4 @@ PARTITIONS_PER_REQUEST_MAX = 10_000
 FETCH_BYTES_MAX = 55 * MIB
 REFUSED_BATCHES_KEPT = 20_000
 """Idempotent producers, by connection and partition, whose refused batch is kept; some 0.4 KiB each."""
-FETCH_WAITERS_MAX = 20_000
+FETCHES_PARKED_MAX = 20_000

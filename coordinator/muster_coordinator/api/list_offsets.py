@@ -63,7 +63,7 @@ class ListOffsets:
             return
         log = self._log(context, name, one.partition_index)
         if isinstance(log, Code):
-            if not doubt.defers(log, lambda: self._one(context, version, name, one, doubt, done)):
+            if not doubt.parks(log, lambda: self._one(context, version, name, one, doubt, done)):
                 done(OffsetResult(doubt.answer(log)))
             return
         code = log.serving(one.current_leader_epoch)

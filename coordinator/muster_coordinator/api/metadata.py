@@ -111,7 +111,7 @@ class Metadata:
         elif asking.everything:
             self._list_all(asking, waited=waited)
         else:
-            asking.doubt.defers(answer.absent, lambda: self._prove(asking, waited=waited))
+            asking.doubt.parks(answer.absent, lambda: self._prove(asking, waited=waited))
 
     def _list_all(self, asking: _Asking, *, waited: bool) -> None:
         """List all topics when the image is confirmed as current, or after METADATA_ALL_TOPICS_WAIT_MS."""
@@ -126,7 +126,7 @@ class Metadata:
                 self._answer(asking, self._make(asking), waited=waited)
 
         timer = loop.call_at(loop.monotonic_ms() + limits.METADATA_ALL_TOPICS_WAIT_MS, tell)
-        asking.doubt.defers(Code.UNKNOWN_TOPIC_OR_PARTITION, tell)
+        asking.doubt.parks(Code.UNKNOWN_TOPIC_OR_PARTITION, tell)
 
     def _answer(self, asking: _Asking, answer: _Answer, *, waited: bool) -> None:
         if waited or not answer.leaderless:

@@ -94,6 +94,12 @@ class Part(NamedTuple):
     code: Code
     """Error of rows 1-4, in their order; NONE: continue with row 5."""
 
+    @property
+    def existing(self) -> Topic:
+        """The topic of a partition without an error."""
+        assert self.topic is not None, "without a topic there is an error of rows 2-4"
+        return self.topic
+
 
 class Produce:
     """Handler of Produce v3-13."""
@@ -187,7 +193,7 @@ class Produce:
             gone = self._lacks(part)
             done(ProduceResult(doubt.answer(part.code) if gone else Code.NOT_LEADER_OR_FOLLOWER))
 
-        if not doubt.defers(part.code, told):
+        if not doubt.parks(part.code, told):
             told()
 
     def _lacks(self, part: Part) -> bool:
@@ -221,8 +227,7 @@ class Produce:
             log.when_room(len(part.first.batch), deadline_ms, go)
 
     def _log(self, part: Part) -> LocalLog | None:
-        assert part.topic is not None
-        return self._services.surface.local_log(part.topic.partitions[part.partition].group)
+        return self._services.surface.local_log(part.existing.partitions[part.partition].group)
 
     def _in_order(
         self,
@@ -266,12 +271,11 @@ class Produce:
         if part.first.code is not Code.NONE:
             done(ProduceResult(part.first.code, message=part.first.message))
             return
-        assert part.topic is not None
         log = self._log(part)
         if log is None:
             done(ProduceResult(Code.NOT_LEADER_OR_FOLLOWER))
             return
-        configs = dict(part.topic.configs)
+        configs = dict(part.existing.configs)
         log.produce(part.first.batch, configs=configs, deadline_ms=deadline_ms, may_begin=may_begin, done=done)
 
     def _answer(self, context: RequestContext, parts: list[Part], results: list[ProduceResult]) -> Value:

@@ -83,7 +83,7 @@ class TopicsAdmin:
                 raise ApiError(Code.INVALID_REQUEST, "the topic is named twice")
             topic = self._judge_doomed(asked.context, asked.version, one, self._services.surface.image())
         except ApiError as error:
-            if not asked.doubt.defers(error.code, partial(self._doom, asked, times, one, done)):
+            if not asked.doubt.parks(error.code, partial(self._doom, asked, times, one, done)):
                 error = asked.doubt.error(error)
                 done(Outcome(error.code, error.message, one.name, one.topic_id))
             return
@@ -102,17 +102,20 @@ class TopicsAdmin:
             name = None if image is None else image.names_by_id.get(one.topic_id)
             if name is None:
                 raise ApiError(Code.UNKNOWN_TOPIC_ID)
-        return self._existing(context, Operation.DELETE, name, image)
+        return self._existing(context, Operation.DELETE, name, image)[0]
 
-    def _existing(self, context: RequestContext, operation: Operation, name: str, image: ClusterImage | None) -> Topic:
+    def _existing(
+        self, context: RequestContext, operation: Operation, name: str, image: ClusterImage | None
+    ) -> tuple[Topic, ClusterImage]:
+        """The topic, and the image that has it."""
         if not self._services.may_topic(context, operation, name):
             raise ApiError(Code.TOPIC_AUTHORIZATION_FAILED)
         topic = None if image is None else image.topics.get(name)
-        if topic is None:
+        if image is None or topic is None:
             raise ApiError(Code.UNKNOWN_TOPIC_OR_PARTITION)
         if topic.internal:
             raise ApiError(Code.POLICY_VIOLATION, f"{name} belongs to the coordinator")
-        return topic
+        return topic, image
 
     # -- CreatePartitions
 
@@ -139,12 +142,10 @@ class TopicsAdmin:
         try:
             if times > 1:
                 raise ApiError(Code.INVALID_REQUEST, "the topic is named twice")
-            image = self._services.surface.image()
-            topic = self._existing(asked.context, Operation.ALTER, one.name, image)
-            assert image is not None
+            topic, image = self._existing(asked.context, Operation.ALTER, one.name, self._services.surface.image())
             self._judge_growth(topic, one, image)
         except ApiError as error:
-            if not asked.doubt.defers(error.code, partial(self._grow_one, asked, times, one, done)):
+            if not asked.doubt.parks(error.code, partial(self._grow_one, asked, times, one, done)):
                 error = asked.doubt.error(error)
                 done(Outcome(error.code, error.message, one.name))
             return
