@@ -103,15 +103,15 @@ def _write_temporary(disk: Disk, folder: str, path: str, pieces: Iterator[bytes]
 def _write(file: File, pieces: Iterator[bytes]) -> Generator[None, None, int]:
     """Join pieces into writes of CHECKPOINT_WRITE_BYTES, each synced; yield every CHECKPOINT_STEP_BYTES."""
     gathered: list[bytes] = []
-    position = waiting = made = 0
+    position = unwritten = made = 0
     for piece in pieces:
         gathered.append(piece)
-        waiting += len(piece)
+        unwritten += len(piece)
         made += len(piece)
-        if waiting >= CHECKPOINT_WRITE_BYTES:
+        if unwritten >= CHECKPOINT_WRITE_BYTES:
             file.pwrite(position, (b"".join(gathered),))
             file.sync()
-            position, waiting = position + waiting, 0
+            position, unwritten = position + unwritten, 0
             gathered.clear()
         if made >= CHECKPOINT_STEP_BYTES:
             made = 0
@@ -119,7 +119,7 @@ def _write(file: File, pieces: Iterator[bytes]) -> Generator[None, None, int]:
     if gathered:
         file.pwrite(position, (b"".join(gathered),))
         file.sync()
-    return position + waiting
+    return position + unwritten
 
 
 def publish(disk: Disk, folder: str, temporary: str, name: str) -> None:

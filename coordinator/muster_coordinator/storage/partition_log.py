@@ -259,9 +259,9 @@ class PartitionLog:
         return self._segment(base) is not None
 
     def replaced(self, base: int) -> None:
-        """The file of a sealed segment was replaced by a peer's copy: readers check it again."""
+        """The file of a sealed segment was replaced by a peer's copy: readers check it again. Precondition: `holds`."""
         segment = self._segment(base)
-        assert segment is not None
+        assert segment is not None, "the caller asked `holds` in this turn"
         assert segment is not self._segments[-1]
         segment.replaced()
 

@@ -36,7 +36,15 @@ class Segment:
     """One file. The log's last segment is active (appended to); all others are sealed."""
 
     __slots__ = (
-        "_disk", "_file", "_folder", "_index", "_pending", "_pending_bytes", "_pending_from", "_soundness", "summary",
+        "_disk",
+        "_file",
+        "_folder",
+        "_index",
+        "_soundness",
+        "_unwritten",
+        "_unwritten_bytes",
+        "_unwritten_from",
+        "summary",
         "written",
     )  # fmt: skip
 
@@ -45,14 +53,14 @@ class Segment:
         self._folder = folder
         self._file: File | None = None
         self._index = index
-        self._pending: list[bytes] = []
-        self._pending_bytes = 0
-        self._pending_from = summary.next_offset
-        """Offset of the first batch in `_pending`; without meaning while that is empty."""
+        self._unwritten: list[bytes] = []
+        self._unwritten_bytes = 0
+        self._unwritten_from = summary.next_offset
+        """Offset of the first batch in `_unwritten`; without meaning while that is empty."""
         self.summary = summary
         """Valid once the segment is sealed; before, see `index`, which changes with every batch."""
         self.written = summary.size
-        """Bytes in the page cache or on disk. Invariant: written + _pending_bytes == index.size."""
+        """Bytes in the page cache or on disk. Invariant: written + _unwritten_bytes == index.size."""
         self._soundness = Soundness(summary.size)
 
     @property
@@ -76,7 +84,7 @@ class Segment:
 
     def unload(self) -> None:
         """Release index and file of a sealed segment; the next reader loads them again."""
-        assert not self._pending
+        assert not self._unwritten
         self._index = None
         self.close()
 
@@ -92,22 +100,22 @@ class Segment:
     @property
     def crowded(self) -> bool:
         """SEGMENT_WRITE_BYTES or more are in memory only: write them out before more is appended."""
-        return self._pending_bytes >= SEGMENT_WRITE_BYTES
+        return self._unwritten_bytes >= SEGMENT_WRITE_BYTES
 
     def append(self, batch: bytes, next_offset: int, epoch: int, max_timestamp_ms: int) -> None:
         """Add one batch at the end, in memory."""
         index = self.index
-        if not self._pending:
-            self._pending_from = index.next_offset
+        if not self._unwritten:
+            self._unwritten_from = index.next_offset
         index.note(len(batch), next_offset, epoch, max_timestamp_ms)
-        self._pending.append(batch)
-        self._pending_bytes += len(batch)
+        self._unwritten.append(batch)
+        self._unwritten_bytes += len(batch)
 
     def write_out(self) -> None:
         """Write everything appended to the page cache. DiskFull: it stays in memory."""
-        if not self._pending:
+        if not self._unwritten:
             return
-        data = b"".join(self._pending)
+        data = b"".join(self._unwritten)
         try:
             count = self.file().pwrite(self.written, (data,))
         except OSError as error:
@@ -116,8 +124,8 @@ class Segment:
             raise
         assert count == len(data)
         self.written += count
-        self._pending.clear()
-        self._pending_bytes = 0
+        self._unwritten.clear()
+        self._unwritten_bytes = 0
 
     def seal(self) -> None:
         """Fix `summary`: no more batches are appended."""
@@ -133,7 +141,7 @@ class Segment:
         """
         with suppress(DiskFull):
             self.write_out()
-        if self._pending and offset >= self._pending_from:
+        if self._unwritten and offset >= self._unwritten_from:
             return b""
         index = self.index
         size = self.written

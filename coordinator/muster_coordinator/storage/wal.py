@@ -12,6 +12,7 @@ What it does not do: serve readers of topics (segments do), or retry a failed sy
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from muster_coordinator.errors import Corruption, StorageFailed
 from muster_coordinator.ids import GroupNo
@@ -66,6 +67,19 @@ _LOOKS_PER_STATE = 2
 
 _Staged = GroupWrites | GroupNo
 """A group's writes, or the number of a deleted group."""
+_Move = tuple[GroupLog, int, "array[int]", "array[int]"]
+"""(log, first index, old places, new places) of entries that a batch carries."""
+
+
+class _InFlightBatch(NamedTuple):
+    """A batch whose job is not done: what of it becomes true when it is durable."""
+
+    job: WriteJob
+    begins: FileHeader | None
+    """Of the file that the batch begins."""
+    ranges: list[tuple[GroupLog, int, int]]
+    """(log, first, stop) of entries that become durable."""
+    moves: list[_Move]
 
 
 class Wal:
@@ -104,10 +118,7 @@ class Wal:
         self._staged_bytes = 0
         self._anew: set[int] = set()
         """Positions in `_staged` of writes whose checkpoint starts the log anew (CHECKPOINT of kind ANEW)."""
-        self._job: WriteJob | None = None
-        self._job_ranges: list[tuple[GroupLog, int, int]] = []
-        self._job_file: FileHeader | None = None
-        self._job_moves: list[tuple[GroupLog, int, array[int], array[int]]] = []
+        self._in_flight: _InFlightBatch | None = None
         self._pinned: tuple[GroupNo, ...] = ()
         self._pinned_at = (-1, -1, -1, -1)
         self._checkpoints = 0
@@ -156,7 +167,7 @@ class Wal:
 
     def close(self) -> None:
         """Close all files; no job may be in flight. Writes staged since the last job are lost, as in a crash."""
-        assert self._job is None
+        assert self._in_flight is None
         self._proof.close()
         for live in self._files:
             live.file.close()
@@ -241,7 +252,7 @@ class Wal:
         When the job raises StorageFailed the process must end, and `job_done` is never called: after a failed fsync the
         page cache may call lost pages clean.
         """
-        if self._job is not None or not (self._staged or self.pressed()):
+        if self._in_flight is not None or not (self._staged or self.pressed()):
             return None
         carried = self._tails() if carry else []
         delete: list[str] = []
@@ -264,13 +275,12 @@ class Wal:
         all_states_bytes = self._opening.write(writer, self._logs, batch_bytes=size, file_bytes=self._file_bytes)
         if all_states_bytes:
             self._fit(all_states_bytes)
-        self._write_carried(writer, carried, sequence)
-        self._job_ranges = self._write_staged(writer, staged, sequence)
+        moves = self._write_carried(writer, carried, sequence)
+        ranges = self._write_staged(writer, staged, sequence)
         delete = delete or self._take_deletable()[0]
         self._batch += 1
         data, self._chain = writer.finish(self._batch, self._chain)
-        self._job_file = header
-        self._job = WriteJob(
+        job = WriteJob(
             self._disk,
             self._folder,
             self._spare,
@@ -283,12 +293,13 @@ class Wal:
             batch=self._batch,
             chain=self._chain,
         )
+        self._in_flight = _InFlightBatch(job, header, ranges, moves)
         if header is None:
             self._position += len(data)
         else:
             self._bases[header.sequence] = self._bases[active.sequence] + self._position
             self._position = FILE_HEADER_BYTES + len(data)
-        return self._job
+        return job
 
     def prepare(self) -> Callable[[], bool]:
         """A job of the same queue: zero a further MiB of the next file. It returns True once that file is complete, and
@@ -306,19 +317,15 @@ class Wal:
 
     def job_done(self) -> None:
         """The job of `take_job` returned: its batch is durable."""
-        job = self._job
-        assert job is not None
-        self._job = None
-        if self._job_file is not None:
-            assert job.opened is not None
-            self._files.append(LiveFile(self._job_file.sequence, job.opened, 0, self._job_file.seed))
-            self._job_file = None
-        for log, low, high in self._job_ranges:
+        assert self._in_flight is not None, "each job is reported once"
+        batch, self._in_flight = self._in_flight, None
+        if batch.begins is not None:
+            assert batch.job.opened is not None, "the job of a rotation opened the file"
+            self._files.append(LiveFile(batch.begins.sequence, batch.job.opened, 0, batch.begins.seed))
+        for log, low, high in batch.ranges:
             self._cache.durable(log, low, high)
-        self._job_ranges = []
-        for log, first, old, new in self._job_moves:
+        for log, first, old, new in batch.moves:
             log.move(first, old, new)
-        self._job_moves = []
 
     # Reading.
 
@@ -457,7 +464,8 @@ class Wal:
     # Within.
 
     def _end(self) -> int:
-        sequence = self._files[-1].sequence if self._job_file is None else self._job_file.sequence
+        begins = None if self._in_flight is None else self._in_flight.begins
+        sequence = self._files[-1].sequence if begins is None else begins.sequence
         return self._bases[sequence] + self._position
 
     def _bytes_of(self, sequence: int) -> int:
@@ -528,16 +536,20 @@ class Wal:
             found += self.read(tail.log.group, index, tail.stop, WAL_READ_AHEAD_BYTES)
         return found
 
-    def _write_carried(self, writer: BatchWriter, carried: list[tuple[Tail, list[Entry]]], sequence: int) -> None:
+    def _write_carried(
+        self, writer: BatchWriter, carried: list[tuple[Tail, list[Entry]]], sequence: int
+    ) -> list[_Move]:
         """Write tails before the staged writes, which may supersede them. `job_done` gives the entries their new
         places."""
+        moves: list[_Move] = []
         for tail, entries in carried:
             log, at = tail.log, tail.first - tail.log.first
             places = array("Q")
             for term, index, kind, data in entries:
                 places.append(place_of(sequence, writer.add(ENTRY, log.group, index, term, data, kind)))
-            self._job_moves.append((log, tail.first, log.places[at : at + len(entries)], places))
+            moves.append((log, tail.first, log.places[at : at + len(entries)], places))
             self._carrier.carried(tail)
+        return moves
 
     def _write_staged(
         self, writer: BatchWriter, staged: list[_Staged], sequence: int

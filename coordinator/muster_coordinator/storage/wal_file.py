@@ -50,10 +50,10 @@ class Spare:
 
     def take(self) -> tuple[str, File]:
         """The complete spare, its rest zeroed now if need be; the next step begins another."""
-        if self._zeroed < self._file_bytes:
-            self._zero(self._file_bytes)
-        assert self._file is not None
-        file, self._file, self._zeroed = self._file, None, 0
+        file = self._file
+        if file is None or self._zeroed < self._file_bytes:
+            file = self._zero(self._file_bytes)
+        self._file, self._zeroed = None, 0
         return self._path, file
 
     def discard(self) -> None:
@@ -65,15 +65,17 @@ class Spare:
         if self._disk.exists(self._path):
             self._disk.unlink(self._path)
 
-    def _zero(self, budget_bytes: int) -> None:
-        if self._file is None:
-            self._file = self._disk.open(self._path, create=True)
+    def _zero(self, budget_bytes: int) -> File:
+        file = self._file
+        if file is None:
+            file = self._file = self._disk.open(self._path, create=True)
         stop = min(self._file_bytes, self._zeroed + budget_bytes)
         while self._zeroed < stop:
             count = min(len(_SLICE), stop - self._zeroed)
-            self._file.pwrite(self._zeroed, (_SLICE[:count],))
+            file.pwrite(self._zeroed, (_SLICE[:count],))
             self._zeroed += count
-        self._file.sync()
+        file.sync()
+        return file
 
 
 class Rotation(NamedTuple):
