@@ -288,7 +288,7 @@ def test_a_peer_that_says_nothing_is_dropped() -> None:
 def test_strangers_that_say_nothing_are_bounded() -> None:
     net = FakeNet()
     one = net.start(A, [A, B])
-    accepted = [one.mesh.accepted(FakeWire(net, A)) for _ in range(limits.LINK_PENDING_MAX + 5)]
+    accepted = [one.mesh.accepted(FakeWire(net, A)) for _ in range(limits.LINK_HANDSHAKES_MAX + 5)]
     assert accepted.count(None) == 5
 
 

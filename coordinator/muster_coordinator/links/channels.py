@@ -34,7 +34,7 @@ class ChannelRule(NamedTuple):
     frame_bytes_max: int
     """Longest message that a receiver accepts; the sender asserts it."""
     unsent_bytes_max: int
-    """At or above this many waiting bytes the channel refuses messages. The last one accepted may exceed it."""
+    """At or above this many unsent bytes the channel refuses messages. The last one accepted may exceed it."""
 
 
 RULES: tuple[ChannelRule, ...] = (
@@ -49,7 +49,7 @@ BULK_SHARE_BYTES = limits.LINK_BULK_SHARE_BYTES
 
 
 class ChannelQueues:
-    """Framed messages waiting to be sent, taken by priority. A message that was accepted is dropped only with the
+    """Framed messages to be sent, taken by priority. A message that was accepted is dropped only with the
     link."""
 
     __slots__ = ("_queues", "_since_bulk", "_turn", "_unsent")

@@ -11,9 +11,9 @@ LINK_CONTROL_UNSENT_BYTES_MAX = MIB
 """Votes, heartbeats and gossip that a peer has not taken: seconds of them, so the peer is stuck."""
 LINK_BULK_UNSENT_BYTES_MAX = MIB
 LINK_BULK_SHARE_BYTES = MIB
-"""A waiting bulk frame goes after this many bytes of other channels."""
+"""An unsent bulk frame goes after this many bytes of other channels."""
 LINK_HANDSHAKE_TIMEOUT_MS = 1_000
-LINK_PENDING_MAX = 64
+LINK_HANDSHAKES_MAX = 64
 """Accepted peer connections that have not said who they are."""
 LINK_SECOND_DIAL_MS = 40
 """The higher broker id dials this much later, so that two dials seldom cross."""

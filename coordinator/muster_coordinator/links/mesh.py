@@ -98,7 +98,7 @@ class Mesh:
         self._notice = notice
         self._peers = {peer: _Peer(peer) for peer in peers if peer != broker}
         self._by_link: dict[Link, _Peer] = {}
-        self._pending: dict[Link, Timer] = {}
+        self._handshaking: dict[Link, Timer] = {}
         self._dirty: list[Link] = []
         self._flush_queued = False
         self._hello = b""
@@ -141,26 +141,26 @@ class Mesh:
             if record.link is not None:
                 record.link.close()
                 record.link = None
-        for link, timer in list(self._pending.items()):
+        for link, timer in list(self._handshaking.items()):
             timer.cancel()
             link.close()
-        self._pending.clear()
+        self._handshaking.clear()
         self._by_link.clear()
 
     def accepted(self, wire: Wire) -> Link | None:
-        """A connection was accepted; its sender is unknown until its handshake. None: LINK_PENDING_MAX connections
+        """A connection was accepted; its sender is unknown until its handshake. None: LINK_HANDSHAKES_MAX connections
         wait for a handshake already, or the mesh is stopped; close this one."""
-        if self._sink is None or len(self._pending) >= limits.LINK_PENDING_MAX:
+        if self._sink is None or len(self._handshaking) >= limits.LINK_HANDSHAKES_MAX:
             return None
         link = Link(self, wire, dialled=False)
         deadline = self._loop.monotonic_ms() + limits.LINK_HANDSHAKE_TIMEOUT_MS
-        self._pending[link] = self._loop.call_at(deadline, lambda: self._refuse(link, None, "sent no handshake"))
+        self._handshaking[link] = self._loop.call_at(deadline, lambda: self._refuse(link, None, "sent no handshake"))
         return link
 
     def dial_connected(self, peer: BrokerId, wire: Wire) -> Link:
         """The dial of `peer` connected."""
         record = self._peers[peer]
-        assert record.attempt is not None
+        assert record.attempt is not None, "only a dial that is under way connects"
         record.attempt = None
         link = Link(self, wire, dialled=True)
         record.dialling = link
@@ -190,7 +190,7 @@ class Mesh:
     def closed(self, link: Link) -> None:
         """The connection was closed by either side. May be called again for a link that the mesh has closed."""
         link.close()
-        timer = self._pending.pop(link, None)
+        timer = self._handshaking.pop(link, None)
         if timer is not None:
             timer.cancel()
         record = self._by_link.pop(link, None)
@@ -217,7 +217,7 @@ class Mesh:
         elif link.dialled:
             self._greeted_by_acceptor(link, record, handshake)
         elif self._accepts(record, handshake):
-            self._pending.pop(link).cancel()
+            self._handshaking.pop(link).cancel()
             self._by_link[link] = record
             link.greet(self._own_handshake(handshake.sender))
             self._establish(link, record, handshake)
