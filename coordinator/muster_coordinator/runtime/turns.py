@@ -2,9 +2,9 @@
 
 Problem: one poll can return a thousand readable sockets. Handling all of them in one turn takes a tenth of a second, in
 which no heartbeat of another group and no Raft message is handled. Mechanism: requests are handled for
-`limits.CLIENTS_TURN_MS_MAX`; the other connections wait in a `FairQueue` and are taken in slices of that length, with a
-poll between two slices. While a connection waits, new requests of all connections queue up too, so that within a group
-no request overtakes an older one.
+`limits.CLIENTS_TURN_MS_MAX`; the other connections are postponed: a `FairQueue` gives them in slices of that length,
+with a poll between two slices. While there are some, new requests of all connections are postponed too, so that within
+a group no request overtakes an older one.
 
 What it does not do: bound what one connection does in a row (`wire.connection`), or flow control.
 """
@@ -24,35 +24,35 @@ class Turns:
     def __init__(self, clock: Clock, call_soon: Callable[[Work], object]) -> None:
         self._clock = clock
         self._call_soon = call_soon
-        self._waiting: FairQueue[Work] = FairQueue()
+        self._postponed: FairQueue[Work] = FairQueue()
         self._ends_ms: int | None = None
-        """When the current slice ends; None while no request was handled or waits."""
+        """When the current slice ends; None while no request was handled or postponed."""
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._postponed)
 
     def may_work(self) -> bool:
-        """Is there time left in this turn, and no connection waiting?"""
+        """Is there time left in this turn, and no connection postponed?"""
         now_ms = self._clock.monotonic_ms()
         if self._ends_ms is None:
             self._ends_ms = now_ms + limits.CLIENTS_TURN_MS_MAX
             self._call_soon(self._turn_over)
             return True
-        return not self._waiting and now_ms < self._ends_ms
+        return not self._postponed and now_ms < self._ends_ms
 
     def postpone(self, subject: bytes, work: Work) -> None:
         """Do `work` in a later turn. Precondition: `may_work` returned False in this turn."""
         assert self._ends_ms is not None, "who may not work was told so in a slice that has begun"
-        self._waiting.put(subject, work)
+        self._postponed.put(subject, work)
 
     def _turn_over(self) -> None:
-        waiting, clock = self._waiting, self._clock
+        postponed, clock = self._postponed, self._clock
         ends_ms = clock.monotonic_ms() + limits.CLIENTS_TURN_MS_MAX
-        while waiting:
-            waiting.take()()
+        while postponed:
+            postponed.take()()
             if clock.monotonic_ms() >= ends_ms:
                 break
-        if waiting:
+        if postponed:
             self._call_soon(self._turn_over)
         else:
             self._ends_ms = None

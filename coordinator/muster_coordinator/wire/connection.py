@@ -1,8 +1,8 @@
 """One client connection as a state machine without I/O: bytes in, requests to a handler, answers out in order.
 
 Mechanism (decision 23): frames are split in place; each request is decoded and handed on at once, without waiting for
-the previous answer; an `Exchange` keeps its place in line, and answers leave from the head only, so a parked JoinGroup
-holds back the answers to later requests, as in Kafka. A handler that parks only for more data (a long-polling Fetch)
+the previous answer; an `Exchange` keeps its place in line, and answers leave from the head only, so later answers
+wait for that of a parked JoinGroup, as in Kafka. A handler that parks only for more data (a long-polling Fetch)
 may ask to be told when another request queues up after it (docs/adr/0007). A heartbeat that repeats the previous one is
 answered at once when the line is empty (docs/adr/0012). Reading stops at `limits.PIPELINED_REQUESTS_MAX` unanswered
 requests, at what they hold in memory, or at `limits.CONNECTION_UNSENT_BYTES_MAX` unsent bytes. Sizes are checked before
@@ -415,8 +415,8 @@ class Connection:
         if not small and self.meter.held_bytes + held_bytes > limits.REQUESTS_HELD_BYTES_MAX:
             raise WireError("the unanswered requests of all clients hold too much memory for another of this size")
         if self.patient:
-            for waiting in tuple(self._line):
-                waiting.hurry(api)
+            for earlier in tuple(self._line):
+                earlier.hurry(api)
         if api == Api.HEARTBEAT:
             self._remember(data, pos - _SIZE_BYTES, stop, route, request)
         meter = self.meter
@@ -457,7 +457,7 @@ class Connection:
         if api != Api.API_VERSIONS:
             raise WireError(f"API {api} version {version} is not served")
         oldest = route_of(api, 0)
-        assert oldest is not None
+        assert oldest is not None, "version 0 of ApiVersions is served"
         self.meter.in_flight += 1
         exchange = Exchange(self, oldest, correlation, self.meter.now_ns())
         self._line.append(exchange)

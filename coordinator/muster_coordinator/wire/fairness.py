@@ -68,20 +68,20 @@ class FairQueue(Generic[T]):
 
     def put(self, subject: bytes, item: T) -> None:
         """Add an item; a new subject is served after all others."""
-        waiting = self._subjects.get(subject)
-        if waiting is None:
+        items = self._subjects.get(subject)
+        if items is None:
             self._subjects[subject] = deque((item,))
         else:
-            waiting.append(item)
+            items.append(item)
         self._count += 1
 
     def take(self) -> T:
         """Remove and return the next item. Precondition: there is one."""
         assert self._count, "nothing waits"
-        subject, waiting = next(iter(self._subjects.items()))
+        subject, items = next(iter(self._subjects.items()))
         del self._subjects[subject]
-        item = waiting.popleft()
-        if waiting:
-            self._subjects[subject] = waiting
+        item = items.popleft()
+        if items:
+            self._subjects[subject] = items
         self._count -= 1
         return item

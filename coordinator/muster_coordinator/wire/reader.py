@@ -256,14 +256,13 @@ class _Compiler:
         return tuple(steps), smallest, cost
 
     def _tag_default(self, field: Field) -> Value:
-        if field.kind == "entity" and not field.array and field.entity is not None:
+        if field.entity is not None and not field.array:
             values = [zero_of(f) for f in field.entity.fields + field.entity.tagged]
             return _NEW(self._record(field.entity), values)
         return None if field.default is REQUIRED else field.default
 
     def _field(self, field: Field, *, flexible: bool) -> tuple[Step, int, int]:
-        if field.kind == "entity":
-            assert field.entity is not None
+        if field.entity is not None:
             item, least, cost = self.entity(field.entity)
         elif field.kind in FIXED:
             code = FIXED[field.kind]

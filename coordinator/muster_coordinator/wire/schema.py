@@ -40,6 +40,7 @@ class Field:
     nullable: bool
     """The array, string, bytes or single entity may be null. False for tagged fields, which may be absent instead."""
     entity: "Entity | None"
+    """Of kind "entity", and of no other."""
     tag: int | None
     default: Any
     """The value that stands for an absent field, or REQUIRED."""

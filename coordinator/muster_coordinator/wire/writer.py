@@ -136,8 +136,7 @@ def _nullable_entity(item: Write) -> Write:
 
 
 def _field_writer(field: Field, *, flexible: bool) -> Write:
-    if field.kind == "entity":
-        assert field.entity is not None
+    if field.entity is not None:
         item = entity_writer(field.entity)
         if field.nullable and not field.array:
             return _nullable_entity(item)
