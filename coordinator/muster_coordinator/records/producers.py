@@ -153,17 +153,16 @@ class ProducerTable:
         elif header.producer_id not in self._open:
             self._open[header.producer_id] = after.transaction_first_offset
 
-    def expired(self, now_ms: int, expiration_ms: int) -> tuple[int, ...]:
-        """Ids of producers whose last batch is older than `expiration_ms` and that have no open transaction, ascending;
+    def expired(self, now_ms: int, expiration_ms: int) -> list[tuple[int, ProducerState]]:
+        """Producers whose last batch is older than `expiration_ms` and that have no open transaction, by ascending id;
         the leader proposes their expiry."""
         oldest = now_ms - expiration_ms
-        return tuple(
-            sorted(
-                producer_id
-                for producer_id, state in self._states.items()
-                if state.last_timestamp_ms < oldest and state.transaction_first_offset == NO_OFFSET
-            )
-        )
+        silent = [
+            (producer_id, state)
+            for producer_id, state in self._states.items()
+            if state.last_timestamp_ms < oldest and state.transaction_first_offset == NO_OFFSET
+        ]
+        return sorted(silent, key=lambda one: one[0])
 
     def expire(self, producer_ids: Iterable[int]) -> None:
         """Apply a replicated expiry; unknown ids are harmless."""

@@ -132,11 +132,9 @@ class TopicPartition:
         leading_since_ms = self._leading_since_ms
         silent_since = now.monotonic_ms - limits.PRODUCER_UNSEEN_MS_MIN
         gone: list[tuple[int, int]] = []
-        for producer_id in self._table.expired(now.wall_ms, limits.PRODUCER_ID_EXPIRATION_MS):
+        for producer_id, state in self._table.expired(now.wall_ms, limits.PRODUCER_ID_EXPIRATION_MS):
             unheard = self._heard_ms.get(producer_id, leading_since_ms) <= silent_since
             if unheard and producer_id not in self._in_flight:
-                state = self._table.get(producer_id)
-                assert state is not None
                 gone.append((producer_id, _last_offset(state)))
                 if len(gone) == limits.PRODUCERS_EXPIRED_PER_COMMAND_MAX:
                     break
