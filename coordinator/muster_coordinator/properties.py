@@ -54,20 +54,20 @@ def with_environment(values: Mapping[str, str], environment: Mapping[str, str]) 
 
 def _logical_lines(text: str) -> list[tuple[int, str]]:
     lines: list[tuple[int, str]] = []
-    pending, began = "", 0
+    continued, began = "", 0
     for number, raw in enumerate(text.splitlines(), start=1):
         line = raw.lstrip()
-        if not pending and (not line or line[0] in "#!"):
+        if not continued and (not line or line[0] in "#!"):
             continue
         began = began or number
         trailing = len(line) - len(line.rstrip("\\"))
         if trailing % 2:
-            pending += line[:-1]
+            continued += line[:-1]
             continue
-        lines.append((began, pending + line))
-        pending, began = "", 0
-    if pending:
-        lines.append((began, pending))
+        lines.append((began, continued + line))
+        continued, began = "", 0
+    if continued:
+        lines.append((began, continued))
     return lines
 
 

@@ -87,18 +87,17 @@ def access(admin: str, token_file: Path | None, dev: Path | None) -> tuple[list[
 
 def first_status(addresses: Sequence[str], token: str, timeout_s: float) -> Json:
     """The status of the first replica that answers and belongs to a formed cluster."""
-    failure: CliError | None = None
+    failures: list[CliError] = []
     for address in addresses:
         try:
             document = ask_admin(address.strip(), "/v1/status", token, timeout_s)
         except CliError as error:
-            failure = failure or error
+            failures.append(error)
             continue
         if document["cluster_id"] is not None:
             return document
-        failure = failure or CliError(Exit.UNREACHABLE, f"{address} does not belong to a cluster yet")
-    assert failure is not None
-    raise failure
+        failures.append(CliError(Exit.UNREACHABLE, f"{address} does not belong to a cluster yet"))
+    raise failures[0]
 
 
 def _ask_all(first: Json, token: str, timeout_s: float) -> dict[int, Json | None]:

@@ -188,8 +188,8 @@ def _finalize(cluster: ClusterImage, command: FinalizeFeatures) -> tuple[Cluster
     _require(level > cluster.feature_level, Code.INVALID_REQUEST, f"feature level {cluster.feature_level} is finalised")
     for voter in cluster.voters:
         broker = cluster.brokers.get(voter)
-        _require(broker is not None, Code.INVALID_REQUEST, f"broker {voter} has never registered")
-        assert broker is not None
+        if broker is None:
+            raise _MisfitError(Code.INVALID_REQUEST, f"broker {voter} has never registered")
         _require(
             broker.feature_max >= level,
             Code.UNSUPPORTED_VERSION,

@@ -67,8 +67,9 @@ class DemoCluster:
         command += ["--replicas", str(REPLICAS), "--port", str(layout.port)]
         command += ["--partitions", str(self._offsets_partitions)]
         with self._log.open("wb") as log:
-            self._supervisor = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
-        self._wait_until_ready()
+            supervisor = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        self._supervisor = supervisor
+        self._wait_until_ready(supervisor)
         self._token = read_token(layout.token_file)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -77,9 +78,9 @@ class DemoCluster:
     def group(self, name: str) -> GroupSight | None:
         """The group as its coordinator describes it; None while no replica can (it moves, or does not exist yet)."""
         asked: list[str] = []
-        waiting = [self._admin(replica) for replica in range(REPLICAS) if replica not in self._dead]
-        while waiting and len(asked) <= REPLICAS:
-            address = waiting.pop(0)
+        to_ask = [self._admin(replica) for replica in range(REPLICAS) if replica not in self._dead]
+        while to_ask and len(asked) <= REPLICAS:
+            address = to_ask.pop(0)
             if address in asked:
                 continue
             asked.append(address)
@@ -90,7 +91,7 @@ class DemoCluster:
             if status == 200:
                 return GroupSight(int(address.rpartition(":")[2]) - self.layout.port - ADMIN_PORTS, document)
             if status == 421:
-                waiting.insert(0, document["admin"])
+                to_ask.insert(0, document["admin"])
         return None
 
     def kill(self, replica: int) -> int:
@@ -120,11 +121,10 @@ class DemoCluster:
     def _admin(self, replica: int) -> str:
         return f"{HOST}:{self.layout.ports(replica)[3]}"
 
-    def _wait_until_ready(self) -> None:
-        assert self._supervisor is not None
+    def _wait_until_ready(self, supervisor: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + START_TIMEOUT_S
         while b"ready bootstrap=" not in self._log.read_bytes():
-            ended = self._supervisor.poll() is not None
+            ended = supervisor.poll() is not None
             if ended or time.monotonic() > deadline:
                 why = "ended" if ended else f"was not ready within {START_TIMEOUT_S:.0f} s"
                 tail = self._log.read_text(errors="replace")[-2_000:].strip()
