@@ -168,6 +168,12 @@ class Listener:
         " cluster's node port range (usually 30000-32767).",
     )
 
+    @property
+    def node_port(self) -> int:
+        """Of type nodePort: the port of pod 0."""
+        assert self.node_port_base is not None, "CEL and parser require it"
+        return self.node_port_base
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodTemplate:

@@ -28,13 +28,13 @@ class ChildrenPlan:
     """`Kind name` of existing objects that belong to another owner; then `actions` is empty."""
     unknown: str | None
     """Why the live objects could not be observed; then `actions` is empty."""
-    workload_pending: bool
+    workload_drifted: bool
     reason: str
 
     @property
     def held(self) -> bool:
         """No pod may be restarted in this pass."""
-        return bool(self.taken) or self.unknown is not None or self.workload_pending
+        return bool(self.taken) or self.unknown is not None or self.workload_drifted
 
 
 def plan_children(
@@ -59,13 +59,13 @@ def plan_children(
     if secret is not None and ("Secret", secret.name) not in live:
         actions.append(secret)
         why.append(f"Secret {secret.name}: it does not exist")
-    pending = False
+    workload_drifted = False
     for manifest in desired:
         drift = drifted(live.get(_key(manifest)), manifest)
         if drift is not None:
             actions.append(Apply(manifest=manifest))
             why.append(f"{_name(manifest)}: {drift}")
-            pending = pending or manifest["kind"] in WORKLOAD
+            workload_drifted = workload_drifted or manifest["kind"] in WORKLOAD
     for doomed in surplus:
         if doomed["metadata"].get("deletionTimestamp") is None:
             kind, name = _key(doomed)
@@ -76,13 +76,13 @@ def plan_children(
         actions=tuple(actions),
         taken=(),
         unknown=None,
-        workload_pending=pending,
+        workload_drifted=workload_drifted,
         reason="; ".join(why) if why else "everything that belongs to it is as it should be",
     )
 
 
 def _idle(*, reason: str, taken: tuple[str, ...] = (), unknown: str | None = None) -> ChildrenPlan:
-    return ChildrenPlan(actions=(), taken=taken, unknown=unknown, workload_pending=False, reason=reason)
+    return ChildrenPlan(actions=(), taken=taken, unknown=unknown, workload_drifted=False, reason=reason)
 
 
 def _key(manifest: Manifest) -> tuple[str, str]:

@@ -160,7 +160,7 @@ def _ready(world: ClusterWorld, available: Finding, children: ChildrenPlan, step
         return finding(type_, None, Reason.NOT_OBSERVED, children.unknown or step.reason)
     if children.taken:
         return finding(type_, False, Reason.NAME_TAKEN, children.reason)
-    if children.workload_pending:
+    if children.workload_drifted:
         return finding(type_, False, Reason.CREATING_CHILDREN, children.reason)
     if step.decision in (Reason.CONVERGED, Reason.WAITING_FOR_TURN):
         if available.status == "True":

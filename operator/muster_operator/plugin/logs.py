@@ -15,7 +15,7 @@ from muster_operator.plugin.pods import Pods, containers
 TAIL_DEFAULT = 100
 FOLLOWED_MAX = 50
 """Logs that are followed at the same time: each one is a connection."""
-WAITING_LINES_MAX = 10_000
+QUEUED_LINES_MAX = 10_000
 """Lines buffered between the connections and the terminal; a slow terminal slows down reading."""
 MAIN_CONTAINERS = ("coordinator", "consumer")
 
@@ -79,7 +79,7 @@ def _in_turn(pods: Pods, sources: list[tuple[str, str]], options: dict[str, Any]
 
 def _follow(pods: Pods, sources: list[tuple[str, str]], options: dict[str, Any]) -> int:
     """Follow all logs at once, until each has ended or the caller interrupts."""
-    lines: queue.Queue[str | Trouble | None] = queue.Queue(WAITING_LINES_MAX)
+    lines: queue.Queue[str | Trouble | None] = queue.Queue(QUEUED_LINES_MAX)
 
     def read(pod: str, container: str) -> None:
         try:

@@ -54,7 +54,7 @@ def report(
     time = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     with plain_errors():
         objects = Objects.connect(kubeconfig=kubeconfig, context=context, namespace=namespace)
-        assert objects.namespace is not None
+        assert objects.namespace is not None, "None is all namespaces, which this command does not offer"
         name = f"muster-report-{objects.namespace}-{time}"
         path = file or Path(f"{name}.tar.gz")
         try:

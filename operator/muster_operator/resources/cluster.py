@@ -92,7 +92,6 @@ def external_bootstrap(owner: OwnerView, spec: ClusterSpec, hosts: Mapping[int, 
     if not spec.external_listeners:
         return None
     listener = spec.external_listeners[0]
-    assert listener.node_port_base is not None, "CEL and parser require it"
     template = listener.advertised_host or "$(NODE_IP)"
     found = []
     for ordinal in range(replicas):
@@ -103,5 +102,5 @@ def external_bootstrap(owner: OwnerView, spec: ClusterSpec, hosts: Mapping[int, 
             .replace("$(POD_NAME)", f"{owner.name}-{ordinal}")
             .replace("$(ORDINAL)", str(ordinal))
         )
-        found.append(f"{host}:{listener.node_port_base + ordinal}")
+        found.append(f"{host}:{listener.node_port + ordinal}")
     return ",".join(found) or None

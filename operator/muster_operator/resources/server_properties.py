@@ -32,11 +32,10 @@ def _environment(name: str) -> str:
 def _advertised(owner: OwnerView, spec: ClusterSpec, listener: Listener) -> str:
     if listener.type == "internal":
         return f"{_own_host(owner, spec)}:{listener.port}"
-    assert listener.node_port_base is not None, "CEL and parser require it"
     host = listener.advertised_host or "$(NODE_IP)"
     for placeholder, name in _PLACEHOLDERS.items():
         host = host.replace(placeholder, _environment(name))
-    return f"{host}:{listener.node_port_base // NODE_PORT_STRIDE}{_environment(POD_INDEX)}"
+    return f"{host}:{listener.node_port // NODE_PORT_STRIDE}{_environment(POD_INDEX)}"
 
 
 def _own_host(owner: OwnerView, spec: ClusterSpec) -> str:

@@ -64,7 +64,6 @@ def bootstrap(owner: OwnerView, spec: ClusterSpec) -> Manifest:
 
 def node_port(owner: OwnerView, listener: Listener, ordinal: int) -> Manifest:
     """One pod of one external listener, at the same port of every node. The pod is selected by its index label."""
-    assert listener.node_port_base is not None, "CEL and parser require it"
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -78,7 +77,7 @@ def node_port(owner: OwnerView, listener: Listener, ordinal: int) -> Manifest:
                 **selector(component=COORDINATOR, instance=owner.name),
                 POD_INDEX_LABEL: str(ordinal),
             },
-            "ports": [_port(listener.name, listener.port) | {"nodePort": listener.node_port_base + ordinal}],
+            "ports": [_port(listener.name, listener.port) | {"nodePort": listener.node_port + ordinal}],
         },
     }
 

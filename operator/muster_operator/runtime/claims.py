@@ -105,7 +105,7 @@ class Claims:
         claim.seen = see(lease, claim.seen, now_ms)
         step, reason = decide(lease, identity=self.holder, seen=claim.seen, now_ms=now_ms)
         if step is Step.WAIT:
-            assert claim.seen is not None
+            assert claim.seen is not None, "only a Lease that exists is waited for"
             raise ServedByAnother(
                 "ServedByAnother",
                 f"the operator {claim.seen.holder} serves namespace {namespace} (Lease {naming.CLAIM_NAME}), so "

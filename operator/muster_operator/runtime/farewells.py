@@ -50,13 +50,12 @@ class Farewells:
 
     def saw(self, key: OwnerKey, world: GroupWorld) -> None:
         """Record the members in the pods of an existing object."""
-        found = present(world, self._before(key, world.owner.uid))
-        if found is None or not isinstance(world.bootstrap, str):
-            if found is None:
-                self._known.pop(key, None)
+        found, template = present(world, self._before(key, world.owner.uid)), world.spec.template
+        if found is None or template is None:
+            self._known.pop(key, None)
             return
-        template = world.spec.template
-        assert template is not None
+        if not isinstance(world.bootstrap, str):
+            return
         listed_s = template.termination_grace_period_seconds + world.spec.session.timeout_seconds
         self._known[key] = _Known(
             uid=world.owner.uid, group_id=world.spec.group_id, bootstrap=world.bootstrap,
@@ -81,7 +80,7 @@ class Farewells:
             self._leaving.pop(next(iter(self._leaving)))  # its members are left to their session timeout
         self._leaving.setdefault(key, []).append(known)
 
-    def pending(self, key: OwnerKey) -> bool:
+    def under_way(self, key: OwnerKey) -> bool:
         return key in self._leaving
 
     def drop(self, key: OwnerKey) -> None:

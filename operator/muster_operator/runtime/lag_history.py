@@ -36,27 +36,27 @@ class LagHistory:
     def observe(self, partitions: Iterable[PartitionView], now_ms: int, *, partitions_max: int) -> int | None:
         """Milliseconds behind; None: unknown, nothing committed, or more than `partitions_max` partitions."""
         looked = {(one.topic, one.partition): one for one in partitions}
-        if len(looked) > partitions_max or any(one.log_end is None for one in looked.values()):
+        known = {key: (one.committed, one.log_end) for key, one in looked.items() if one.log_end is not None}
+        if len(looked) > partitions_max or len(known) < len(looked):
             self._ends.clear()
             return None
-        for gone in self._ends.keys() - looked.keys():
+        for gone in self._ends.keys() - known.keys():
             del self._ends[gone]
-        ages = [age for key, one in looked.items() if (age := self._age_ms(key, one, now_ms)) is not None]
-        return max(ages, default=None)
+        ages = [self._age_ms(key, committed, log_end, now_ms) for key, (committed, log_end) in known.items()]
+        return max((age for age in ages if age is not None), default=None)
 
     def __len__(self) -> int:
         """Number of remembered partitions."""
         return len(self._ends)
 
-    def _age_ms(self, key: Partition, one: PartitionView, now_ms: int) -> int | None:
-        assert one.log_end is not None
+    def _age_ms(self, key: Partition, committed: int | None, log_end: int, now_ms: int) -> int | None:
         ends = self._ends.setdefault(key, [])
-        _note(ends, one.log_end, now_ms)
-        if one.committed is None:
+        _note(ends, log_end, now_ms)
+        if committed is None:
             return None
-        if one.committed >= one.log_end:
+        if committed >= log_end:
             return 0
-        reached = [known.last_ms for known in ends if known.end <= one.committed]
+        reached = [known.last_ms for known in ends if known.end <= committed]
         return now_ms - (reached[-1] if reached else ends[0].first_ms)
 
 

@@ -1,7 +1,7 @@
 """One pass over one object: observe, plan, execute, report. Level-triggered: a pass does not know what triggered it.
 
-The steps are a tuple, in this order. An error ends them, and the report follows in any case, so that the object's
-conditions say why nothing happens. The result of a pass tells the queue when the next one is due:
+An error ends the steps, and the report follows in any case, so that the object's conditions say why nothing happens.
+The result of a pass tells the queue when the next one is due:
 
 | outcome | next pass |
 |---|---|
@@ -18,7 +18,7 @@ conditions say why nothing happens. The result of a pass tells the queue when th
 
 import dataclasses
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,17 +79,13 @@ class Outcome:
 
 @dataclass(slots=True)
 class Pass:
-    """The intermediate results of one pass."""
+    """One pass, with what its report needs: the steps may end before there is a plan."""
 
     key: OwnerKey
     live: Mapping[str, Any]
-    world: ClusterWorld | GroupWorld | None = None
-    target: Target | None = None
+    at: str = "start"
     plan: Plan | None = None
     done: Done | None = None
-
-
-Step = Callable[[Pass], Awaitable[None]]
 
 
 class Reconciler:
@@ -134,11 +130,6 @@ class Reconciler:
         self._told: dict[OwnerKey, str] = {}
         """The last Event about a namespace that is not ours, per object: it is recorded once, not in each pass."""
         self._decisions: dict[OwnerKey, str] = {}
-        self.steps: tuple[tuple[str, Step], ...] = (
-            ("observe", self._observe),
-            ("plan", self._plan),
-            ("execute", self._execute),
-        )
 
     async def reconcile(self, key: OwnerKey) -> Outcome:
         """One pass. Raises nothing; an exception is a bug."""
@@ -146,23 +137,26 @@ class Reconciler:
         self._farewells.gone(key, successor_uid=str(live["metadata"]["uid"]) if live is not None else None)
         if live is None:
             outcome = self._forget(key)
-            return await self._farewell(key) if self._farewells.pending(key) else outcome
+            return await self._farewell(key) if self._farewells.under_way(key) else outcome
         unclaimed = await self._unclaimed(key, live)
         if unclaimed is not None:
             return unclaimed
-        if self._farewells.pending(key):
+        if self._farewells.under_way(key):
             await self._farewell(key)  # of the deleted object; the new one of its name gets its pass in any case
         one = Pass(key, live)
         error: OperatorError | InvalidObject | None = None
-        at = "start"
         try:
             obstacle = self._scopes.obstacle(key.namespace, self._clock.monotonic_ms())
             if obstacle is not None:
                 # A cluster that cannot be observed must not hold up the roll-outs of others.
                 self._turns.forget(key, self._clock.monotonic_ms())
                 raise obstacle
-            for at, step in self.steps:  # noqa: B007 (named in the log below)
-                await step(one)
+            one.at = "observe"
+            world, target = await self._observe(one)
+            one.at = "plan"
+            one.plan = plan = self._plan(one, world)
+            one.at = "execute"
+            await self._execute(one, plan, target)
         except OwnerGone:
             # The cache lags: the watch or the next list brings the deletion.
             return Outcome(result="gone", requeue_after_ms=None)
@@ -170,7 +164,7 @@ class Reconciler:
             error = caught
             if not isinstance(caught, Transient):
                 self._turns.looked(key)
-            _log.warning("pass failed", extra={"object": "/".join(key), "step": at, "error": str(caught)})
+            _log.warning("pass failed", extra={"object": "/".join(key), "step": one.at, "error": str(caught)})
         return await self._report(one, error)
 
     async def _unclaimed(self, key: OwnerKey, live: Mapping[str, Any]) -> Outcome | None:
@@ -193,27 +187,24 @@ class Reconciler:
         self._told.pop(key, None)
         return None
 
-    async def _observe(self, one: Pass) -> None:
+    async def _observe(self, one: Pass) -> tuple[ClusterWorld | GroupWorld, Target]:
         metadata = one.live["metadata"]
         target = Target(key=one.key, uid=metadata["uid"], generation=int(metadata.get("generation") or 0))
         if one.key.kind == CLUSTER.kind:
             seen = await observe_cluster(
                 one.key, one.live, cache=self._cache, kube=self._kube, admin=self._admin, clock=self._clock
             )
-            one.world = self._in_turn(
-                one.key, dataclasses.replace(seen.world, children=self._intended(seen.world.children))
-            )
-            one.target = Target(key=target.key, uid=target.uid, generation=target.generation, access=seen.access)
-            return
+            cluster = dataclasses.replace(seen.world, children=self._intended(seen.world.children))
+            return self._in_turn(one.key, cluster), dataclasses.replace(target, access=seen.access)
         world = await observe_group(
             one.key, one.live, cache=self._cache, tokens=self._tokens, admin=self._admin, kafka=self._kafka,
             clock=self._clock, referenced=self._referenced,
         )  # fmt: skip
         self._lag.observe(one.key, world.group, self._clock.monotonic_ms())
         self._farewells.saw(one.key, world)
-        one.world = dataclasses.replace(world, children=self._intended(world.children))
         bootstrap = world.bootstrap if isinstance(world.bootstrap, str) else None
-        one.target = Target(key=target.key, uid=target.uid, generation=target.generation, bootstrap=bootstrap)
+        world = dataclasses.replace(world, children=self._intended(world.children))
+        return world, dataclasses.replace(target, bootstrap=bootstrap)
 
     def _in_turn(self, key: OwnerKey, world: ClusterWorld) -> ClusterWorld:
         """The world with the decision of `plan.pacing`."""
@@ -229,23 +220,22 @@ class Reconciler:
             for key, live in children.items()
         }
 
-    async def _plan(self, one: Pass) -> None:
-        if isinstance(one.world, ClusterWorld):
-            one.plan = plan_cluster(one.world, self._settings)
-        elif isinstance(one.world, GroupWorld):
-            one.plan = plan_group(one.world, self._settings)
-        if one.plan is not None and self._decisions.get(one.key) != one.plan.decision:
-            self._decisions[one.key] = one.plan.decision
+    def _plan(self, one: Pass, world: ClusterWorld | GroupWorld) -> Plan:
+        if isinstance(world, ClusterWorld):
+            plan = plan_cluster(world, self._settings)
+        else:
+            plan = plan_group(world, self._settings)
+        if self._decisions.get(one.key) != plan.decision:
+            self._decisions[one.key] = plan.decision
             _log.info(
                 "decided",
-                extra={"object": "/".join(one.key), "decision": one.plan.decision, "reason": one.plan.reason},
+                extra={"object": "/".join(one.key), "decision": plan.decision, "reason": plan.reason},
             )
+        return plan
 
-    async def _execute(self, one: Pass) -> None:
-        assert one.plan is not None
-        assert one.target is not None
-        one.done = await self._executor.execute(one.plan, one.target)
-        for event in one.plan.events:
+    async def _execute(self, one: Pass, plan: Plan, target: Target) -> None:
+        one.done = await self._executor.execute(plan, target)
+        for event in plan.events:
             await self._recorder.emit(one.live, event)
 
     async def _report(self, one: Pass, error: OperatorError | InvalidObject | None) -> Outcome:
@@ -285,7 +275,7 @@ class Reconciler:
         if error is not None:
             wait = error.retry_after_ms if isinstance(error, Transient) else 0
             return Outcome(result="transient", failed=True, at_least_ms=wait)
-        assert one.plan is not None
+        assert one.plan is not None, "without an error there is a plan"
         if one.done is not None and one.done.refused is not None and one.plan.decision == Reason.CONVERGED:
             return Outcome(result="refused", failed=True, at_least_ms=BACKOFF_MAX_MS)
         waits = [one.plan.requeue_after_ms]
