@@ -124,7 +124,7 @@ def stream(
         from muster_pipeline.cli import running
 
         run = _run(tables, cluster, log_ends, master, conf, client, bootstrap, stall_min_ms, offsets_retention_ms)
-        running.stream(run, every_s=every_s, once=once, strict=strict)
+        running.stream(run, bootstrap, every_s=every_s, once=once, strict=strict)
 
 
 def gold(

@@ -83,10 +83,9 @@ def ingest(run: Run, source: Input, *, strict: bool) -> None:
     end(run.tables, strict=strict)
 
 
-def stream(run: Run, *, every_s: float, once: bool, strict: bool) -> None:
+def stream(run: Run, bootstrap: str, *, every_s: float, once: bool, strict: bool) -> None:
     """Follow a cluster until SIGTERM or Ctrl-C; each round publishes whole tables."""
     check_java()
-    assert run.bootstrap is not None
     stop = threading.Event()
     root = str(run.tables)
     sweeper = Sweeper(run.tables, OLD_FILES_KEPT_S)
@@ -94,9 +93,7 @@ def stream(run: Run, *, every_s: float, once: bool, strict: bool) -> None:
         while not stop.is_set():
             began = time.monotonic()
             samples = run.sampled()
-            source = LiveInput.onward(
-                run.bootstrap, run.settings.cluster, root, run.properties, every=samples is not None
-            )
+            source = LiveInput.onward(bootstrap, run.settings.cluster, root, run.properties, every=samples is not None)
             if source.ranges:
                 build_shown(run, spark, source, _appended(run.tables, samples, live=run.log_ends == LIVE))
                 sweeper.sweep(time.monotonic())

@@ -19,7 +19,7 @@ CHUNK_BYTES_MAX: Final = 32 * MIB
 """Inflated records that are decoded at once; a chunk is closed before it would exceed this (one batch always fits)."""
 SEARCH_CRC_BYTES_MAX: Final = 256 * MIB
 """Most bytes whose CRC is computed in one search for the next sound batch: bytes may imitate many headers."""
-HELD_BACK_BATCHES: Final = 16
+KEPT_BATCHES: Final = 16
 """Sound batches that a window keeps for the next one: a wrong base offset or epoch shows only in later batches."""
 CHAIN_LOOK_BACK: Final = 32
 """Longest run of misplaced batches that `decode.chain` can skip."""

@@ -15,7 +15,7 @@ import numpy as np
 from muster_pipeline.decode import chain, headers, search
 from muster_pipeline.decode.chain import Place
 from muster_pipeline.decode.headers import Headers
-from muster_pipeline.decode.limits import BATCH_BYTES_MAX, BATCH_BYTES_MIN, HELD_BACK_BATCHES
+from muster_pipeline.decode.limits import BATCH_BYTES_MAX, BATCH_BYTES_MIN, KEPT_BATCHES
 from muster_pipeline.decode.view import View
 
 _FRAME: Final = struct.Struct(">iibI")
@@ -174,7 +174,7 @@ def _judge(progress: _Progress) -> Window:
         found = found.where(kept)
     consumed = progress.tail if progress.tail is not None else progress.at
     if not progress.whole:
-        emitted = len(found) - min(HELD_BACK_BATCHES, len(found) // 2)
+        emitted = len(found) - min(KEPT_BATCHES, len(found) // 2)
         if emitted < len(found):
             consumed = int(found.at[emitted])
             found = found.where(np.arange(len(found)) < emitted)

@@ -45,7 +45,7 @@ def frame(spark: SparkSession, stage: Stage, log_partitions: Sequence[int]) -> D
 
     def tasks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
-        assert context is not None
+        assert context is not None, "Spark calls this in a task"
         name = attempt_name(context.taskAttemptId())
         for batch in batches:
             for number in batch.column(0).to_pylist():

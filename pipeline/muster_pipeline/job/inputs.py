@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,14 +19,21 @@ BRONZE_ROWS: int = 65_536
 """Rows of table `records` that are read at once."""
 
 
+class FileAccount(NamedTuple):
+    """What table `files` says of one origin."""
+
+    origin: Origin
+    account: Account
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """The result of one step of reading. `origin` and `account` are None when the input is published bronze."""
+    """The result of one step of reading."""
 
     records: pa.RecordBatch | None
     damages: tuple[Damage, ...] = ()
-    origin: Origin | None = None
-    account: Account | None = None
+    file: FileAccount | None = None
+    """None: the input is published bronze."""
     is_end: bool = False
     """The last part of this origin: its account is final."""
     is_carried: bool = False
@@ -70,11 +77,13 @@ class SegmentInput:
     def parts(self, log_partition: int) -> Iterator[Part]:
         """Raises LogChanged."""
         for one in self.segments[log_partition]:
-            origin, account = one.origin(self.cluster), None
+            segment = one.segment(self.cluster)
+            account = Account(is_active=segment.is_active, bytes_in=segment.size)
             for piece in one.pieces(self.cluster):
                 account = piece.account
-                yield Part(records=piece.records, damages=piece.damages, origin=origin, account=account)
-            yield Part(records=None, origin=origin, account=account, is_end=True)
+                file = FileAccount(segment.origin, account)
+                yield Part(records=piece.records, damages=piece.damages, file=file)
+            yield Part(records=None, file=FileAccount(segment.origin, account), is_end=True)
 
     def makes_bronze(self) -> bool:
         """True: nothing of it is published yet."""

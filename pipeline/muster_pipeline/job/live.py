@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from muster_pipeline.decode.segment import Account
-from muster_pipeline.job.inputs import BronzeInput, Part
+from muster_pipeline.job.inputs import BronzeInput, FileAccount, Part
 from muster_pipeline.sources import live
 from muster_pipeline.sources.cluster import EARLIEST, LATEST, Cluster
 from muster_pipeline.sources.errors import OffsetGone
@@ -99,15 +99,16 @@ class LiveInput:
         before = Account(is_active=True, bytes_in=0)
         if self.root is not None:
             before = _account(self.root, log_partition)
-            yield Part(records=None, origin=where, account=before, carried=_quarantine(self.root, log_partition))
+            file = FileAccount(where, before)
+            yield Part(records=None, file=file, carried=_quarantine(self.root, log_partition))
             for part in BronzeInput(root=self.root).parts(log_partition):
-                yield replace(part, origin=where, account=before, is_carried=True)
+                yield replace(part, file=file, is_carried=True)
         account = Account(is_active=True, bytes_in=0)
         with self.connect(self.bootstrap, self.properties) as cluster:
             for piece in live.pieces(cluster, OFFSETS_TOPIC, where, start, end, strict=False):
                 account = piece.account
-                yield Part(records=piece.records, damages=piece.damages, origin=where, account=account)
-        yield Part(records=None, origin=where, account=summed(before, account), is_end=True)
+                yield Part(records=piece.records, damages=piece.damages, file=FileAccount(where, account))
+        yield Part(records=None, file=FileAccount(where, summed(before, account)), is_end=True)
 
     def makes_bronze(self) -> bool:
         """True: published records are written again, followed by the new ones."""

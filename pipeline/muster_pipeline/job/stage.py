@@ -19,7 +19,7 @@ from muster_pipeline.decode.consumer_groups import decode_consumer_groups
 from muster_pipeline.decode.generations import decode_generations
 from muster_pipeline.decode.origin import Damage, quarantine
 from muster_pipeline.decode.segment import files
-from muster_pipeline.job.inputs import Input, Part
+from muster_pipeline.job.inputs import FileAccount, Input, Part
 from muster_pipeline.store.manifest import FileEntry
 from muster_pipeline.store.writer import TableWriter, close_all
 from muster_pipeline.tables.catalog import BRONZE, DERIVED
@@ -75,8 +75,8 @@ def run(stage: Stage, log_partition: int, attempt: str) -> Done:
                 _write(writers, fed.tables)
                 if stage.input.makes_bronze():
                     writers["records"].write(batch)
-            if stage.input.makes_bronze():
-                _account(writers, part, () if part.is_carried else damages)
+            if part.file is not None:
+                _account(writers, part, part.file, () if part.is_carried else damages)
         _write(writers, fold.finish())
         made = close_all(writers.values())
     return Done(
@@ -97,17 +97,15 @@ def _write(writers: Mapping[str, TableWriter], tables: Mapping[str, pa.Table]) -
         writers[name].write(rows)
 
 
-def _account(writers: Mapping[str, TableWriter], part: Part, damages: tuple[Damage, ...]) -> None:
+def _account(writers: Mapping[str, TableWriter], part: Part, file: FileAccount, damages: tuple[Damage, ...]) -> None:
     """Write a part's quarantine rows, those of its group records included, and at its end the file's account."""
-    assert part.origin is not None
-    assert part.account is not None
     if part.carried is not None:
         writers["quarantine"].write(part.carried)
-    part.account.add_damages(damages)
+    file.account.add_damages(damages)
     if part.damages or damages:
-        writers["quarantine"].write(pa.Table.from_batches([quarantine(part.origin, (*part.damages, *damages))]))
+        writers["quarantine"].write(pa.Table.from_batches([quarantine(file.origin, (*part.damages, *damages))]))
     if part.is_end:
-        writers["files"].write(pa.Table.from_batches([files(part.origin, part.account)]))
+        writers["files"].write(pa.Table.from_batches([files(*file)]))
 
 
 def _log_ends(stage: Stage) -> LogEndSamples:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from muster_pipeline.decode import headers, window
 from muster_pipeline.decode.chain import Place
 from muster_pipeline.decode.chunk import decode
-from muster_pipeline.decode.limits import BATCH_BYTES_MIN, HELD_BACK_BATCHES
+from muster_pipeline.decode.limits import BATCH_BYTES_MIN, KEPT_BATCHES
 from muster_pipeline.decode.origin import Damage, Origin, of_bytes
 from muster_pipeline.decode.segment import Account, Piece
 from muster_pipeline.decode.view import View
@@ -96,7 +96,7 @@ def _answer(state: _Range, got: Fetched, where: Origin) -> Iterator[Piece]:
     found = window.scan(view, place, whole=True)
     batches, consumed = found.batches, found.consumed
     if len(batches) and int(batches.last[-1]) + 1 < state.end:
-        emitted = len(batches) - min(HELD_BACK_BATCHES, len(batches) // 2)
+        emitted = len(batches) - min(KEPT_BATCHES, len(batches) // 2)
         if emitted < len(batches):
             consumed = int(batches.at[emitted])
             batches = batches.where(np.arange(len(batches)) < emitted)

@@ -161,9 +161,10 @@ class OffsetsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """How far the next micro-batch goes."""
         ends = self._target if self._target is not None else self._bound(LATEST)
-        rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        assert rows is not None or isinstance(limit, ReadAllAvailable)
-        return dict(admitted(start, ends, rows))
+        if isinstance(limit, ReadMaxRows):
+            return dict(admitted(start, ends, limit.max_rows))
+        assert isinstance(limit, ReadAllAvailable), "Spark asks by the default limit, or for all"
+        return dict(admitted(start, ends, None))
 
     @override
     def reportLatestOffset(self) -> dict[str, Any] | None:

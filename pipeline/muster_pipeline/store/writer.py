@@ -35,8 +35,8 @@ class TableWriter:
         self._log_partition = log_partition
         self._attempt = attempt
         self._folder = root / DATA / self._table.stored_as / (f"p{log_partition:05}" if log_partition >= 0 else "all")
-        self._waiting: list[pa.Table] = []
-        self._waiting_rows = 0
+        self._unwritten: list[pa.Table] = []
+        self._unwritten_rows = 0
         self._draft: Path | None = None
         self._parquet: pq.ParquetWriter | None = None
         self._file_rows = 0
@@ -46,21 +46,21 @@ class TableWriter:
         """Rows of the table's schema, in its order."""
         if not rows.num_rows:
             return
-        self._waiting.append(rows)
-        self._waiting_rows += rows.num_rows
-        if self._waiting_rows >= ROW_GROUP_ROWS:
-            joined = pa.concat_tables(self._waiting)
+        self._unwritten.append(rows)
+        self._unwritten_rows += rows.num_rows
+        if self._unwritten_rows >= ROW_GROUP_ROWS:
+            joined = pa.concat_tables(self._unwritten)
             whole = joined.num_rows - joined.num_rows % ROW_GROUP_ROWS
             for start in range(0, whole, ROW_GROUP_ROWS):
                 self._group(joined.slice(start, ROW_GROUP_ROWS))
             rest = joined.slice(whole)
-            self._waiting, self._waiting_rows = ([_compact(rest)] if rest.num_rows else []), rest.num_rows
+            self._unwritten, self._unwritten_rows = ([_compact(rest)] if rest.num_rows else []), rest.num_rows
 
     def close(self) -> tuple[FileEntry, ...]:
         """Write the remaining rows; returns the files, durable under their final names."""
-        if self._waiting_rows:
-            self._group(pa.concat_tables(self._waiting))
-            self._waiting, self._waiting_rows = [], 0
+        if self._unwritten_rows:
+            self._group(pa.concat_tables(self._unwritten))
+            self._unwritten, self._unwritten_rows = [], 0
         self._end_file()
         return tuple(self._done)
 

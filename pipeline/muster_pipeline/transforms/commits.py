@@ -3,7 +3,7 @@
 Plain commits and tombstones take effect at their own offset. A transactional commit waits for its producer's marker
 (protocol notes 4.4): COMMIT applies it only if no commit with a higher record offset was stored for its key meanwhile,
 ABORT drops it, a tombstone of its key removes it, and a second commit of the same producer replaces it. Pending rows
-are held back (bounded) and appear at the offset of the record that settled them.
+(a bounded number) appear at the offset of the record that settled them.
 
 Rows without open transactions around them, nearly all of a usual log, go through array operations only; the others are
 walked one by one. What it does not do: check whether a marker is valid. The coordinator did.
@@ -58,10 +58,10 @@ class CommitFold:
         self._held_keys = np.empty(0, dtype=np.int64)
         self._pending: dict[int, dict[int, int]] = {}
         """Producer → key → row among held rows."""
-        self._waiting: dict[int, int] = {}
+        self._pending_producers: dict[int, int] = {}
         """Key → number of producers with a pending commit of it."""
         self._stored_at: dict[int, int] = {}
-        """Record offset of the last value stored for a waiting key, as far as it was stored while the key waited."""
+        """Record offset of the last value stored for a key since it has pending commits."""
 
     def feed(self, records: pa.Table, clock_ms: Ints) -> tuple[pa.Table, Effects]:
         """`clock_ms`: the clock at each row of `records`. Returns settled rows and effects of this chunk."""
@@ -83,7 +83,7 @@ class CommitFold:
 
     def pending_keys(self) -> frozenset[int]:
         """Keys that have a commit of an open transaction."""
-        return frozenset(self._waiting)
+        return frozenset(self._pending_producers)
 
     def _plain(self, commits: pa.Table, keys: Ints, clock: Ints) -> tuple[pa.Table, Effects]:
         outcome = np.where(bools(commits["is_tombstone"]), TOMBSTONE, COMMITTED)
@@ -107,7 +107,7 @@ class CommitFold:
         all_keys = np.concatenate([self._held_keys, keys])
         row_of = np.full(records.num_rows, -1, dtype=np.int64)
         row_of[is_commit] = base + np.arange(size)
-        watched = set(self._waiting) | set(keys[~plain].tolist())
+        watched = set(self._pending_producers) | set(keys[~plain].tolist())
         walk = is_control.copy()
         walk[is_commit] = ~plain | np.isin(keys, np.fromiter(watched, np.int64, len(watched)))
         held_at = np.concatenate([ints(self._held["log_offset"]), ints(commits["log_offset"])])
@@ -146,9 +146,9 @@ class CommitFold:
                 if key in pending:
                     settled.append(_Settled(pending[key], REPLACED, at, now))
                 else:
-                    self._waiting[key] = self._waiting.get(key, 0) + 1
+                    self._pending_producers[key] = self._pending_producers.get(key, 0) + 1
                 pending[key] = row
-            elif int(keys[row]) in self._waiting:
+            elif int(keys[row]) in self._pending_producers:
                 self._stored_at[int(keys[row])] = at
         return settled
 
@@ -170,14 +170,14 @@ class CommitFold:
         """A tombstone removes every pending commit of the key."""
         rows = [rows.pop(key) for rows in self._pending.values() if key in rows]
         self._pending = {producer: rows for producer, rows in self._pending.items() if rows}
-        self._waiting.pop(key, None)
+        self._pending_producers.pop(key, None)
         self._stored_at.pop(key, None)
         return rows
 
     def _leave(self, key: int) -> None:
-        self._waiting[key] -= 1
-        if not self._waiting[key]:
-            del self._waiting[key]
+        self._pending_producers[key] -= 1
+        if not self._pending_producers[key]:
+            del self._pending_producers[key]
             self._stored_at.pop(key, None)
 
     def _keep(self, combined: pa.Table, keys: Ints, rows: Ints) -> None:

@@ -96,12 +96,12 @@ class ConsumerFold:
             state = self.groups.setdefault(group_id, ConsumerState())
             self._record(kind, state, record)
             if state.began is not None and state.is_complete():
-                self._ended(state, record, completed=True)
+                self._ended(state, state.began, record, completed=True)
 
     def _record(self, kind: int, state: ConsumerState, record: Record) -> None:
         if kind == EPOCH:
             if state.began is not None:
-                self._ended(state, record, completed=False)
+                self._ended(state, state.began, record, completed=False)
             state.epoch, state.began = record["group_epoch"], record
             self._generation(record, state.epoch, "epoch", len(state.members))
         elif kind == TOPICS:
@@ -185,9 +185,7 @@ class ConsumerFold:
             },
         )
 
-    def _ended(self, state: ConsumerState, record: Record, *, completed: bool) -> None:
-        began = state.began
-        assert began is not None
+    def _ended(self, state: ConsumerState, began: Record, record: Record, *, completed: bool) -> None:
         after = state.seen()
         timing = rebalances.Timing(
             started_ms=began["append_timestamp_ms"],

@@ -6,7 +6,7 @@ KEYS_MAX: Final = 1 << 22
 """(group, topic, partition) keys in one log partition: about 120 bytes of state each. `AsOf` relies on 22 bits."""
 
 PENDING_COMMITS_MAX: Final = 1_000_000
-"""Commits of open transactions in one log partition: held back until their markers."""
+"""Commits of open transactions in one log partition: pending until their markers."""
 
 GROUPS_MAX: Final = 1_000_000
 """Groups with group records in one log partition."""
