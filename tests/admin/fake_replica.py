@@ -168,7 +168,7 @@ class FakeReplica:
         )
 
     def wals(self) -> list[WalStatus]:
-        return [WalStatus("wal-topics", used_bytes=60, room_bytes=4, carried_bytes=7, slowed=9, waiting=3)]
+        return [WalStatus("wal-topics", used_bytes=60, room_bytes=4, carried_bytes=7, slowed=9, parked=3)]
 
     def disk_status(self) -> DiskStatus:
         return DiskStatus(900, 1_000, 1_500, low=True, full=False, refused=(("checkpoint", 2), ("sidecar", 5)))

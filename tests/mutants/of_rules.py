@@ -111,8 +111,8 @@ RULE_MUTANTS = (
     one(
         "r29 who waits is not told that leadership is lost",
         "replica.multiraft.raft_group",
-        "        waiting, self._waiting = self._waiting, {}\n",
-        "        waiting: dict[int, tuple[object, int]] = {}\n",
+        "        proposals, self._proposals = self._proposals, {}\n",
+        "        proposals: dict[int, tuple[object, int]] = {}\n",
         "replica.test_cluster_life.test_a_proposal_whose_place_another_leaders_entry_took_is_lost_and_not_applied",
     ),
     one(

@@ -130,14 +130,14 @@ class ReplicaCollector(Collector):
         slowed = CounterMetricFamily(
             "muster_wal_slowed", "Proposals answered with a retry because the WAL was nearly full.", labels=["lane"]
         )
-        waiting = GaugeMetricFamily("muster_wal_waiting", "Batches that wait for room in the WAL.", labels=["lane"])
+        parked = GaugeMetricFamily("muster_wal_waiting", "Batches that wait for room in the WAL.", labels=["lane"])
         for wal in self._replica.wals():
             used.add_metric([wal.name], wal.used_bytes)
             room.add_metric([wal.name], wal.room_bytes)
             carried.add_metric([wal.name], wal.carried_bytes)
             slowed.add_metric([wal.name], wal.slowed)
-            waiting.add_metric([wal.name], wal.waiting)
-        yield from (used, room, carried, slowed, waiting)
+            parked.add_metric([wal.name], wal.parked)
+        yield from (used, room, carried, slowed, parked)
         done = self._replica.install_status()
         yield _counter("muster_transfers_installed", "Snapshot installs completed here.", done.installed)
         yield _counter("muster_transfer_received_bytes", "Bytes that snapshot installs received.", done.received_bytes)

@@ -505,7 +505,7 @@ class GroupManager:
     def _know_all(self) -> None:
         """A WAL that may lack groups lacks none any more: the controller's log has told of all that there were, each
         is made, and has been made whole if it had to be. Else new ones would be suspended for good."""
-        if not self.controller.group.caught_up or self.making.waiting() or self._unmade:
+        if not self.controller.group.caught_up or self.making.wanted_count() or self._unmade:
             return
         for wal_writer in (self._offsets_writer, self._topics_writer):
             lacking = wal_writer.wal.may_lack_groups
@@ -583,7 +583,7 @@ class GroupManager:
         behind = sum(
             1 for group in self._host.groups.values() if not (group.caught_up or group.trouble or group.suspended)
         )
-        return behind + self.making.waiting()
+        return behind + self.making.wanted_count()
 
     def stateful(self, number: GroupNo) -> Stateful | None:
         """The state machine of a group, for checkpoints and comparisons."""

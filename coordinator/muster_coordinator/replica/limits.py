@@ -39,9 +39,9 @@ GOSSIP_FULL_MS = 10_000
 FORWARDED_REQUESTS_MAX = 1_000
 FORWARD_TIMEOUT_MS = 5_000
 CURRENT_IMAGE_WAIT_MS = 1_000
-CURRENT_IMAGE_WAITING_MAX = 1_000
+CURRENT_IMAGE_PARKED_MAX = 1_000
 """Commits that wait for the proof that a topic is not there."""
-CURRENT_TOPICS_WAITING_MAX = 2_000
+CURRENT_TOPICS_PARKED_MAX = 2_000
 """All other requests that do; beyond it they are told at once what is told without a proof."""
 CURRENT_TOPICS_PACE_MS = 20
 """Between two of their questions to the controller's leader, however many clients poll for a mistyped topic."""

@@ -73,7 +73,7 @@ def test_an_index_that_does_not_come_here_in_time_shows_nothing() -> None:
 
 
 def test_questions_on_their_way_share_the_next_and_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(formed, "COMMITS", Kind(waiting_max=100, pace_ms=0))
+    monkeypatch.setattr(formed, "COMMITS", Kind(parked_max=100, pace_ms=0))
     cluster, _, late = created(4)
     asked = []
     cluster.net.watch = lambda sender, _receiver, _channel, payload: asked.append(
@@ -111,7 +111,7 @@ def test_requests_for_topics_that_do_not_exist_share_some_questions_a_second() -
 def test_requests_for_topics_that_do_not_exist_leave_commits_their_places() -> None:
     cluster, _, late = created(7)
     told: list[bool] = []
-    for _ in range(limits.CURRENT_TOPICS_WAITING_MAX + 1):
+    for _ in range(limits.CURRENT_TOPICS_PARKED_MAX + 1):
         cluster.nodes[late[0]].when_topics_current(told.append)
     assert told == [False], "the one too many"
     commits: list[tuple[bool, bool]] = []

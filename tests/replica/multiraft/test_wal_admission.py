@@ -160,7 +160,7 @@ def test_who_has_less_time_than_others_is_told_at_its_deadline_and_never_let_in_
     case.loop.resume()
     case.world.run_for(20)
     assert case.came == [(1, False), (0, True), (2, False)]
-    assert case.admission.waiting == 0
+    assert case.admission.parked == 0
 
 
 def test_those_who_went_in_leave_nothing_behind() -> None:
@@ -171,5 +171,5 @@ def test_those_who_went_in_leave_nothing_behind() -> None:
     assert len(case.admission._ends) < 3_000
     case.wal.used = 0
     case.world.run_for(2_000)
-    assert (case.admission.waiting, len(case.admission._ends), case.admission._parked_bytes) == (0, 0, 0)
+    assert (case.admission.parked, len(case.admission._ends), case.admission._parked_bytes) == (0, 0, 0)
     assert len(case.came) == 3_000

@@ -161,7 +161,7 @@ def test_a_topic_deleted_and_created_again_while_its_folders_are_being_made_leav
     gone(cluster, first)
     for node in cluster.nodes.values():
         assert not any(GroupNo(number) in node.host.groups for number in first)
-        assert node.group_manager.making.waiting() == 0
+        assert node.group_manager.making.wanted_count() == 0
 
 
 @pytest.mark.parametrize("seed", range(6))

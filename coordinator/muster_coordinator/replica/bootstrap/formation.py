@@ -241,13 +241,13 @@ class Formation:
         )
 
     def _decide_prepared(self, record: ClusterRecord) -> list[Effect]:
-        waiting = []
+        unprepared = []
         for voter in record.voters:
             if voter.broker == self.broker:
                 continue
             state = self._heard.get(voter.broker)
             if state is None or state.phase is Phase.EMPTY:
-                waiting.append(voter.broker)
+                unprepared.append(voter.broker)
                 if state is not None and state.replica_uuid != voter.replica_uuid:
                     self.status = (
                         f"broker {voter.broker} came back with another data folder while cluster "
@@ -259,8 +259,8 @@ class Formation:
                 return []
             elif state.phase is Phase.FORMED:
                 return self._persist(Phase.FORMED, record)
-        if waiting:
-            self.status = f"prepared for cluster {record.cluster_id}, waiting for {waiting}"
+        if unprepared:
+            self.status = f"prepared for cluster {record.cluster_id}, waiting for {unprepared}"
             return []
         return self._persist(Phase.FORMED, record)
 

@@ -32,7 +32,7 @@ FIND_LEADER_MS = 1_000
 RETRY_MS = 50
 NO_CONTROLLER = CommandResult(Code.NOT_CONTROLLER, "no controller leader is known")
 LATE = CommandResult(Code.REQUEST_TIMED_OUT, "the command was sent, its fate is not known")
-PRODUCER_IDS_WAITING_MAX = 10_000
+PRODUCER_IDS_PARKED_MAX = 10_000
 
 
 class _Call:
@@ -67,7 +67,7 @@ class ControllerClient:
         self._ids_next = 0
         self._ids_end = 0
         self._ids_asked = False
-        self._ids_waiting: deque[Callable[[int], None]] = deque()
+        self._ids_parked: deque[Callable[[int], None]] = deque()
 
     # -- submitting ------------------------------------------------------------------------------------------------
 
@@ -211,14 +211,14 @@ class ControllerClient:
 
     def producer_id(self, image: ClusterImage | None, done: Callable[[int], None]) -> None:
         """A fresh id of this broker's block; -1 when none can be had now."""
-        if self._ids_next < self._ids_end and not self._ids_waiting:
+        if self._ids_next < self._ids_end and not self._ids_parked:
             self._ids_next += 1
             done(self._ids_next - 1)
             return
-        if image is None or len(self._ids_waiting) >= PRODUCER_IDS_WAITING_MAX:
+        if image is None or len(self._ids_parked) >= PRODUCER_IDS_PARKED_MAX:
             done(-1)
             return
-        self._ids_waiting.append(done)
+        self._ids_parked.append(done)
         self._ask_for_ids()
 
     def _ask_for_ids(self) -> None:
@@ -231,13 +231,13 @@ class ControllerClient:
     def _allocated(self, result: CommandResult) -> None:
         self._ids_asked = False
         if result.error != Code.NONE:
-            waiting, self._ids_waiting = self._ids_waiting, deque()
-            for done in waiting:
+            parked, self._ids_parked = self._ids_parked, deque()
+            for done in parked:
                 done(-1)
             return
         self._ids_next, self._ids_end = result.value, result.value + PRODUCER_ID_BLOCK
-        while self._ids_waiting and self._ids_next < self._ids_end:
+        while self._ids_parked and self._ids_next < self._ids_end:
             self._ids_next += 1
-            self._ids_waiting.popleft()(self._ids_next - 1)
-        if self._ids_waiting:
+            self._ids_parked.popleft()(self._ids_next - 1)
+        if self._ids_parked:
             self._ask_for_ids()

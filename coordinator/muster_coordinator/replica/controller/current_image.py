@@ -1,4 +1,4 @@
-"""Waiting until the image here holds what the controller's leader has committed.
+"""Parks requests until the image here holds what the controller's leader has committed.
 
 Problem: a topic is created through one replica, and the commit for it reaches another that has not applied the
 creation yet. "Unknown topic" would be a wrong answer, and Java's consumer takes it for final. Mechanism: ask the
@@ -25,15 +25,15 @@ Call = Callable[[bool], None]
 
 
 class Kind(NamedTuple):
-    """Of requests that wait together."""
+    """Of requests that are parked together."""
 
-    waiting_max: int
+    parked_max: int
     pace_ms: int
     """At least so long between two questions."""
 
 
-COMMITS = Kind(limits.CURRENT_IMAGE_WAITING_MAX, 0)
-TOPICS = Kind(limits.CURRENT_TOPICS_WAITING_MAX, limits.CURRENT_TOPICS_PACE_MS)
+COMMITS = Kind(limits.CURRENT_IMAGE_PARKED_MAX, 0)
+TOPICS = Kind(limits.CURRENT_TOPICS_PARKED_MAX, limits.CURRENT_TOPICS_PACE_MS)
 
 
 class CurrentImage:
@@ -50,15 +50,15 @@ class CurrentImage:
         """A question is on its way, or waits for the pace."""
         self._next_ms = loop.monotonic_ms()
         self._behind: list[tuple[int, list[Call]]] = []
-        """(index, calls): waiting to be applied here, in the order of the questions."""
-        self._waiting = 0
+        """(index, calls): parked until that is applied here, in the order of the questions."""
+        self._parked = 0
 
     def wait(self, call: Call) -> None:
         """See `surface.Surface.when_image_current`."""
-        if self._waiting >= self._kind.waiting_max:
+        if self._parked >= self._kind.parked_max:
             call(False)
             return
-        self._waiting += 1
+        self._parked += 1
         self._joining.append(call)
         self._ask_when_due()
 
@@ -96,8 +96,8 @@ class CurrentImage:
             self._answer(self._behind.pop(0)[1], True)
 
     def _give_up(self, row: tuple[int, list[Call]]) -> None:
-        for at, waiting in enumerate(self._behind):
-            if waiting is row:
+        for at, behind in enumerate(self._behind):
+            if behind is row:
                 del self._behind[at]
                 self._answer(row[1], False)
                 return
@@ -106,6 +106,6 @@ class CurrentImage:
         return self._controller.group.applied
 
     def _answer(self, calls: list[Call], current: bool) -> None:
-        self._waiting -= len(calls)
+        self._parked -= len(calls)
         for call in calls:
             call(current)

@@ -193,11 +193,11 @@ class Host:
         if changed:
             for group in self.groups.values():
                 group.hesitate(low)
-        waiting, self.waiting_for_space = self.waiting_for_space, {}
-        for group in waiting.values():
+        groups, self.waiting_for_space = self.waiting_for_space, {}
+        for group in groups.values():
             group.space_again()
             self._applying[group.number] = group
-        if waiting:
+        if groups:
             self.want_turn()
 
     def no_space(self, what: str, times: int = 1) -> None:

@@ -38,7 +38,7 @@ class Leaders:
         self._loop = loop
         self._known: dict[GroupNo, Leadership] = {}
         self._changed: dict[GroupNo, None] = {}
-        self._waiting: dict[GroupNo, list[_Waiter]] = {}
+        self._waiters: dict[GroupNo, list[_Waiter]] = {}
 
     def of(self, group: GroupNo) -> Leadership:
         return self._known.get(group, NONE_KNOWN)
@@ -101,18 +101,18 @@ class Leaders:
         waiter = _Waiter(call)
 
         def expired() -> None:
-            waiters = self._waiting.get(group)
+            waiters = self._waiters.get(group)
             if waiters is not None and waiter in waiters:
                 waiters.remove(waiter)
                 if not waiters:
-                    del self._waiting[group]
+                    del self._waiters[group]
                 call()
 
         waiter.timer = self._loop.call_at(self._loop.monotonic_ms() + wait_ms, expired)
-        self._waiting.setdefault(group, []).append(waiter)
+        self._waiters.setdefault(group, []).append(waiter)
 
     def _wake(self, group: GroupNo) -> None:
-        for waiter in self._waiting.pop(group, ()):
+        for waiter in self._waiters.pop(group, ()):
             if waiter.timer is not None:
                 waiter.timer.cancel()
             waiter.call()

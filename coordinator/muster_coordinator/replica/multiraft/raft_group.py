@@ -2,9 +2,9 @@
 
 Problem: a proposal is answered when its entry is applied here in the term it was proposed in, or its fate is unknown
 when leadership is lost; a read is answered when a quorum confirmed the leadership after it arrived and the state has
-caught up. Mechanism: waiters by index, reads of one turn in one ReadIndex round, entries applied and reads answered in
-slices of bounded cost. `ready_to_lead` is the term whose no-op is applied here (decision 5); the machine serves in it
-and in no other. The host (`host`) takes the core's `Ready` and calls back here; what an entry means is the machine's
+caught up. Mechanism: proposals by index, reads of one turn in one ReadIndex round, entries applied and reads answered
+in slices of bounded cost. `ready_to_lead` is the term whose no-op is applied here (decision 5); the machine serves in
+it and in no other. The host (`host`) takes the core's `Ready` and calls back here; what an entry means is the machine's
 business.
 
 An entry that the machine cannot apply stops this group and no other (`_stop`): its state is not to be trusted any more,
@@ -138,11 +138,11 @@ class RaftGroup:
         "_host",
         "_joining",
         "_led_term",
-        "_outstanding_bytes",
+        "_proposals",
+        "_proposed_bytes",
         "_queue",
         "_read_context",
         "_skip_vote",
-        "_waiting",
         "applied",
         "applied_bytes",
         "batch",
@@ -214,9 +214,9 @@ class RaftGroup:
         """Applied everything the leader had committed, once since start (decision 30)."""
         self._held: dict[BrokerId, tuple[int, int]] = {}
         self._led_term = 0
-        self._waiting: dict[int, tuple[object, int]] = {}
+        self._proposals: dict[int, tuple[object, int]] = {}
         """index -> (token, bytes) of own proposals of the present term"""
-        self._outstanding_bytes = 0
+        self._proposed_bytes = 0
         self._queue: deque[Entry] = deque()
         self._contexts: dict[int, _Reads] = {}
         self._read_context = 0
@@ -332,8 +332,8 @@ class RaftGroup:
         index = self.core.propose(self._host.now_ms(), ((kind, data),), self.ready_term)
         if isinstance(index, Refused):
             return index
-        self._waiting[index] = (token, size)
-        self._outstanding_bytes += size
+        self._proposals[index] = (token, size)
+        self._proposed_bytes += size
         self._host.uncommitted(size)
         self._host.touch(self)
         return None
@@ -463,10 +463,10 @@ class RaftGroup:
         if self._confirmed:
             self._host.reads_ready(self)
         self._host.heartbeats.leads_no_more(self)
-        waiting, self._waiting = self._waiting, {}
-        self._host.uncommitted(-self._outstanding_bytes)
-        self._outstanding_bytes = 0
-        for token, _ in waiting.values():
+        proposals, self._proposals = self._proposals, {}
+        self._host.uncommitted(-self._proposed_bytes)
+        self._proposed_bytes = 0
+        for token, _ in proposals.values():
             self.machine.proposal_lost(token)
         self.machine.resign()
 
@@ -496,7 +496,7 @@ class RaftGroup:
             return 0
         used = 0
         machine = self.machine
-        waiting = self._waiting
+        proposals = self._proposals
         while self._queue and used < budget:
             if self.skips and self._undecided():
                 break
@@ -521,11 +521,11 @@ class RaftGroup:
                 self._stop(entry, error)
                 break
             self.applied = entry.index
-            waiter = waiting.pop(entry.index, None)
-            if waiter is not None:
-                self._outstanding_bytes -= waiter[1]
-                self._host.uncommitted(-waiter[1])
-                machine.proposal_applied(waiter[0], result)
+            proposal = proposals.pop(entry.index, None)
+            if proposal is not None:
+                self._proposed_bytes -= proposal[1]
+                self._host.uncommitted(-proposal[1])
+                machine.proposal_applied(proposal[0], result)
             elif entry.kind == EntryKind.NOOP and self.leads and entry.term == self.core.term != self.ready_term:
                 self.ready_term = entry.term
                 self.caught_up = True

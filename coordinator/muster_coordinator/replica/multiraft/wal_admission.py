@@ -8,7 +8,7 @@ what one takes, or as long as it has been waited for, if that is more. So room n
 one does; and little by little something is admitted. Who finds no room waits for a moment, in order (`when_room`),
 bounded in time, by a second and by their own deadline, and in bytes; only behind that writers are refused, and try
 again, as after any "busy".
-What it does not do: hold back what other leaders send, votes, or what carrying writes (`storage.wal_carry`).
+What it does not do: park what other leaders send, votes, or what carrying writes (`storage.wal_carry`).
 """
 
 import heapq
@@ -60,7 +60,7 @@ class Admission:
         """Proposals that were told to try again because the WAL was nearly full."""
 
     @property
-    def waiting(self) -> int:
+    def parked(self) -> int:
         """Batches that wait for room now."""
         return len(self._parked)
 

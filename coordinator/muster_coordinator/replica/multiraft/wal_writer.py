@@ -44,7 +44,7 @@ class WalStatus(NamedTuple):
     """Written again since the start, so that old files could go."""
     slowed: int
     """Proposals that were told to try again since the start."""
-    waiting: int
+    parked: int
     """Batches that wait for room now."""
 
 
@@ -187,7 +187,7 @@ class WalWriter:
             room_bytes=wal.room_bytes(),
             carried_bytes=wal.carried_bytes,
             slowed=admission.slowed,
-            waiting=admission.waiting,
+            parked=admission.parked,
         )
 
     def stuck_ms(self, now_ms: int) -> int:

@@ -18,35 +18,35 @@ AnswerCall = Callable[[GroupAnswer], None]
 class Parking:
     """Oldest first, so one deadline is enough."""
 
-    __slots__ = ("_deadlines", "_due", "_waiting")
+    __slots__ = ("_deadlines", "_due", "_parked")
 
     def __init__(self, deadlines: Deadlines) -> None:
         self._deadlines = deadlines
         self._due = Due(self._expire)
-        self._waiting: deque[tuple[int, GroupRequest, AnswerCall]] = deque()
+        self._parked: deque[tuple[int, GroupRequest, AnswerCall]] = deque()
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._parked)
 
     def park(self, now_ms: int, deadline_ms: int, request: GroupRequest, done: AnswerCall) -> None:
         """Keep `request` until `release`, `refuse` or its time is over."""
-        if len(self._waiting) >= limits.PARK_REQUESTS_MAX or deadline_ms <= now_ms:
+        if len(self._parked) >= limits.PARK_REQUESTS_MAX or deadline_ms <= now_ms:
             done(refusal(request, Code.COORDINATOR_NOT_AVAILABLE))
             return
-        self._waiting.append((now_ms + limits.PARK_MS_MAX, request, done))
-        if len(self._waiting) == 1:
-            self._deadlines.set(self._due, self._waiting[0][0])
+        self._parked.append((now_ms + limits.PARK_MS_MAX, request, done))
+        if len(self._parked) == 1:
+            self._deadlines.set(self._due, self._parked[0][0])
 
     def _expire(self, now_ms: int) -> None:
-        waiting = self._waiting
-        while waiting and waiting[0][0] <= now_ms:
-            _, request, done = waiting.popleft()
+        parked = self._parked
+        while parked and parked[0][0] <= now_ms:
+            _, request, done = parked.popleft()
             done(refusal(request, Code.COORDINATOR_NOT_AVAILABLE))
-        self._deadlines.set(self._due, waiting[0][0] if waiting else None)
+        self._deadlines.set(self._due, parked[0][0] if parked else None)
 
     def take(self) -> list[tuple[GroupRequest, AnswerCall]]:
         """All of them, in order; none waits any more."""
-        taken = [(request, done) for _, request, done in self._waiting]
-        self._waiting.clear()
+        taken = [(request, done) for _, request, done in self._parked]
+        self._parked.clear()
         self._deadlines.set(self._due, None)
         return taken

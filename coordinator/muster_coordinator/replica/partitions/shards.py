@@ -155,9 +155,9 @@ class ShardGroup:
         late = self._late
         while late and late[0][0] <= now_ms:
             _, ticket, request = late.popleft()
-            waiting = self._open.pop(ticket, None)
-            if waiting is not None:
-                self._hand_over(waiting[1], refusal(request, Code.COORDINATOR_NOT_AVAILABLE))
+            opened = self._open.pop(ticket, None)
+            if opened is not None:
+                self._hand_over(opened[1], refusal(request, Code.COORDINATOR_NOT_AVAILABLE))
         # Answered ones in front would keep the deadline early.
         while late and late[0][1] not in self._open:
             late.popleft()
@@ -209,10 +209,10 @@ class ShardGroup:
             self._loop.call_soon(self._answer_more)
 
     def _answer(self, effect: Answer) -> None:
-        waiting = self._open.pop(effect.ticket, None)
-        if waiting is None:
+        opened = self._open.pop(effect.ticket, None)
+        if opened is None:
             return  # answered 15 when its time was over
-        request, done = waiting
+        request, done = opened
         if self._resigning:
             self._answer_when_leader_known(done, effect.answer)
         elif denies(effect.answer):

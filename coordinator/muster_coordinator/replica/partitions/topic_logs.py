@@ -180,12 +180,12 @@ _LATE_ANSWERED_MIN = 64
 """So many deadlines of answered batches are kept before a look is worth it."""
 
 
-class _Waiting(NamedTuple):
+class _Unanswered(NamedTuple):
     """A produced batch on its way."""
 
     log_append_time_ms: int
     calls: dict[int, Produced]
-    """Each waiter under its number, which stands beside its deadline."""
+    """Each caller under its number, which stands beside its deadline."""
 
 
 class TopicGroup:
@@ -208,13 +208,13 @@ class TopicGroup:
         self._deadlines = deadlines
         self.state = state
         self.machine = machine
-        self._waiting: dict[int, _Waiting] = {}
-        """token -> who waits: the producer, and whoever sent the same batch again meanwhile"""
+        self._unanswered: dict[int, _Unanswered] = {}
+        """token -> who is to be answered: the producer, and whoever sent the same batch again meanwhile"""
         self._late: list[tuple[int, int, int]] = []
-        """Heap of (deadline, the waiter's number, token). Whoever was answered stays in it for a while, so it holds
-        numbers only: a waiter refers to its request's bytes."""
+        """Heap of (deadline, the caller's number, token). Whoever was answered stays in it for a while, so it holds
+        numbers only: a caller refers to its request's bytes."""
         self._late_count = 0
-        self._waiters = 0
+        self._unanswered_calls = 0
         self._due = Due(self._expire)
 
     # -- producing -------------------------------------------------------------------------------------------------
@@ -249,8 +249,8 @@ class TopicGroup:
     def _duplicate(self, judged: topics.Duplicate, deadline_ms: int, done: Produced) -> None:
         if judged.base_offset >= 0:
             done(ProduceResult(Code.NONE, judged.base_offset, judged.timestamp_ms, self.state.log_start))
-        elif judged.token in self._waiting:
-            self._wait(judged.token, deadline_ms, done)
+        elif judged.token in self._unanswered:
+            self._answer_later(judged.token, deadline_ms, done)
         else:
             done(ProduceResult(Code.REQUEST_TIMED_OUT))
 
@@ -262,39 +262,39 @@ class TopicGroup:
             busy = refused is Refused.BUSY
             done(ProduceResult(Code.NOT_ENOUGH_REPLICAS if busy else Code.NOT_LEADER_OR_FOLLOWER))
             return
-        self._waiting[accepted.token] = _Waiting(accepted.log_append_time_ms, {})
-        self._wait(accepted.token, deadline_ms, done)
+        self._unanswered[accepted.token] = _Unanswered(accepted.log_append_time_ms, {})
+        self._answer_later(accepted.token, deadline_ms, done)
 
-    def _wait(self, token: int, deadline_ms: int, done: Produced) -> None:
+    def _answer_later(self, token: int, deadline_ms: int, done: Produced) -> None:
         self._late_count += 1
         number = self._late_count
-        self._waiting[token].calls[number] = done
-        self._waiters += 1
+        self._unanswered[token].calls[number] = done
+        self._unanswered_calls += 1
         late = self._late
-        if len(late) > _LATE_ANSWERED_MIN and len(late) > 2 * self._waiters:
-            late[:] = [entry for entry in late if self._waits(entry[2], entry[1])]
+        if len(late) > _LATE_ANSWERED_MIN and len(late) > 2 * self._unanswered_calls:
+            late[:] = [entry for entry in late if self._is_unanswered(entry[2], entry[1])]
             heapq.heapify(late)
         heapq.heappush(late, (deadline_ms, number, token))
         if late[0][1] == number:
             self._deadlines.set(self._due, deadline_ms)
 
-    def _waits(self, token: int, number: int) -> bool:
-        waiting = self._waiting.get(token)
-        return waiting is not None and number in waiting.calls
+    def _is_unanswered(self, token: int, number: int) -> bool:
+        unanswered = self._unanswered.get(token)
+        return unanswered is not None and number in unanswered.calls
 
-    def _answered(self, token: int) -> _Waiting:
-        waiting = self._waiting.pop(token)
-        self._waiters -= len(waiting.calls)
-        return waiting
+    def _answered(self, token: int) -> _Unanswered:
+        unanswered = self._unanswered.pop(token)
+        self._unanswered_calls -= len(unanswered.calls)
+        return unanswered
 
     def _expire(self, now_ms: int) -> None:
         """Answer 7 where the commit takes too long; the batch may still be committed."""
         late = self._late
-        while late and (late[0][0] <= now_ms or not self._waits(late[0][2], late[0][1])):
+        while late and (late[0][0] <= now_ms or not self._is_unanswered(late[0][2], late[0][1])):
             _, number, token = heapq.heappop(late)
-            if self._waits(token, number):
-                done = self._waiting[token].calls.pop(number)
-                self._waiters -= 1
+            if self._is_unanswered(token, number):
+                done = self._unanswered[token].calls.pop(number)
+                self._unanswered_calls -= 1
                 done(ProduceResult(Code.REQUEST_TIMED_OUT))
         self._deadlines.set(self._due, late[0][0] if late else None)
 
@@ -321,9 +321,9 @@ class TopicGroup:
         if isinstance(token, int):
             assert isinstance(result, int)
             self.machine.applied(token)
-            waiting = self._answered(token)
-            answer = ProduceResult(Code.NONE, result, waiting.log_append_time_ms, self.state.log_start)
-            for done in waiting.calls.values():
+            unanswered = self._answered(token)
+            answer = ProduceResult(Code.NONE, result, unanswered.log_append_time_ms, self.state.log_start)
+            for done in unanswered.calls.values():
                 done(answer)
         else:
             assert callable(token)

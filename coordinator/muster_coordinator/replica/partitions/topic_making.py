@@ -66,7 +66,7 @@ class TopicMaking:
         self._made = made
         self._fatal = fatal
         self._wanted: dict[GroupNo, Wanted] = {}
-        """Not made yet, whether queued, under way or waiting for another try."""
+        """Not made yet, whether queued, under way or to be tried again."""
         self._queue: deque[GroupNo] = deque()
         self._known: deque[GroupNo] = deque()
         self._unwanted: deque[GroupNo] = deque()
@@ -109,7 +109,7 @@ class TopicMaking:
         """Groups that are to be made yet."""
         return list(self._wanted)
 
-    def waiting(self) -> int:
+    def wanted_count(self) -> int:
         """How many groups are to be made yet."""
         return len(self._wanted)
 

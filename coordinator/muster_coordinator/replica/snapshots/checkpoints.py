@@ -132,7 +132,7 @@ class Checkpoints:
         self._running = 0
         self._start_from_ms = 0
         """No checkpoint before."""
-        self._waiting: deque[_Tracked] = deque()
+        self._to_start: deque[_Tracked] = deque()
         """Due at the last look, and not begun for want of a slot."""
         self._pumping = False
         self._pinned: set[GroupNo] = set()
@@ -176,7 +176,7 @@ class Checkpoints:
             self._active[number] = tracked
             self._maybe(tracked, self._loop.monotonic_ms())
             if not tracked.busy:
-                self._waiting.appendleft(tracked)
+                self._to_start.appendleft(tracked)
                 self._pump_later()
 
     def hold(self, number: GroupNo) -> Callable[[], None] | None:
@@ -226,7 +226,7 @@ class Checkpoints:
     def _look(self) -> None:
         now_ms = self._loop.monotonic_ms()
         pinned = self._find_pinned(now_ms)
-        self._waiting.clear()
+        self._to_start.clear()
         others = (one for one in self._active.values() if one.group.number not in self._pinned)
         self._look_at(deque((*pinned, *others)), now_ms + LOOK_MS)
 
@@ -239,7 +239,7 @@ class Checkpoints:
                 continue
             self._maybe(tracked, now_ms)
             if not tracked.busy and self._due(tracked, now_ms):
-                self._waiting.append(tracked)
+                self._to_start.append(tracked)
         if left:
             self._loop.call_soon(lambda: self._look_at(left, next_look_ms))
         else:
@@ -280,15 +280,15 @@ class Checkpoints:
 
     def _pump_later(self) -> None:
         """The next one that waits begins when it may."""
-        if self._waiting and self._running < CHECKPOINTS_AT_ONCE and not self._pumping:
+        if self._to_start and self._running < CHECKPOINTS_AT_ONCE and not self._pumping:
             self._pumping = True
             self._loop.call_at(max(self._start_from_ms, self._loop.monotonic_ms()), self._pump)
 
     def _pump(self) -> None:
         self._pumping = False
         now_ms = self._loop.monotonic_ms()
-        while self._waiting and self._may_start(now_ms):
-            tracked = self._waiting.popleft()
+        while self._to_start and self._may_start(now_ms):
+            tracked = self._to_start.popleft()
             present = self._tracked.get(tracked.group.number) is tracked
             if present and not tracked.busy and tracked.group.settled and self._due(tracked, now_ms):
                 self._checkpoint(tracked)

@@ -24,7 +24,7 @@ from muster_coordinator.storage.segment_index import segment_name
 TELL_AGAIN_MS = 30_000
 """Leaderships come back to their preferred replica; without a bound a reader could have them move all the time."""
 WHAT = "stored batches are damaged"
-WAITING = "waits to be fetched from a peer"
+TO_BE_FETCHED = "waits to be fetched from a peer"
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Finding:
     base: int
     damage: str
     """What was found, where."""
-    repair: str = WAITING
+    repair: str = TO_BE_FETCHED
     """How far its repair is, in words."""
     not_before_ms: int = 0
     """It is not tried before."""
