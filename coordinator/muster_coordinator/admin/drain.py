@@ -52,7 +52,7 @@ class Drain:
         self._began_ms = 0
         self._loop = replica.loop
         self.phase = DrainPhase.IDLE
-        self._waiting: list[Callable[[], None]] = []
+        self._when_drained: list[Callable[[], None]] = []
         self._moving: dict[GroupNo, int] = {}
         """Group -> monotonic ms at which its transfer is considered failed."""
         self._timer: Timer | None = None
@@ -64,7 +64,7 @@ class Drain:
     def start(self, finished: Callable[[], None] = lambda: None) -> None:
         """Begin the drain, or join one under way. `finished` is called once, when no leadership is left to transfer; in
         phase DRAINED that is checked again, because the replica may just have won an election."""
-        self._waiting.append(finished)
+        self._when_drained.append(finished)
         if self.phase == DrainPhase.DRAINED:
             self._stop_timer()
             self._timer = self._loop.call_at(self._loop.monotonic_ms(), self._look)
@@ -87,7 +87,7 @@ class Drain:
             self._tell(Event(DRAIN_UNDONE, {"leaderships": self.left()}))
         self.phase = DrainPhase.IDLE
         self._round += 1
-        self._waiting.clear()
+        self._when_drained.clear()
         self._moving.clear()
         self._stop_timer()
         deadline_ms = self._loop.monotonic_ms() + PROPOSAL_TIMEOUT_MS
@@ -198,8 +198,8 @@ class Drain:
             self._tell(Event(DRAINED, {"leaderships": self.left(), "took_ms": took_ms}))
         self.phase = DrainPhase.DRAINED
         self._timer = self._loop.call_at(self._loop.monotonic_ms() + DRAINED_LOOK_MS, self._look)
-        waiting, self._waiting = self._waiting, []
-        for finished in waiting:
+        when_drained, self._when_drained = self._when_drained, []
+        for finished in when_drained:
             finished()
 
     def _stop_timer(self) -> None:

@@ -39,7 +39,7 @@ class _Topic:
         "_plan",
         "_quota",
         "_racks",
-        "_waiting",
+        "_unassigned",
         "members",
         "partitions",
         "rack_aware",
@@ -54,7 +54,7 @@ class _Topic:
         self._plan = plan
         self._quota, self._extras_left = divmod(self.partitions, len(self.members))
         self._given = dict.fromkeys(self.members, 0)
-        self._waiting = dict.fromkeys(range(self.partitions))
+        self._unassigned = dict.fromkeys(range(self.partitions))
         self._racks = [topology.racks.get(TopicPartition(topic, p), _NO_RACKS) for p in range(self.partitions)]
         member_racks = {rack for rack in self.members.values() if rack is not None}
         all_racks = _NO_RACKS.union(*self._racks)
@@ -73,16 +73,16 @@ class _Topic:
         if self._given[member_id] > self._quota:
             self._extras_left -= 1
         for partition in partitions:
-            del self._waiting[partition]
+            del self._unassigned[partition]
             self._plan[member_id].append(TopicPartition(self.topic, partition))
 
     def cut(self, allowed: Callable[[str, int], bool]) -> None:
         """Give each member its block: the first unassigned partitions `allowed` to it, up to its quota."""
         for member_id in self.members:
-            if not self._waiting:
+            if not self._unassigned:
                 break
             room = self.room(member_id)
-            block = list(islice((p for p in self._waiting if allowed(member_id, p)), room))
+            block = list(islice((p for p in self._unassigned if allowed(member_id, p)), room))
             if block:
                 self.give(member_id, block)
 

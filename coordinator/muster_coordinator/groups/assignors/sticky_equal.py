@@ -48,10 +48,10 @@ class EqualAssignment:
             self._keep_owned(member)
         self._below_quota.sort()
         self._at_quota = deque(sorted(self._at_quota))
-        waiting = problem.racks.fewest_nearby_first(self._unassigned())
+        unassigned = problem.racks.fewest_nearby_first(self._unassigned())
         if problem.racks.usable:
-            waiting = self._deal_near(waiting)
-        self._deal(waiting)
+            unassigned = self._deal_near(unassigned)
+        self._deal(unassigned)
         # No member is left below the quota.
         assert all(len(self.assigned[member]) == self._quota for member in self._below_quota)
 
@@ -86,10 +86,10 @@ class EqualAssignment:
         every = self._problem.all_partitions(range(len(self._problem.topics)))
         return [key for key in every if key not in taken]
 
-    def _deal_near(self, waiting: Sequence[Key]) -> list[Key]:
+    def _deal_near(self, unassigned: Sequence[Key]) -> list[Key]:
         """Step 2; returns the partitions that fit no member."""
         racks, turn, left = self._problem.racks, 0, []
-        for key in waiting:
+        for key in unassigned:
             index = racks.next_near(key, self._below_quota, turn)
             if index >= 0:
                 member = self._below_quota[index]
@@ -112,10 +112,10 @@ class EqualAssignment:
             self._one_more_above()
         return left
 
-    def _deal(self, waiting: Sequence[Key]) -> None:
+    def _deal(self, unassigned: Sequence[Key]) -> None:
         """Step 3: round-robin to the members below the quota, then one each to members at it."""
         turn = 0
-        for key in waiting:
+        for key in unassigned:
             if not self._below_quota:
                 member = self._at_quota.popleft()
                 self._give(key, member)

@@ -95,8 +95,8 @@ class GeneralAssignment:
         starts_empty = self._by_load[-1][0] == 0
         topics = sorted(range(len(self._problem.topics)), key=lambda topic: (len(self._subscribers[topic]), topic))
         every = self._problem.all_partitions(topics)
-        waiting = [key for key in every if key not in self._owner]
-        left = self._place(waiting, near_only=True) if self._problem.racks.usable else waiting
+        unassigned = [key for key in every if key not in self._owner]
+        left = self._place(unassigned, near_only=True) if self._problem.racks.usable else unassigned
         self._place(left, near_only=False)
         tradable = [key for key in every if len(self._subscribers[key.topic]) > 1]
         for member in range(len(self.assigned)):
@@ -107,16 +107,16 @@ class GeneralAssignment:
         traders = [member for _load, member in self._by_load]
         before = [dict(keys) for keys in self.assigned]
         if not self._revoked:
-            self._trade([key for key in waiting if len(self._subscribers[key.topic]) > 1])
+            self._trade([key for key in unassigned if len(self._subscribers[key.topic]) > 1])
         if self._trade(tradable) and not starts_empty:
             score = balance_score(len(self.assigned[member]) for member in traders)
             if score >= balance_score(len(before[member]) for member in traders):
                 self.assigned = before
 
-    def _place(self, waiting: Sequence[Key], *, near_only: bool) -> list[Key]:
+    def _place(self, unassigned: Sequence[Key], *, near_only: bool) -> list[Key]:
         """Step 2; returns the partitions that no member could take."""
         subscribed, racks, left = self._problem.subscribed, self._problem.racks, []
-        for key in waiting:
+        for key in unassigned:
             for _load, member in self._by_load:
                 if key.topic in subscribed[member] and not (near_only and racks.mismatch(member, key)):
                     self._leave_order(member)
