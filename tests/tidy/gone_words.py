@@ -34,6 +34,9 @@ DOCS = ("docs/", "README.md", "CONTRIBUTING.md")
 RAFT = (C + "raft/", C + "replica/", C + "links/", "tests/raft/", "tests/replica/", "tests/links/", "tests/mutants/")
 STATE = (C + "groups/", C + "topics/", C + "controller/", C + "records/", C + "replica/", C + "storage/")
 ALL = (C, "tests/", *DOCS)
+_BESIDE_GROUPS = "admin api cli controller links raft records replica runtime storage topics wire"
+BESIDE_GROUPS = tuple(f"{C}{room}/" for room in _BESIDE_GROUPS.split())
+"""The rooms without a queue of requests for each group."""
 
 WORDS = (
     Gone("beat", part("beat"), "heartbeat, HostHeartbeat", (*RAFT, *DOCS), "    def _send_beat(self) -> None:"),
@@ -64,6 +67,43 @@ WORDS = (
         "pending rebalance",
         (C + "groups/",),
         "live.owed = None",
+    ),
+    Gone(
+        "pending",
+        r"(?<=[._\"])pending\b|\bpending(?=(?: =|\.[a-z]|\[))|(?<![A-Z])PENDING\b",
+        "pending_members, pending_offsets, pending_rebalance; of bytes: unwritten; of links: handshaking",
+        (C,),
+        "timer = live.pending[member]",
+        ((C + "raft/quorum.py", r"VoteResult\.PENDING|^    PENDING = 0"),),  # etcd's VotePending
+    ),
+    Gone(
+        "waiting",
+        r"\b(?:self\.)?_\w*waiting\b|\bself\.waiting\b|\bwaiting(?=(?: =|\.[a-z]|\[))|\bdef waiting\b|WAITING|_Waiting",
+        "parked (a request that an event answers); of bytes: unwritten; of proposals, partitions, …: what they are",
+        BESIDE_GROUPS,
+        "        self._waiting: deque[_Tracked] = deque()",
+        ((C + "admin/metrics.py", r"requests_refused_waiting"),),
+    ),
+    Gone(
+        "deferred",
+        r"(?i)(?<![a-z])defer(?:s|red|ring)?(?![a-z])",
+        "parked (a request); postponed (a connection)",
+        BESIDE_GROUPS,
+        "            if doubt.defers(reading.absent, look_again):",
+    ),
+    Gone(
+        "outstanding",
+        r"(?i)(?<![a-z])outstanding(?![a-z])",
+        "in flight, proposed, unanswered",
+        (C,),
+        "        self._outstanding_bytes = 0",
+    ),
+    Gone(
+        "held back",
+        r"(?i)(?:held|hold|holds|holding)[ _-]back",
+        "pending (a commit in an open transaction); kept (a batch)",
+        ("pipeline/", C + "replica/", C + "groups/", C + "raft/", C + "links/"),
+        "HELD_BACK_BATCHES: Final = 16",
     ),
     Gone(
         "flight",

@@ -44,6 +44,16 @@ def test_a_word_that_comes_back_is_found_in_each_of_its_rooms(word: Gone) -> Non
         ("coordinator/muster_coordinator/storage/a.py", "the high watermark; over its high-water mark; marks them"),
         ("coordinator/muster_coordinator/replica/snapshots/a.py", 'self._loop.submit("transfer", job, done)'),
         ("e2e/a.py", 'sandbox = Sandbox(name); CACHE / "box"'),
+        (
+            "coordinator/muster_coordinator/groups/a.py",
+            "live.pending_members, state.pending_offsets, PENDING_REBALANCE",
+        ),
+        ("coordinator/muster_coordinator/groups/a.py", "queue.waiting.append(Waiting(gate, ticket)); none is pending"),
+        (
+            "coordinator/muster_coordinator/runtime/a.py",
+            "without waiting for the answer; waiting_for_space; pending timers",
+        ),
+        ("coordinator/muster_coordinator/wire/a.py", "of frames that are held back"),
     ],
 )
 def test_what_means_something_else_is_not(name: str, line: str) -> None:
