@@ -1,1 +1,1 @@
-"""Many Raft groups on one host: turns, heartbeats, deadlines, the WAL's writer, who leads what."""
+"""Many Raft groups on one host: turns, heartbeats, deadlines, the WAL writers, and the table of leaders."""

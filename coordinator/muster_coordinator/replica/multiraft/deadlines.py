@@ -1,9 +1,10 @@
 """One heap of deadlines for all Raft groups and shards of a replica, behind one timer of the loop (decision 19).
 
-Moving a deadline later, which is what happens with every election time-out that a heartbeat renews, costs two stores:
-the heap keeps the early entry and looks again when it surfaces. A stall of the loop (a pause, a full collection) makes
-many deadlines overdue at once although the peers' messages lie unread in the sockets: when the timer itself comes late
-by more than `STALL_MS`, firing waits once for one more turn's input.
+Problem: each group moves its deadline often, and nearly always to a later time (a heartbeat renews the election
+timeout). Mechanism: moving a deadline later only stores it; its earlier entry stays in the heap, and when that is
+reached the deadline is queued anew. A stall of the loop (a paused process, a full garbage collection) makes many
+deadlines overdue at once while the peers' messages are still unread in the sockets: if the timer fires later than
+`STALL_MS`, deadlines wait once for one more turn's input. What it does not do: repeat a deadline that has fired.
 """
 
 import heapq
@@ -16,19 +17,21 @@ STALL_MS = HEARTBEAT_MS
 FIRED_PER_TURN_MAX = 256
 """Deadlines fired in one turn; the rest run in the next."""
 LOOKED_AT_PER_TURN_MAX = 1_024
-"""Also those that were moved meanwhile, 2 us each."""
+"""Heap entries taken in one turn, those of deadlines that were moved or cleared included; 2 us each."""
 
 
 class Due:
-    """Something that has at most one deadline."""
+    """The owner of at most one deadline."""
 
     __slots__ = ("due_ms", "fire", "queued_ms")
 
     def __init__(self, fire: Callable[[int], None]) -> None:
         self.fire = fire
-        """Called with the present time when the deadline has passed; the deadline is cleared before."""
+        """Called with the current time in ms when the deadline has passed; the deadline is cleared before the call."""
         self.due_ms: int | None = None
+        """The deadline; None: none is set."""
         self.queued_ms: int | None = None
+        """The time of its entry in the heap. Invariant: not later than `due_ms`, if both are set."""
 
 
 class Deadlines:
@@ -42,7 +45,7 @@ class Deadlines:
         self._timer_ms = 0
         self._waited = False
         self.stalls = 0
-        """Times at which the timer came so late that deadlines waited for one more turn."""
+        """How often the timer fired so late that deadlines waited for one more turn."""
 
     def set(self, due: Due, when_ms: int | None) -> None:
         """Move or clear a deadline."""

@@ -1,30 +1,30 @@
 """One heartbeat per pair of hosts for all groups between them (decision 19): liveness, check-quorum, commits and reads.
 
 Problem: 50 groups with two followers each would be 1,000 heartbeats a second. Mechanism: a heartbeat names a group only
-when its term or commit changed since the last heartbeat to that peer; all others are *covered*: sender and receiver
-each keep the set of (group, term, commit) that both agree on, and a heartbeat carries only its count and hash. Order
-holds within a channel and a link's life, so both sets change in step; whatever breaks the step (a lost message, a
-restart) shows as a mismatch and is mended by one heartbeat that names everything anew.
+if its term or commit changed since the last heartbeat to that peer; all other led groups are *covered*: sender and
+receiver each keep the set of (group, term, commit) that both agree on, and a heartbeat carries only the set's count and
+hash. A channel keeps the order of messages while its link lives, so both sets change in step. A lost message or a
+restart shows as a mismatch, which is repaired by one heartbeat that names everything anew.
 
-The receiver marks a group deserted the moment its own core follows somebody else or another term, and says so in its
-acks until the sender reacts; the sender drops it from the set and names it again while it leads it. So a matched ack of
-round r proves for every group covered since r or before, and not reported as deserted, that the peer's core followed
-this sender in this term when it got the heartbeat: it confirms all reads that waited when r was sent (decision 36), and
-its sending time is the proof of life that check-quorum counts. Cores decide; this only carries.
+The receiver marks a covered group as deserted when its own core follows another leader or term, and reports it as
+rejected in its acks until the sender has removed it from the set; the sender names it again while it leads it. So a
+matched ack of round r proves, for every group covered since r or earlier and not rejected, that the peer's core
+followed this sender in this term when it received the heartbeat: the ack confirms all reads that waited when r was sent
+(decision 36), and check-quorum counts the time at which r was sent. What this does not do: decide; the cores do.
 
-Rounds for reads follow one another: the first read starts one with the end of its turn; those that come before a peer
-has answered it share the next, which starts at the end of the turn of that answer. So a busy leader costs its peers a
-heartbeat a round trip and not a heartbeat a read, and a read waits two round trips at most.
+Rounds for reads follow one another. The first read starts a round at the end of its turn; reads that arrive before a
+peer has answered that round share the next, which starts at the end of the turn in which the answer arrives. So a busy
+leader sends one heartbeat a round trip instead of one a read, and a read waits two round trips at most.
 
-A round for reads goes to as few peers as make a quorum with this host, those first that were quickest to answer the
-last round to all; of three hosts one other is asked. It names nothing, so it serves only groups that are covered there
-already; else it goes to all. Every round has a number of its own wherever it goes, so a peer that was left out has
-nothing to acknowledge it with. Whoever was asked and does not answer costs a read the time to the next regular round,
-which goes to all and puts the quick ones in front.
+A round for reads goes to the fewest peers that make a quorum with this host (one peer of a cluster of three), and to
+those first that acknowledged the last full round first. It names no group, so it is used only if every group that reads
+is covered at enough peers; otherwise the round goes to all peers. Each round has its own number, so a peer that was
+left out cannot acknowledge it. If a chosen peer does not answer, the read waits for the next regular round, which goes
+to all peers and sorts them anew.
 
-A heartbeat that has much to say goes as several, one behind another, as if that many rounds had followed at once: each
-has a number of its own and covers what it and those before it named, so its ack proves nothing of a group that a later
-one names. An ack that has to reject much is preceded by ones that confirm nothing (round 0, sent at 0).
+A heartbeat of more than `rows_max` rows is sent as several frames, as if that many rounds followed at once: each frame
+has its own number and covers what it and those before it named, so its ack proves nothing of a group that a later frame
+names. An ack with more than `rows_max` rejections is preceded by acks that confirm nothing (round 0, sent at 0).
 """
 
 from collections.abc import Callable, Mapping
@@ -42,7 +42,7 @@ NO_CONTACT: Mapping[int, int] = {}
 
 
 def mix(group: int, term: int, commit: int) -> int:
-    """A number whose sum over a set tells sets apart."""
+    """Hash of one covered group, 64 bits: the sum over a set, modulo 2^64, is the set's hash."""
     value = (
         group * 0x9E3779B97F4A7C15 + term * 0xC2B2AE3D27D4EB4F + commit * 0xFF51AFD7ED558CCD + 0x165667B19E3779F9
     ) & _MASK
@@ -52,17 +52,17 @@ def mix(group: int, term: int, commit: int) -> int:
 
 
 class HeartbeatGroup(Protocol):
-    """What heartbeats need of a group's runtime."""
+    """The part of `RaftGroup` that heartbeats use."""
 
     number: GroupNo
     core: RaftCore
 
     def heartbeat_named(self, leader: BrokerId, term: int, commit: int, leader_commit: int) -> bool:
-        """A heartbeat names this group; step the core. False: not accepted."""
+        """Step a heartbeat that names this group into the core. False: the core did not accept it."""
 
 
 class _Outgoing:
-    """The sender's side towards one peer."""
+    """The sender's state of its heartbeats to one peer."""
 
     __slots__ = ("anew", "confirmed_ms", "confirmed_round", "cover", "cover_hash", "dropped", "mended_round", "named")
 
@@ -70,20 +70,25 @@ class _Outgoing:
         self.forget()
 
     def forget(self) -> None:
-        """The link is new: nothing is agreed on."""
+        """The link is new: no group is covered."""
         self.cover: dict[GroupNo, tuple[int, int]] = {}
         """group -> (term, round since which it is covered)"""
         self.cover_hash = 0
         self.named: dict[GroupNo, tuple[int, int]] = {}
-        """group -> (term, commit) as last named; its keys are those of `cover`"""
+        """group -> (term, commit) as last named. Invariant: the keys are those of `cover`."""
         self.dropped: list[GroupNo] = []
+        """Groups removed from `cover` that the next heartbeat must report as dropped."""
         self.anew = True
+        """The next heartbeat names everything anew."""
         self.mended_round = -1
+        """The last round sent when a mismatch was last seen: acks of rounds up to it start no further repair."""
         self.confirmed_round = -1
+        """The latest round with a matched ack."""
         self.confirmed_ms = 0
+        """When that round was sent, by this host's monotonic clock."""
 
     def add(self, group: GroupNo, term: int, commit: int, round_no: int) -> None:
-        """Name it: covered in this term since the first naming, with the commit of the last."""
+        """Cover a named group. The round is that of its first naming in this term, the commit that of the last."""
         known = self.cover.get(group)
         if known is not None:
             self.cover_hash -= mix(group, *self.named[group])
@@ -100,7 +105,7 @@ class _Outgoing:
 
 
 class _Incoming:
-    """The receiver's side of one peer's heartbeats: a mirror of what the sender covers."""
+    """The receiver's state of one peer's heartbeats: a copy of the sender's `cover`."""
 
     __slots__ = ("commits", "deserted", "hash", "heard_ms", "rejected", "table")
 
@@ -114,7 +119,7 @@ class _Incoming:
         self.deserted: set[GroupNo] = set()
         """Covered groups whose core here does not follow the sender in the covered term."""
         self.rejected: dict[GroupNo, int] = {}
-        """Deserted ones that the sender has not reacted to yet, with the own term."""
+        """Deserted groups that the sender has not yet dropped or named anew -> this replica's term."""
 
     def put(self, group: GroupNo, term: int, commit: int) -> None:
         self.take(group)
@@ -142,7 +147,8 @@ class _Incoming:
 
 
 class Heartbeats:
-    """All heartbeats of one host, both ways. `send_heartbeat` and `send_ack` give them to the link."""
+    """All heartbeats that one host sends and receives. `send_heartbeat` and `send_ack` queue a frame on the link and
+    return False if they could not."""
 
     def __init__(
         self,
@@ -156,7 +162,8 @@ class Heartbeats:
         heartbeat_ms: int,
         rows_max: int = limits.HEARTBEAT_ROWS_MAX,
     ) -> None:
-        """`may_heartbeat`: False while the WAL makes no progress. `acked(group)`: its core may have a `Ready` now."""
+        """`may_heartbeat()`: False while the WAL makes no progress. `acked(group)` is called when the group's core may
+        have a `Ready`."""
         self._loop = loop
         self._groups = groups
         self._send_heartbeat = send_heartbeat
@@ -166,28 +173,29 @@ class Heartbeats:
         self._heartbeat_ms = heartbeat_ms
         self._rows_max = rows_max
         self.round = 0
-        """The last round, or part of one, that was sent."""
+        """Number of the last frame that was sent; a round of several frames has as many numbers."""
         self._begun_round = 0
-        """The first part of it."""
+        """Number of the first frame of the last round."""
         self._asking: dict[GroupNo, HeartbeatGroup] = {}
         """Groups with reads that wait for a round to be sent."""
         self._mending = False
-        """A round to all is wanted, whether or not anybody reads."""
+        """The next round must go to all peers, and start even if no read waits."""
         self._asked_round = self._answered_round = 0
-        """The last round that reads asked for; the last that any peer has answered."""
+        """The last round that was started for reads or for `_mending`; the last that any peer has answered."""
         self._full_rounds = range(0)
-        """Of the last round that went to all: the numbers of its parts."""
+        """The frame numbers of the last round that went to all peers."""
         self._quick: list[BrokerId] = []
-        """Who has acknowledged that one, in order."""
+        """The peers that have acknowledged that round, in the order of their acks."""
         self._outgoing: dict[BrokerId, _Outgoing] = {}
-        """Quick ones first."""
+        """The peers in `_quick` first."""
         self._incoming: dict[BrokerId, _Incoming] = {}
         self._led: dict[GroupNo, HeartbeatGroup] = {}
         self._moved: dict[GroupNo, HeartbeatGroup] = {}
         """Led groups whose commit, or a follower's match, may have changed since the last heartbeat."""
         self._watched: dict[GroupNo, HeartbeatGroup] = {}
-        """Led groups that want single `heartbeat_ok` calls."""
+        """Led groups whose core is told of each ack by `heartbeat_ok`."""
         self.sent = 0
+        """Heartbeat frames given to links."""
 
     def start(self) -> None:
         self._loop.call_at(self._loop.monotonic_ms() + self._heartbeat_ms, self._tick)
@@ -211,7 +219,8 @@ class Heartbeats:
         self._incoming.pop(peer, None)
 
     def _lost_on_the_way(self) -> None:
-        """The round that reads wait for may be lost with a link: the next goes to all, and need not wait for it."""
+        """A link began or ended, and the round that reads wait for may be lost with it: do not wait for its answer; the
+        next round goes to all peers."""
         if self._asked_round > self._answered_round:
             self._asked_round = self._answered_round
             self._mending = True
@@ -219,7 +228,7 @@ class Heartbeats:
     # -- leading ---------------------------------------------------------------------------------------------------
 
     def leads(self, group: HeartbeatGroup) -> None:
-        """The group is led here from now on, in its core's term."""
+        """This replica leads the group from now on, in its core's term."""
         self._led[group.number] = group
         self.moved(group)
 
@@ -235,28 +244,30 @@ class Heartbeats:
                 outgoing.dropped.append(number)
 
     def moved(self, group: HeartbeatGroup) -> None:
-        """Something about a led group changed that a heartbeat might have to tell, or an ack to act upon."""
+        """A led group's term, commit or follower progress may have changed: the next heartbeat may have to name it, and
+        its core may want acks."""
         self._moved[group.number] = group
         self._watched[group.number] = group
 
     def next_round(self, group: HeartbeatGroup) -> int:
-        """The number of a round that starts after this call (for a read): at the end of this turn, or of the turn in
-        which the round that reads wait for now is answered, and no later than the next regular one."""
+        """Ask for a round for a read; returns the number of a round that starts after this call: at the end of this
+        turn, or of the turn in which the current round for reads is answered, and no later than the next regular round.
+        """
         self._asking[group.number] = group
         return self.round + 1
 
     def end_of_turn(self) -> None:
-        """Start the round that reads asked for, unless the one before is still on its way."""
+        """Start the round that reads asked for, unless the one before it is not answered yet."""
         if (self._asking or self._mending) and self._answered_round >= self._asked_round:
             chosen = None if self._mending else self._enough()
             if chosen:
                 self._send_to(chosen, {})
             if not chosen or any(outgoing.anew for outgoing in chosen.values()):
-                self.send_round()  # not enough cover a group, or a link is lost, or nobody need be asked
+                self.send_round()  # too few peers cover a group, a frame was not queued, or this host is a quorum
             self._asked_round = self._begun_round
 
     def _enough(self) -> dict[BrokerId, _Outgoing] | None:
-        """The quickest peers that make a quorum for every group that asks; None: not enough of them cover one."""
+        """The quickest peers that make a quorum for every group that reads; None: too few peers cover some group."""
         chosen: dict[BrokerId, _Outgoing] = {}
         for number, group in self._asking.items():
             core = group.core
@@ -281,9 +292,9 @@ class Heartbeats:
             self._mending = False
 
     def _send_to(self, peers: Mapping[BrokerId, _Outgoing], moved: Mapping[GroupNo, HeartbeatGroup]) -> bool:
-        """Start a round. What moved and is not told now stays moved until a round to all."""
+        """Start a round to `peers` that names what changed of `moved`. False: the WAL makes no progress."""
         asking, self._asking = self._asking, {}
-        self._watched.update(asking)  # from now on: no ack of an earlier round is of use to them
+        self._watched.update(asking)  # only now: acks of earlier rounds do not confirm these reads
         if not self._may_heartbeat():
             return False
         begins = self._begun_round = self.round = self.round + 1
@@ -295,8 +306,8 @@ class Heartbeats:
     def _heartbeat_to(
         self, peer: BrokerId, outgoing: _Outgoing, moved: Mapping[GroupNo, HeartbeatGroup], round_no: int, now_ms: int
     ) -> int:
-        """Say what changed, in one heartbeat or several; the number of the last one."""
-        # The cover is without what was dropped, so one heartbeat has to say all of that.
+        """Send one round's heartbeat to `peer`, in one frame or several; returns the number of the last frame."""
+        # Invariant: one frame reports all dropped groups, since the count and hash of `cover` no longer include them.
         anew = outgoing.anew or len(outgoing.dropped) > self._rows_max
         if anew:
             outgoing.cover.clear()
@@ -334,7 +345,7 @@ class Heartbeats:
         dropped: list[GroupNo],
         named: list[NamedGroup],
     ) -> bool:
-        """One frame. One that could not be queued is a lost message: the next heartbeat starts anew."""
+        """Send one frame. If it cannot be queued it counts as lost, and the next heartbeat names everything anew."""
         cover = (len(outgoing.cover), outgoing.cover_hash)
         self.sent += 1
         queued = self._send_heartbeat(peer, HostHeartbeat(anew, round_no, now_ms, *cover, tuple(dropped), tuple(named)))
@@ -342,7 +353,7 @@ class Heartbeats:
         return queued
 
     def ack(self, peer: BrokerId, ack: HostHeartbeatAck) -> None:
-        """A peer answered a heartbeat of this host's present link. An `end_of_turn` has to follow."""
+        """A peer answered a heartbeat sent over the current link. `end_of_turn` must be called after it."""
         outgoing = self._outgoing.get(peer)
         now_ms = self._loop.monotonic_ms()
         if outgoing is None or ack.round > self.round or ack.sent_ms > now_ms:
@@ -351,7 +362,7 @@ class Heartbeats:
         for number, term in ack.rejected:
             self._rejected(peer, outgoing, GroupNo(number), term, now_ms)
         if ack.round == 0:
-            return  # what the next one had no room for
+            return  # it only carries rejections for which the ack that follows had no room
         if ack.matched:
             outgoing.confirmed_round = max(outgoing.confirmed_round, ack.round)
             outgoing.confirmed_ms = max(outgoing.confirmed_ms, ack.sent_ms)
@@ -364,7 +375,8 @@ class Heartbeats:
             self._mending = True
 
     def _was_quick(self, peer: BrokerId) -> None:
-        """The next to acknowledge the last round to all; links may have ended since."""
+        """Note that `peer` is the next to acknowledge the last full round. Peers of `_quick` whose link has ended since
+        are not put back."""
         if peer not in self._quick:
             self._quick.append(peer)
             known = self._outgoing
@@ -381,7 +393,7 @@ class Heartbeats:
         self._acked(group)
 
     def _confirm(self, peer: BrokerId, outgoing: _Outgoing, round_no: int, sent_ms: int) -> None:
-        """Tell the groups that wait for single acks; the others ask `contact` when their deadline comes."""
+        """Pass an ack to the cores that want each one; the other groups read `contact` when their deadline comes."""
         done = []
         for number, group in self._watched.items():
             core = group.core
@@ -397,7 +409,7 @@ class Heartbeats:
     # -- following -------------------------------------------------------------------------------------------------
 
     def received(self, peer: BrokerId, heartbeat: HostHeartbeat) -> None:
-        """A peer's heartbeat: step what it names, judge what it covers, answer."""
+        """Handle a peer's heartbeat: step the groups it names into their cores, compare what it covers, and answer."""
         incoming = self._incoming.get(peer)
         if incoming is None:
             return
@@ -414,16 +426,17 @@ class Heartbeats:
         matched = len(incoming.table) == heartbeat.covered and incoming.hash == heartbeat.cover_hash
         if matched:
             incoming.heard_ms = self._loop.monotonic_ms()
-        # Told in every ack until the sender drops or names it anew: an ack that is lost must not pass for consent.
+        # Invariant: every ack carries every rejection until the sender has dropped the group or named it anew. Else the
+        # ack after a lost one would confirm a group that this replica has deserted.
         rejected = tuple(incoming.rejected.items())
         while len(rejected) > self._rows_max:
             if not self._send_ack(peer, HostHeartbeatAck(True, 0, 0, rejected[: self._rows_max])):
-                return  # without these the rest would pass for consent
+                return  # a final ack without these rejections would confirm their groups
             rejected = rejected[self._rows_max :]
         self._send_ack(peer, HostHeartbeatAck(matched, heartbeat.round, heartbeat.sent_ms, rejected))
 
     def follows(self, group: HeartbeatGroup) -> None:
-        """The group's core changed role, term or leader: cover it only where that still holds."""
+        """The group's core changed role, term or leader: mark it deserted for peers that it no longer follows."""
         number, core = group.number, group.core
         for peer, incoming in self._incoming.items():
             term = incoming.table.get(number)
@@ -433,8 +446,8 @@ class Heartbeats:
     # -- what is known ---------------------------------------------------------------------------------------------
 
     def contact(self, group: HeartbeatGroup) -> Mapping[int, int]:
-        """Last proof of life by heartbeats of each peer, for this group in its present term (see
-        `RaftCore.advance`)."""
+        """Peer -> the last time in ms at which its heartbeats or acks prove contact, for this group in its current term
+        (see `RaftCore.advance`)."""
         core = group.core
         number, term = group.number, core.term
         if core.role is Role.LEADER:

@@ -1,10 +1,11 @@
 """One loop turn for all Raft groups of a replica (docs/architecture.md, "One turn").
 
-Inputs (messages, deadlines, proposals, completions) step cores and mark their groups dirty; one queued turn then takes
-the `Ready` of every dirty group, or of the first `GROUPS_PER_TURN_MAX`, in this order: messages that may leave at once
-(appends overtake the local sync), one frame a peer; all writes into one WAL batch per instance, one job in flight; what
-is committed is applied, within a budget. Promises leave when their batch is durable. Nothing here knows what an entry
-means, and nothing scans all groups.
+Problem: hundreds of Raft groups share one event loop, one link to each peer and two WALs. Mechanism: inputs (messages,
+deadlines, proposals, completions) step cores and mark their groups dirty. One queued turn then takes the `Ready` of the
+first `GROUPS_PER_TURN_MAX` dirty groups: messages that may leave before the local sync (appends) are packed by peer and
+channel; writes go into one batch per WAL, with one job in flight each; committed entries are applied within a budget.
+Messages that promise something leave when their batch is durable. What it does not do: interpret entries, or scan all
+groups in a turn.
 """
 
 from collections import Counter
@@ -36,10 +37,10 @@ from muster_coordinator.replica.multiraft.wal_writer import WalGroup, WalWriter
 from muster_coordinator.storage.contract import WalStore
 
 GROUPS_PER_TURN_MAX = 256
-"""Whose `Ready` one turn takes, 20 to 50 us each; the others wait for the next one, in their order. A link that ends
-touches every group at once."""
+"""Groups whose `Ready` one turn takes, 20 to 50 us each; the others keep their order and wait for the next turn. A link
+that ends makes every group dirty at once."""
 SEGMENT, SIDECAR, CHECKPOINT = "segment", "sidecar", "checkpoint"
-"""What the disk can have no space for without harm: see `Host.no_space`."""
+"""Files whose write can be retried later when the disk is full: see `Host.no_space`."""
 
 
 class Host:
@@ -74,41 +75,41 @@ class Host:
         )
         self._dirty: list[RaftGroup] = []
         self._readers: dict[GroupNo, RaftGroup] = {}
-        """Groups with reads to be answered, those first that have waited longest."""
+        """Groups with reads that can be answered now, the longest waiting first."""
         self._applying: dict[GroupNo, RaftGroup] = {}
         self._queued = False
         self._outbox: dict[int, list[tuple[int, Message]]] = {}
         self._uncommitted_bytes = 0
         self.disk_low = False
-        """New data is refused, and what is led here is handed away; set by `disk_space`."""
+        """Proposals of new data are refused, and leaderships are handed away; set by `disk_space`."""
         self.disk_full = False
-        """New data of others' leaders is not taken either."""
+        """Appends with new data from other leaders are refused too; set by `disk_space`."""
         self.low_peers: set[BrokerId] = set()
-        """Peers that said so of themselves. One that says nothing, or runs a release before, is taken to have room."""
+        """Peers whose last heartbeat ack said that their disk is low. A peer of an older release never says so."""
         self.no_space_found: Counter[str] = Counter()
-        """How often the disk had no space for something that can wait, by what it was."""
+        """How often the disk was full for a write that can be retried, by kind of file."""
         self.refused_space: Callable[[], None] = _nobody
-        """Told of each."""
+        """Called at each of these."""
         self.waiting_for_space: dict[GroupNo, RaftGroup] = {}
-        """Groups that apply nothing, because what is applied cannot be written."""
+        """Groups that apply nothing because the disk is full."""
         self.peers: list[BrokerId] = []
         """Peers whose link is up and whose identity the formed record names."""
         self.applied: Callable[[RaftGroup], None] = _ignore
-        """Told in which group something was applied (for checkpoints)."""
+        """Called with a group that may have applied entries (for checkpoints)."""
         self.deleted: Callable[[GroupNo], bool] = _still_there
-        """Of a group that is not here: whether it was, and is gone for good."""
+        """Whether a group that is not on this replica has existed and was deleted."""
         self.offered: Callable[[GroupNo], None] = _unheard
-        """Told of a group whose leader offers a checkpoint."""
+        """Called with a group whose leader offers a checkpoint."""
         self.stopped: Callable[[RaftGroup, Entry, Exception], None] = _fail
-        """Told which entry of which group cannot be applied."""
+        """Called with a group, the entry that it cannot apply, and the error."""
         self.unreadable: Callable[[GroupNo, Corruption], None] = _pass_over
-        """Told once of each group of which the WAL cannot write an entry again, because it does not read back."""
+        """Called once for each group with an entry that the WAL should carry to its end and cannot read back."""
         self.tell: Tell = untold
         self.suspension: Callable[[RaftGroup], None] = _ignore
-        """Told of a group whose promises were found to be lost, or are made good for."""
+        """Called with a group whose core was suspended or released (`raft.suspension`)."""
         self.turns = 0
         self.refused_busy = 0
-        """Proposals told to try again, for want of room here or on the disks of a majority."""
+        """Proposals refused as busy because there was no room here or on the disks of a majority."""
 
     def add_wal_writer(self, name: str, wal: WalStore) -> WalWriter:
         wal_writer = WalWriter(
@@ -128,14 +129,14 @@ class Host:
         self.unreadable(group, error)
 
     def _shortened(self, wal_writer: WalWriter, numbers: Sequence[GroupNo]) -> None:
-        """A WAL file is to go: cores forget what it held."""
+        """Before a WAL file is deleted: compact the cores' logs past its entries."""
         for number in numbers:
             group = self.groups.get(number)
             if group is not None:
                 group.compact(wal_writer.wal.first_index(number) - 1)
 
     def add(self, group: RaftGroup) -> None:
-        """Take a group into the turns, and arm its timers."""
+        """Let turns handle a group from now on, and arm its timers."""
         self.groups[group.number] = group
         if self.disk_low:
             group.hesitate(True)
@@ -143,7 +144,7 @@ class Host:
         self.touch(group)
 
     def remove(self, group: RaftGroup, dropped: Callable[[], None]) -> None:
-        """The group was deleted; `dropped` once the WAL has forgotten it for good."""
+        """The group was deleted; `dropped` is called once its removal from the WAL is durable."""
         del self.groups[group.number]
         self._applying.pop(group.number, None)
         self._readers.pop(group.number, None)
@@ -179,15 +180,15 @@ class Host:
         return fits
 
     def _disks_have_room(self, group: RaftGroup) -> bool:
-        """Here and on so many of the others that it can be committed: what only fills the logs of two full replicas is
-        in the way of the commands that would make room there."""
+        """False if this disk is low, or the disks of half of the voters or more are. Data that a majority cannot store
+        would stay uncommitted in the log, ahead of the commands that would free space."""
         if self.disk_low:
             return False
         return not self.low_peers or sum(voter in self.low_peers for voter in group.voters) * 2 < len(group.voters)
 
     def set_disk(self, *, low: bool, full: bool) -> None:
-        """What `disk_space` found. A low replica lets others campaign first, in all groups. O(groups) when it
-        changes."""
+        """Take over what `disk_space` has measured. While its disk is low, a replica lets others campaign first, in all
+        groups. O(groups) if `low` changes."""
         changed = low != self.disk_low
         self.disk_low, self.disk_full = low, full
         if changed:
@@ -201,7 +202,7 @@ class Host:
             self.want_turn()
 
     def no_space(self, what: str, times: int = 1) -> None:
-        """The disk had none for something that can wait."""
+        """The disk was full for `times` writes of `what` that can be retried later."""
         self.no_space_found[what] += times
         self.refused_space()
 
@@ -218,7 +219,7 @@ class Host:
     # -- links -----------------------------------------------------------------------------------------------------
 
     def peer_up(self, peer: BrokerId) -> None:
-        """A trusted peer's link is new: what was on its way may be lost."""
+        """A trusted peer's link is new: messages sent before may be lost."""
         if peer not in self.peers:
             self.peers.append(peer)
         self.heartbeats.peer_up(peer)
@@ -250,7 +251,8 @@ class Host:
                 self.offered(group.number)
 
     def leaders_heard(self, peer: BrokerId, news: Sequence[LeaderNews]) -> None:
-        """Gossip. News of a broker that has no link here is kept only from the broker itself."""
+        """A peer's gossip: who leads which groups. A leader without a link to this replica is noted only if it is the
+        peer itself that says so."""
         for number, term, leader in news:
             if leader == self.broker or self._is_deleted(number):
                 continue
@@ -258,12 +260,12 @@ class Host:
                 self.leaders.note(number, term, leader)
 
     def gossip_table(self) -> None:
-        """The whole table of leaders, to everybody (decision 18)."""
+        """Send the whole table of leaders to all peers (decision 18)."""
         self.leaders.prune(self._is_deleted)
         self._gossip(self.leaders.table(), self.peers)
 
     def _gossip(self, news: Sequence[LeaderNews], peers: Iterable[BrokerId]) -> None:
-        """One that a peer cannot be sent now it hears with the next table."""
+        """Send `news` to `peers`. News that cannot be queued now reaches the peer with the next whole table."""
         payloads = encode_leaders(news)
         for peer in peers:
             for payload in payloads:
@@ -275,7 +277,8 @@ class Host:
     # -- the turn --------------------------------------------------------------------------------------------------
 
     def settle(self, group: RaftGroup) -> None:
-        """Stage what the group's core has to write, ahead of the turn: the WAL then holds what the core holds."""
+        """Take the group's `Ready` now instead of in the next turn, so that its writes are staged before those that the
+        caller stages next."""
         self._take(group)
 
     def want_turn(self) -> None:
@@ -312,7 +315,7 @@ class Host:
                 self._post(group, message)
             group.wal_writer.stage_ready(group, ready)
             if ready.soft_state is not None:
-                self._note_leader(group)  # before anybody is told to look for the leader
+                self._note_leader(group)  # before `took`, which wakes requests that look up the leader
             group.took(ready)
             if core.has_ready():
                 self.touch(group)
@@ -330,7 +333,7 @@ class Host:
             self.leaders.left(group.number, core.term)
 
     def _answer_reads(self, most: int) -> int:
-        """Round-robin over the groups that have reads to be answered; how much of `most` is left."""
+        """Answer at most `most` reads, round-robin over the groups that have some; returns how many more it may be."""
         readers, self._readers = self._readers, {}
         for group in readers.values():
             most -= group.answer_reads(most)
@@ -341,7 +344,7 @@ class Host:
         return most
 
     def _apply(self) -> None:
-        """Round-robin over the groups that have committed entries, within one turn's bytes and time."""
+        """Apply committed entries, round-robin over the groups, within one turn's bytes and time."""
         budget = APPLY_BYTES_PER_TURN_MAX
         ends_ms = self.now_ms() + limits.APPLY_MS_PER_TURN_MAX
         while self._applying and budget > 0 and self.now_ms() < ends_ms:
@@ -352,7 +355,7 @@ class Host:
             if group.has_entries:
                 self._applying[number] = group
             if group.core.has_ready():
-                self.touch(group)  # it hands out more now
+                self.touch(group)  # applying lets the core hand out more committed entries
         if self._applying:
             self.want_turn()
 
@@ -364,14 +367,14 @@ class Host:
             self._outbox.setdefault(message.to, []).append((group.number, message))
 
     def _flush(self) -> None:
-        """Send the turn's messages: one payload a peer and channel, more when they are large."""
+        """Send the turn's messages: one payload for each peer and channel, several if they are large."""
         if self._outbox:
             outbox, self._outbox = self._outbox, {}
             packer = RaftPacker()
             for to, messages in outbox.items():
                 peer = BrokerId(to)
                 if peer not in self.peers:
-                    continue  # lost like any message; `peer_up` makes the cores look again
+                    continue  # dropped, as if lost on the network; `peer_up` makes the cores probe again
                 urgent = [item for item in messages if item[1].type in URGENT]
                 others = [item for item in messages if item[1].type not in URGENT] if urgent else messages
                 for channel, items in ((channels.CONTROL, urgent), (channels.APPEND, others)):
@@ -392,7 +395,7 @@ class Host:
         )
 
     def heartbeat_ack(self, peer: BrokerId, ack: HostHeartbeatAck) -> None:
-        """A peer answered a heartbeat, and said how it is."""
+        """A peer answered a heartbeat, and said whether its disk is low."""
         if ack.low:
             self.low_peers.add(peer)
         else:
@@ -403,13 +406,14 @@ class Host:
     def _acked(self, group: object) -> None:
         assert isinstance(group, RaftGroup)
         core = group.core
-        if core.grants:  # most acks that change anything: these need none of what a `Ready` takes
+        if core.grants:  # the usual case: confirmed reads need no `Ready`
             group.confirmed(core.take_grants())
         if core.has_ready():
             self.touch(group)
 
     def _wal_moves(self) -> bool:
-        """False while a WAL job is older than the election timeout; then everything it carries is given up."""
+        """False while a WAL job has run for the election timeout or longer; this replica then steps down as leader of
+        every group in that WAL."""
         now_ms = self.now_ms()
         moves = True
         for wal_writer in self.wal_writers:
@@ -423,33 +427,33 @@ class Host:
 
 
 def check_trusted(trusted: bool, peer: BrokerId) -> None:
-    """Reject peers that are no voters of the formed record: they may send nothing but their bootstrap state (decision
-    14)."""
+    """Raises `WireError` for a peer that is not a voter of the formed record: until it is, it may send only its
+    bootstrap state (decision 14)."""
     if not trusted:
         raise WireError(f"broker {peer} speaks before it belongs to this cluster")
 
 
 def _nobody() -> None:
-    """Until somebody looks after the disk."""
+    """Default of `refused_space`, until `disk_space` is set up."""
 
 
 def _ignore(group: RaftGroup) -> None:
-    """Until the parts that are told are set up."""
+    """Default of `applied` and `suspension`, until the parts that they call are set up."""
 
 
 def _unheard(group: GroupNo) -> None:
-    """Until installs are made here: a leader repeats its offer."""
+    """Default of `offered`, until installs are set up: a leader repeats its offer."""
 
 
 def _still_there(group: GroupNo) -> bool:
-    """Until somebody knows which groups are to come."""
+    """Default of `deleted`, until `group_manager` knows the image."""
     return False
 
 
 def _pass_over(group: GroupNo, error: Corruption) -> None:
-    """Whoever needs the entry meets the damage too."""
+    """Default of `unreadable`: any reader of the entry meets the damage too."""
 
 
 def _fail(group: RaftGroup, entry: Entry, error: Exception) -> None:
-    """Until somebody can take the group out of service."""
+    """Default of `stopped`, until `group_manager` can stop one group alone."""
     raise error

@@ -1,8 +1,10 @@
-"""Who leads each group, as far as this replica knows: own cores and gossip (decision 18).
+"""The leader of each group, as far as this replica knows it from its own cores and from gossip (decision 18).
 
-The highest term wins; within a term a leader, once known, never changes, so order and loss of gossip do not matter.
-What changed leaves at once with the turn, the whole table every `GOSSIP_FULL_MS`. A leader whose link is gone counts as
-unknown until somebody names one again: an address that does not answer helps no client.
+Problem: any replica must name a group's leader to a client, also of groups whose core it does not hold. Mechanism: the
+highest term wins; within a term a leader, once known, never changes, so lost or reordered gossip does no harm. Changes
+are sent at the end of the turn, the whole table every `GOSSIP_FULL_MS`. A leader whose link is down counts as unknown
+until a leader is named again, because clients cannot use an address that does not answer. What it does not do: elect,
+or guarantee that the named leader still leads.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,7 +16,7 @@ from muster_coordinator.replica.multiraft.payloads import LeaderNews
 
 
 class Leadership(NamedTuple):
-    """Highest term seen for a group, by own core or gossip (decision 18)."""
+    """The highest term seen for a group, by own core or gossip, and its leader if known (decision 18)."""
 
     leader: BrokerId | None
     term: int
@@ -44,7 +46,7 @@ class Leaders:
         return self._known.get(group, NONE_KNOWN)
 
     def note(self, group: GroupNo, term: int, leader: BrokerId | None) -> bool:
-        """An own core or a peer says so. True when that was news."""
+        """Take in what an own core or a peer says. True if it changed the entry."""
         known = self._known.get(group, NONE_KNOWN)
         if term < known.term or (term == known.term and (leader is None or known.leader is not None)):
             return False
@@ -55,13 +57,13 @@ class Leaders:
         return True
 
     def left(self, group: GroupNo, term: int) -> None:
-        """The own core gave up leading in `term`; nobody leads that term any more."""
+        """This replica's core has stepped down in `term`: from now on that term has no leader."""
         known = self._known.get(group, NONE_KNOWN)
         if term >= known.term:
             self._known[group] = Leadership(None, term)
 
     def broker_gone(self, broker: BrokerId) -> None:
-        """Nobody can be sent there now."""
+        """The link to `broker` is down: the groups that it led have no known leader."""
         for group, known in self._known.items():
             if known.leader == broker:
                 self._known[group] = Leadership(None, known.term)
@@ -72,19 +74,19 @@ class Leaders:
         self._changed.pop(group, None)
 
     def prune(self, deleted: Callable[[GroupNo], bool]) -> None:
-        """Forget groups that no image will name again: peers that were late told of them after `forget`."""
+        """Forget deleted groups: late gossip may have named them again after `forget`."""
         for group in [group for group in self._known if deleted(group)]:
             self.forget(group)
 
     def take_changed(self) -> list[LeaderNews]:
-        """News for the peers, each given once."""
+        """The changes since the last call, to be sent to the peers."""
         if not self._changed:
             return []
         changed, self._changed = self._changed, {}
         return list(self._news(changed))
 
     def table(self) -> list[LeaderNews]:
-        """Everything known."""
+        """All known leaders."""
         return list(self._news(self._known))
 
     def _news(self, groups: Iterable[GroupNo]) -> Iterable[LeaderNews]:
@@ -94,7 +96,7 @@ class Leaders:
                 yield LeaderNews(group, known.term, known.leader)
 
     def when_known(self, group: GroupNo, wait_ms: int, call: Callable[[], None]) -> None:
-        """Call once a leader is known, now if it is, or after `wait_ms`."""
+        """Call `call` once: when a leader is known (at once if one is), or after `wait_ms`."""
         if self.of(group).leader is not None or wait_ms <= 0:
             call()
             return

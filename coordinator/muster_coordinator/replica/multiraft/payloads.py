@@ -1,9 +1,9 @@
-"""What replicas say to each other: every payload is `version u8 | kind u8 | body`, big-endian (docs/format.md).
+"""Payloads that replicas send each other: each is `version u8 | kind u8 | body`, big-endian (docs/format.md).
 
-Here: the head of a payload and the small bodies (heartbeats, leaders, forwarded commands, hello). Raft
-messages have `raft_payload`, snapshot install `install_payload`, the bootstrap state `bootstrap_payload`. Anything
-malformed, of another version or of an unknown kind is a `WireError`: the link that brought it is closed. Decoding
-checks shapes, never meaning.
+Here: the head of a payload and the small bodies (heartbeats, leaders, forwarded commands, hello). Raft messages are in
+`raft_payload`, snapshot install in `install_payload`, the bootstrap state in `bootstrap_payload`. A payload that is
+malformed, of another version or of an unknown kind raises `WireError`: the link that brought it is closed. What this
+does not do: decoding checks the form of a payload, not whether its content is plausible.
 """
 
 import struct
@@ -20,7 +20,7 @@ VERSION = 1
 
 
 class Kind(IntEnum):
-    """Never renumber, never reuse."""
+    """Kind of a payload. Never renumber, never reuse."""
 
     RAFT = 1
     HEARTBEAT = 2
@@ -35,7 +35,7 @@ class Kind(IntEnum):
     CHUNK_ASK = 11
     CHUNK = 12
     CHECK_ASK = 13
-    """Only to a peer whose offer says that it knows this."""
+    """Sent only to a peer whose offer says that it knows this kind."""
     CHECK = 14
 
 
@@ -72,7 +72,7 @@ def kind_of(payload: bytes) -> Kind:
 
 
 def table(row: struct.Struct, data: bytes, position: int, count: int, what: str) -> tuple[list[tuple[int, ...]], int]:
-    """`count` rows at `position`, and where they end; checked before anything is made."""
+    """`count` rows at `position`, and where they end. The length is checked before rows are made."""
     end = position + row.size * count
     if end > len(data):
         raise WireError(f"{what} is cut short")
@@ -85,25 +85,25 @@ class NamedGroup(NamedTuple):
     group: int
     term: int
     commit: int
-    """What the peer may commit: it holds everything up to here."""
+    """The commit index for the peer. Invariant: not above what the peer is known to hold."""
     leader_commit: int
-    """What is committed at all; for the peer's own judgement how far behind it is. 0 until the leader has committed in
-    its term: what it knows before may fall short of what its predecessors committed."""
+    """The leader's own commit index, by which the peer judges how far behind it is. 0 until the leader has committed an
+    entry of its term: before that its commit index may be lower than its predecessor's."""
 
 
 class HostHeartbeat(NamedTuple):
     """One host's heartbeat for all groups it leads with a voter at this peer (decision 19)."""
 
     anew: bool
-    """Forget what earlier heartbeats of this host covered; `named` is everything."""
+    """Forget what earlier heartbeats of this host covered; `named` holds all covered groups."""
     round: int
     sent_ms: int
-    """The sender's clock, given back in the ack."""
+    """The sender's monotonic clock; the ack returns it."""
     covered: int
     """How many groups this heartbeat covers, `named` included."""
     cover_hash: int
     dropped: tuple[int, ...]
-    """Groups that are not led here any more."""
+    """Groups removed from what the sender covers: it no longer leads them, or the peer has rejected them."""
     named: tuple[NamedGroup, ...]
 
 
@@ -111,14 +111,15 @@ class HostHeartbeatAck(NamedTuple):
     """Answer to a heartbeat."""
 
     matched: bool
-    """The receiver follows, for exactly the covered groups, this sender in the covered terms."""
+    """The receiver's set of covered groups equals the sender's. For each of them that is not rejected, it follows the
+    sender in the covered term."""
     round: int
     sent_ms: int
     rejected: tuple[tuple[int, int], ...]
-    """(group, own term) of covered groups that do not follow the sender, unless acks before this one (round 0) named
-    them."""
+    """(group, the receiver's term) of covered groups that do not follow the sender; acks of round 0 before this one may
+    have carried some of them."""
     low: bool = False
-    """Little room is left on the sender's disk. A byte behind the rest, which releases before this do not read."""
+    """The disk of the ack's sender is low. Encoded as one more byte at the end, which older releases do not read."""
 
 
 def encode_heartbeat(heartbeat: HostHeartbeat) -> bytes:
@@ -173,7 +174,7 @@ def decode_heartbeat_ack(payload: bytes) -> HostHeartbeatAck:
 
 
 class LeaderNews(NamedTuple):
-    """Who leads a group in a term."""
+    """The leader of a group in a term."""
 
     group: GroupNo
     term: int
@@ -181,7 +182,7 @@ class LeaderNews(NamedTuple):
 
 
 def encode_leaders(news: Sequence[LeaderNews]) -> list[bytes]:
-    """As many payloads as it takes, each of use without the others; none for no news."""
+    """The news in as many payloads as needed, each complete in itself; none if there is no news."""
     return [
         b"".join([HEADS[Kind.LEADERS], _COUNT.pack(len(rows)), *(_LEADER.pack(*row) for row in rows)])
         for start in range(0, len(news), limits.LEADERS_PER_FRAME_MAX)
@@ -198,7 +199,7 @@ def decode_leaders(payload: bytes) -> list[LeaderNews]:
 
 
 def encode_command(request: int, wait_ms: int, command: bytes) -> bytes:
-    """A controller command for the leader; it is not proposed any more after `wait_ms`."""
+    """A controller command forwarded to the leader, which must not propose it later than `wait_ms` after it came."""
     return HEADS[Kind.COMMAND] + _COMMAND.pack(request, wait_ms) + command
 
 
@@ -226,7 +227,7 @@ class Hello(NamedTuple):
     replica_uuid: bytes
     incarnation: int
     cluster_id: str
-    """"" while in none."""
+    """"" before the replica belongs to a cluster."""
 
 
 _HELLO = struct.Struct(">Bi16sQH")

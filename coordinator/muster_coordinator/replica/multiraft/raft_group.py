@@ -1,17 +1,18 @@
-"""One Raft group on this replica: the core, the state machine behind it, and everybody who waits for either.
+"""One Raft group on this replica: its core, its state machine, and the proposals and reads that are not answered yet.
 
-Problem: a proposal is answered when its entry is applied here in the term it was proposed in, or its fate is unknown
-when leadership is lost; a read is answered when a quorum confirmed the leadership after it arrived and the state has
-caught up. Mechanism: proposals by index, reads of one turn in one ReadIndex round, entries applied and reads answered
-in slices of bounded cost. `ready_to_lead` is the term whose no-op is applied here (decision 5); the machine serves in
-it and in no other. The host (`host`) takes the core's `Ready` and calls back here; what an entry means is the machine's
-business.
+Problem: a proposal is answered when its entry is applied here in the term it was proposed in; if leadership is lost
+before, its fate is unknown. A read is answered when a quorum has confirmed the leadership after the read arrived and
+the state has caught up. Mechanism: proposals are kept by index, the reads of one turn share one ReadIndex round,
+entries are applied and reads answered in slices of bounded cost. `ready_term` is the term whose no-op is applied here
+(decision 5); the machine serves in that term only. The host (`host`) takes the core's `Ready` and calls back here.
+What this does not do: interpret entries; that is the machine's part.
 
-An entry that the machine cannot apply stops this group and no other (`_stop`): its state is not to be trusted any more,
-so it stops leading, serves nothing and waits for a checkpoint of a leader that could apply it. Votes and log are whole
-meanwhile, so it votes and stores, up to `limits.STOPPED_GROUP_BACKLOG_BYTES`: what it cannot apply stays in the WAL
-that all groups share. Where no replica can apply it, one of them may lead for as long as it takes to commit that the
-entry is passed over (`pass_over`); it serves nothing while it does. An entry that finds no space on the disk waits.
+An entry that the machine cannot apply stops this group and no other (`_stop`): its state can no longer be trusted, so
+it stops leading, serves nothing and waits for a checkpoint of a leader that could apply the entry. Its votes and log
+are intact, so it goes on voting and storing, up to `limits.STOPPED_GROUP_BACKLOG_BYTES`: entries that it cannot apply
+stay in the WAL that all groups share. If no replica can apply the entry, one of them may lead until a SKIP that passes
+over the entry is committed (`pass_over`); it serves nothing in that time. An entry that cannot be written because the
+disk is full waits for space.
 """
 
 from collections import deque
@@ -42,31 +43,31 @@ from muster_coordinator.replica.multiraft.skips import Skips, encode_skip, skip_
 from muster_coordinator.replica.multiraft.wal_writer import Batch, WalWriter
 
 ENTRY_COST_BYTES = 2_048
-"""What applying any entry counts besides its bytes, so that a turn applies a bounded number of small ones."""
+"""Added to each entry's bytes when a turn's budget is counted, so that a turn applies a bounded number of entries."""
 DONE_BATCH = Batch()
 DONE_BATCH.durable = True
 
 
 class Machine(Protocol):
-    """The replicated state behind one group. `token` is whatever came with `RaftGroup.propose`."""
+    """The replicated state behind one group. `token` is the value that was passed to `RaftGroup.propose`."""
 
     def apply(self, entry: Entry) -> object:
-        """One committed NORMAL or COMMAND entry, in log order; the result goes to its proposer."""
+        """Apply one committed NORMAL or COMMAND entry, in log order; the result goes to its proposer."""
 
     def proposal_applied(self, token: object, result: object) -> None:
-        """An own proposal was applied just now, in the term it was proposed in."""
+        """A proposal of this replica was just applied, in the term it was proposed in."""
 
     def proposal_lost(self, token: object) -> None:
-        """Leadership is gone before the proposal was applied: its fate is unknown."""
+        """Leadership was lost before the proposal was applied: its fate is unknown."""
 
     def lead(self, term: int) -> None:
         """The no-op of `term` is applied: serve."""
 
     def resign(self) -> None:
-        """Leadership is gone; called when `lead` was, or when requests may be parked."""
+        """Leadership is lost; also called when `lead` was not, because requests may be parked for it."""
 
     def moved(self) -> None:
-        """Entries were applied, or leadership changed: wake who watches."""
+        """Entries were applied, or leadership changed: wake the requests that wait for either."""
 
 
 class GroupHost(Protocol):
@@ -74,61 +75,65 @@ class GroupHost(Protocol):
 
     heartbeats: Heartbeats
     tell: Tell
-    """Who leads, and what a machine has to say."""
+    """Takes events for the log: leadership, and the machine's own."""
 
     def touch(self, group: "RaftGroup") -> None:
         """The group's core may have a `Ready`, or its deadline may have moved."""
 
     def want_turn(self) -> None:
-        """There is work at the end of a turn, though not with this group's core."""
+        """Queue a turn: there is work for it other than a core's `Ready`."""
 
     def now_ms(self) -> int: ...
     def reads_ready(self, group: "RaftGroup") -> None:
         """Reads of the group may be answered now: call `answer_reads`, this turn or a later one."""
 
     disk_full: bool
-    """New data of leaders is not taken."""
+    """The disk is full: appends with NORMAL entries are not stored."""
 
     def admits(self, group: "RaftGroup", size_bytes: int, *, makes_room: bool) -> bool:
-        """Is there room for this much more uncommitted data on this replica, and on the disks of a majority?"""
+        """Is there room for `size_bytes` more uncommitted data on this replica, and on the disks of a majority?
+
+        `makes_room`: the entry may free space, so full disks do not refuse it.
+        """
 
     def apply_waits(self, group: "RaftGroup") -> None:
-        """What the group applies cannot be written for want of space: call `space_again` when that may be over."""
+        """The group's next entry cannot be written because the disk is full: call `space_again` to have it retried."""
 
     def uncommitted(self, size_bytes: int) -> None:
-        """That much more (or, negative, less) waits for its commit."""
+        """Add `size_bytes`, which may be negative, to this replica's data in proposals that are not applied yet."""
 
     def cannot_apply(self, group: "RaftGroup", entry: Entry, error: Exception) -> None:
-        """The group's state is lost by this entry: call `lost_state`, and tell."""
+        """The group's state is lost because of this entry: call `lost_state`, and report it."""
 
 
 class _Reads:
-    """Reads of one turn: one ReadIndex round for all."""
+    """Reads that share one ReadIndex round."""
 
     __slots__ = ("answered", "calls", "index", "lost", "round")
 
     def __init__(self, index: int, round_no: int) -> None:
         self.index = index
-        """Answer when this is applied; at least the commit index at the arrival of every read."""
+        """The reads are answered once this index is applied. Invariant: not below the commit index at the arrival of
+        any of the reads."""
         self.lost = False
-        """Leadership ended before they were confirmed and answered: all are told so, whoever leads by then."""
+        """Leadership ended before the reads were answered: all get `False`, even if this replica leads again."""
         self.answered = 0
-        """How many of `calls` were made: thousands leave in slices."""
+        """How many of `calls` were made: thousands of reads are answered in slices."""
         self.round = round_no
-        """Confirmed by this round or a later one; reads may join until it is sent."""
+        """The heartbeat round that confirms the reads, or a later one does; reads may join until it is sent."""
         self.calls: list[Callable[[bool], None]] = []
 
 
 class _SkipVote(NamedTuple):
-    """A majority is asked to pass over an entry."""
+    """This replica tries to commit a SKIP of `entry`."""
 
     entry: Entry
     done: Callable[[bool], None]
-    """Told how it ended."""
+    """Called with True when the SKIP is committed, with False when this replica has given up."""
 
 
 class RaftGroup:
-    """See the module."""
+    """See the module. All calls are made on the loop."""
 
     __slots__ = (
         "_backlog_bytes",
@@ -176,46 +181,48 @@ class RaftGroup:
         wal_writer: WalWriter,
         name: str = "",
     ) -> None:
-        """`make_machine` is called once, last: the machine has its group from its first line on, and may keep it."""
+        """`make_machine` is called once, when the group is otherwise complete: the machine may use and keep it."""
         self._host = host
         self.number = number
         self.name = name
-        """Of its partition, for people."""
+        """Name of the group's partition, for log events."""
         self.voters = voters
         self.core = core
         self.wal_writer = wal_writer
         self.batch = DONE_BATCH
         self.dirty = False
         self.installing = False
-        """An installed checkpoint is being put in place: nothing is applied meanwhile."""
+        """Nothing is applied: a fetched checkpoint is being put in place, or the state is lost."""
         self.trouble = ""
-        """Why this replica holds no state of the group; "" when it does."""
+        """Why this replica holds no valid state of the group; "" when it holds one."""
         self.stopped_at: Entry | None = None
-        """The entry that this replica could not apply, when that is the trouble."""
+        """The entry that this replica could not apply, if that is the trouble."""
         self.waits_for_space = False
-        """Nothing is applied: the segments cannot be written."""
+        """Nothing is applied: the disk has no space for the segments."""
         self.suspended = bool(core.suspended)
-        """Its promises are not whole, as last told: see `raft.suspension`."""
+        """Whether the core is suspended (`raft.suspension`), as last reported to `Host.suspension`."""
         self.skips = Skips(core.log)
         self._skip_vote: _SkipVote | None = None
-        """`pass_over` is under way."""
+        """Set while `pass_over` is under way."""
         self._backlog_bytes = 0
-        """Of appends that came since then."""
+        """Bytes of the appends received since the state was lost."""
         self.due = Due(self._deadline)
         self.applied = core.applied
         self.applied_bytes = 0
-        """Since this life began."""
+        """Bytes of entries applied since this process started."""
         self.ready_term = 0
         """The term in which this replica leads and may serve; 0 while it may not."""
         self.leader_commit: int | None = None
-        """Commit index of the leader when it first named this group, with something of its own term committed, since
-        start; None until then."""
+        """The leader's commit index in the first heartbeat since start that named this group while the leader had an
+        entry of its own term committed; None until then."""
         self.caught_up = False
-        """Applied everything the leader had committed, once since start (decision 30)."""
+        """True once `leader_commit` is applied, or this replica has served as leader (decision 30); then it stays."""
         self._held: dict[BrokerId, tuple[int, int]] = {}
+        """follower -> (index after which it needs the entries, until when they are kept)"""
         self._led_term = 0
+        """The term in which this replica leads, as last told to the machine; 0 while it does not."""
         self._proposals: dict[int, tuple[object, int]] = {}
-        """index -> (token, bytes) of own proposals of the present term"""
+        """index -> (token, bytes) of own proposals of the current term"""
         self._proposed_bytes = 0
         self._queue: deque[Entry] = deque()
         self._contexts: dict[int, _Reads] = {}
@@ -228,12 +235,12 @@ class RaftGroup:
 
     @property
     def leads(self) -> bool:
-        """Leader in the present term, ready to serve or not."""
+        """Leader in the current term, ready to serve or not."""
         return self.core.role is Role.LEADER
 
     @property
     def serves(self) -> bool:
-        """Leader, and the no-op of the present term is applied here."""
+        """Leader, and the no-op of the current term is applied here."""
         return self.ready_term != 0 and self.ready_term == self.core.term and self.core.role is Role.LEADER
 
     @property
@@ -241,27 +248,27 @@ class RaftGroup:
         return self.core.transfer_target >= 0
 
     def quorum_heard(self, since_ms: int) -> bool:
-        """A quorum has shown life at or after `since_ms` (decision 7)."""
+        """A quorum, this replica included, has been heard at or after `since_ms` (decision 7)."""
         return self.core.quorum_heard(since_ms, self._host.heartbeats.contact(self))
 
     # -- inputs ----------------------------------------------------------------------------------------------------
 
     def step(self, message: Message) -> None:
-        """A peer's message."""
+        """Step a peer's message into the core."""
         if message.entries and not self._takes(message):
-            return  # lost, as any message may be: the leader asks again, or offers a checkpoint
+            return  # dropped, as if lost on the network: the leader probes again, or offers a checkpoint
         host = self._host
         contact = host.heartbeats.contact(self) if message.type in VOTE_REQUESTS else NO_CONTACT
         self.core.step(host.now_ms(), message, contact)
         if message.type == MsgType.APPEND_REPLY and not self.core.has_ready():
-            # Most second answers of a pair: no commit moves, and a leader's deadline does not come earlier by one.
+            # Typical of the second follower's reply: it moves no commit index and no deadline to an earlier time.
             if self.leads:
                 host.heartbeats.moved(self)
         else:
             host.touch(self)
 
     def _takes(self, message: Message) -> bool:
-        """May these entries be stored? On a full disk only those that may make room."""
+        """May these entries be stored? A full disk takes no NORMAL entries: the other kinds may free space."""
         if self._host.disk_full and any(entry.kind == EntryKind.NORMAL for entry in message.entries):
             return False
         return not self.trouble or self._has_room_for(message)
@@ -277,14 +284,14 @@ class RaftGroup:
         if target >= 0 and not self.transferring:
             if self.leads:
                 self.tell(TRANSFER_ABORTED, term=self.core.term, target=target)
-            self.machine.moved()  # given up, or leadership is lost: whoever waited for the outcome looks again
+            self.machine.moved()  # the transfer was aborted, or leadership lost: wake the requests that wait for it
 
     def campaign(self) -> None:
         self.core.campaign(self._host.now_ms())
         self._host.touch(self)
 
     def hesitate(self, hesitates: bool) -> None:
-        """Whether others should campaign first, from now on."""
+        """`hesitates`: from now on, let other voters campaign first."""
         self.core.hesitate(self._host.now_ms(), hesitates)
         self._host.touch(self)
 
@@ -294,7 +301,8 @@ class RaftGroup:
         self._host.touch(self)
 
     def transfer(self, target: BrokerId) -> bool:
-        """Hand leadership to `target`; refused proposals until it took over or an election timeout passed."""
+        """Transfer leadership to `target`. Proposals are refused until it has taken over or an election timeout has
+        passed. False: the transfer was not started."""
         under_way = self.transferring
         begun = self.core.transfer(self._host.now_ms(), target)
         self._host.touch(self)
@@ -317,13 +325,13 @@ class RaftGroup:
 
     def persisted(self, era: int, index: int) -> None:
         self.core.persisted(era, index)
-        if self.core.has_ready():  # else nothing waited for it; no deadline moves by it
+        if self.core.has_ready():  # else no output waited for this sync, and a sync moves no deadline
             self._host.touch(self)
 
     # -- proposals -------------------------------------------------------------------------------------------------
 
     def propose(self, kind: EntryKind, data: bytes, token: object) -> Refused | None:
-        """Append one entry in the present term. None: exactly one of `Machine.proposal_applied`/`_lost` follows."""
+        """Append one entry in the current term. None: exactly one of `Machine.proposal_applied`/`_lost` follows."""
         size = len(data) + RAFT_ENTRY_OVERHEAD_BYTES
         if not self.wal_writer.admission.admits(size) or not self._host.admits(
             self, size, makes_room=kind == EntryKind.COMMAND
@@ -341,8 +349,8 @@ class RaftGroup:
     # -- reads -----------------------------------------------------------------------------------------------------
 
     def read_index(self, done: Callable[[bool], None]) -> None:
-        """`done(True)` once the state here holds all that was committed before this call and this replica led after
-        it; `done(False)` when leadership was lost or too many reads wait."""
+        """Call `done(True)` once this replica was confirmed as leader after this call and has applied all that was
+        committed before it; `done(False)` when it does not serve, loses leadership, or too many reads wait."""
         core = self.core
         heartbeats = self._host.heartbeats
         reads = self._joining
@@ -359,18 +367,18 @@ class RaftGroup:
             self._contexts[context] = reads
             self._joining = reads
             if core.grants:
-                self._host.touch(self)  # a single voter confirms at once
+                self._host.touch(self)  # the only voter confirms itself at once
             else:
-                self._host.want_turn()  # which begins the round, or the turn of an answer does
+                self._host.want_turn()  # the turn starts the round; if one is under way, the turn of its first ack does
         reads.index = max(reads.index, core.commit)
         reads.calls.append(done)
 
     def confirmed(self, grants: Sequence[ReadGrant]) -> None:
-        """Reads were granted."""
+        """The core has confirmed these reads."""
         for grant in grants:
             reads = self._contexts.pop(grant.context)
             if reads is self._joining:
-                self._joining = None  # a single voter confirms at once: its round may never be sent
+                self._joining = None  # the only voter confirms itself at once: its round may never be sent
             reads.index = max(grant.index, reads.index)
             self._confirmed.append(reads)
         if self.has_reads:
@@ -386,11 +394,11 @@ class RaftGroup:
 
     @property
     def has_reads(self) -> bool:
-        """Reads wait for being answered, and for nothing else."""
+        """Reads can be answered now: their index is applied, or leadership was lost."""
         return bool(self._confirmed) and (self._confirmed[0].lost or self._confirmed[0].index <= self.applied)
 
     def answer_reads(self, most: int) -> int:
-        """Call at most so many of those whose index is applied; how many it were."""
+        """Answer at most `most` reads that can be answered now; returns how many were answered."""
         left = most
         while left and self.has_reads:
             reads = self._confirmed[0]
@@ -405,7 +413,7 @@ class RaftGroup:
         return most - left
 
     def retire(self) -> None:
-        """The group is deleted: nobody waits for it any more."""
+        """The group is deleted: its proposals are lost, its reads get `False`."""
         if self._led_term:
             self._lost_leadership()
         gone = [*self._contexts.values(), *self._confirmed]
@@ -449,7 +457,7 @@ class RaftGroup:
         self.machine.moved()
 
     def tell(self, kind: EventKind, **fields: object) -> None:
-        """For the log, with which group it is."""
+        """Write an event of this group to the log."""
         self._host.tell(Event(kind, {"raft_group": int(self.number), "partition": self.name, **fields}))
 
     def _lost_leadership(self) -> None:
@@ -472,13 +480,13 @@ class RaftGroup:
 
     @property
     def has_entries(self) -> bool:
-        """Committed entries wait for being applied, and for nothing else."""
+        """Committed entries can be applied now: no install, full disk or undecided SKIP holds them up."""
         if not self._queue or self.installing or self.waits_for_space:
             return False
         return not (self.skips and self._undecided())
 
     def space_again(self) -> None:
-        """What could not be written is tried again."""
+        """Space may be free again: try to apply the entry that could not be written."""
         self.waits_for_space = False
 
     def _undecided(self) -> bool:
@@ -486,12 +494,12 @@ class RaftGroup:
 
     @property
     def settled(self) -> bool:
-        """The state is that of one index, and may be captured."""
+        """The state equals what any replica has at index `applied`, so a snapshot of it may be taken."""
         return not self.installing and self.applied >= self.skips.until
 
     def apply_some(self, budget: int) -> int:
-        """Apply until `budget` is used up; returns what was used. At least one entry when any waits; none while a
-        checkpoint is installed, also when the turn before left some for this one."""
+        """Apply entries until `budget` bytes are used up; returns the bytes used. At least one entry is applied if one
+        can be (`has_entries`), none while a checkpoint is installed, even if an earlier turn scheduled the group."""
         if self.installing or self.waits_for_space:
             return 0
         used = 0
@@ -502,7 +510,7 @@ class RaftGroup:
                 break
             entry = self._queue.popleft()
             if entry.index <= self.applied:
-                continue  # covered by a checkpoint that was installed meanwhile
+                continue  # covered by a checkpoint that was installed in the meantime
             assert entry.index == self.applied + 1, "entries are applied in order, each once"
             size = len(entry.data)
             used += size + ENTRY_COST_BYTES
@@ -538,15 +546,16 @@ class RaftGroup:
         return used
 
     def _passes(self, entry: Entry) -> bool:
-        """Whether the machine is not to see this entry."""
+        """True: the machine must not see this entry; it is a SKIP, or a committed SKIP names it."""
         if entry.kind == EntryKind.SKIP:
             self.skips.reached(entry)
             return True
         return bool(self.skips) and self.skips.covers(entry)
 
     def _stop(self, entry: Entry, error: Exception) -> None:
-        """The machine may hold half of `entry`: nothing is applied, served or led here until a checkpoint replaces it.
-        A restart replays up to this entry, and stops here again."""
+        """Stop at `entry`, which the machine may have applied in part: nothing is applied or served here, and this
+        replica does not lead, until a checkpoint replaces the state. A restart replays up to `entry` and stops again.
+        """
         self._queue.appendleft(entry)
         self.step_down()
         self._host.cannot_apply(self, entry, error)
@@ -555,9 +564,10 @@ class RaftGroup:
     # -- passing over ----------------------------------------------------------------------------------------------
 
     def pass_over(self, done: Callable[[bool], None]) -> bool:
-        """Have a majority agree that the entry this replica stopped at is passed over, on every replica, from each
-        one's next start on. `done(True)` when that is committed, `done(False)` when this replica could not lead or was
-        told to `give_up`. False: it is not stopped at an entry, or that is under way, and `done` is not called."""
+        """Campaign, and commit a SKIP of the entry that this replica stopped at: every replica passes over the entry,
+        a stopped one from its next start on. `done(True)` when the SKIP is committed, `done(False)` when another
+        replica leads or `give_up` was called. False: the group is not stopped at an entry, or a call is under way;
+        `done` is not called."""
         if self.stopped_at is None or self._skip_vote is not None:
             return False
         self._skip_vote = _SkipVote(self.stopped_at, done)
@@ -578,7 +588,7 @@ class RaftGroup:
             self._host.touch(self)
 
     def give_up(self) -> None:
-        """Nobody waits for the outcome of `pass_over` any more. What was appended may be committed all the same."""
+        """End `pass_over` with `done(False)`. A SKIP that was appended may still be committed."""
         if self._skip_vote is not None:
             self._end_vote(self._skip_vote, False)
 
@@ -589,23 +599,25 @@ class RaftGroup:
         vote.done(agreed)
 
     def hold_from(self, peer: BrokerId, index: int, until_ms: int) -> None:
-        """A follower gets a checkpoint at `index`, or has come so far after one, and needs what comes next."""
+        """Keep the entries after `index` for a follower until `until_ms`: it fetches a checkpoint of `index`, or has
+        installed one and reached `index`."""
         now_ms = self._host.now_ms()
         self._held = {one: held for one, held in self._held.items() if held[1] > now_ms} | {peer: (index, until_ms)}
         first = min(held for held, _ in self._held.values())
         self.wal_writer.hold(self.number, first, max(until for _, until in self._held.values()))
 
     def release(self, index: int) -> None:
-        """As `compact`, but for entries that a follower in transfer needs next."""
+        """As `compact`, but entries that `hold_from` keeps for a follower stay."""
         now_ms = self._host.now_ms()
         self.compact(min((index, *(held for held, until_ms in self._held.values() if now_ms < until_ms))))
 
     def compact(self, index: int) -> None:
-        """Entries up to `index`, which a durable checkpoint covers, are not offered to followers any more."""
+        """Drop the entries up to `index` from the core's log: followers that need them get a checkpoint instead.
+        Invariant: a durable checkpoint covers `index`."""
         log = self.core.log
         if index > log.compacted_index:
             term = log.term_at(index)
-            assert term is not None, "only what is in the log is compacted"
+            assert term is not None, "only entries of the log are compacted"
             self.core.compacted(index, term)
 
     def _note_caught_up(self) -> None:
@@ -615,8 +627,8 @@ class RaftGroup:
             self.caught_up = True
 
     def lost_state(self, trouble: str) -> None:
-        """Votes and log are whole, the state is not: nothing is applied and nothing served until a checkpoint is
-        installed. A vote about an entry of it ends: this replica may not lead it on."""
+        """The state is lost; votes and log are intact. Nothing is applied or served until a checkpoint is installed.
+        A `pass_over` that is under way ends: this replica may not lead."""
         self.trouble = trouble
         self.tell(STATE_LOST, reason=trouble)
         self.stopped_at = None
@@ -626,8 +638,9 @@ class RaftGroup:
         self.give_up()
 
     def installed(self, index: int, term: int) -> None:
-        """The machine holds an installed checkpoint, and the WAL record of it is staged before anything the core
-        promises now. A core that has committed past it meanwhile goes on; what the checkpoint covers is skipped."""
+        """The machine holds an installed checkpoint of `index` and `term`. Invariant: its WAL record is staged before
+        any promise that the core makes from here on. If the core has committed past `index` in the meantime, it keeps
+        its log; entries that the checkpoint covers are not applied."""
         if self.core.snapshot_installed(index, term):
             self._queue.clear()
         else:

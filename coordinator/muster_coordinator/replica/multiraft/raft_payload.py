@@ -1,9 +1,9 @@
 """Raft messages of many groups in few payloads: one turn's messages for one peer share a frame (docs/peer-links.md).
 
 Body: messages back to back, each `group u32 | type u8 | flags u8 | term u64 | index u64 | log_term u64 | commit u64 |
-hint u64 | context u64 | entries u32`, then per entry `term u64 | kind u8 | length u32 | data`; an entry's index follows
-from its place. Sender and receiver are the two ends of the link. An entry list that goes to several followers is
-packed once.
+hint u64 | context u64 | entries u32`, then for each entry `term u64 | kind u8 | length u32 | data`. The first entry's
+index is the message's index + 1. Sender and receiver are not encoded: they are the two ends of the link. An entry list
+that goes to several followers is packed once.
 """
 
 import struct
@@ -23,11 +23,11 @@ URGENT = frozenset((
     MsgType.PRE_VOTE, MsgType.PRE_VOTE_REPLY, MsgType.VOTE, MsgType.VOTE_REPLY, MsgType.HEARTBEAT,
     MsgType.HEARTBEAT_REPLY, MsgType.TIMEOUT_NOW,
 ))  # fmt: skip
-"""Types of the control channel; the others follow the appends."""
+"""Message types sent on the control channel; the others use the append channel."""
 
 
 class RaftPacker:
-    """Packs one turn's messages. `packed` holds entry lists that were packed already, for the next follower."""
+    """Packs one turn's messages. `_packed` keeps entry lists that were packed for one follower, for the next one."""
 
     __slots__ = ("_packed",)
 
@@ -73,7 +73,7 @@ class RaftPacker:
             parts.append(_ENTRY.pack(entry.term, entry.kind, len(entry.data)))
             parts.append(entry.data)
         body = b"".join(parts)
-        self._packed[id(entries)] = (entries, body)  # the tuple is kept, so its id stays its own
+        self._packed[id(entries)] = (entries, body)  # Invariant: the tuple is kept alive, so its id stays unique
         return body
 
 

@@ -1,14 +1,14 @@
 """Entries that are passed over because no replica could apply them (docs/adr/0022).
 
-Problem: a committed entry that cannot be applied stops its group on every replica, and on every start again. It can
-be left out, but only if every replica leaves it out, those too that are away now, or run a release that could apply it.
-Mechanism: the log itself says so. A later entry of kind SKIP names the one before by index, term and hash. It commits
-like any other, so a majority has it, and every replica finds it in its log before it comes to the named entry again:
-that one is then neither applied nor given an offset. Until a SKIP that stands in the log is known to be committed, or
-gone, its entry is not touched. A replica that had applied the entry meets the SKIP later, and has lost its state. For
-a snapshot between the two entries would not tell which of both it holds, none is taken there (`until`).
+Problem: a committed entry that cannot be applied stops its group on every replica, and again after every start. It may
+be passed over only if every replica does so, including those that are down now or run a release that could apply it.
+Mechanism: a later entry of kind SKIP names the entry by index, term and hash. It commits like any other entry, so a
+majority has it, and a replica that starts finds it in its log before it reaches the named entry: that entry is then
+neither applied nor given an offset. While a SKIP in the log is neither committed nor removed, the entry that it names
+is not applied. A replica that had applied the entry before it reaches the SKIP has lost its state. A snapshot taken
+between the two entries would not show whether it includes the first, so none is taken there (`until`).
 
-What it does not do: judge whether an entry should be passed over (`admin.stopped_entries`), or propose (`RaftGroup`).
+What it does not do: decide whether an entry should be passed over (`admin.stopped_entries`), or propose (`RaftGroup`).
 """
 
 import hashlib
@@ -33,7 +33,7 @@ class Skip(NamedTuple):
 
 
 def skip_of(entry: Entry) -> Skip:
-    """Names `entry` so that no other one can be meant."""
+    """The `Skip` that names `entry` and no other."""
     return Skip(entry.index, entry.term, digest_of(entry))
 
 
@@ -48,7 +48,7 @@ def encode_skip(skip: Skip) -> bytes:
 
 
 def decode_skip(data: bytes) -> Skip:
-    """Raises `Corruption`: of a later release, or no SKIP at all."""
+    """Raises `Corruption` if the data is of a later release, or not a SKIP's."""
     if len(data) != _FORM.size or data[0] != _VERSION:
         raise Corruption("a SKIP entry that this release does not know")
     _, index, term, digest = _FORM.unpack(data)
@@ -56,36 +56,36 @@ def decode_skip(data: bytes) -> Skip:
 
 
 class Skips:
-    """What one group's log says of entries to pass over."""
+    """The SKIP entries of one group's log."""
 
     __slots__ = ("_known", "_log", "_passed", "until")
 
     def __init__(self, log: RaftLog) -> None:
         self._log = log
         self._known: dict[int, tuple[Skip, Entry]] = {}
-        """index of the entry that is named -> (what is said of it, the SKIP)"""
+        """index of the named entry -> (its name, the SKIP entry)"""
         self._passed: set[int] = set()
-        """Passed over in this life of the replica."""
+        """Indexes of the entries passed over since this process started."""
         self.until = 0
-        """While less than this is applied, the state is that of no index that another replica could tell."""
+        """Index of the last SKIP of a passed entry. Invariant: no snapshot is taken while less than this is applied."""
 
     def __bool__(self) -> bool:
         return bool(self._known)
 
     def note(self, entry: Entry) -> None:
-        """An entry came into the log, or stands there since before the start."""
+        """An entry was appended to the log, or was found there at the start."""
         if entry.kind != EntryKind.SKIP:
             return
         try:
             skip = decode_skip(entry.data)
         except Corruption:
-            return  # it stops the group when it is to be applied
+            return  # applying it will raise the same error and stop the group
         self._known[skip.index] = (skip, entry)
 
     def _standing(self, index: int) -> tuple[Skip, Entry] | None:
         found = self._known.get(index)
         if found is not None and self._log.term_at(found[1].index) != found[1].term:
-            del self._known[index]  # the log was cut
+            del self._known[index]  # the SKIP was truncated from the log
             return None
         return found
 
@@ -95,12 +95,13 @@ class Skips:
         return None if found is None else found[1]
 
     def undecided(self, index: int, commit: int) -> bool:
-        """The log may say that this entry is passed over: wait until that is committed, or cut off."""
+        """A SKIP in the log names this entry and is not committed: the entry waits until the SKIP is committed or
+        truncated."""
         found = self._standing(index)
         return found is not None and found[1].index > commit
 
     def covers(self, entry: Entry) -> bool:
-        """Whether this entry is passed over; called once, in its place, when nothing is undecided."""
+        """Whether a SKIP passes over this entry. Called once, when the entry is the next to apply and not undecided."""
         found = self._standing(entry.index)
         if found is None or found[0] != skip_of(entry):
             return False
@@ -109,8 +110,8 @@ class Skips:
         return True
 
     def reached(self, entry: Entry) -> None:
-        """The SKIP itself is applied. Raises `Corruption` when what it names was applied here before."""
+        """Apply a SKIP. Raises `Corruption` if the entry that it names was applied here."""
         skip = decode_skip(entry.data)
         if skip.index not in self._passed:
-            raise Corruption(f"the others have passed over entry {skip.index}, which was applied here")
+            raise Corruption(f"other replicas have passed over entry {skip.index}, which this replica has applied")
         self._known.pop(skip.index, None)

@@ -20,18 +20,18 @@ class DamagedFile(NamedTuple):
 
     file: str
     damage: str
-    """What was found, where."""
+    """What is damaged and where, in words."""
     repair: str
-    """How far its repair is, in words."""
+    """State of its repair, in words."""
 
 
 class ScrubStatus(NamedTuple):
-    """Of the background check of stored segments, and of repairs; since the start."""
+    """Counts of the background check of stored segments, and of repairs, since the start."""
 
     checked_bytes: int = 0
     passes: int = 0
     damaged: int = 0
-    """Segments that are damaged now."""
+    """Segments that are damaged now; not a count since the start."""
     repaired: int = 0
     repair_failures: int = 0
 
@@ -49,42 +49,43 @@ class GroupStatus(NamedTuple):
     last_index: int
     voters: tuple[BrokerId, ...]
     match: Mapping[BrokerId, int]
-    """Highest index known to be stored at each voter, 0 where that does not count; empty unless leader."""
+    """Highest index known to be stored at each voter, 0 for a suspended one; empty unless leader."""
     trouble: str = ""
-    """Why this replica holds no state of the group; "" when it does."""
+    """Why this replica holds no valid state of the group; "" when it holds one."""
     damaged: tuple[DamagedFile, ...] = ()
     suspended: bool = False
-    """Promises of this voter are lost: it neither votes nor counts until its leader has made good for it."""
+    """This voter has lost promises: it neither votes nor counts for the quorum until its leader releases it (see
+    `raft.suspension`)."""
 
 
 class InstallStatus(NamedTuple):
     """Snapshot installs since this replica's start."""
 
     installed: int
-    """Put in place here."""
+    """Checkpoints put in place here."""
     received_bytes: int
     reused_bytes: int
-    """That lay here already."""
+    """Bytes of files that this replica had already and did not fetch."""
     sent_bytes: int
-    """To others."""
+    """Bytes sent to followers."""
     given_up: int
-    """For want of room, or because the disk failed."""
+    """Installs given up because the disk was full or failed."""
 
 
 class WorkDone(NamedTuple):
-    """What a replica did since its start; sums that only grow."""
+    """What a replica has done since its start: counts that only grow."""
 
     turns: int
-    """Of all Raft groups together (`host`)."""
+    """Turns of the host (`host`), each for all Raft groups."""
     proposals_refused: int
-    """Told to try again, for want of room here or on the disks of a majority."""
+    """Proposals refused as busy because there was no room here or on the disks of a majority."""
     checkpoints: int
     flushes: int
-    """Of segments."""
+    """Flushes of segments."""
     late_timers: int
-    """Times at which the loop had not come round for so long that deadlines waited for one more turn."""
+    """How often the loop was stalled so long that deadlines waited for one more turn."""
     group_requests: int
-    """That reached the coordinator of a group here."""
+    """Requests that reached the coordinator of a group here."""
 
 
 def group_status(group: RaftGroup, damaged: Sequence[DamagedFile] = ()) -> GroupStatus:

@@ -16,16 +16,16 @@ class StoppedEntry(NamedTuple):
     term: int
     kind: str
     sha256: str
-    """Of the kind, one byte, and the data."""
+    """SHA-256 in hex of the kind (one byte) and the data."""
     data: bytes
     trouble: str
     voters: tuple[BrokerId, ...]
     skipped: bool
-    """This replica knows that it is agreed to pass over the entry; the others may learn it at their next start."""
+    """This replica knows that a SKIP of the entry is committed. It and the others act on it at their next start."""
 
 
 def stopped_entry(group: RaftGroup) -> StoppedEntry | None:
-    """None: the group has not stopped at an entry."""
+    """The entry that `group` has stopped at, or None."""
     entry = group.stopped_at
     if entry is None:
         return None

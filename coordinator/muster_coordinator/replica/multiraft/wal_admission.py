@@ -1,14 +1,14 @@
-"""Who may write into a WAL that is filling: everybody, a share of the room, or nobody; and who waits for that.
+"""Admission of proposals to a WAL that is filling: how fast they may enter, and which are parked.
 
-Problem: files of a WAL go only when every group that needs them has its checkpoint. Writers who are let in at full
-speed until it is full then stop until that is so, seconds at a time; and who is refused comes back when its client
-likes, librdkafka's up to a second later, all of them together. Mechanism: from half of the bound on, writers get the
-room that is left spread over the time until the oldest file will go: the number of checkpoints that it waits for times
-what one takes, or as long as it has been waited for, if that is more. So room never ends before a file goes, as long as
-one does; and little by little something is admitted. Who finds no room waits for a moment, in order (`when_room`),
-bounded in time, by a second and by their own deadline, and in bytes; only behind that writers are refused, and try
-again, as after any "busy".
-What it does not do: park what other leaders send, votes, or what carrying writes (`storage.wal_carry`).
+Problem: a WAL file can be deleted only when every group that needs it has a newer checkpoint. Proposals admitted at
+full speed until the WAL is full would then stop for seconds until such a file goes; and a client that is refused comes
+back when it likes (librdkafka up to a second later), all clients together. Mechanism: once the WAL is half full, the
+room that is left is spread over the time until the oldest file will go. That time is the number of checkpoints that the
+file waits for, times the time of one; or the time waited for it so far, if that is longer. So room lasts until a file
+goes, as long as files go at all, and a little is always admitted. A batch that finds no room is parked (`when_room`),
+first come first served, for a second at most and not past its own deadline, within a bound of bytes. Beyond these
+bounds batches are refused as busy, and their clients try again.
+What it does not do: park appends of other leaders, votes, or entries that are carried (`storage.wal_carry`).
 """
 
 import heapq
@@ -21,13 +21,13 @@ from muster_coordinator.replica import limits
 from muster_coordinator.storage.contract import WalStore
 
 WINDOW_MS = 50
-"""Room that was not asked for lapses after this time."""
+"""Unused tokens are kept for this time at most."""
 PAUSE_MS_MAX = 200
-"""While there is room, something is admitted at least so often, ..."""
+"""While there is room, one proposal at least is admitted in this time, ..."""
 DEBT_SHARE = 8
-"""... unless more than this part of the room was admitted beyond what was due."""
+"""... unless the token debt exceeds the room divided by this."""
 RETRY_MS = 10
-"""Those who wait are looked at so often."""
+"""How often waiting batches are checked for room."""
 
 
 class _Parked(NamedTuple):
@@ -37,7 +37,7 @@ class _Parked(NamedTuple):
 
 
 class Admission:
-    """Of one WAL."""
+    """Admission to one WAL, as a token bucket that fills at the rate at which room may be used."""
 
     def __init__(self, loop: Loop, wal: WalStore) -> None:
         self._loop = loop
@@ -46,26 +46,26 @@ class Admission:
         self._waited_from_ms: int | None = None
         self._deleted_seen = wal.deleted_files
         self._tokens_bytes = 0.0
-        """May be below 0: the last batch was larger than what was there."""
+        """Below 0 (a debt) after a batch that was larger than the tokens."""
         self._filled_ms = 0
         self._admitted_ms = 0
         self._parked: dict[int, _Parked] = {}
-        """By number, in the order of their coming."""
+        """number -> waiting batch, in the order of arrival"""
         self._parked_bytes = 0
         self._comes = 0
         self._ends: list[tuple[int, int]] = []
-        """A heap: until when each waits, and its number; who has gone in is still in it."""
+        """Heap of (until when a batch waits, its number); batches that no longer wait stay in it until then."""
         self._armed = False
         self.slowed = 0
-        """Proposals that were told to try again because the WAL was nearly full."""
+        """Proposals refused as busy because the WAL was nearly full."""
 
     @property
     def parked(self) -> int:
-        """Batches that wait for room now."""
+        """How many batches wait for room now."""
         return len(self._parked)
 
     def expect(self, wait_ms: int) -> None:
-        """The oldest file will go in about so many milliseconds; 0: nothing that must go first is known."""
+        """The oldest file will go in about `wait_ms`; 0: no checkpoint that it waits for is known."""
         self._round_ms = wait_ms
         if not wait_ms or self._deleted_seen != self._wal.deleted_files:
             self._waited_from_ms = None
@@ -74,7 +74,7 @@ class Admission:
         self._deleted_seen = self._wal.deleted_files
 
     def admits(self, size_bytes: int) -> bool:
-        """May a proposal of so many bytes be made now?"""
+        """May a proposal of `size_bytes` be made now? True takes the tokens for it."""
         if not self._wal.crowded():
             return True
         admitted = self._open()
@@ -86,8 +86,8 @@ class Admission:
         return admitted
 
     def when_room(self, size_bytes: int, deadline_ms: int, go: Callable[[bool], None]) -> None:
-        """`go(True)` when a proposal of so many bytes may be made, at once or soon, in the order of the calls;
-        `go(False)` when that took too long, the deadline has come, or too many wait."""
+        """Call `go(True)` when a proposal of `size_bytes` may be made, at once or later, in the order of the calls;
+        `go(False)` when it has waited too long, its deadline has passed, or too many bytes wait."""
         if not self._parked and (not self._wal.crowded() or self._open()):
             go(True)
         elif self._parked_bytes + size_bytes > limits.WAL_PARKED_BYTES_MAX:
@@ -124,7 +124,7 @@ class Admission:
             self._loop.call_at(self._loop.monotonic_ms() + RETRY_MS, self._release)
 
     def _release(self) -> None:
-        """Let in who waits, as far as there is room; refuse who has waited too long, wherever in the row."""
+        """Admit waiting batches in order while there is room; refuse every batch that has waited too long."""
         self._armed = False
         now_ms = self._loop.monotonic_ms()
         while self._parked and (not self._wal.crowded() or self._open()):
@@ -140,7 +140,7 @@ class Admission:
             self._ends.clear()
 
     def _end(self, number: int, admitted: bool) -> None:
-        """It waits no longer. After its deadline it was answered by nobody and may not be written."""
+        """The batch no longer waits. Invariant: a batch whose deadline has passed is never admitted."""
         parked = self._parked.pop(number)
         self._parked_bytes -= parked.size_bytes + RAFT_ENTRY_OVERHEAD_BYTES
         self.slowed += not admitted

@@ -1,11 +1,11 @@
-"""One WAL and its thread: what a turn stages becomes one batch and one fdatasync; one job is in flight.
+"""One WAL and its thread: the writes that turns stage become one batch and one fdatasync, with one job in flight.
 
-While a job runs the next turns' writes accumulate, so the batch size follows the disk's latency without a timer. A
-`Ready`'s promises (`after_persist`) wait for its own batch; promises of a `Ready` that writes nothing wait for the last
-batch that the same group is in, because they may rest on it. An error of the job is fatal to the process: dirty pages
-may be gone (raft rule 30).
+While a job runs, the writes of the next turns accumulate, so the batch size follows the disk's latency without a timer.
+A `Ready`'s promises (`after_persist`) wait for its own batch. Promises of a `Ready` that writes nothing wait for the
+last batch with writes of the same group, because they may depend on it. An error of a job is fatal to the process:
+after a failed sync the kernel may have dropped the dirty pages (raft rule 30).
 
-Who may write into it, and when, is `wal_admission`'s business.
+What it does not do: decide which proposals may enter the WAL, and when (`wal_admission`).
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ from muster_coordinator.storage.contract import GroupWrites, WalStore
 
 
 class Batch:
-    """What becomes durable together."""
+    """The writes of one WAL job, which become durable together, and what waits for that."""
 
     __slots__ = ("durable", "notices", "persisted", "promises")
 
@@ -35,33 +35,33 @@ class Batch:
 
 
 class WalStatus(NamedTuple):
-    """How full one WAL is, and what was done about it; plain values, taken when asked."""
+    """How full one WAL is, and what was done to keep it from filling; plain values, taken when asked."""
 
     name: str
     used_bytes: int
     room_bytes: int
     carried_bytes: int
-    """Written again since the start, so that old files could go."""
+    """Bytes carried to the WAL's end since the start, so that old files could go."""
     slowed: int
-    """Proposals that were told to try again since the start."""
+    """Proposals refused as busy since the start."""
     parked: int
     """Batches that wait for room now."""
 
 
 class WalGroup(Protocol):
-    """What the writer needs of a group's runtime."""
+    """The part of `RaftGroup` that the writer uses."""
 
     number: GroupNo
     batch: Batch
-    """The last batch that this group has writes in."""
+    """The last batch with writes of this group."""
 
     def persisted(self, era: int, index: int) -> None:
-        """The core's writes up to here are durable."""
+        """The core's writes up to the `Ready` with these `persist_term` and `persist_index` are durable."""
 
 
 class WalWriter:
-    """See the module. `release` sends promises; `turn_wanted` asks for a turn of the host; `shortened(wal_writer,
-    groups)` is told of which groups the WAL let go of old entries: cores must not ask for them any more."""
+    """See the module. `release` sends promises; `turn_wanted` queues a turn of the host; `shortened(wal_writer,
+    groups)` is called before the WAL drops old entries of these groups: cores must no longer read them."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class WalWriter:
         self._held: dict[GroupNo, tuple[int, int]] = {}
         self._preparing = False
         self._prepared = False
-        """The file to come is whole, since no batch was written."""
+        """The WAL's next file is completely preallocated, and no batch was written since."""
         self._in_flight: Batch | None = None
         self._began_ms = 0
         self._carried_ms = 0
@@ -113,22 +113,24 @@ class WalWriter:
                 group.batch.promises.append((group, ready.after_persist))
 
     def stage(self, writes: GroupWrites, done: Callable[[], None]) -> None:
-        """Writes of the host itself (recovery points, checkpoints); `done` when they are durable."""
+        """Stage writes that come from no core (recovery points, checkpoints); `done()` follows when they are
+        durable."""
         self.wal.stage(writes)
         self._dirty = True
         self._staging.notices.append(done)
 
     def stage_install(self, group: WalGroup, writes: GroupWrites, done: Callable[[], None]) -> None:
-        """As `stage`; what the group's core promises from now on waits for it too."""
+        """As `stage`; in addition, promises that the group's core makes from now on wait for these writes."""
         self.stage(writes, done)
         group.batch = self._staging
 
     def hold(self, group: GroupNo, index: int, until_ms: int) -> None:
-        """A follower needs what comes after this entry, until then; the WAL keeps it while there is room."""
+        """Keep the group's entries after `index` until `until_ms`, while the WAL has room: a follower needs them."""
         self._held[group] = (index, until_ms)
 
     def drop_group(self, group: GroupNo, done: Callable[[], None]) -> None:
-        """`done` once that is durable; until then a restart finds the group again and needs all its files."""
+        """Remove a group; `done` is called once that is durable. Until then a restart finds the group in the WAL and
+        needs all its files."""
         if self.wal.drop_group(group):
             self._dirty = True
             self._staging.notices.append(done)
@@ -136,7 +138,7 @@ class WalWriter:
             done()
 
     def start(self) -> None:
-        """Hand what is staged, or is to be carried, to the WAL thread, unless it is at work."""
+        """Hand the staged writes, or entries to be carried, to the WAL's thread, unless a job is in flight."""
         if self._in_flight is not None or not (self._dirty or self.wal.pressed()):
             return
         now_ms = self._loop.monotonic_ms()
@@ -154,7 +156,7 @@ class WalWriter:
             self._shortened(self, shortened)
         if job is None:
             return
-        self._prepared = False  # the batch may begin it
+        self._prepared = False  # the batch may begin the next file
         batch = self._staging
         self._in_flight, self._staging = batch, Batch()
         self._dirty = False
@@ -162,7 +164,7 @@ class WalWriter:
         self._loop.submit(self._name, job, partial(self._done, batch))
 
     def prepare(self) -> None:
-        """Have some more of the file to come made now, while there is room for it; nothing once it is whole."""
+        """Preallocate a further part of the WAL's next file, while the disk has room; nothing once it is complete."""
         if not self._preparing and not self._prepared:
             self._preparing = True
             self._loop.submit(self._name, self.wal.prepare(), self._prepare_done)
