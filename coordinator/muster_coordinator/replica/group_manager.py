@@ -1,10 +1,12 @@
 """The Raft groups of one replica: recovered at start, made for new topics, removed with deleted ones.
 
-Groups 0 (controller) and 1..N (offsets partitions) follow from the formed record; topic partitions from the
-controller's image. A group is made from what its WAL knows: hard state and entries, the newest checkpoint for the state
-machine, the recovery point for the segments; what lies between is replayed by the ordinary apply path (decision 2).
-Removing a group drops it from its WAL first and deletes its folders once that is durable: a start that still finds the
-group in the WAL needs them. A crash in between leaves folders that the next start removes.
+Problem: a replica must hold exactly the groups that its cluster has given it, each recovered to a state that keeps all
+its promises, through crashes at any point. Mechanism: groups 0 (controller) and 1..N (offsets partitions) follow from
+the formed record, groups of topic partitions from the controller's image. A group is made from its WAL: hard state and
+entries, the newest checkpoint for the state machine, the recovery point for the segments; the entries after them are
+replayed by the ordinary apply path (decision 2). A deleted group is dropped from its WAL first, and its folders are
+deleted when that is durable, because a start that finds the group in the WAL needs them; if a crash comes between, the
+next start deletes the folders. What it does not do: fetch a state that is lost (`snapshots.install`).
 """
 
 import hashlib
@@ -49,26 +51,26 @@ OFFSETS_WAL = "wal-offsets"
 TOPICS_WAL = "wal-topics"
 BORN_FILE = "born"
 _BORN_MAGIC = 0x4D55_424E
-"""Written once both WALs exist: from then on a missing WAL is a loss, and no beginning."""
-OLDER_STATE = "an older state stands in for a damaged one"
+"""The file is written once, when both WALs exist: from then on a missing WAL means lost data, not a new replica."""
+OLDER_STATE = "the newest checkpoint is damaged: the state was restored from an older one, or from the log alone"
 CANNOT_APPLY = "a Raft group stopped at an entry that it cannot apply"
-WAL_UNREADABLE = "an entry in an old WAL file does not read back: the file stays until a checkpoint covers the entry"
+WAL_UNREADABLE = "an entry in an old WAL file cannot be read: the file stays until a checkpoint covers the entry"
 WITHOUT_STATE = (
-    "a group has no state here: it votes, but cannot lead until another replica has given it one; if none can, restore "
-    "the file from a backup"
+    "a group has no state here: it votes, but cannot lead until it has fetched a state from another replica; if none "
+    "has one, restore the file from a backup"
 )
 STATE_AGAIN = "a group has its state again"
 WAL_DAMAGED = "bytes of the WAL are not what was written: groups that may have lost a promise there are suspended"
 SUSPENDED = (
-    "a group is suspended here: what it had promised is damaged, so it neither votes nor counts until its leader has "
-    "made good for it; if none can, restore the WAL from a backup"
+    "a group is suspended here: its WAL may lack votes or entries that it has promised, so it neither votes nor counts "
+    "for the quorum until its leader has restored them; if no leader can, restore the WAL from a backup"
 )
 NOT_SUSPENDED = "a group is not suspended any more"
 REMEMBER_RETRY_MS = 1_000
 PROOF_MS = 1_000
-"""How often it is looked whether a WAL has come to rest, to make the proof of its last sync durable."""
+"""How often idle WALs are checked for a last sync whose proof is not durable yet."""
 WRITE_OUT_MS = 100
-"""Appended batches are visible to readers of the files after this time."""
+"""How often appended batches are written to the segment files."""
 
 
 class Reopened(NamedTuple):
@@ -76,7 +78,7 @@ class Reopened(NamedTuple):
 
     log: PartitionLog
     applied: int
-    """Index up to which they hold what was applied."""
+    """The segments hold the entries up to this index."""
 
 
 class Swapped(NamedTuple):
@@ -84,7 +86,7 @@ class Swapped(NamedTuple):
 
     staged: Staged
     segments: Reopened | None
-    """None: the group is no partition."""
+    """None: the group is the controller's, which has no segments."""
 
 
 class GroupManager:
@@ -104,8 +106,8 @@ class GroupManager:
         born: Callable[[RaftGroup], None],
         notice: Notice = unnoticed,
     ) -> None:
-        """Blocking: opens the WALs and recovers every group that the record names; `controller` is as new. `born` is
-        told of the groups of new topics, not of those that a start finds."""
+        """Blocking: opens the WALs and recovers every group that the record names. `controller` must be newly made.
+        `born` is called with each group of a new topic, not with groups that the start finds."""
         self._notice = notice
         self.damage = Damage(host, notice)
         self._born = born
@@ -122,19 +124,19 @@ class GroupManager:
         self.logs: dict[GroupNo, LogView] = {}
         self.states: dict[GroupNo, PartitionState] = {}
         self._topics: dict[GroupNo, tuple[Topic, int]] = {}
-        """Topic groups that exist here or are being made, with the topic and the partition's index"""
+        """Topic groups that exist here or are being made -> (topic, the partition's index)."""
         self._rolls: dict[GroupNo, tuple[int, int]] = {}
-        """Bytes and milliseconds of their segments as configured now"""
+        """Topic group -> (segment.bytes, segment.ms) as configured now."""
         self._unwritten: list[PartitionState] = []
         self._proven: dict[WalWriter, int] = {}
-        """Batches of each writer as of the last proof"""
+        """Writer -> its number of batches at the last proof."""
         self._unmade = False
         """Topic groups that the WAL does not know wait until the controller group has caught up."""
         self._unclaimed: set[GroupNo] = set()
-        """Groups whose traces the start found and which the image so far applied has not heard of."""
+        """Groups that the start found in the WAL or on disk and that are not in the image applied so far."""
         self.troubled: dict[GroupNo, Offer | None] = {}
-        """Groups of which this replica holds no state, and the sealed install that could not be put in place, if any.
-        `install` heals them."""
+        """Groups without a valid state here -> an install that is sealed and was not put in place, if any.
+        `snapshots.install` heals them."""
         self._offsets_writer, self._topics_writer = self._open_wals()
         host.stopped = self._stopped
         host.unreadable = self._unreadable
@@ -144,7 +146,7 @@ class GroupManager:
         self._maker = GroupMaker(disk, rand, host, settings)
         self.making = TopicMaking(loop, disk, made=self._make_topic, fatal=host.fatal, notice=notice)
         if disk.exists(SEGMENTS):
-            disk.sync_dir(SEGMENTS)  # the life before may have ended between making folders and their sync
+            disk.sync_dir(SEGMENTS)  # the process may have ended after it made folders and before it synced them
         self.controller = self._make_controller(controller)
         self.image = controller.cluster
         for partition in range(record.offsets_partitions):
@@ -156,19 +158,19 @@ class GroupManager:
     # -- start -----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """From now on checkpoints are taken, and what is appended is written out."""
+        """Start checkpoints, and the timers that write appended batches to files and make proofs durable."""
         self.checkpoints.start()
         self._loop.call_at(self._loop.monotonic_ms() + WRITE_OUT_MS, self._write_out)
         self._loop.call_at(self._loop.monotonic_ms() + PROOF_MS, self._prove)
 
     def _open_wals(self) -> tuple[WalWriter, WalWriter]:
-        """Of the offsets partitions and the controller; of the topics."""
+        """The writer of the controller's and the offsets partitions' WAL, and the writer of the topics' WAL."""
         cluster = hashlib.blake2b(self.record.cluster_id.encode(), digest_size=16).digest()
-        born = self._disk.exists(BORN_FILE)  # what it says is that it is there, however damaged
+        born = self._disk.exists(BORN_FILE)  # only its existence counts, not its content, which may be damaged
         writers = []
         for name in (OFFSETS_WAL, TOPICS_WAL):
             if born and not any(file.endswith(".wal") for file in self._disk.listdir(name)):
-                raise Corruption(f"{name} is gone: this replica has lost what it promised, it must not go on")
+                raise Corruption(f"{name} is gone: the replica has lost votes and entries and must not start")
             wal = Wal.open(
                 self._disk,
                 name,
@@ -186,7 +188,7 @@ class GroupManager:
         return offsets, topics
 
     def _track(self, group: RaftGroup, machine: Stateful, state: PartitionState | None) -> None:
-        """From now on the group is checkpointed, and healed if its files are not whole."""
+        """From now on the group is checkpointed, and healed if its state or its promises are damaged."""
         self.checkpoints.add(group, machine, state)
         if group.suspended:
             self._suspended(group, "its WAL does not hold all that was synced")
@@ -267,13 +269,13 @@ class GroupManager:
         roll: tuple[int, int],
         log: PartitionLog | None = None,
     ) -> PartitionState:
-        """`log`: the open segments of a group that begins."""
+        """`log`: the open segments of a new group."""
         if number in self.states:
-            self.states[number].close()  # opened just now, and then the rest was found to be damaged
+            self.states[number].close()  # of an attempt just before, in which the checkpoint proved to be damaged
         if not recovery.whole:
             log = PartitionLog.absent(self._disk, folder)
         elif log is None:
-            # the WAL lost the newest: what lies behind is not cut
+            # The WAL has lost the newest recovery point: opening at this older one would cut applied batches off.
             if recovery.recovery_point.applied < recovery.meta.index:
                 raise Corruption(
                     f"the checkpoint is {recovery.meta.index}, the recovery point of the segments "
@@ -301,13 +303,13 @@ class GroupManager:
         self._follow(before, after)
 
     def _controller_moved(self) -> None:
-        """What waited may be made as soon as everything is applied that was committed before this start."""
+        """Make the topic groups that waited, once the controller group has caught up."""
         if self._unmade and self.image is not None and self.controller.group.caught_up:
             self._unmade = False
             self._want(self.image.topics.values())
 
     def _follow(self, before: ClusterImage | None, after: ClusterImage) -> None:
-        """Have the groups of new partitions made, remove those of deleted topics, tell the shards."""
+        """Have the groups of new partitions made, remove those of deleted topics, and tell the shards of deletions."""
         if before is not None and before.topics is after.topics:
             return
         old = {} if before is None else before.topics
@@ -326,9 +328,9 @@ class GroupManager:
                 shard.topic_deleted(topic_id)
 
     def _want(self, topics: Iterable[Topic]) -> None:
-        """Topic groups as of this image. One that the WAL does not know is new, or was deleted: in its beginning a
-        start replays a log that ends before what it had applied, and a group that began anew would vote and lead in
-        terms that are taken. So it waits until the controller group has caught up."""
+        """Have the groups of these topics made. A group that the WAL does not know is new, or was deleted later in the
+        controller's log, which a start may not have replayed to its end. A deleted group that began anew would vote and
+        lead in terms that it has used before. So such a group waits until the controller group has caught up."""
         caught_up = self.controller.group.caught_up
         for topic in topics:
             if topic.internal:
@@ -346,7 +348,7 @@ class GroupManager:
                 self._rolls[number] = roll
 
     def _make_topic(self, number: GroupNo, log: PartitionLog | None) -> None:
-        """Take a group into the turns: with its open segments when it begins, else as the WAL knows it (blocking)."""
+        """Make a topic group: a new one with its open segments in `log`, else one from its WAL (blocking)."""
         topic, index = self._topics[number]
         roll = self._rolls[number]
         folder = f"{segments_folder(number)}/{topic.name}-{index}"
@@ -371,7 +373,8 @@ class GroupManager:
             self._born(group)
 
     def _roll_wanted(self, number: GroupNo) -> tuple[int, int] | None:
-        """What a leader has its log say; None while a replica of the release before may be among the voters."""
+        """The (segment.bytes, segment.ms) that a leader must have in its log; None while the feature level is below
+        `REPLICATED_ROLLS_LEVEL`, since an older voter could not apply it."""
         if self.image is None or self.image.feature_level < REPLICATED_ROLLS_LEVEL:
             return None
         return self._rolls.get(number) or (self._settings.offsets_segment_bytes, SEGMENT_MS)
@@ -391,7 +394,7 @@ class GroupManager:
         return [log for log in self.logs.values() if isinstance(log, TopicLog)]
 
     def _remove_topic(self, topic: Topic) -> None:
-        """The topic was deleted: its groups go, wherever they are in their making."""
+        """The topic was deleted: remove its groups, also those that are still being made."""
         for partition in topic.partitions:
             if self._topics.pop(partition.group, None) is None:
                 continue
@@ -426,19 +429,19 @@ class GroupManager:
         state.moved()
 
     def _deleted(self, number: GroupNo) -> bool:
-        """Has the image had this group and dropped it? While groups wait to be wanted nobody can say."""
+        """Was this group in the image, and was it deleted? False while groups wait for the controller to catch up."""
         image = self.image
         return image is not None and not self._unmade and number < image.next_group and number not in self._topics
 
     def _traces(self) -> set[GroupNo]:
-        """Topic groups that the WAL or a folder knew at the start."""
+        """Topic groups of which the start found entries in the WAL, or files."""
         first = FIRST_OFFSETS_GROUP + self.record.offsets_partitions
         found = {*self._maker.known_groups(self._topics_writer), *self._maker.groups_with_files()}
         return {number for number in found if number >= first}
 
     def _drop_leftovers(self, image: ClusterImage) -> None:
-        """Groups of topics that were deleted while this replica was down, or just before it stopped. What was made
-        after the image that this replica has applied so far waits for an image that has heard of it."""
+        """Drop the groups of topics that were deleted while this replica was down, or just before it stopped. A group
+        that is newer than the applied image (its number is not below `next_group`) waits for a later image."""
         wanted = {partition.group for topic in image.topics.values() for partition in topic.partitions}
         for number in sorted(self._unclaimed):
             if number < image.next_group and number not in wanted:
@@ -448,7 +451,7 @@ class GroupManager:
     # -- snapshot install --------------------------------------------------------------------------------------------
 
     def swap_job(self, offer: Offer) -> Callable[[], Swapped]:
-        """Close the group's segments; the job swaps the files and reopens the swapped log."""
+        """Close the group's segments; the returned job puts the staged files in their place and opens the new log."""
         number = GroupNo(offer.group)
         state = self.states.get(number)
         folder, disk = "", self._disk
@@ -467,15 +470,16 @@ class GroupManager:
         return job
 
     def install(self, group: RaftGroup, swapped: Swapped, durable: Callable[[], None]) -> None:
-        """The files are in place: the state machine takes the checkpoint, the WAL gets to know it.
+        """The files are in place: restore the state machine from the checkpoint, and stage its record in the WAL.
 
-        The core's own writes are staged first. Entries that only the core held would else follow a WAL that has begun
-        anew behind them, and a checkpoint of a term would reach the disk before the term does."""
+        Invariant: the core's own writes are staged before that record. The record may start the group's log anew in the
+        WAL, after its index; older entries staged later would then come after newer ones. And the checkpoint's term
+        must not be durable before the core's term is."""
         staged, segments = swapped
         meta = staged.meta
         group.core.entered(self._loop.monotonic_ms(), meta.term)
         self._host.settle(group)
-        assert (segments is None) == (group.number not in self.states), "segments come with a partition's checkpoint"
+        assert (segments is None) == (group.number not in self.states), "only a partition's checkpoint has segments"
         if segments is not None:
             state = self.states[group.number]
             state.reopen(segments.log, segments.applied, meta.next_offset, meta.log_start_offset, meta.roll)
@@ -490,11 +494,11 @@ class GroupManager:
         self.troubled.pop(group.number, None)
 
     def _unreadable(self, number: GroupNo, error: Corruption) -> None:
-        """A checkpoint of the group frees the entry, unless it is not applied yet."""
+        """The WAL cannot carry an entry of the group. If the entry is applied, the next checkpoint covers it."""
         self._notice(WAL_UNREADABLE, {"group": number, "damage": str(error)}, None)
 
     def _suspension(self, group: RaftGroup) -> None:
-        """Told by its leader that acknowledged entries are gone, or released."""
+        """The group's core was suspended because its leader knows of lost entries, or was released."""
         if group.suspended:
             self._suspended(group, "its leader knows of entries that are gone")
             return
@@ -503,8 +507,9 @@ class GroupManager:
         self._remember(group)
 
     def _know_all(self) -> None:
-        """A WAL that may lack groups lacks none any more: the controller's log has told of all that there were, each
-        is made, and has been made whole if it had to be. Else new ones would be suspended for good."""
+        """End the state "may lack groups" of a damaged WAL: the controller group has caught up, so every group that
+        existed is known and made, and none is suspended any more. While a WAL may lack groups, each new group starts
+        suspended."""
         if not self.controller.group.caught_up or self.making.wanted_count() or self._unmade:
             return
         for wal_writer in (self._offsets_writer, self._topics_writer):
@@ -520,7 +525,7 @@ class GroupManager:
         self._remember(group)
 
     def _remember(self, group: RaftGroup) -> None:
-        """Over a restart. A disk that has no room for it is asked again for as long as it takes."""
+        """Store whether the group is suspended, so that a restart finds it; retried for as long as the disk fails."""
 
         def done(result: BaseException | None) -> None:
             if isinstance(result, OSError):
@@ -531,7 +536,7 @@ class GroupManager:
         self._loop.submit("transfer", group.wal_writer.wal.suspend(group.number, group.suspended), done)
 
     def _stopped(self, group: RaftGroup, entry: Entry, error: Exception) -> None:
-        """An entry of this group cannot be applied here: its state may hold half of it."""
+        """An entry of this group cannot be applied here; the state may hold a part of it."""
         state = self.states.get(group.number)
         if state is not None:
             state.closed = True
@@ -552,7 +557,7 @@ class GroupManager:
         self.troubled[group.number] = None
 
     def lose_state(self, group: RaftGroup, trouble: str) -> None:
-        """The group's files are gone, and what should have replaced them is damaged."""
+        """The group's files were removed for an install, and the staged files proved to be damaged."""
         group.lost_state(trouble)
         self._without_state(group, None)
 
@@ -578,8 +583,8 @@ class GroupManager:
                 self._host.no_space(SEGMENT)
 
     def not_caught_up(self) -> int:
-        """Groups that have not yet applied what their leader had committed (decision 30), or are not made yet. Those
-        without a state, or suspended, are left out: they may be for long, and the others are to serve."""
+        """How many groups have not caught up with their leader yet (decision 30), or are not made yet. Groups without a
+        state or suspended are not counted: they may stay so for long, and the other groups must serve."""
         behind = sum(
             1 for group in self._host.groups.values() if not (group.caught_up or group.trouble or group.suspended)
         )

@@ -1,1 +1,1 @@
-"""State on disk and between replicas: checkpoints, what a start finds, installs and repairs."""
+"""State on disk and between replicas: checkpoints, recovery at a start, snapshot installs, and repairs."""

@@ -1,18 +1,22 @@
 """When segments are flushed and state machines checkpointed, and in which order that becomes durable (decision 2).
 
-Flush: after `segment_flush_ms` or `segment_flush_bytes` unflushed, one job; then its recovery point goes into the WAL.
-Checkpoint: after `checkpoint_bytes` applied, when the WAL needs room (`pins`), or when a peer needs one; and after
-`segment_flush_ms`, when so much was applied that writing it costs less than replaying it would. Few are written at
-once, and none starts within `CHECKPOINT_PACE_MS` of another; the next one starts as soon as one ends. A group that is
-still written to needs another checkpoint soon: such groups are checkpointed one at a time, round-robin, and the pause
-after each grows with the time that it took. So a start replays a few minutes, or less than half of a
-state, and not all that the WAL holds. The replicas of a group apply alike, and shall not write the same checkpoint at
-the same moment: each begins at another point of the way to its first one, and waits differently long. The snapshot and
-the recovery point are taken in one turn, then: segments flushed -> recovery point durable -> file written and published
--> CHECKPOINT record durable -> the core may offer it and forget entries. Each step starts when the one before is
-durable, so a crash anywhere leaves the older checkpoint in force. Groups in which nothing was applied cost nothing
-here. No promise hangs on any of it, since the WAL holds the entries: what the disk has no space for is tried again
-every `NO_SPACE_RETRY_MS`.
+Problem: a start replays the WAL from the last checkpoint and recovery point, and the WAL can drop a file only when all
+its entries are covered by them; but writing whole states takes time and disk bandwidth from requests.
+
+Flush: one job, when data is unflushed for `segment_flush_ms` or exceeds `segment_flush_bytes`; then the recovery point
+goes into the WAL. Checkpoint: when `checkpoint_bytes` were applied, the WAL needs room (`_find_pinned`), or a peer
+needs one; and after `segment_flush_ms`, if enough was applied to be worth it (`_much`). At most `CHECKPOINTS_AT_ONCE`
+are written at once, and none starts within `CHECKPOINT_PACE_MS` of another. A group that is still written to will soon
+need the next checkpoint: by age alone such groups are checkpointed one at a time, round-robin, with a pause after each
+that grows with the time it took. So a start replays a few minutes of entries, or less than half of a state's size. The
+replicas of a group apply the same entries, and must not all write their checkpoint at the same moment: each has a share
+(`wal_pins.share_of`) that makes its first checkpoint earlier and those by age later.
+
+The snapshot and the recovery point are taken in one turn. Then: segments flushed -> recovery point durable -> file
+written and published -> CHECKPOINT record durable -> the core may offer it and drop entries. Invariant: each step
+starts when the one before is durable, so a crash at any point leaves the older checkpoint in force. Groups in which
+nothing was applied cost nothing. What this does not do: protect a promise; the WAL holds the entries. So a write for
+which the disk has no space is retried every `NO_SPACE_RETRY_MS`.
 """
 
 from collections import deque
@@ -37,24 +41,25 @@ from muster_coordinator.storage.contract import GroupWrites, RecoveryPoint
 
 LOOK_MS = 100
 LOOKED_AT_A_TURN = 200
-"""Groups, about a millisecond."""
+"""Groups that one turn looks at; they take about a millisecond."""
 PINS_MS_PER_GROUP = 0.5
-"""Between two questions who keeps old WAL files, for each group: the answer costs some microseconds a group."""
+"""Time between two searches for the groups that keep old WAL files, for each group: a search takes some microseconds a
+group."""
 CHECKPOINTS_AT_ONCE = 2
-"""Snapshots that are held at once; each pins one shard's dictionaries."""
+"""Snapshots held at once; each keeps the dictionaries of one shard alive."""
 REST_MS = 5_000
-"""A group in which nothing was applied for so long is at rest: its checkpoint will stay good."""
+"""A group in which nothing was applied for this time is idle: its next checkpoint is likely to stay the newest."""
 PAUSE_RATIO = 10
-"""A pause takes so many times what the checkpoint before it took. Without pauses the aged partitions of 100,000 groups
-took a sixth of a busy replica's time."""
+"""The pause after a checkpoint, as a multiple of the time it took. Without pauses, checkpoints by age of the partitions
+of 100,000 groups took a sixth of a busy replica's time."""
 AGE_SPREAD = 4
-"""The oldest of a group's replicas waits at most so much, as a part, longer than the first."""
+"""1 / this: by how much of `segment_flush_ms` a group's last replica waits longer than its first."""
 ROUND_PAUSES_RATIO = 4
-"""The pauses of one round over all active groups take at most so many times `segment_flush_ms`."""
+"""Bound on the pauses of one round over all active groups, as a multiple of `segment_flush_ms`."""
 
 
 class Stateful(Protocol):
-    """A machine whose state can be captured."""
+    """A machine of whose state a snapshot can be taken and restored."""
 
     def image(self) -> CheckpointImage: ...
     def restore(self, body: CheckpointBody) -> None: ...
@@ -62,7 +67,7 @@ class Stateful(Protocol):
 
 
 class _Tracked:
-    """One group's part."""
+    """One group's flushes and checkpoints."""
 
     __slots__ = (
         "applied_ms",
@@ -86,35 +91,37 @@ class _Tracked:
 
     def __init__(self, group: RaftGroup, machine: Stateful, state: PartitionState | None, share: float) -> None:
         self.share = share
-        """From 0 to below 1: how much earlier, or later, than on other replicas (`wal_pins.share_of`)."""
+        """From 0 to below 1, different on each replica of the group (`wal_pins.share_of`)."""
         self.group = group
         self.machine = machine
         self.state = state
         self.captured_bytes = 0
         """`applied_bytes` of the group when its last snapshot was taken."""
         self.captured_before = 0
-        """The same of the one before, until the last one is written."""
+        """While a checkpoint is written: `captured_bytes` before its snapshot, to go back to if the disk is full."""
         self.postponed_until_ms = 0
-        """No flush or checkpoint before: the disk had no space for one."""
+        """No flush or checkpoint starts before: the disk had no space for one."""
         self.file_bytes = 0
-        """Of the newest checkpoint of this life."""
+        """Size of the newest checkpoint written since the start."""
         self.applied_ms = 0
-        """When something was applied last."""
+        """When an entry was last applied."""
         self.since_ms = 0
         """When the oldest unflushed entry was applied, roughly."""
         self.changed_ms: int | None = None
-        """When the oldest entry after the last snapshot was applied, roughly. Flushes do not end its age: checkpoints
-        that are due wait for one of few slots, and whoever lost the race once would lose it for ever."""
+        """When the oldest entry after the last snapshot was applied, roughly. A flush does not reset it: due
+        checkpoints wait for one of few slots, and a group that a flush made young again might never get one."""
         self.began_ms = 0
-        """When the checkpoint under way, or the last one, was begun."""
+        """When the checkpoint under way, or the last one, was started."""
         self.busy = False
+        """A flush or checkpoint is under way, or `hold` or `pause` keeps them off."""
         self.wanted: list[Callable[[], None]] = []
-        """Who waits for a fresh checkpoint."""
+        """Called when a new checkpoint is published."""
         self.gone: Callable[[], None] | None = None
+        """Set once the group is deleted: called when no job of it is under way."""
         self.offered: CheckpointMeta | None = None
-        """The newest published checkpoint of this life, and ..."""
+        """The newest checkpoint published since the start."""
         self.recovery_point: RecoveryPoint | None = None
-        """... where the segments were then; None without one or without segments."""
+        """The recovery point that belongs to `offered`; None without one, or for a group without segments."""
 
 
 class Checkpoints:
@@ -131,18 +138,19 @@ class Checkpoints:
         first."""
         self._running = 0
         self._start_from_ms = 0
-        """No checkpoint before."""
+        """No checkpoint starts before."""
         self._to_start: deque[_Tracked] = deque()
-        """Due at the last look, and not begun for want of a slot."""
+        """Groups that were due at the last look and found no free slot."""
         self._pumping = False
         self._pinned: set[GroupNo] = set()
-        """Groups that keep old WAL files, as of the last look."""
+        """Groups that keep old WAL files, as of the last search; a group whose checkpoint starts is removed."""
         self._in_order: list[_Tracked] = []
-        """The same, those first that are to be checkpointed first; some have been since."""
+        """The groups found by that search, in the order in which they should be checkpointed."""
         self._pins_from_ms = 0
+        """When the next search is due."""
         self._rates = [WriteRate() for _ in host.wal_writers]
         self._by_age_from_ms = 0
-        """Until then age alone is no reason while a group is written to."""
+        """Before this time, a group that is still written to is not checkpointed because of its age alone."""
         self.made = 0
         self.flushes = 0
 
@@ -155,7 +163,7 @@ class Checkpoints:
         self._tracked[group.number] = _Tracked(group, machine, state, share)
 
     def remove(self, group: RaftGroup, idle: Callable[[], None]) -> None:
-        """The group is deleted; `idle` is called once no job of it is under way."""
+        """The group is deleted; `idle` is called when no job of it is under way."""
         tracked = self._tracked.pop(group.number)
         self._active.pop(group.number, None)
         if tracked.busy:
@@ -164,7 +172,7 @@ class Checkpoints:
             idle()
 
     def newest(self, number: GroupNo) -> tuple[CheckpointMeta, RecoveryPoint | None] | None:
-        """The newest checkpoint that was published in this life."""
+        """The newest checkpoint published since the start, and its recovery point."""
         tracked = self._tracked.get(number)
         return None if tracked is None or tracked.offered is None else (tracked.offered, tracked.recovery_point)
 
@@ -180,8 +188,8 @@ class Checkpoints:
                 self._pump_later()
 
     def hold(self, number: GroupNo) -> Callable[[], None] | None:
-        """Keep flushes and checkpoints off a group whose files are about to be replaced, until the call that is
-        returned. None: one is under way."""
+        """Stop flushes and checkpoints of a group whose files will be replaced, until the returned function is called.
+        None: one is under way."""
         tracked = self._tracked[number]
         if tracked.busy:
             return None
@@ -196,8 +204,8 @@ class Checkpoints:
         return release
 
     def pause(self, number: GroupNo) -> Callable[[], None] | None:
-        """Keep flushes and checkpoints off a group of which one file is replaced by its equal, until the call that is
-        returned. None: one is under way, or the group is not there any more."""
+        """Stop flushes and checkpoints of a group while one of its files is replaced by an equal one, until the
+        returned function is called. None: one is under way, or the group was removed."""
         tracked = self._tracked.get(number)
         if tracked is None or tracked.busy:
             return None
@@ -231,7 +239,8 @@ class Checkpoints:
         self._look_at(deque((*pinned, *others)), now_ms + LOOK_MS)
 
     def _look_at(self, left: deque[_Tracked], next_look_ms: int) -> None:
-        """Some of the groups, in this turn; the next look begins after all of them."""
+        """Look at the first of the groups in `left` in this turn, at the others in later turns, then schedule the next
+        look."""
         now_ms = self._loop.monotonic_ms()
         for _ in range(min(LOOKED_AT_A_TURN, len(left))):
             tracked = left.popleft()
@@ -247,11 +256,11 @@ class Checkpoints:
         self._pump_later()
 
     def _find_pinned(self, now_ms: int) -> list[_Tracked]:
-        """Groups that keep old WAL files. Asking for all of them takes a while when they are many; then the answer
-        serves for several looks."""
+        """Groups that keep old WAL files. With many groups the search takes long, so its result is used for several
+        looks."""
         for wal_writer in self._host.wal_writers:
             if wal_writer.wal.pressed():
-                self._host.want_turn()  # it carries, and lets go of files, also when nobody may write
+                self._host.want_turn()  # turns carry entries and delete files, even if no proposals are admitted
         if now_ms >= self._pins_from_ms:
             self._pins_from_ms = now_ms + int(PINS_MS_PER_GROUP * len(self._tracked))
             self._in_order = self._ask_pinned(now_ms)
@@ -259,8 +268,9 @@ class Checkpoints:
         return [tracked for tracked in self._in_order if tracked.group.number in self._pinned]
 
     def _ask_pinned(self, now_ms: int) -> list[_Tracked]:
-        """Those of the oldest file first, since only all of its keepers together free it, and of these the largest,
-        since the WAL carries the rest. So it does with what no checkpoint can free."""
+        """Search for the groups that keep old WAL files. Those that keep the oldest file come first, since the file
+        goes only when none of them needs it; among these the largest first, since the WAL can carry small ones. Groups
+        that no checkpoint can free are carried at once."""
         pinned: list[tuple[int, float, _Tracked]] = []
         for wal_writer, rate in zip(self._host.wal_writers, self._rates, strict=True):
             round_ms = limits.CHECKPOINT_PACE_MS * len(self._active)
@@ -279,7 +289,7 @@ class Checkpoints:
         return [tracked for *_, tracked in pinned]
 
     def _pump_later(self) -> None:
-        """The next one that waits begins when it may."""
+        """Schedule the next waiting checkpoint for when the pace allows it."""
         if self._to_start and self._running < CHECKPOINTS_AT_ONCE and not self._pumping:
             self._pumping = True
             self._loop.call_at(max(self._start_from_ms, self._loop.monotonic_ms()), self._pump)
@@ -332,18 +342,18 @@ class Checkpoints:
 
     @staticmethod
     def _unclean(group: RaftGroup, state: PartitionState) -> bool:
-        """Would a flush change anything?"""
+        """Does a flush have anything to write?"""
         return group.applied > state.flushed or state.log.holds_garbage
 
     def _far(self, tracked: _Tracked) -> bool:
-        """Has so much been applied that replaying it would take long?"""
+        """Were `checkpoint_bytes` applied since the last snapshot? For the first one, fewer by this replica's share."""
         far_bytes = self._settings.checkpoint_bytes
         if not tracked.captured_bytes:
             far_bytes -= int(tracked.share * far_bytes)
         return tracked.group.applied_bytes - tracked.captured_bytes >= far_bytes
 
     def _worth_it(self, tracked: _Tracked, now_ms: int) -> bool:
-        """Is it old, and much?"""
+        """Were enough bytes applied, long enough ago, that a checkpoint by age is due?"""
         changed_ms = tracked.changed_ms
         return (
             tracked.state is not None
@@ -354,11 +364,11 @@ class Checkpoints:
         )
 
     def _pause_over(self, now_ms: int) -> bool:
-        """May a group that is still written to have its turn?"""
+        """May a group that is still written to be checkpointed because of its age?"""
         return not self._running and now_ms >= self._by_age_from_ms
 
     def _pause(self, took_ms: int) -> None:
-        """A checkpoint was written."""
+        """A checkpoint was written in `took_ms`: set the pause after it."""
         round_ms = ROUND_PAUSES_RATIO * self._settings.segment_flush_ms
         pause_ms = min(PAUSE_RATIO * took_ms, round_ms // max(1, len(self._active)))
         self._by_age_from_ms = self._loop.monotonic_ms() + pause_ms
@@ -383,13 +393,13 @@ class Checkpoints:
         done: Callable[[RecoveryPoint], None],
         gone: Callable[[], None],
     ) -> None:
-        """Segments, then the recovery point; `gone` instead of `done` when the group was deleted meanwhile, or the disk
-        has no space for the segments."""
+        """Flush the segments, then make the recovery point durable and call `done`; call `gone` instead if the group
+        was deleted in the meantime, or the disk has no space for the segments."""
         group = tracked.group
         tracked.busy = True
         applied = max(group.applied, state.flushed)
         if applied > group.applied:
-            # Replay has not reached the old recovery point yet: the segments are ahead of the state; nothing to add.
+            # Replay has not reached the recovery point: the segments are ahead of the state, nothing is to be flushed.
             self._rest(tracked)
             return
         try:
@@ -422,9 +432,9 @@ class Checkpoints:
     def _checkpoint(self, tracked: _Tracked) -> None:
         group, state = tracked.group, tracked.state
         if state is not None and state.flushed > group.applied:
-            return  # replaying up to the recovery point first
+            return  # replay has not reached the recovery point: the segments are ahead of the state
         term = group.core.log.term_at(group.applied)
-        assert term is not None, "what is applied is in the log"
+        assert term is not None, "applied entries are in the log"
         meta = CheckpointMeta(GroupNo(group.number), group.applied, term)
         if state is not None:
             meta = meta._replace(
@@ -437,7 +447,7 @@ class Checkpoints:
             self._answer(tracked)
             self._active.pop(group.number, None)
             return
-        # To the end: the first would else be old again, and taken again, before the last had its turn.
+        # Move the group to the end of `_active`: else the first groups would be due again before the last had a turn.
         self._active.pop(group.number, None)
         self._active[group.number] = tracked
         group.tell(CHECKPOINT_STARTED, applied=meta.index)
@@ -486,8 +496,8 @@ class Checkpoints:
         self._loop.submit_paced("checkpoint", steps, written)
 
     def _postpone(self, tracked: _Tracked, what: str) -> None:
-        """The WAL goes on holding what should have been written elsewhere; tried again after a while, not at each
-        look."""
+        """The disk has no space for `what`: retry after `NO_SPACE_RETRY_MS`, not at each look. The WAL keeps the
+        entries."""
         now_ms = self._loop.monotonic_ms()
         tracked.postponed_until_ms = now_ms + limits.NO_SPACE_RETRY_MS
         tracked.captured_bytes = tracked.captured_before
@@ -511,7 +521,7 @@ class Checkpoints:
         self._end(tracked)
 
     def _end(self, tracked: _Tracked) -> None:
-        """A checkpoint was published, or its group is deleted: its slot is free."""
+        """A checkpoint was published, postponed, or its group was deleted: its slot is free."""
         self._running -= 1
         self._rest(tracked)
         self._pump_later()

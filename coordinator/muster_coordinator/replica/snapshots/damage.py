@@ -1,12 +1,12 @@
-"""Segments damaged here: told, answered with a typed error, led elsewhere, and remembered until they are whole.
+"""Damaged segments of this replica: reported, refused to readers, led elsewhere, and listed until they are repaired.
 
-Problem: bytes at rest change; a reader must neither get them nor be told that there is nothing, and another replica
-holds the same segment undamaged. Mechanism: whoever meets damage (a reader, a look-up by time, the scrub, a peer that
-wants a copy) reports it here. It is a notice (log line and counter) once for each segment and again once in
-`TELL_AGAIN_MS` a partition, and leadership of the partition goes to the best-matched voter whose link is up; readers
-were answered KAFKA_STORAGE_ERROR, with which clients look for the leader anew. Replication goes on: what the group is
-about to write, its WAL and its state machine are sound. What is remembered is what `repair` fetches again, and what
-status pages show.
+Problem: bytes on a disk change. A reader must not get them, nor be told that there are no records, while another
+replica holds the same segment undamaged. Mechanism: all parts that find damage (reads, look-ups by time, the scrub, the
+check before a segment is given to a peer) report it here. It is written to the log and counted once for each segment,
+and at most every `TELL_AGAIN_MS` for a partition that is reported again; with that, leadership of the partition is
+transferred to the voter with the highest match whose link is up. Readers get KAFKA_STORAGE_ERROR, after which clients
+look up the leader again. Replication goes on, since damage of stored segments affects neither new entries, nor the WAL,
+nor the state machine. The list is what `repair` works on and status pages show. What this does not do: repair.
 """
 
 from dataclasses import dataclass
@@ -22,23 +22,24 @@ from muster_coordinator.replica.multiraft.status import DamagedFile
 from muster_coordinator.storage.segment_index import segment_name
 
 TELL_AGAIN_MS = 30_000
-"""Leaderships come back to their preferred replica; without a bound a reader could have them move all the time."""
+"""Leadership goes back to the preferred replica after a while; without this bound each read of the damage would move it
+again."""
 WHAT = "stored batches are damaged"
 TO_BE_FETCHED = "waits to be fetched from a peer"
 
 
 @dataclass(slots=True)
 class Finding:
-    """One segment that is not whole."""
+    """One damaged segment."""
 
     group: GroupNo
     base: int
     damage: str
-    """What was found, where."""
+    """What is damaged and where, in words."""
     repair: str = TO_BE_FETCHED
-    """How far its repair is, in words."""
+    """State of its repair, in words."""
     not_before_ms: int = 0
-    """It is not tried before."""
+    """No repair of it starts before."""
 
 
 class Damage:
@@ -49,10 +50,10 @@ class Damage:
         self._notice = notice
         self._told_ms: dict[GroupNo, int] = {}
         self.found: dict[tuple[GroupNo, int], Finding] = {}
-        """By group and base offset; those found first, first."""
+        """(group, base offset) -> finding, in the order in which they were found."""
 
     def report(self, number: GroupNo, error: Corruption) -> None:
-        """Somebody met it."""
+        """Damage was found in the segments of this group."""
         now_ms = self._host.now_ms()
         new = self._remember(number, error)
         told_ms = self._told_ms.get(number)
@@ -69,7 +70,7 @@ class Damage:
             group.tell(SEGMENT_DAMAGED, damage=str(error), target=target)
 
     def _remember(self, number: GroupNo, error: Corruption) -> bool:
-        """Is this segment of it a new one?"""
+        """List the segment. True: it was not listed before."""
         if not isinstance(error, SegmentDamaged) or (number, error.base) in self.found:
             return False
         if len(self.found) >= DAMAGED_SEGMENTS_MAX:
@@ -78,7 +79,7 @@ class Damage:
         return True
 
     def whole(self, number: GroupNo, base: int) -> None:
-        """This segment is as it was written, or is not there any more."""
+        """This segment is undamaged, or was removed."""
         self.found.pop((number, base), None)
         if not any(group == number for group, _ in self.found):
             self._told_ms.pop(number, None)
@@ -90,7 +91,7 @@ class Damage:
             del self.found[key]
 
     def files(self) -> dict[GroupNo, list[DamagedFile]]:
-        """What is not whole, for status pages."""
+        """Group -> its damaged segments, for status pages."""
         files: dict[GroupNo, list[DamagedFile]] = {}
         for finding in self.found.values():
             file = DamagedFile(segment_name(finding.base), finding.damage, finding.repair)
@@ -98,7 +99,7 @@ class Damage:
         return files
 
     def _hand_over(self, number: GroupNo) -> int | None:
-        """Who is asked to lead from here on, if anybody can."""
+        """Start a leadership transfer, if this replica leads and a voter is fit; returns its target, or None."""
         group = self._host.groups.get(number)
         if group is None or not group.serves or group.transferring:
             return None

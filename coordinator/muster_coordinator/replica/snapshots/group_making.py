@@ -1,13 +1,15 @@
-"""A Raft group from what the disk knows of it: hard state and entries, checkpoint, recovery point (decision 2).
+"""Making a Raft group from the disk: hard state and entries, checkpoint, recovery point (decision 2).
 
-Replay begins at the checkpoint and is the ordinary apply path: the core is told that everything up to the recovery
-point is committed (it was applied here before), the segments already hold it.
+Problem: after any crash or damage a group must keep its promises, and must not serve a state that may be wrong.
+Mechanism: replay starts at the checkpoint and uses the ordinary apply path. The core is told that all entries up to the
+recovery point are committed: they were applied here before, and the segments hold them.
 
-What a group promised, its votes and its acknowledged entries, is in the WAL alone. Where that does not add up it is
-`Corruption`, and the replica refuses to start. A suspended group without other voters is left as it is, files and all,
-until somebody accepts the loss (`accepted_losses`). Damage to the group's other files, or no room to finish an install,
-is that group's: it votes and takes entries as before, but it holds no state, so it never leads, applies nothing
-(`RaftGroup.trouble` says why), and waits for an install.
+The group's promises, its votes and acknowledged entries, are in the WAL alone. If WAL and checkpoint contradict each
+other, `Corruption` is raised and the replica does not start. A suspended group without other voters is left as it is,
+with all its files, until an operator accepts the loss (`accepted_losses`). Damage to the group's other files, or no
+room to finish an install, stops this group only: it votes and stores entries as before, but has no state, so it does
+not lead or apply anything (`RaftGroup.trouble` says why) until it gets an install. What this does not do: fetch that
+install.
 """
 
 from collections.abc import Callable
@@ -40,26 +42,26 @@ from muster_coordinator.storage.contract import NO_RECOVERY_POINT, GroupWrites, 
 NO_META = CheckpointMeta(GroupNo(0), 0, 0)
 
 ALONE = (
-    "what it promised is damaged and there is no other replica to make good for it; its files stay as they are: see "
-    "`muster accept-losses`"
+    "its WAL may lack entries that it has promised, and there is no other replica to restore them from; its files stay "
+    "as they are: see `muster accept-losses`"
 )
 CONTROLLER_NAME = "controller"
-"""Of the group that is no partition, in events."""
+"""Name of the controller group in events; the other groups have their partition's name."""
 
 
 class Recovery(NamedTuple):
-    """What a state machine starts from."""
+    """What a state machine is restored from."""
 
     meta: CheckpointMeta
     body: CheckpointBody | None
-    """None: from the beginning."""
+    """None: there is no checkpoint, and the machine starts empty."""
     recovery_point: RecoveryPoint
     whole: bool = True
-    """False: files are damaged, nothing of the group is read."""
+    """False: the group's files are damaged, and none of them is read."""
 
 
 MakeMachine = Callable[[RaftGroup], Machine]
-"""The state is read; what is left is to tell the machine its group."""
+"""Makes the machine of a group; its state was read before."""
 
 
 class WalReader:
@@ -92,11 +94,12 @@ class GroupMaker:
         self._with_files = frozenset(self.groups_with_files())
 
     def known_groups(self, wal_writer: WalWriter) -> list[GroupNo]:
-        """Groups that the WAL knew at the start."""
+        """Groups that the start found in the WAL."""
         return sorted(wal_writer.wal.groups())
 
     def begun(self, number: GroupNo, wal_writer: WalWriter) -> bool:
-        """Did the start find anything of this group that was promised? Files count when the WAL may have lost it."""
+        """Did the start find this group in the WAL or in a sealed install? If the WAL may have lost the group, having
+        files counts too."""
         if number in wal_writer.wal.groups() or number in self._interrupted:
             return True
         return wal_writer.wal.is_suspended(number) and number in self._with_files
@@ -116,9 +119,12 @@ class GroupMaker:
         *,
         begins: bool = False,
     ) -> RaftGroup:
-        """Recover or begin a group and take it into the host's turns. `restore` reads all that may be damaged; it is
-        called again, for nothing but an empty state, when something is. `segments`: the group's folder, if any.
-        Blocking, unless `begins`: then nothing of it was `begun`, and its folders are there, empty."""
+        """Recover a group, or begin a new one, and add it to the host.
+
+        `restore` reads all files that may be damaged; if one is, it is called again to make an empty state. `segments`:
+        the group's folder, "" for the controller. `begins`: the group is new (not `begun`), and its folders exist and
+        are empty; otherwise the call blocks on the disk.
+        """
         known = wal_writer.wal.groups().get(number)
         if known is None:
             known = RecoveredGroup(HardState(0, NOBODY, 0), 1, 0, 0, NO_RECOVERY_POINT, (0, 0))
@@ -169,8 +175,8 @@ class GroupMaker:
         return group
 
     def _swap_interrupted(self, number: GroupNo, known: RecoveredGroup, segments: str) -> str:
-        """Put in place what a crash left sealed, before anything of the group is read. Returns what went wrong: then
-        it is tried again while the replica runs."""
+        """Put an install in place that a crash left sealed, before any file of the group is read. Returns the error, if
+        any; `snapshots.install` then tries again while the replica runs."""
         offer = self._interrupted.get(number)
         if offer is not None and known.checkpoint[0] < offer.index:
             try:
@@ -180,7 +186,7 @@ class GroupMaker:
         return ""
 
     def _name_interrupted(self, number: GroupNo, wal: WalStore, known: RecoveredGroup) -> RecoveredGroup:
-        """Tell the WAL of it; an error of that is the replica's, as of any write of the WAL."""
+        """Write the record of that install to the WAL. An error is fatal to the replica, as any WAL error is."""
         offer = self._interrupted.pop(number, None)
         if offer is None:
             return known
@@ -190,7 +196,7 @@ class GroupMaker:
             known = known._replace(hard_state=_of_term(known.hard_state, offer.term))
             wal.stage(GroupWrites(number, known.hard_state, (), recovery_point=offer.recovery_point, checkpoint=at))
             job = wal.take_job()
-            assert job is not None, "something is staged"
+            assert job is not None, "a write is staged"
             job()
             wal.job_done()
             first, before, last = offer.index + 1, offer.term, offer.index
@@ -198,7 +204,7 @@ class GroupMaker:
                 first, before, last = known.first_index, known.compacted_term, known.last_index
             recovery_point = offer.recovery_point if offer.recovery_point is not None else known.recovery_point
             known = RecoveredGroup(known.hard_state, first, before, last, recovery_point, at, known.skips)
-        with suppress(OSError):  # the WAL names the checkpoint: what is left is removed by the next start or install
+        with suppress(OSError):  # the WAL names the checkpoint: the next start or install removes the staged files
             staging.finish(self._disk, number)
         return known
 
@@ -210,7 +216,7 @@ class GroupMaker:
         restore: Callable[[Recovery], MakeMachine],
         trouble: str,
     ) -> tuple[Recovery, MakeMachine, str]:
-        """The state, and why it is not whole, "" when it is."""
+        """What the machine is restored from, how to make it, and why there is no valid state; "" when there is one."""
         if not trouble:
             try:
                 recovery = self._recovery(number, wal, known)
@@ -222,11 +228,11 @@ class GroupMaker:
         return recovery, restore(recovery), trouble
 
     def interrupted(self, number: GroupNo) -> Offer | None:
-        """A sealed install that the start could not put in place: the group's own files may be gone."""
+        """The sealed install that the start could not put in place, if any: the group's own files may be removed."""
         return self._interrupted.get(number)
 
     def fell_back(self, number: GroupNo) -> str:
-        """Why an older checkpoint, or the whole log, stands in for a damaged one; "" when none does."""
+        """Why the group was restored from an older checkpoint, or from the log alone; "" when it was not."""
         return self._fell_back.get(number, "")
 
     def _recovery(self, number: GroupNo, wal: WalStore, known: RecoveredGroup) -> Recovery:
@@ -238,8 +244,8 @@ class GroupMaker:
         meta, body = found if found is not None else (NO_META, None)
         if meta.index < known.first_index - 1:
             raise Corruption(f"the WAL begins at {known.first_index}, the checkpoint is {meta.index}")
-        # A file that the WAL does not name was never published, and one that is damaged is of no use: left alone they
-        # would displace the one that counts.
+        # Newer files than the one in use are damaged, or were never published because the WAL does not name them. They
+        # are removed, since later checkpoints keep the newest files by name and would delete the one in use.
         used = f"{folder}/{checkpoint_name(meta.index, meta.term)}"
         strays = [path for path in checkpoint_files(self._disk, folder) if path > used or found is None]
         for path in strays:
@@ -253,7 +259,8 @@ class GroupMaker:
 
 
 def _as_of_now(wal: WalStore, number: GroupNo, known: RecoveredGroup) -> RecoveredGroup:
-    """A topic's group is made when the controller log tells of it: the WAL may have let go of files since the start."""
+    """`known`, taken at the start, with the WAL's current first index. A topic's group is made when the controller's
+    image names it; the WAL may have deleted files since the start."""
     first = wal.first_index(number)
     if first <= known.first_index:
         return known
@@ -263,6 +270,7 @@ def _as_of_now(wal: WalStore, number: GroupNo, known: RecoveredGroup) -> Recover
 
 
 def _of_term(hard_state: HardState, term: int) -> HardState:
-    """An install can be sealed, or named in the WAL, before the hard state of its term was synced. Then nothing was
-    promised in that term: no vote, no acknowledgement leaves before it is durable. So this replica may be in it."""
+    """`hard_state`, raised to `term` if it is older. An install can be sealed, or recorded in the WAL, before the hard
+    state of its term is durable. This replica has promised nothing in that term then, because no vote or
+    acknowledgement leaves before its hard state is durable; so it may enter the term without a vote."""
     return hard_state if hard_state.term >= term else HardState(term, NOBODY, hard_state.commit)

@@ -1,14 +1,16 @@
 """Snapshot install to this replica: fetch a leader's checkpoint and segments, then put them in place (decision 2).
 
-A follower that needs entries which its leader has compacted is offered a checkpoint (SNAPSHOT). It asks for it, pulls
-the files in chunks of `INSTALL_CHUNK_BYTES` over the bulk channel, a small window at a time and at most
-`INSTALLS_MAX` groups at once, and stages them (`staging`). What has arrived stays of use when the install is
-interrupted: segments never change, so a later offer of the same name only adds to it. Votes, appends and heartbeats go
-on meanwhile; only applying pauses while the files are swapped. Nothing is believed before every checksum fits.
+Problem: a follower needs entries that its leader has compacted, or has lost its state. Mechanism: the leader offers a
+checkpoint (SNAPSHOT). The follower asks for it, pulls the files in chunks of `INSTALL_CHUNK_BYTES` over the bulk
+channel, with `CHUNKS_IN_FLIGHT_MAX` chunks in flight and for at most `INSTALLS_MAX` groups at once, and stages them
+(`staging`). After an interruption, staged segments are used again: segments never change, so for a later offer with the
+same names only the missing bytes are fetched. Votes, appends and heartbeats go on; applying pauses while the files are
+swapped. Invariant: no file is put in place before all its checksums match.
 
-A disk that is full or fails costs the install: it is given up while files arrive, and tried again for as long as they
-are put in place, since by then the group's own are gone. A group that a start found without a state
-(`GroupManager.troubled`) is healed here: what was sealed is put in place, or its leader is asked.
+If the disk is full or fails while files arrive, the install is given up. While files are put in place it is retried
+until it succeeds, because the group's own files are removed by then. A group without a state (`GroupManager.troubled`)
+is healed here: its sealed install is put in place if there is one, otherwise its leader is asked. What this does not
+do: decide that a checkpoint is needed; the core does that (`RaftCore.snapshot_offer`).
 """
 
 from collections import Counter, deque
@@ -40,22 +42,22 @@ from muster_coordinator.storage.segment import SegmentSummary
 
 CHUNKS_IN_FLIGHT_MAX = 8
 ALIVE_MS = 1_000
-"""How often a leader hears of a follower that looks at its own segments."""
+"""How often a follower that checks its own segments sends the leader a message, to keep the install alive."""
 SILENCE_MS = 5_000
-"""An install that brought nothing for so long is given up; the leader offers again."""
+"""An install without a message from the leader for this time is given up; the leader offers again."""
 HOLD_RETRY_MS = 50
-SILENT = "the leader brought nothing for some seconds"
-NOT_AS_WRITTEN = "a transfer brought other bytes than were written"
-GIVEN_UP = "a transfer is given up for now"
+SILENT = f"no message from the leader for {SILENCE_MS // 1_000} seconds"
+NOT_AS_WRITTEN = "fetched files of a snapshot install are damaged: they are fetched again"
+GIVEN_UP = "a snapshot install is given up for now: the disk is full or has failed"
 SWAP_RETRY_MS = 1_000
 HEAL_MS = 500
 """How often the groups without a state are looked at."""
 ROOM_RETRY_MS = 5_000
-"""A group whose install did not fit the disk, or failed there, is not asked for again before."""
+"""How long a group is not asked for again after the disk had no room for its install, or failed."""
 
 
 class _Ask:
-    """A leader is asked for a checkpoint of one group."""
+    """A request to a leader for a checkpoint of one group, until the offer has come."""
 
     __slots__ = ("group", "leader", "number", "parts", "timer")
 
@@ -64,36 +66,37 @@ class _Ask:
         self.group = group
         self.leader = leader
         self.parts: Offer | None = None
-        """What came of an offer in several frames."""
+        """The frames received so far of an offer that needs several."""
         self.timer: Timer | None = None
+        """Gives the install up after `SILENCE_MS`."""
 
 
 class _Pull(_Ask):
-    """It has offered one: its files are fetched."""
+    """An install whose offer has come: its files are fetched."""
 
     __slots__ = ("asked", "equal", "looks", "offer", "own", "reuse", "todo", "todo_own")
 
     def __init__(self, ask: _Ask, offer: Offer) -> None:
-        """Takes the place of `ask`, its timer included."""
+        """Replaces `ask` and takes over its timer."""
         super().__init__(ask.number, ask.group, ask.leader)
         self.timer = ask.timer
         self.offer = offer
         self.todo: deque[tuple[int, int, int]] = deque()
         """(file, offset, length) not asked for yet"""
         self.asked: dict[tuple[int, int], int] = {}
-        """(file, offset) -> length of chunks on their way, or being written"""
+        """(file, offset) -> length of chunks that were asked for and are not written yet"""
         self.reuse: Reuse | None = None
         self.own = install_own.NOTHING
         self.looks = False
-        """It is busy with what lies here."""
+        """Own files are being checked or copied: no chunk is asked for yet."""
         self.todo_own: deque[tuple[int, SegmentSummary | Prefix]] = deque()
-        """Own segments that are not looked at yet."""
+        """Own segments that are still to be checked: (file, what they should be)."""
         self.equal: dict[int, int] = {}
-        """File -> bytes that lie here, by what was proven here alone."""
+        """file -> its first bytes that own segments hold, proven without asking the leader"""
 
 
 class SnapshotInstalls:
-    """Both sides; the leader's is `source`."""
+    """Both sides of snapshot install; the leader's is `source`. `repairs` mends single segments."""
 
     def __init__(
         self, loop: Loop, disk: Disk, net: PeerNet, host: Host, group_manager: GroupManager, notice: Notice = unnoticed
@@ -108,24 +111,26 @@ class SnapshotInstalls:
         self.repairs = Repairs(loop, disk, net, host, group_manager, notice)
         self._own = OwnSegments(loop, group_manager)
         self._pulls: dict[int, _Ask] = {}
-        """By number; a `_Pull` from its offer on."""
+        """number of the install -> its state: `_Ask`, and `_Pull` from its offer on"""
         self._installing: set[GroupNo] = set()
+        """Groups whose fetched files are verified or put in place; no other install of them starts."""
         self._have: dict[GroupNo, dict[str, int]] = {}
-        """Staged bytes of this life, by group and file name: what an interrupted install left."""
+        """group -> file name -> bytes staged without a gap since the start, of this install and interrupted ones"""
         self._not_before_ms: dict[GroupNo, int] = {}
+        """group -> no install of it starts before"""
         self._numbers = 0
         self.installed: Counter[GroupNo] = Counter()
-        """Checkpoints of others put in place in this life."""
+        """group -> checkpoints fetched and put in place since the start"""
         self.bytes_received = 0
         self.bytes_reused = 0
-        """Of installs, that lay here already."""
+        """Bytes of installs that own files held already."""
         self.given_up = 0
-        """Installs that the disk had no room for, or failed."""
+        """Installs given up because the disk was full or failed."""
 
     # -- beginning and ending --------------------------------------------------------------------------------------
 
     def offered(self, number: GroupNo) -> None:
-        """The core of this group holds a leader's offer."""
+        """The core of this group has a leader's offer of a checkpoint: start an install."""
         group = self._host.groups.get(number)
         offer = group.core.snapshot_offer if group is not None else None
         if group is None or offer is None or number in self._installing:
@@ -133,7 +138,7 @@ class SnapshotInstalls:
         self._pull_from(group, BrokerId(offer[0]), offer[1])
 
     def start(self) -> None:
-        """Heal groups without a state, and damaged segments, from now on."""
+        """Start the timers that heal groups without a state, and damaged segments."""
         self.repairs.start()
         self._loop.call_at(self._loop.monotonic_ms() + HEAL_MS, self._heal)
 
@@ -151,7 +156,7 @@ class SnapshotInstalls:
                 self._pull_from(group, BrokerId(group.core.leader), group.core.applied)
 
     def _pull_from(self, group: RaftGroup, leader: BrokerId, index: int) -> None:
-        """Ask `leader` for a checkpoint of at least `index`, unless that is under way."""
+        """Ask `leader` for a checkpoint of at least `index`, unless an install from it is under way."""
         number = group.number
         if self._loop.monotonic_ms() < self._not_before_ms.get(number, 0):
             return
@@ -159,9 +164,9 @@ class SnapshotInstalls:
             if pull.group is group:
                 if pull.leader == leader:
                     return
-                self._fail(pull, "another replica leads by now")
+                self._fail(pull, "another replica leads now")
         if len(self._pulls) >= limits.INSTALLS_MAX:
-            return  # offered again while it lasts
+            return  # the leader repeats its offer
         self._numbers += 1
         ask = _Ask(self._numbers, group, leader)
         self._pulls[ask.number] = ask
@@ -169,7 +174,7 @@ class SnapshotInstalls:
         self._net.send(leader, channels.BULK, wire.encode_ask(ask.number, number, index))
 
     def _listen(self, pull: _Ask) -> None:
-        """Something came, or is to come."""
+        """Restart the timer that gives the install up: a message has come, or one is expected from now on."""
         if pull.timer is not None:
             pull.timer.cancel()
         when_ms = self._loop.monotonic_ms() + SILENCE_MS
@@ -181,7 +186,7 @@ class SnapshotInstalls:
             self._fail(pull, SILENT)
 
     def _fail(self, pull: _Ask, reason: str) -> None:
-        """An install that was begun ends without a result."""
+        """End an install without a result; told to the log if its offer had come."""
         if pull.number in self._pulls and isinstance(pull, _Pull):
             pull.group.tell(INSTALL_FAILED, reason=reason)
         self._drop(pull)
@@ -196,12 +201,12 @@ class SnapshotInstalls:
         self.source.peer_down(peer)
         self.repairs.peer_down(peer)
         for pull in [pull for pull in self._pulls.values() if pull.leader == peer]:
-            self._fail(pull, "the leader's link is gone")
+            self._fail(pull, "the link to the leader is down")
 
     # -- messages --------------------------------------------------------------------------------------------------
 
     def received(self, peer: BrokerId, kind: Kind, payload: bytes) -> None:
-        """An install message of a member; `WireError` when it is malformed."""
+        """An install message of a trusted peer. Raises `WireError` if it is malformed."""
         match kind:
             case Kind.INSTALL_ASK:
                 self.source.ask(peer, payload)
@@ -251,7 +256,7 @@ class SnapshotInstalls:
         self._begin(pull)
 
     def _begin(self, pull: _Pull) -> None:
-        """Remove what an earlier install staged of files that this offer does not name."""
+        """Start fetching: remove staged files that this offer does not name, then find out what is here already."""
         offer, number = pull.offer, pull.group.number
         pull.group.tell(
             INSTALL_STARTED,
@@ -279,7 +284,7 @@ class SnapshotInstalls:
         self._loop.submit("transfer", job, partial(self._begun, pull, folder))
 
     def _begun(self, pull: _Pull, folder: str, result: dict[str, int] | BaseException) -> None:
-        """Old files are gone; find out which bytes lie in `folder` already."""
+        """Staged files that are not needed are removed; now check which own segments in `folder` can be used."""
         if self._failed(pull.group.number, pull, result) or pull.number not in self._pulls:
             return
         assert not isinstance(result, BaseException)
@@ -294,8 +299,8 @@ class SnapshotInstalls:
         self._next_own(pull, folder, result)
 
     def _look_alive(self, pull: _Pull) -> None:
-        """A leader forgets a follower that asks for nothing, and an install that brings nothing ends: while it looks at
-        its own files and copies them, it asks for one byte's checksum."""
+        """Keep the install alive on both sides while own files are checked and copied: ask for the checksum of one
+        byte every `ALIVE_MS`. Else the leader would end the session, and this replica the install, for silence."""
         if pull.number in self._pulls and pull.looks:
             self._listen(pull)
             self._net.send(pull.leader, channels.BULK, wire.encode_check_ask(pull.number, 0, 0, 1))
@@ -304,7 +309,7 @@ class SnapshotInstalls:
             self._loop.call_at(self._loop.monotonic_ms() + ALIVE_MS, lambda: self._look_alive(pull))
 
     def _next_own(self, pull: _Pull, folder: str, here: dict[str, int]) -> None:
-        """Look at one own segment after the other, others' jobs in between; ask the leader about what is left."""
+        """Check the next own segment in a job of its own; after the last, ask the leader about the other files."""
         if pull.number not in self._pulls:
             return
         files, number = pull.offer.files, pull.group.number
@@ -351,7 +356,8 @@ class SnapshotInstalls:
         self._loop.submit_paced("transfer", steps, partial(self._adopted, pull))
 
     def _adopted(self, pull: _Pull, result: dict[str, int] | BaseException) -> None:
-        """Ask for the rest. A file that is staged by a second name is not one that later chunks may be added to."""
+        """Own files are staged: ask for the missing chunks. Invariant: no chunk is written to a staged file that is a
+        hard link to an own segment; such a file is complete, and is not entered in `_have`."""
         pull.looks = False
         number = pull.group.number
         if self._failed(number, pull, result) or pull.number not in self._pulls:
@@ -376,11 +382,12 @@ class SnapshotInstalls:
 
     @staticmethod
     def _of_use(group: RaftGroup, offer: Offer) -> bool:
-        """Does it bring the group further, or give it the state it lost?"""
+        """Is the offer newer than the group's commit index, or not older than its applied state if that is lost?"""
         return offer.index >= group.core.applied if group.trouble else offer.index > group.core.commit
 
     def _failed(self, number: GroupNo, pull: _Pull | None, result: object) -> bool:
-        """The disk refused what is staged: nothing promised hangs on that, so only the install ends, for a while."""
+        """True if a staging job failed with an OSError. No promise rests on staged files, so only the install is given
+        up, and not started again for `ROOM_RETRY_MS`. Any other error is fatal."""
         if isinstance(result, OSError):
             self._have.pop(number, None)
             self._not_before_ms[number] = self._loop.monotonic_ms() + ROOM_RETRY_MS
@@ -426,14 +433,14 @@ class SnapshotInstalls:
             return
         length = pull.asked.pop(key, 0)
         have = self._have.setdefault(pull.group.number, {})
-        if have.get(name, 0) == key[1]:  # only what lies without a gap counts when it is interrupted
+        if have.get(name, 0) == key[1]:  # only bytes without a gap before them can be used after an interruption
             have[name] = key[1] + length
         self._ask_more(pull)
 
     # -- putting in place ------------------------------------------------------------------------------------------
 
     def _complete(self, pull: _Pull) -> None:
-        """Everything arrived: verify it, then wait for a moment without flush or checkpoint."""
+        """All files have arrived: verify and seal them."""
         offer = pull.offer
         self._drop(pull)
         number = pull.group.number
@@ -444,21 +451,22 @@ class SnapshotInstalls:
         self._loop.submit_paced("transfer", steps, partial(self._sealed, offer))
 
     def _sealed(self, offer: Offer, result: dict[str, Verified] | BaseException | None) -> None:
-        """Verified: the files; None: before, by an earlier life, or when it was tried to put them in place."""
+        """The files are sealed: put them in place when no flush or checkpoint is under way. `result` is None if they
+        were verified before: by an earlier process, or before a retry."""
         number = GroupNo(offer.group)
         if isinstance(result, dict):
             self._own.verified(number, result)
         if isinstance(result, Corruption):
             self._own.distrust(number)
         if isinstance(result, Corruption) or self._failed(number, None, result):
-            self._installing.discard(number)  # the leader offers again, and everything is fetched anew
+            self._installing.discard(number)  # the leader offers again, and all files are fetched anew
             if isinstance(result, Corruption):
                 self._not_as_written(number, result)
             return
         group = self._host.groups.get(number)
         if group is None or not self._of_use(group, offer):
             if group is not None:
-                group.tell(INSTALL_FAILED, reason="not needed any more: the log has brought what it has")
+                group.tell(INSTALL_FAILED, reason="not needed any more: the log has reached the checkpoint's index")
             self._give_up(number)
             return
         release = self._group_manager.checkpoints.hold(number)
@@ -470,8 +478,9 @@ class SnapshotInstalls:
         self._swap(group, self._group_manager.swap_job(offer), release)
 
     def _not_as_written(self, number: GroupNo, error: Corruption) -> None:
-        """What the leader reads may be damaged there: chunks bear a CRC of what was read. Asked for that one segment it
-        checks its own, hands leadership away if it is so, and repairs it; otherwise no install would ever end."""
+        """The fetched files are damaged, perhaps because the leader's are: a chunk's CRC covers the bytes as the leader
+        read them. So ask the leader for that one segment: it then checks its own file, and if that is damaged, hands
+        leadership away and repairs it. Without this every further install would fail alike."""
         self._notice(NOT_AS_WRITTEN, {"group": number, "why": str(error)}, None)
         group = self._host.groups.get(number)
         if group is not None:
@@ -497,13 +506,13 @@ class SnapshotInstalls:
             self._give_up(number)
             return
         if isinstance(result, Corruption):
-            # What was sealed is damaged, and the group's own files are gone: it needs another install.
+            # The sealed files are damaged, and the group's own are removed: it needs another install.
             self._group_manager.lose_state(group, str(result))
             release()
             self._give_up(number)
             return
         if isinstance(result, OSError | StorageFailed):
-            group.trouble = f"a transferred checkpoint cannot be put in place: {result}"
+            group.trouble = f"a fetched checkpoint cannot be put in place: {result}"
             group.tell(INSTALL_FAILED, reason=group.trouble)
             when_ms = self._loop.monotonic_ms() + SWAP_RETRY_MS
             self._loop.call_at(when_ms, partial(self._swap, group, job, release))
@@ -522,7 +531,7 @@ class SnapshotInstalls:
         self._give_up(number)
 
     def _give_up(self, number: GroupNo) -> None:
-        """What is staged is not needed any more."""
+        """Remove the staged files, which are not needed any more."""
 
         def finished(result: BaseException | None) -> None:
             self._failed(number, None, result)

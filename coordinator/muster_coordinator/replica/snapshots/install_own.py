@@ -1,14 +1,14 @@
-"""Which own segments are known to be the offered ones without a question: those that hold applied batches only.
+"""Own segments that are known to equal the offered ones without asking the leader.
 
-Problem: a follower that is offered one checkpoint after the other holds nearly everything, and comparing that with its
-leader each time costs as much as the log is long: rounds stop to shrink. Mechanism: only applied, thus committed,
-entries come into segments; committed entries are equal on all replicas, and segments end at the same batches. So a
-sealed own segment that begins where the offered one begins, has its size, and ends where the next offered one begins
-holds the same batches; that its bytes are as they were written is proven here: every batch's CRC, and the whole sidecar
-for epochs, which no CRC covers. The segment that still grows is looked at in the same way, as far as it is written,
-and copied. What was verified once is known by the file's identity for as long as
-installs follow one another. What it does not take: anything of a group with damage, without a state, or whose promises
-were lost, nor after what was staged turned out to be damaged; then the leader is asked (`install_reuse`).
+Problem: a follower that is offered one checkpoint after another holds nearly all segments already. Comparing them with
+the leader's each time takes time in proportion to the whole log, so it never catches up. Mechanism: segments hold only
+applied, thus committed, entries; these are equal on all replicas, and segments end at the same batches everywhere. So a
+sealed own segment with the same base offset and size as the offered one, which ends where the next offered segment
+begins, holds the same batches. That its bytes are undamaged is verified here: the CRC of each batch, and a valid
+sidecar for the leader epochs, which no batch CRC covers. The growing segment is verified in the same way as far as it
+is written, and copied. A verified file is known by its identity for as long as installs follow one another. What this
+does not use: files of a group that is damaged, without a state or suspended, or whose last staged files proved to be
+damaged; then the leader is asked (`install_reuse`).
 """
 
 from collections.abc import Generator, Mapping
@@ -26,23 +26,24 @@ from muster_coordinator.storage.segment import SegmentSummary
 from muster_coordinator.storage.segment_check import check_segment
 
 REMEMBER_MS = 600_000
-"""After the last offer to a group nothing is known of its files any more: the next install is another one."""
+"""How long after the last offer to a group its verified files are remembered."""
 
 
 class Plan(NamedTuple):
-    """What of an offer is probably here; numbers are those of its files."""
+    """The files of an offer that own segments should equal; files are given by their number in the offer."""
 
     folder: str
     sealed: tuple[tuple[int, SegmentSummary], ...]
+    """(file, the own segment)"""
     growing: tuple[tuple[int, Prefix], ...]
-    """At most one: the file, and what is written of it."""
+    """At most one (file, what is written of the own segment)."""
 
 
 NOTHING = Plan("", (), ())
 
 
 class OwnSegments:
-    """What is known of this replica's own files; lives on the loop."""
+    """What is known of this replica's own files; used on the loop only."""
 
     def __init__(self, clock: Clock, group_manager: GroupManager) -> None:
         self._clock = clock
@@ -52,7 +53,7 @@ class OwnSegments:
         self._distrusted: set[GroupNo] = set()
 
     def plan(self, group: RaftGroup, offer: Offer) -> Plan:
-        """Of an offer to a group: what may be taken from here."""
+        """The own segments that may be used for an offer; they are still to be verified."""
         number, now_ms = group.number, self._clock.monotonic_ms()
         for other in [known for known, used_ms in self._used_ms.items() if now_ms - used_ms > REMEMBER_MS]:
             self._forget(other)
@@ -80,15 +81,16 @@ class OwnSegments:
         return Plan(state.folder, sealed, ((at_of[base], Prefix(*prefix)),) if fits else ())
 
     def known(self, number: GroupNo) -> Mapping[str, Verified]:
-        """Files that need not be verified again, while their identity is the same."""
+        """name -> files of the group that need not be verified again while their identity is the same."""
         return self._verified.get(number, {})
 
     def verified(self, number: GroupNo, found: Mapping[str, Verified]) -> None:
-        """These are whole: own ones, or what is staged and will take their place."""
+        """Remember verified files: own ones, or staged ones that will replace them."""
         self._verified.setdefault(number, {}).update(found)
 
     def distrust(self, number: GroupNo) -> None:
-        """What was staged is damaged, maybe by what lay here: the leader is asked about everything from now on."""
+        """The staged files proved to be damaged, perhaps because own files are: ask the leader about all files of this
+        group from now on."""
         self._verified.pop(number, None)
         self._distrusted.add(number)
 
@@ -101,8 +103,8 @@ class OwnSegments:
 def verify(
     disk: Disk, folder: str, summary: SegmentSummary, name: str, known: Verified | None
 ) -> Generator[None, None, Verified | None]:
-    """Steps: is this own segment as it was written? None when it is not, when it has no sidecar to prove its epochs, or
-    when it is not there any more."""
+    """Job in steps: verify an own segment. None if it is damaged, has no valid sidecar to verify its leader epochs, or
+    was removed."""
     path = f"{folder}/{name}"
     try:
         identity = disk.identity(path)
@@ -123,7 +125,7 @@ def verify(
 
 
 def verify_growing(disk: Disk, folder: str, name: str, prefix: Prefix) -> Generator[None, None, int]:
-    """Steps: the bytes of the own segment that grows which are as they were written: all of the prefix, or none."""
+    """Job in steps: verify the written part of the growing own segment; returns its size, or 0 if it is damaged."""
     try:
         index = yield from verify_segment(disk, f"{folder}/{name}", int(name[:20]), prefix.size, prefix)
     except (SegmentDamaged, Corruption, OSError):

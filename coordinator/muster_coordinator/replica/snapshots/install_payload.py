@@ -1,7 +1,7 @@
 """Bodies of snapshot install: ask, offer, refusal, chunk (docs/format.md, "Snapshot install").
 
-Names of files are the offering side's own base names; the receiver accepts only names of the two kinds it knows, so
-that a peer cannot choose where bytes land.
+Names of files are base names, as the leader has them. The receiver accepts only names of checkpoints and segments, so
+that a peer cannot choose which file is written.
 """
 
 import re
@@ -22,10 +22,10 @@ _CHUNK_ASK = struct.Struct(">QIQI")
 _CHECK = struct.Struct(">QIQII")
 _CHUNK = struct.Struct(">QIQI")
 SEGMENT_ASKED = 1 << 63
-"""In the index of an ask: the rest of it is the base offset of a segment."""
+"""Bit in the index of an ask: the other bits are the base offset of a segment."""
 _CHECKS = 1
 _MORE = 2
-"""Bits of an offer's last byte: checksums are answered; another frame of the same offer follows."""
+"""Bits of an offer's last byte: the leader answers CHECK_ASK; another frame of the same offer follows."""
 _NAMES = re.compile(r"[0-9]{20}(-[0-9]{10}\.ckpt|\.log)")
 
 
@@ -50,12 +50,12 @@ class Offer(NamedTuple):
     index: int  # type: ignore[assignment]  # shadows tuple.index, which nobody calls
     term: int
     recovery_point: RecoveryPoint | None
-    """Where the segments end at `index`; None for a group without segments."""
+    """End of the segments at `index`; None for a group without segments."""
     files: tuple[OfferedFile, ...]
     checks: bool = False
-    """Does the offering side answer CHECK_ASK? Releases before that end an offer after the files."""
+    """Does the leader answer CHECK_ASK? Offers of releases that do not, end after the files."""
     more: bool = False
-    """Does another part follow? (`parts`)"""
+    """Does another frame of this offer follow? (`parts`)"""
 
 
 class Check(NamedTuple):
@@ -66,7 +66,7 @@ class Check(NamedTuple):
     offset: int
     length: int
     checksum: int
-    """CRC32C."""
+    """CRC32C of the range."""
 
 
 class Chunk(NamedTuple):
@@ -76,12 +76,12 @@ class Chunk(NamedTuple):
     file: int
     offset: int
     checksum: int
-    """CRC32C of `data` as it was read from the offering side's disk."""
+    """CRC32C of `data` as the sender has read it from its disk."""
     data: bytes
 
 
 def encode_ask(install: int, group: int, index: int) -> bytes:
-    """`index`: the checkpoint must reach at least so far."""
+    """Ask for a checkpoint of at least `index`."""
     return HEADS[Kind.INSTALL_ASK] + _ASK.pack(install, group, index)
 
 
@@ -93,8 +93,9 @@ def decode_ask(payload: bytes) -> tuple[int, int, int]:
 
 
 def encode_segment_ask(install: int, group: int, base: int) -> bytes:
-    """For one sealed segment, of any voter. An index that nobody reaches: releases before this one refuse it in words.
-    The answer is a CHECK of the whole file as file 0, then its chunks may be asked for; or a refusal."""
+    """Ask any voter for one sealed segment. The answer is a CHECK of the whole file, as file 0, after which its chunks
+    may be asked for; or a refusal. An older release takes the ask for one of an index that it has not applied, and
+    refuses it."""
     return encode_ask(install, group, base | SEGMENT_ASKED)
 
 
@@ -118,8 +119,9 @@ def encode_offer(offer: Offer) -> bytes:
 
 
 def parts(offer: Offer) -> list[Offer]:
-    """An offer in as many as fit a frame each. All name the checkpoint, and all but the last have no recovery point: a
-    release that does not know of parts takes such an offer for one of a group without segments, and lets it be."""
+    """Split an offer into parts that fit a frame each. All parts name the checkpoint, and only the last has a recovery
+    point: an older release, which does not know parts, takes the others for offers of a group without segments, and
+    drops them."""
     checkpoint = tuple(file for file in offer.files if file.kind == FileKind.CHECKPOINT)
     segments = [file for file in offer.files if file.kind == FileKind.SEGMENT]
     room = limits.INSTALL_OFFER_FILES_MAX - len(checkpoint)
@@ -131,7 +133,7 @@ def parts(offer: Offer) -> list[Offer]:
 
 
 def joined(first: Offer, then: Offer) -> Offer:
-    """`WireError` when they are not parts of one offer, or are too many."""
+    """Two parts of an offer as one. Raises `WireError` if they belong to different offers, or name too many files."""
     same = first._replace(recovery_point=None, files=(), more=False) == then._replace(
         recovery_point=None, files=(), more=False
     )
@@ -145,7 +147,7 @@ def joined(first: Offer, then: Offer) -> Offer:
 
 
 def decode_offer(payload: bytes, position: int = HEAD_BYTES, files_max: int = limits.INSTALL_OFFER_FILES_MAX) -> Offer:
-    """A frame, or what was stored: that may name `files_max`."""
+    """Decode a frame, or a stored offer. Raises `WireError`, also if it names more than `files_max` files."""
     try:
         install, group, index, term, has_recovery_point, *recovery_point, count = _OFFER.unpack_from(payload, position)
         position += _OFFER.size

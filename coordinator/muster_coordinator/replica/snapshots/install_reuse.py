@@ -1,13 +1,14 @@
-"""Which bytes of an offered install lie here already: equal names, and checksums that both sides computed.
+"""Finding the bytes of an offered install that own files hold, by checksums that both sides compute.
 
-Problem: a follower that is behind for the second time holds nearly all segments, and fetching them anew may take longer
-than the leader keeps what comes after them. Mechanism: segments are equal byte by byte on all replicas, so for a file
-of the same name the checksums of ranges are asked for, a few at a time, while the own ones are computed; the beginning
-up to the first difference is used. A whole file gets a second name among what is staged, a part is copied. It trusts
-neither name nor size, and the ordinary verification follows. A leader that does not offer checksums is asked for all.
+Problem: a follower that falls behind for the second time holds nearly all segments, and fetching them anew may take
+longer than the leader keeps the entries after them. Mechanism: segments are equal byte by byte on all replicas. So for
+an own file of the same name the leader is asked for the checksums of ranges, a few at a time, while the own ones are
+computed; the beginning up to the first difference is used (`staging.adopt` links or copies it). What it does not do:
+trust names or sizes, or replace the verification of the staged files. A leader that does not offer checksums is asked
+for all bytes.
 
-Invariant: a question whose answer does not come is asked again. A link may refuse one message of many, and as the
-install proves meanwhile that it is alive (`SnapshotInstalls._look_alive`), nothing else would ever end it.
+Invariant: a request for a checksum is repeated until it is answered. A link may refuse a single message, and since the
+install is kept alive meanwhile (`SnapshotInstalls._look_alive`), no timer would end it.
 """
 
 from collections import deque
@@ -23,14 +24,14 @@ from muster_coordinator.replica.snapshots.install_payload import Check
 from muster_coordinator.replica.snapshots.install_source import read_job
 
 CHECKS_IN_FLIGHT_MAX = 32
-"""Each is read and summed by itself, one after the other, so this costs no memory; a slow link has them under way."""
+"""Ranges in flight, so that a slow link is kept busy. They are read one after the other, so this costs no memory."""
 ASK_AGAIN_MS = 5_000
-"""A question or its answer is taken for lost after this. A second answer changes nothing."""
+"""A request or its answer counts as lost after this time. A second answer has no effect."""
 _UNKNOWN = -1
 
 
 class _Range:
-    """Both sides' checksums of one range."""
+    """The checksums of one range, here and at the leader (there)."""
 
     __slots__ = ("asked_ms", "here", "length", "there")
 
@@ -41,8 +42,8 @@ class _Range:
 
 
 class Reuse:
-    """Of one install. `files`: (number in the offer, path here, bytes that both sides have); `done` gets how many of
-    them are equal, by number."""
+    """The comparison for one install. `files`: (number in the offer, path of the own file, bytes that both sides have);
+    `done` gets number -> how many of the first bytes are equal."""
 
     def __init__(
         self,
@@ -68,12 +69,13 @@ class Reuse:
         )
         self._asked: dict[tuple[int, int], _Range] = {}
         self._equal: dict[int, int] = {}
-        """File -> where the first difference is, so far."""
+        """File -> end of the last range found equal."""
         self._differs: dict[int, int] = {}
+        """File -> start of the first range found different."""
         self._ended = False
 
     def go_on(self) -> None:
-        """Ask for what may be under way; `done` when nothing is left."""
+        """Ask for further ranges, up to `CHECKS_IN_FLIGHT_MAX`; call `done` when all are compared."""
         while self._todo and len(self._asked) < CHECKS_IN_FLIGHT_MAX:
             number, offset, length = self._todo.popleft()
             if number in self._differs:
@@ -88,7 +90,7 @@ class Reuse:
             self._done({number: end for number, end in equal.items() if end})
 
     def ask_again(self) -> None:
-        """Repeat each question that has had no answer for `ASK_AGAIN_MS`."""
+        """Repeat each request that has had no answer for `ASK_AGAIN_MS`."""
         now_ms = self._loop.monotonic_ms()
         for (number, offset), known in self._asked.items():
             if known.there == _UNKNOWN and now_ms - known.asked_ms >= ASK_AGAIN_MS:
@@ -99,7 +101,7 @@ class Reuse:
         self._net.send(self._leader, channels.BULK, wire.encode_check_ask(self._install, number, offset, length))
 
     def answered(self, check: Check) -> None:
-        """The leader's checksum."""
+        """The leader's checksum of a range has come."""
         known = self._asked.get((check.file, check.offset))
         if known is not None and known.length == check.length:
             known.there = check.checksum
@@ -108,7 +110,7 @@ class Reuse:
     def _here(self, number: int, offset: int, result: tuple[bytes, int] | BaseException) -> None:
         known = self._asked[number, offset]
         if isinstance(result, BaseException):
-            self._differ(number, offset)  # a file that cannot be read is of no use
+            self._differ(number, offset)  # the own file cannot be read: fetch it from here on
         else:
             known.here = result[1]
             self._judge(number, offset, known)

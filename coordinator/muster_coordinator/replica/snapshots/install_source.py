@@ -1,12 +1,14 @@
 """The leader's side of snapshot install: a checkpoint and the segments up to it, read in chunks off the loop.
 
-An offer names byte ranges that never change: a published checkpoint, sealed segments, and the active one up to the
-recovery point taken with the checkpoint. Files may be removed meanwhile (a newer checkpoint, retention): then the
-install is refused, and the follower begins again with a newer offer; what it holds of equal names stays of use. One
-sealed segment is given to any voter that asks for it, by a follower too, after it was checked from end to end. While a
-follower fetches, the core keeps the entries after what was offered (`RaftGroup.hold_from`), and the WAL its files while
-there is room, so that it can go on from there; and so on for as long as it comes nearer. Reading has a thread of its
-own, and all that is sent together keeps to `install_rate`.
+Problem: a follower needs files that the leader goes on changing and removing, and afterwards the entries that followed
+them. Mechanism: an offer names byte ranges that never change: a published checkpoint, sealed segments, and the active
+segment up to the recovery point taken with the checkpoint. If a file is removed in the meantime (by a newer checkpoint
+or retention), the install is refused and the follower starts again with a newer offer; files of equal names that it has
+staged are used again. While a follower fetches, the core keeps the entries after the offered index
+(`RaftGroup.hold_from`), and the WAL its files while it has room, so that replication can continue from there; after the
+install they are kept for as long as the follower catches up. A single sealed segment is given to any voter that asks,
+also by a follower, after all of it was checked. Files are read by a thread of their own; all chunks together keep to
+`install_rate`. What this does not do: decide that a follower needs an install; the core's progress does.
 """
 
 from collections.abc import Callable
@@ -31,18 +33,18 @@ from muster_coordinator.storage.contract import RecoveryPoint
 from muster_coordinator.storage.segment_check import CheckedSegment, check_segment, unpaced
 from muster_coordinator.storage.segment_index import segment_name
 
-TOO_MANY = "a partition has too many segments for a state transfer; raise its segment.bytes, or let old ones go"
+TOO_MANY = "a partition has too many segments for a snapshot install; raise its segment.bytes or shorten its retention"
 FOLLOW_MS = 5_000
-"""How often a follower is looked at that streams after an install."""
+"""How often a follower that catches up after an install is checked."""
 FOLLOWED_SHARE = 50
-"""This part of `TRAILING_ENTRIES`: so near it needs no help."""
+"""A follower that lacks at most `TRAILING_ENTRIES` / this has caught up."""
 SEND_RETRY_MS = 20
 SEND_TRIES_MAX = 250
-"""Five seconds of a full bulk channel; then the chunk is lost, and asked for again."""
+"""Five seconds of a full bulk channel; then the chunk is dropped, and the follower gives the install up for silence."""
 
 
 class _Session:
-    """One follower's install."""
+    """One follower's install, or its fetch of one segment."""
 
     __slots__ = ("checkpoint", "group", "index", "install", "paths", "peer", "sizes", "used_ms")
 
@@ -57,10 +59,12 @@ class _Session:
         sizes: list[int],
     ) -> None:
         self.checkpoint = checkpoint
-        """Open, so that newer ones may displace it; `paths` begins with it. Or the one segment, likewise."""
+        """The checkpoint, or the one segment, kept open so that it can be read after its removal; `paths[0]` is its
+        path.
+        """
         self.group = group
         self.index = index
-        """Of the checkpoint; None where one segment is given away."""
+        """Index of the checkpoint; None for a fetch of one segment."""
         self.peer = peer
         self.install = install
         self.paths = paths
@@ -94,14 +98,14 @@ class InstallSource:
         self._sessions: dict[tuple[BrokerId, int], _Session] = {}
         self.bytes_sent = 0
         self._checking = False
-        """A segment is checked for a peer."""
+        """A segment is being checked for a peer; one at a time."""
 
     def peer_down(self, peer: BrokerId) -> None:
         for key in [key for key in self._sessions if key[0] == peer]:
             self._end(*key)
 
     def ask(self, peer: BrokerId, payload: bytes) -> None:
-        """A follower wants a checkpoint of at least some index."""
+        """A follower asks for a checkpoint of at least some index, or a voter for one segment."""
         install, number, index = wire.decode_ask(payload)
         group = self._host.groups.get(GroupNo(number))
         if index & wire.SEGMENT_ASKED:
@@ -119,7 +123,8 @@ class InstallSource:
         self._offer(peer, install, group.number, index)
 
     def _segment_ask(self, peer: BrokerId, install: int, group: RaftGroup | None, base: int) -> None:
-        """A voter's segment is damaged. Only what is proven to be whole is given; damage is found by that, too."""
+        """A voter's segment is damaged and it asks for this replica's. The own segment is given only if all of it
+        proves undamaged; damage found in it is reported."""
         state = None if group is None else self._group_manager.states.get(group.number)
         if group is None or state is None or state.closed or peer not in group.voters:
             self._refuse(peer, install, "not held here")
@@ -158,8 +163,8 @@ class InstallSource:
         self._net.send(peer, channels.BULK, wire.encode_check(Check(install, 0, 0, size, checksum)))
 
     def _usable(self, number: GroupNo, index: int) -> tuple[CheckpointMeta, RecoveryPoint | None] | None:
-        """The newest checkpoint, if it reaches `index` and the log start has not passed its recovery point: a follower
-        could not go on from there, and without a newer one it would never get further."""
+        """The newest checkpoint, if it reaches `index` and the log still has the segment of its recovery point. If
+        retention has removed that segment, only a newer checkpoint is of use to a follower."""
         newest = self._group_manager.checkpoints.newest(number)
         state = self._group_manager.states.get(number)
         if newest is None or newest[0].index < index:
@@ -208,7 +213,7 @@ class InstallSource:
         self._send_offer(session, [wire.encode_offer(part) for part in wire.parts(offer)], SEND_TRIES_MAX)
 
     def _send_offer(self, session: _Session, frames: list[bytes], tries: int) -> None:
-        """One after the other, as the bulk channel takes them; a session that ended meanwhile gets no more."""
+        """Send an offer's frames in order, as the bulk channel takes them, while the session lasts."""
         if not frames or self._sessions.get((session.peer, session.install)) is not session:
             return
         rest, left = frames, tries - 1
@@ -220,7 +225,7 @@ class InstallSource:
             self._loop.call_at(when_ms, lambda: self._send_offer(session, rest, left))
 
     def _admit(self, session: _Session) -> None:
-        """At most `INSTALLS_MAX`; the one that was silent for the longest gives way."""
+        """Add a session. At most `INSTALLS_MAX` exist: the one that was unused for the longest is ended."""
         while len(self._sessions) >= limits.INSTALLS_MAX:
             oldest = min(self._sessions.values(), key=lambda known: known.used_ms)
             self._end(oldest.peer, oldest.install)
@@ -230,7 +235,7 @@ class InstallSource:
         self._look_again(session)
 
     def _look_again(self, session: _Session) -> None:
-        """A session that nobody uses any more keeps no file open."""
+        """End the session, and close its file, when it was unused for `INSTALL_HOLD_MS`."""
         key = session.peer, session.install
 
         def look() -> None:
@@ -245,7 +250,7 @@ class InstallSource:
         self._loop.call_at(session.used_ms + limits.INSTALL_HOLD_MS, look)
 
     def _used(self, session: _Session) -> None:
-        """The follower is at it."""
+        """The follower uses the session: keep it, and the entries after its checkpoint."""
         session.used_ms = self._loop.monotonic_ms()
         group = self._host.groups.get(session.group)
         if group is not None and session.index is not None:
@@ -253,7 +258,8 @@ class InstallSource:
             group.hold_from(session.peer, session.index, until_ms)
 
     def _await_install(self, session: _Session, until_ms: int) -> None:
-        """A follower that has everything asks for nothing while it checks that and puts it in place."""
+        """Keep the entries after the checkpoint while the follower verifies the files and puts them in place, in which
+        time it sends nothing; until its core has the checkpoint, or `until_ms`."""
         peer, index = session.peer, session.index
         group = self._host.groups.get(session.group)
         progress = group.core.progresses.get(peer) if group is not None and group.leads else None
@@ -267,8 +273,8 @@ class InstallSource:
             self._loop.call_at(now_ms + FOLLOW_MS, lambda: self._await_install(session, until_ms))
 
     def _follow(self, peer: BrokerId, number: GroupNo, before: int) -> None:
-        """A follower that has put an install in place has the entries streamed that came meanwhile: those that it lacks
-        are kept for as long as it comes nearer."""
+        """After an install: keep the entries that the follower still lacks, for as long as its match advances.
+        `before`: its match at the last check."""
         group = self._host.groups.get(number)
         progress = group.core.progresses.get(peer) if group is not None and group.leads else None
         if group is None or progress is None or progress.state is ProgressState.SNAPSHOT or progress.match <= before:
@@ -280,7 +286,7 @@ class InstallSource:
         self._loop.call_at(now_ms + FOLLOW_MS, lambda: self._follow(peer, number, match))
 
     def _end(self, peer: BrokerId, install: int) -> None:
-        """Closed by the thread that reads, after what it was given before."""
+        """End a session. The reading thread closes its file, after the reads that were submitted before."""
         session = self._sessions.pop((peer, install), None)
         if session is not None:
             self._loop.submit("transfer-source", session.checkpoint.close, _ignore)
@@ -316,7 +322,7 @@ class InstallSource:
             self._loop.submit("transfer-source", job, read)
 
     def _wait_ms(self, length: int) -> int:
-        """How long these bytes wait for their turn under the rate; a tenth of a second's worth may go at once."""
+        """How long a read of `length` bytes must wait to keep to the rate; bursts of 100 ms of the rate are allowed."""
         now_us = self._loop.monotonic_ms() * 1_000
         self._free_us = max(self._free_us, now_us - 100_000) + length * 1_000_000 // self._rate
         return max(0, self._free_us - now_us) // 1_000
@@ -351,7 +357,7 @@ class InstallSource:
 
 
 def read_job(disk: Disk, path: str, offset: int, length: int) -> Callable[[], tuple[bytes, int]]:
-    """Job: the bytes and their CRC32C; FileNotFoundError too when the file is shorter."""
+    """Job: read a range; returns its bytes and their CRC32C. Raises FileNotFoundError also if the file is shorter."""
 
     def job() -> tuple[bytes, int]:
         file = disk.open(path)
@@ -371,4 +377,4 @@ def _read(file: File, path: str, offset: int, length: int) -> tuple[bytes, int]:
 
 
 def _ignore(result: BaseException | None) -> None:
-    """A file that was only read is closed."""
+    """Errors of closing a file that was only read do not matter."""

@@ -1,16 +1,17 @@
-"""A damaged segment is fetched again from a peer, and put in place of the damaged one.
+"""Repair of damaged segments: each is fetched from a peer and renamed over the damaged file.
 
-Problem: `damage` knows segments that are not as they were written; the other voters hold the same bytes, since segments
-end alike on all replicas. Mechanism: one after the other. The own file is checked once more (a disk may read again what
-it could not read before); then each voter whose link is up is asked for the segment by its name. A peer checks its own
-copy from end to end before it offers size and CRC; a copy of another size ends elsewhere and is of no use. The chunks
-arrive under `repair/`, are checked like any segment and against the sidecar here, synced, and renamed over the damaged
-file while no flush and no checkpoint of that group is under way: until then nothing has changed, and a crash at any
-point leaves the damaged file or the whole one. It does not matter who leads; a leader with damage has asked another to
-lead. Without a whole copy, or room, the damage stays told, readers stay refused, and it is tried again later.
+Problem: `damage` lists damaged segments; the other voters hold the same bytes, since segments are equal on all
+replicas. Mechanism: segments are repaired one at a time. The own file is checked once more, since a disk may succeed in
+reading what it failed to read before. Then the voters whose links are up are asked for the segment, one by one. A peer
+verifies its whole copy before it offers its size and CRC; a copy of another size ends at another batch and is not used.
+The chunks arrive under `repair/`. The copy is verified like any segment and against the own sidecar, synced, and
+renamed over the damaged file while no flush or checkpoint of the group is under way. Until then nothing has changed,
+and a crash at any point leaves the damaged file or the copy. It does not matter which replica leads; a leader with
+damage has transferred leadership. If no peer has an undamaged copy, or the disk has no room, the damage stays listed,
+reads of it stay refused, and the repair is tried again later.
 
-What it does not do: segments that still grow, or that a flush has not made durable (later, when they are sealed), and
-whole logs that end elsewhere on every peer (docs/runbooks.md).
+What it does not do: repair segments that still grow or are not flushed (they are repaired once sealed), or logs whose
+segments end at other batches than on every peer (docs/runbooks.md).
 """
 
 from collections import deque
@@ -40,35 +41,36 @@ from muster_coordinator.storage.segment_check import CheckedSegment, check_segme
 from muster_coordinator.storage.segment_index import segment_name
 
 REPAIRED = "a damaged segment was fetched again from a peer"
-SOUND = "a segment that was found damaged reads as it was written"
+SOUND = "a segment that was found damaged is undamaged when read again"
 FAILED = "a damaged segment could not be fetched again"
 NO_COPY = "no peer has a whole copy"
 HOLD_RETRY_MS = 50
 NUMBERS_FROM = 1 << 63
-"""Of installs: those of `install` lie below."""
+"""Repairs number their requests from here; the installs of `install` have lower numbers."""
 
 
 class _Asked(NamedTuple):
-    """A peer is asked whether it has the segment."""
+    """A peer was asked for the segment and has not answered yet."""
 
     peer: BrokerId
     install: int
 
 
 class _Fetch(NamedTuple):
-    """It has, and gives it."""
+    """A peer has offered the segment: its chunks are fetched."""
 
     peer: BrokerId
     install: int
     checksum: int
-    """Of the whole file."""
+    """CRC32C of the whole file."""
     todo: deque[tuple[int, int]]
+    """(offset, length) of the chunks not asked for yet."""
     asked: dict[int, int]
-    """Offset -> length of chunks on their way, or being written."""
+    """Offset -> length of the chunks that were asked for and are not written yet."""
 
 
 class _Repair:
-    """The segment at hand."""
+    """The segment under repair."""
 
     __slots__ = ("finding", "group", "log", "refusals", "source", "state", "summary", "timer", "tried")
 
@@ -81,7 +83,7 @@ class _Repair:
         self.tried: set[int] = set()
         self.refusals: list[str] = []
         self.source: _Asked | _Fetch | None = None
-        """Who is to bring it; None while files here are looked at or put in place."""
+        """The peer that was asked, or that sends; None while own files are checked or the copy is put in place."""
         self.timer: Timer | None = None
 
     @property
@@ -112,7 +114,7 @@ class Repairs:
         self.failures = 0
 
     def start(self) -> None:
-        """What a crash left behind goes first."""
+        """Remove the copies that a crash has left, then look for damage regularly."""
         self._loop.submit("transfer", partial(repair_files.clear, self._disk), lambda _: self._look())
 
     def _look(self) -> None:
@@ -134,7 +136,7 @@ class Repairs:
         summary = state.log.sealed_at(finding.base)
         if summary is None:
             if not state.log.holds(finding.base):
-                self._damage.whole(finding.group, finding.base)  # retention took it
+                self._damage.whole(finding.group, finding.base)  # retention has removed it
             return
         self._repair = repair = _Repair(finding, group, state, summary)
         finding.repair = "is being fetched"
@@ -157,13 +159,13 @@ class Repairs:
     # -- fetching --------------------------------------------------------------------------------------------------
 
     def _useless(self, repair: _Repair, peer: BrokerId, why: str) -> None:
-        """What this peer has, or that it answers nothing, is no help: another is asked."""
+        """This peer cannot give the segment: ask the next one."""
         if self._present(repair):
             repair.refusals.append(f"{peer}: {why}")
             self._ask_next(repair)
 
     def _ask_next(self, repair: _Repair) -> None:
-        """Of the voters that have not been asked, the first one whose link is up. The segment is present."""
+        """Ask the first voter that was not asked yet and whose link is up; fail if there is none."""
         self._stop_listening(repair)
         for peer in repair.group.voters:
             if peer == self._host.broker or peer in repair.tried or peer not in self._host.peers:
@@ -190,7 +192,7 @@ class Repairs:
         repair.timer = repair.source = None
 
     def _of(self, peer: BrokerId, install: int) -> _Repair | None:
-        """The repair that waits for just this."""
+        """The repair, if it waits for this answer of this peer."""
         repair = self._repair
         source = None if repair is None else repair.source
         if repair is None or source is None or source.peer != peer or source.install != install:
@@ -208,7 +210,7 @@ class Repairs:
             self._useless(repair, peer, why)
 
     def offered(self, peer: BrokerId, check: Check) -> bool:
-        """A peer has the segment. False: it is no answer of ours to take."""
+        """A peer offers the segment. False: the message belongs to an install, not to a repair."""
         repair = self._of(peer, check.install)
         if repair is None or isinstance(repair.source, _Fetch) or (check.file, check.offset) != (0, 0):
             return check.install >= NUMBERS_FROM
@@ -239,7 +241,7 @@ class Repairs:
             self._check(repair, fetch)
 
     def chunk(self, peer: BrokerId, chunk: Chunk) -> bool:
-        """Bytes of it. False: no answer of ours to take."""
+        """A chunk of the segment. False: the message belongs to an install, not to a repair."""
         repair = self._of(peer, chunk.install)
         if repair is None:
             return chunk.install >= NUMBERS_FROM
@@ -257,7 +259,7 @@ class Repairs:
             self._ask_more(repair, fetch)
 
     def _failed(self, repair: _Repair, fetch: _Fetch, result: object) -> bool:
-        """Is this not to go on: the disk refuses it, or it belongs to an attempt that has ended?"""
+        """True if this attempt must not go on: it has ended, or the disk has failed."""
         if not self._present(repair) or repair.source is not fetch:
             return True
         if isinstance(result, OSError):
@@ -287,8 +289,8 @@ class Repairs:
             self._put(repair, peer, result)
 
     def _put(self, repair: _Repair, peer: BrokerId, checked: CheckedSegment) -> None:
-        """When no flush and no checkpoint of the group is under way: a flush removes files by name, and must not run
-        between the look whether the segment is still wanted and the renaming."""
+        """Put the copy in place when no flush or checkpoint of the group is under way. Invariant: no flush runs between
+        the check that the segment still exists and the rename, because a flush removes files by name."""
         if not self._present(repair):
             return
         release = self._group_manager.checkpoints.pause(repair.group.number)
@@ -304,7 +306,7 @@ class Repairs:
     ) -> None:
         held = repair.state.log is repair.log and not repair.state.closed
         if held and repair.log.holds(repair.summary.base):
-            repair.log.replaced(repair.summary.base)  # whatever came of it: which file has the name is not certain
+            repair.log.replaced(repair.summary.base)  # even after an error, since the rename may have been done
         release()
         if not self._present(repair):
             return
@@ -327,8 +329,8 @@ class Repairs:
     # -- ending ----------------------------------------------------------------------------------------------------
 
     def _present(self, repair: _Repair) -> bool:
-        """Is the segment still one of this log? Retention, deletion and snapshot install take it away: then there is
-        nothing to repair."""
+        """Is the segment still part of this log? If retention, deletion or a snapshot install has removed it, end the
+        repair."""
         if self._repair is not repair:
             return False
         same = self._group_manager.states.get(repair.group.number) is repair.state and repair.state.log is repair.log
@@ -345,7 +347,7 @@ class Repairs:
         self._end(repair)
 
     def _fail(self, repair: _Repair, why: str) -> None:
-        """Told; readers stay refused; tried again later."""
+        """The repair has failed: report it, and retry it after `REPAIR_RETRY_MS`. Reads stay refused."""
         finding = repair.finding
         self.failures += 1
         finding.not_before_ms = self._loop.monotonic_ms() + limits.REPAIR_RETRY_MS
@@ -361,4 +363,4 @@ class Repairs:
 
 
 def _ignore(_: BaseException | None) -> None:
-    """The next start removes it."""
+    """An error of removing the copy does not matter: the next start removes it."""

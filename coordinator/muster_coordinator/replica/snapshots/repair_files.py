@@ -1,7 +1,8 @@
-"""What a repair does to the disk: a copy under `repair/`, proven, then renamed over the damaged segment.
+"""The files of a segment's repair: a copy under `repair/` is verified, synced and renamed over the damaged segment.
 
-A rename is one step: a crash leaves the damaged file under the segment's name, or the whole one, whose bytes were
-synced before. Nothing here holds up a promise; an error ends the attempt.
+A rename is atomic: after a crash the segment's name leads to the damaged file, or to the copy, which was synced before.
+No promise rests on the copy, so an error ends the attempt and does no other harm. What this does not do: fetch the
+copy, or decide when it may be put in place (`repair`).
 """
 
 import errno
@@ -22,13 +23,13 @@ def staged_name(group: int, base: int) -> str:
 
 
 def clear(disk: Disk) -> None:
-    """Copies that a crash left."""
+    """Remove copies that a crash has left."""
     for name in disk.listdir(FOLDER):
         disk.unlink(f"{FOLDER}/{name}")
 
 
 def begin(disk: Disk, staged: str, size: int, spare_bytes: int) -> None:
-    """Make room for a copy. Raises `NoRoom` when it would leave less than `spare_bytes`."""
+    """Prepare for a copy of `size` bytes. Raises `NoRoom` if it would leave less than `spare_bytes` free."""
     free = disk.free_bytes()
     if free < size + spare_bytes:
         raise NoRoom(errno.ENOSPC, f"a copy of {size} bytes, {free} are free", staged)
@@ -37,7 +38,7 @@ def begin(disk: Disk, staged: str, size: int, spare_bytes: int) -> None:
 
 
 def write(disk: Disk, staged: str, offset: int, data: bytes) -> None:
-    """One chunk."""
+    """Write one chunk of the copy."""
     file = disk.open(staged, create=True)
     try:
         file.pwrite(offset, [data])
@@ -53,7 +54,7 @@ def remove(disk: Disk, staged: str) -> None:
 def prove(
     disk: Disk, staged: str, folder: str, summary: SegmentSummary, checksum: int
 ) -> Generator[None, None, CheckedSegment]:
-    """Steps: the copy is the segment that is meant, and durable. Raises Corruption, OSError."""
+    """Job in steps: verify that the copy is the wanted segment, and sync it. Raises Corruption, OSError."""
     checked = yield from unpaced(check_segment(disk, staged, folder, summary))
     if checked.checksum != checksum:
         raise Corruption(f"{staged}: CRC {checked.checksum:#x}, the peer said {checksum:#x}")
@@ -66,7 +67,7 @@ def prove(
 
 
 def put(disk: Disk, staged: str, folder: str, checked: CheckedSegment) -> None:
-    """The copy takes the segment's name, and gets a sidecar where there was no whole one."""
+    """Rename the copy over the segment; first write a sidecar if there is no valid one."""
     base = checked.made.base
     if not checked.sidecar:
         sidecar = disk.open(f"{folder}/{sidecar_name(base)}", create=True)

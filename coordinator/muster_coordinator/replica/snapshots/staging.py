@@ -1,15 +1,16 @@
-"""An installed checkpoint on disk: staged aside, verified, swapped in so that a crash at any point is harmless.
+"""The files of a snapshot install on disk: staged, verified, put in place; a crash at any point does no harm.
 
 Order (docs/format.md, "Snapshot install"):
-1. the files arrive under `incoming/<group>/`; a crash throws them away;
-2. all are verified and synced, then the manifest `complete` is written and synced;
-3. the group's own files go, the staged ones get a second name in their place, and that is synced; a crash in here is
-   finished by the next start, which finds `complete` and a WAL that does not name the checkpoint yet. (A second name
-   takes no room, so a full disk does not stop it, and until step 4 the first one stays: a rename between two folders is
-   safe only where both folders' changes reach the disk together.)
-4. the WAL gets the checkpoint and the recovery point; once that is durable, the names under `incoming/` are removed.
+1. the files arrive under `incoming/<group>/`; after a crash the next start removes them;
+2. all are verified and synced, then the manifest `complete` is written and synced (the install is *sealed*);
+3. the group's own files are removed, the staged files are hard-linked in their place, and the folders synced. After a
+   crash the next start finds `complete` and a WAL that does not name the checkpoint yet, and repeats this step. (A hard
+   link needs no space, so a full disk does not stop it; and it keeps the staged name until step 4. A rename from one
+   folder to another would be safe only if the changes of both folders reached the disk together.)
+4. the WAL gets the checkpoint and the recovery point; when that is durable, the names under `incoming/` are removed.
 
-What goes wrong in steps 1 and 2 costs the install and nothing else: no promise rests on it.
+An error in step 1 or 2 ends the install and harms nothing else: no promise rests on staged files. What this does not
+do: fetch files, or write to the WAL.
 """
 
 import errno
@@ -41,9 +42,9 @@ COMPLETE = "complete"
 _MAGIC = 0x4D55_5458
 _PLACE_BYTES = 12
 FILES_PER_STEP = 100
-"""Opened, linked or synced in one go; then the loop can have the interpreter."""
+"""Files opened, linked or synced in one step of a job; between steps the loop's thread can run."""
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
-"""What file systems without second names answer."""
+"""Errors of file systems without hard links."""
 
 
 def staging_folder(number: int) -> str:
@@ -51,28 +52,28 @@ def staging_folder(number: int) -> str:
 
 
 class NoRoom(OSError):
-    """An install does not begin: the disk would be full before its end."""
+    """The disk has not enough free space for a whole install, so it does not start."""
 
 
 class Verified(NamedTuple):
-    """A segment file whose batches are all as they were written."""
+    """A segment file in which every batch was verified."""
 
     identity: FileIdentity
     next_offset: int
     synced: bool
-    """Here, by an install: it need not be synced again."""
+    """True: an install has synced the file here."""
 
 
 class Prefix(NamedTuple):
-    """So many first bytes of a staged segment are a copy of what this replica applied, in batches of these epochs."""
+    """The first bytes of a segment that this replica has written itself, and the leader epochs of their batches."""
 
     size: int
     epochs: tuple[tuple[int, int], ...]
-    """(epoch, first offset) as they change."""
+    """(epoch, its first offset), in order."""
 
 
 class Staged(NamedTuple):
-    """What a swapped-in install holds."""
+    """An install whose files are in place."""
 
     offer: Offer
     meta: CheckpointMeta
@@ -80,7 +81,7 @@ class Staged(NamedTuple):
 
 
 def begin(disk: Disk, number: int, keep: frozenset[str] = frozenset()) -> None:
-    """Make room; what was left there, but for `keep`, is of no use."""
+    """Make the group's staging folder, and remove all files in it but those named in `keep`."""
     folder = staging_folder(number)
     disk.mkdir(folder)
     if disk.exists(f"{folder}/{COMPLETE}"):
@@ -92,7 +93,7 @@ def begin(disk: Disk, number: int, keep: frozenset[str] = frozenset()) -> None:
 
 
 def sizes(disk: Disk, folder: str) -> dict[str, int]:
-    """Bytes of the segments that lie in the partition's own folder."""
+    """Name -> size of each segment in the partition's own folder."""
     found = {}
     for name in disk.listdir(folder):
         if name.endswith(".log"):
@@ -103,18 +104,18 @@ def sizes(disk: Disk, folder: str) -> dict[str, int]:
 
 
 def sealed(here: Mapping[str, int], item: OfferedFile) -> bool:
-    """Is the own file of this name as long as the offered one, and not the one that grows?"""
+    """Is the own segment of this name as long as the offered one, and not the newest, which may still grow?"""
     return here.get(item.name) == item.size and item.name != max(here)
 
 
 def adopt(
     disk: Disk, number: int, folder: str, usable: Sequence[tuple[OfferedFile, int]], needed_bytes: int, spare_bytes: int
 ) -> Generator[None, None, dict[str, int]]:
-    """Steps: take what lies in the partition's own folder and is known to be equal, (file, bytes of it). A sealed file
-    gets a second name, and so does its sidecar; the newest one, which may still grow, and the beginning of another are
-    copied. Returns the bytes staged so, by name.
+    """Job in steps: stage the own segments that are known to be equal to offered ones. `usable`: (file, its first bytes
+    that are equal). Sealed files and their sidecars are hard-linked; the newest segment, which may still grow, and
+    beginnings of others are copied. Returns name -> bytes staged.
 
-    Raises `NoRoom` when `needed_bytes`, copies included, would leave less than `spare_bytes`.
+    Raises `NoRoom` if `needed_bytes`, copies included, would leave less than `spare_bytes` free.
     """
     free = disk.free_bytes()
     if free < needed_bytes + spare_bytes:
@@ -128,9 +129,9 @@ def adopt(
             try:
                 disk.link(own, staged)
             except OSError:
-                continue  # it is fetched: gone meanwhile, or the file system knows no second names
+                continue  # it will be fetched: the own file was removed, or the file system has no hard links
             sidecar = sidecar_name(int(item.name.removesuffix(".log")))
-            with suppress(OSError):  # it only saves a walk over the segment
+            with suppress(OSError):  # without a sidecar the segment is scanned when it is opened
                 disk.link(f"{folder}/{sidecar}", f"{staged_folder}/{sidecar}")
         else:
             yield from _copy(disk, own, staged, equal)
@@ -153,7 +154,7 @@ def _copy(disk: Disk, source: str, target: str, size: int) -> Generator[None, No
 
 
 def write(disk: Disk, number: int, name: str, offset: int, data: bytes) -> None:
-    """One chunk."""
+    """Write one chunk to a staged file."""
     file = disk.open(f"{staging_folder(number)}/{name}", create=True)
     try:
         file.pwrite(offset, [data])
@@ -164,10 +165,11 @@ def write(disk: Disk, number: int, name: str, offset: int, data: bytes) -> None:
 def seal(
     disk: Disk, offer: Offer, known: Mapping[str, Verified], prefixes: Mapping[str, Prefix]
 ) -> Generator[None, None, dict[str, Verified]]:
-    """Steps: verify and sync everything, then say so; returns the segments, all whole now.
+    """Job in steps: verify and sync all staged files, then write the manifest `complete`; returns the segments.
 
-    `known`: segments verified before; those that are the same file still are neither read nor synced again. `prefixes`:
-    what of a segment is a copy of an own one. Raises `Corruption` when the bytes are not what was offered."""
+    `known`: segments verified before; those that are still the same file are not read again, nor synced again if they
+    were. `prefixes`: the beginnings of segments that were copied from own ones. Raises `Corruption` if the files are
+    not what was offered."""
     folder = staging_folder(offer.group)
     expected = 0
     found: dict[str, Verified] = {}
@@ -216,8 +218,8 @@ def _sync_whole(disk: Disk, path: str, size: int) -> None:
 
 
 def _leave_sidecar(disk: Disk, folder: str, index: SegmentIndex) -> None:
-    """It saves the log that opens over these files a walk over the segment; a disk without room for it does not have
-    it, and half of one is told by its CRC."""
+    """Write the segment's sidecar, so that the log need not scan the segment when it is opened. A full disk may prevent
+    it, and a sidecar of which only a part is written is found by its CRC: both cost the scan and nothing else."""
     with suppress(OSError):
         file = disk.open(f"{folder}/{sidecar_name(index.base)}", create=True)
         try:
@@ -229,8 +231,8 @@ def _leave_sidecar(disk: Disk, folder: str, index: SegmentIndex) -> None:
 def verify_segment(
     disk: Disk, path: str, base: int, size: int, prefix: Prefix | None
 ) -> Generator[None, None, SegmentIndex]:
-    """Steps: of the first `size` bytes every batch's CRC, that offsets follow one another, and the epochs of what this
-    replica applied, which no CRC covers; returns their index. SegmentDamaged, or OSError as the disk has it."""
+    """Job in steps: verify the first `size` bytes of a segment: the CRC of each batch, consecutive offsets, and the
+    leader epochs within `prefix`, which no CRC covers. Returns their index. Raises `SegmentDamaged`, or OSError."""
     file = disk.open(path)
     try:
         index, pause_at = SegmentIndex(base), limits.INSTALL_VERIFY_STEP_BYTES
@@ -258,10 +260,10 @@ def verify_segment(
 
 
 def _compare_epochs(path: str, index: SegmentIndex, prefix: Prefix) -> None:
-    """The copied batches end here."""
+    """`index` has reached the end of the copied batches: compare their epochs with those that were applied."""
     written = [(epoch, start) for epoch, start in prefix.epochs if start < index.next_offset]
     if written != index.epochs:
-        raise SegmentDamaged(index.base, f"{path}: epochs {index.epochs[:20]}, and {written[:20]} were written")
+        raise SegmentDamaged(index.base, f"{path}: leader epochs {index.epochs[:20]}, expected {written[:20]}")
 
 
 def _verify_checkpoint(disk: Disk, offer: Offer) -> Generator[None, None, None]:
@@ -280,7 +282,7 @@ def _checkpoint_of(offer: Offer) -> str:
 
 
 def swap(disk: Disk, offer: Offer, segments: str) -> Staged:
-    """Put the staged files in place; may be called again after a crash. `segments`: the partition's folder."""
+    """Put the staged files in place; may be repeated after a crash. `segments`: the partition's folder."""
     staged = staging_folder(offer.group)
     folders = {FileKind.CHECKPOINT: checkpoint_folder(GroupNo(offer.group)), FileKind.SEGMENT: segments}
     kept = {item.name for item in offer.files}
@@ -299,7 +301,7 @@ def swap(disk: Disk, offer: Offer, segments: str) -> Staged:
                     if disk.exists(f"{staged}/{sidecar}"):
                         _place(disk, f"{staged}/{sidecar}", f"{folder}/{sidecar}")
         disk.sync_dir(folder)
-        disk.sync_dir(folder.rpartition("/")[0])  # nothing may have been flushed there before
+        disk.sync_dir(folder.rpartition("/")[0])  # the folder itself may be new and not synced yet
     checkpoint = open_checkpoint(disk, f"{folders[FileKind.CHECKPOINT]}/{_checkpoint_of(offer)}")
     try:
         return Staged(offer, checkpoint.meta, checkpoint.body())
@@ -308,7 +310,8 @@ def swap(disk: Disk, offer: Offer, segments: str) -> Staged:
 
 
 def _place(disk: Disk, source: str, target: str) -> None:
-    """Give a staged file its place. It has it already where the file system knows no second names and a crash came."""
+    """Link a staged file to its place. Without a staged file it is in place already: an attempt before a crash has
+    renamed it, on a file system without hard links."""
     if not disk.exists(source):
         if not disk.exists(target):
             raise Corruption(f"{target} is neither staged nor in place")
@@ -324,13 +327,13 @@ def _place(disk: Disk, source: str, target: str) -> None:
 
 
 def finish(disk: Disk, number: int) -> None:
-    """The WAL names the checkpoint: nothing staged is needed any more."""
+    """Remove all staged files: the WAL names the checkpoint, or the install is not needed any more."""
     begin(disk, number)
     disk.sync_dir(staging_folder(number))
 
 
 def completed(disk: Disk) -> list[Offer]:
-    """After a start: installs that were sealed; whatever else lies in `incoming` is removed."""
+    """For a start: the installs that are sealed; other files under `incoming` are removed."""
     found = []
     for name in disk.listdir(INCOMING):
         offer = _completed(disk, f"{INCOMING}/{name}/{COMPLETE}")
@@ -342,7 +345,8 @@ def completed(disk: Disk) -> list[Offer]:
 
 
 def _completed(disk: Disk, path: str) -> Offer | None:
-    """None too when the manifest is damaged: then the group's own files are whole, or found to be not."""
+    """The sealed offer; None without a manifest, or if it is damaged: the group is then recovered from its own files,
+    and damage to these is found there."""
     try:
         body = identity.load(disk, path, _MAGIC)
         return None if body is None else decode_offer(body, 2, limits.INSTALL_FILES_MAX)

@@ -1,9 +1,10 @@
-"""When checkpoints have to begin so that the WAL never fills, and how replicas differ in it.
+"""When checkpoints must start so that the WAL never fills, and how the replicas of a group spread them.
 
-Problem: checkpoints start at a bounded pace, so two thousand groups take minutes; begun in the last quarter of the WAL,
-most would come too late. And the replicas of a group see the same entries at the same time. Mechanism: the bytes that
-the WAL grows by while every active group has its turn are taken off the point at which they begin; and each replica of
-a group has a share, by its place among the voters, turned by the group's number so that none is the early one of all.
+Problem: checkpoints start at a bounded pace, so those of two thousand groups take minutes: if the first starts when the
+WAL is three quarters full, most come too late. And the replicas of a group apply the same entries at the same time.
+Mechanism: the fill level at which checkpoints start is lowered by the bytes that the WAL will grow by while each active
+group writes one (`WriteRate`). Each replica of a group has its own share, by its place among the voters, rotated by the
+group's number so that no replica is first in all groups (`share_of`). What it does not do: start a checkpoint.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ _SMOOTHING_MS = 1_000
 
 
 class WriteRate:
-    """What one WAL grows by, smoothed over a second."""
+    """The growth rate of one WAL, smoothed over a second."""
 
     def __init__(self) -> None:
         self._seen_ms = -1
@@ -22,7 +23,7 @@ class WriteRate:
         self._bytes_per_ms = 0.0
 
     def grown(self, now_ms: int, written_bytes: int, during_ms: int) -> int:
-        """Tell what was written so far; the bytes to be expected in `during_ms`."""
+        """Take in the bytes written so far; returns the bytes to be expected in the next `during_ms`."""
         passed_ms = now_ms - self._seen_ms
         if self._seen_ms >= 0 and passed_ms > 0:
             weight = min(1.0, passed_ms / _SMOOTHING_MS)
@@ -32,7 +33,7 @@ class WriteRate:
 
 
 def share_of(broker: BrokerId, voters: Sequence[BrokerId], group: GroupNo) -> float:
-    """From 0 to below 1, another one on each replica of the group."""
+    """This replica's share, from 0 to below 1; it differs on each replica of the group."""
     ordered = sorted(voters)
     place = ordered.index(broker) if broker in ordered else 0
     return (place + group) % len(ordered) / len(ordered)
