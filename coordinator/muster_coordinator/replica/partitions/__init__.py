@@ -1,1 +1,1 @@
-"""What stands behind one Raft group: a partition's log, its consumer groups, and how upper rooms see it."""
+"""The state machines of partitions' Raft groups: logs, consumer groups, and the interface for the upper rooms."""

@@ -1,7 +1,9 @@
-"""Group requests that arrived before this leader may serve (decision 5): they wait for the no-op of its term.
+"""Parking of group requests that arrive before this leader may serve (decision 5): they wait for its term's no-op.
 
-At most `PARK_REQUESTS_MAX` a shard, each at most `PARK_MS_MAX`; then 15. Requests that arrive while leadership is being
-handed over wait here too: they are answered 16 when it is gone, served when the hand-over failed.
+At most `PARK_REQUESTS_MAX` are parked a shard, each for at most `PARK_MS_MAX`; beyond either they are answered
+COORDINATOR_NOT_AVAILABLE (15). Requests that arrive during a leadership transfer are parked too: they are answered
+NOT_COORDINATOR (16) when leadership is lost, and served if the transfer fails. What this does not do: answer 16, or
+serve; `shards` does.
 """
 
 from collections import deque
@@ -16,7 +18,7 @@ AnswerCall = Callable[[GroupAnswer], None]
 
 
 class Parking:
-    """Oldest first, so one deadline is enough."""
+    """The parked requests of one shard. All wait equally long, so the oldest is the next to expire."""
 
     __slots__ = ("_deadlines", "_due", "_parked")
 
@@ -29,7 +31,7 @@ class Parking:
         return len(self._parked)
 
     def park(self, now_ms: int, deadline_ms: int, request: GroupRequest, done: AnswerCall) -> None:
-        """Keep `request` until `release`, `refuse` or its time is over."""
+        """Keep `request` until `take`, or until it has waited for `PARK_MS_MAX`."""
         if len(self._parked) >= limits.PARK_REQUESTS_MAX or deadline_ms <= now_ms:
             done(refusal(request, Code.COORDINATOR_NOT_AVAILABLE))
             return
@@ -45,7 +47,7 @@ class Parking:
         self._deadlines.set(self._due, parked[0][0] if parked else None)
 
     def take(self) -> list[tuple[GroupRequest, AnswerCall]]:
-        """All of them, in order; none waits any more."""
+        """Remove and return all parked requests, in order."""
         taken = [(request, done) for _, request, done in self._parked]
         self._parked.clear()
         self._deadlines.set(self._due, None)

@@ -1,8 +1,9 @@
-"""The log side of a log-bearing group: offsets assigned at apply, segments, log start, and who watches them.
+"""The log of a partition's group: offsets assigned at apply, segments, log start, and the watchers of these.
 
-A NORMAL entry gets the next offset and its term as leader epoch (decision 1) and goes to the segments, unless a flush
-before the last stop has put it there already: recovery replays the WAL from the checkpoint, the segments begin later,
-at the recovery point. What it does not do: interpret batches; the state machine of the partition gets them after this.
+Problem: all replicas must give a batch the same offset, and a replay after a restart must not append a batch twice.
+Mechanism: a NORMAL entry gets the next offset, and its term as leader epoch (decision 1), and is appended to the
+segments, unless they hold it already: replay starts at the checkpoint, and the segments may reach further, to the
+recovery point. What it does not do: interpret batches; the partition's state machine gets them after this.
 """
 
 import struct
@@ -20,8 +21,8 @@ _DELTA_AT = 23
 
 
 class PartitionState:
-    """`segments_from`: the Raft index up to which the segments hold everything already; the offsets are those of the
-    checkpoint that replay begins at."""
+    """The applied log of one partition. `segments_from`: the segments hold all entries up to this Raft index.
+    `next_offset` and `log_start` are those of the checkpoint at which replay starts."""
 
     __slots__ = (
         "_dirty",
@@ -52,25 +53,26 @@ class PartitionState:
         self.log = log
         self.folder = folder
         self.roll = roll
-        """Bytes and milliseconds of a segment while the log says nothing of it: as configured when it was opened."""
+        """(segment.bytes, segment.ms) as configured when the log was opened; used while `replicated_roll` is None."""
         self.replicated_roll: tuple[int, int] | None = None
-        """What the applied log said last."""
+        """The last applied `SetRoll`; None: the log has none."""
         self.set_roll(replicated_roll)
         self.closed = False
-        """While files are swapped, or after the group was deleted: nothing is appended or read."""
+        """Nothing is appended or read: files are being swapped, the group has no valid state, or it was deleted."""
         self.flushed = segments_from
-        """Entries up to here are in the segments and need not be appended again."""
+        """Raft index: the segments hold the entries up to it, so they are not appended again."""
         self.next_offset = next_offset
-        """Offset of the next record: the high watermark, since only committed entries come here."""
+        """Offset of the next record. It is the high watermark, since only committed entries are applied."""
         self.log_start = log_start
         self.written_out = True
+        """False: appended batches are in memory only, and the state is in the list of those to be written out."""
         self._dirty = dirty
         self._watchers: dict[object, Callable[[], None]] = {}
 
     # -- applying --------------------------------------------------------------------------------------------------
 
     def append(self, entry: Entry) -> AppliedBatch:
-        """Give one batch its place. DiskFull: nothing has changed."""
+        """Assign the offset of one batch and append it. Raises DiskFull, in which case nothing has changed."""
         base = self.next_offset
         batch = stamp(entry.data, base, entry.term)
         (delta,) = _DELTA.unpack_from(batch, _DELTA_AT)
@@ -85,7 +87,7 @@ class PartitionState:
         return AppliedBatch(entry.term, base, batch)
 
     def command(self, entry: Entry) -> None:
-        """A COMMAND of an offsets partition: the log start moves, or segments end by another rule."""
+        """Apply a COMMAND of an offsets partition: move the log start, or set the rule for the end of segments."""
         command = decode_log_command(entry.data)
         if isinstance(command, MoveLogStart):
             self.move_start(moved_log_start(self.log_start, self.next_offset, command))
@@ -93,17 +95,18 @@ class PartitionState:
             self.set_roll(command)
 
     def set_roll(self, roll: tuple[int, int] | None) -> None:
-        """Applied, or out of a checkpoint: segments end so from the next batch on. None: as configured."""
+        """Set the rule for the end of segments, as applied or from a checkpoint; it holds from the next batch on. None:
+        the configured rule."""
         self.replicated_roll = None if roll is None else (roll[0], roll[1])
         self.log.set_roll(*(self.replicated_roll or self.roll))
 
     def move_start(self, offset: int) -> None:
-        """Applied: the log begins at `offset`."""
+        """Move the log start to `offset`, if that is higher."""
         self.log_start = max(self.log_start, offset)
         self.log.advance_start(self.log_start)
 
     def write_out(self) -> None:
-        """What was appended becomes visible in the files. DiskFull: not yet; call again."""
+        """Write appended batches to the segment files, without syncing them. Raises DiskFull: call again later."""
         if not self.closed:
             self.log.write_out()
         self.written_out = True
@@ -115,7 +118,7 @@ class PartitionState:
     def reopen(
         self, log: PartitionLog, segments_from: int, next_offset: int, log_start: int, roll: tuple[int, int] | None
     ) -> None:
-        """Go on with transferred segments."""
+        """Continue with the segments of a snapshot install."""
         self.log = log
         self.set_roll(roll)
         self.closed = False
@@ -125,7 +128,8 @@ class PartitionState:
     # -- watching --------------------------------------------------------------------------------------------------
 
     def watch(self, notify: Callable[[], None]) -> Callable[[], None]:
-        """Call `notify` when the log's end, its start or leadership may have moved; returns the un-watch call."""
+        """Call `notify` whenever the log end, the log start or leadership may have changed; the returned function ends
+        that."""
         key = object()
         self._watchers[key] = notify
         return lambda: self._watchers.pop(key, None) and None

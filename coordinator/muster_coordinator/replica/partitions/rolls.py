@@ -1,10 +1,10 @@
-"""A leader has its log say by what segments end, before the first batch that is to follow the rule.
+"""Rules for the end of segments, replicated in the partition's log before the first batch to which they apply.
 
-Problem: segment.bytes and segment.ms reach replicas at different times, after a restart even at once, while sealed
-segments must be equal on all of them. Mechanism: the rule in force is part of the applied state (`SetRoll` in the log,
-roll in the checkpoint); a leader compares it with the config before each batch and proposes the new one first, so an
-alteration takes effect with the next batch. Time is measured between record timestamps only. It does not judge values:
-the controller refused bad ones.
+Problem: changes of segment.bytes and segment.ms reach the replicas at different times, and after a restart before the
+log is replayed; but sealed segments must be equal on all replicas. Mechanism: the rule in force is part of the applied
+state (`SetRoll` in the log, `roll` in the checkpoint). A leader compares it with the config before each batch and
+proposes a changed rule first, so a change takes effect with the next batch. Time is measured between record timestamps
+only. What it does not do: check values; the controller has refused invalid ones.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from muster_coordinator.topics.log_commands import SetRoll, encode_log_command
 
 
 class Rolls:
-    """Of one partition. `wanted()`: (bytes, milliseconds) as configured now; None: say nothing."""
+    """The rule of one partition. `wanted()`: the configured (bytes, milliseconds); None: propose no rule."""
 
     def __init__(
         self,
@@ -26,11 +26,11 @@ class Rolls:
         self._wanted = wanted
         self._propose = propose
         self._proposed: tuple[int, int] | None = None
-        """The last one in this term; all that an earlier leader proposed is applied when this one serves."""
+        """The last rule proposed in this term. Rules of earlier leaders are applied before this one serves."""
 
     def said(self) -> bool:
-        """On the leader that serves: does the log say what is wanted, to its end? Proposes it if not; False: refused,
-        nothing may be appended yet."""
+        """On a leader that serves: make sure that the last rule in the log is the wanted one, proposing it if not.
+        False: the proposal was refused, and no batch may be appended yet."""
         wanted = self._wanted()
         if wanted is None or wanted == (self._proposed or self._state.replicated_roll):
             return True
@@ -40,9 +40,9 @@ class Rolls:
         return True
 
     def resign(self) -> None:
-        """Leadership is gone: what was proposed may be lost."""
+        """Leadership is lost: the proposed rule may be lost."""
         self._proposed = None
 
 
 def _done(applied: bool) -> None:
-    """Lost only with the leadership; the next leader looks at what is applied."""
+    """Nothing to do: a rule is lost only with the leadership, and the next leader compares the applied one."""

@@ -1,16 +1,21 @@
-"""The host of one offsets partition's group shard: requests in, effects carried out in the same turn, the log back in.
+"""The host of one offsets partition's group shard: passes requests to it, carries out its effects, and applies its log.
 
-* A request for a partition that is not led here is answered 16; one that comes before the no-op of the leader's term is
-  applied, or while leadership is being handed over, parks (decision 5).
-* Reads (`requests.READS`) reach the shard after one ReadIndex round, shared by all reads of a turn (decision 36). What
-  it denies a client (`requests.denies`) leaves after one: a deposed leader does not know of those who joined elsewhere.
-* An `Append` is proposed in the turn and term of the call that returned it (decision 8); a refusal goes back as
-  `dropped` at once.
-* A change that has no answer after the proposal time-out is answered 15: its fate is unknown *to the client*; the shard
-  still learns it, so its state stays right.
-* What follows from one entry may answer thousands (the end of a join phase): their answers leave in slices.
-* When leadership is lost every open ticket is answered 16, once the new leader is known here or a short wait is over,
-  so that a client that asks for the coordinator next is told the right one.
+Problem: a shard is a pure state machine; its requests must be served only by a leader, and its answers leave only when
+they are durable. Mechanism:
+
+* A request for a partition that is not led here is answered NOT_COORDINATOR (16). One that arrives before the no-op of
+  the leader's term is applied, or during a leadership transfer, is parked (decision 5).
+* Reads (`requests.READS`) reach the shard after one ReadIndex round, shared by all reads of a turn (decision 36).
+  Denials (`requests.denies`) leave after such a round, since a deposed leader does not know who joined elsewhere.
+* An `Append` is proposed in the turn and term of the call that returned it (decision 8); if the proposal is refused,
+  the shard is told by `dropped` at once.
+* A change without an answer after the proposal timeout is answered COORDINATOR_NOT_AVAILABLE (15): its fate is unknown
+  to the client. The shard still learns it, so its state stays right.
+* One entry may cause thousands of answers (the end of a join phase): they leave in slices.
+* When leadership is lost, every open ticket is answered 16, as soon as the new leader is known here or after a short
+  wait, so that a client that looks up the coordinator next is told the right one.
+
+What it does not do: decide anything about groups.
 """
 
 from collections import deque
@@ -48,15 +53,15 @@ from muster_coordinator.replica.partitions.partition import PartitionState
 from muster_coordinator.replica.partitions.rolls import Rolls
 
 TIMER_RETRY_MS = 100
-"""Timers of a leader that has not heard a quorum lately look again after this time (decision 7)."""
+"""When a timer is retried that fired while the leader had not heard a quorum, or was transferring (decision 7)."""
 LOGGED_CHARS_MAX = 256
-"""Of a name that a client chose."""
+"""Characters logged of a group id, which a client has chosen."""
 MAY_WAIT_LONG = (JoinGroup, SyncGroup)
-"""Requests that wait for other members, not only for the log."""
+"""Requests that wait for other members, and so have no proposal timeout."""
 
 
 class ShardGroup:
-    """`raft_group.Machine` of one offsets partition, and the way to it for requests."""
+    """`raft_group.Machine` of one offsets partition, and the entrance for its requests."""
 
     def __init__(
         self,
@@ -84,16 +89,17 @@ class ShardGroup:
         self._parking = Parking(deadlines)
         self._due = Due(self._on_timer)
         self._open: dict[int, tuple[GroupRequest, AnswerCall]] = {}
-        """ticket -> who waits, for what"""
+        """ticket -> (the request that is not answered yet, its callback)"""
         self._ticket = 0
         self._late: deque[tuple[int, int, GroupRequest]] = deque()
-        """(deadline, ticket, request) of changes, oldest first"""
+        """(deadline, ticket, request) of changes, the oldest first"""
         self._late_due = Due(self._expire_answers)
         self._resigning = False
         self._notice = notice
         self._unsent: deque[Answer] = deque()
-        """What this turn had no time for; everything they promise is applied."""
+        """Answers left for later turns. Invariant: all that they promise is applied."""
         self.requests = 0
+        """Requests that were received since the start."""
 
     # -- requests --------------------------------------------------------------------------------------------------
 
@@ -117,7 +123,7 @@ class ShardGroup:
             return None
         code = self.shard.heartbeat_at_once(self._loop.monotonic_ms(), request)
         if code in DENIALS:
-            return None  # it has changed nothing; `request` asks again, and for the proof
+            return None  # nothing has changed; `request` must confirm the denial by a ReadIndex round
         if code is not None:
             self.requests += times
         return code
@@ -158,7 +164,7 @@ class ShardGroup:
             opened = self._open.pop(ticket, None)
             if opened is not None:
                 self._hand_over(opened[1], refusal(request, Code.COORDINATOR_NOT_AVAILABLE))
-        # Answered ones in front would keep the deadline early.
+        # Remove answered requests from the front: they would cause early wake-ups.
         while late and late[0][1] not in self._open:
             late.popleft()
         self._deadlines.set(self._late_due, late[0][0] if late else None)
@@ -166,9 +172,10 @@ class ShardGroup:
     # -- effects ---------------------------------------------------------------------------------------------------
 
     def _run(self, effects: list[Effect]) -> None:
-        """Carry out effects, and those that refusals bring: proposals now, and as many answers as fit into a turn."""
+        """Carry out effects, and those that follow from refused proposals: all proposals now, and
+        `GROUP_ANSWERS_PER_TURN` answers; the other answers leave in later turns."""
         if len(effects) == 1 and isinstance(effects[0], Answer) and not self._unsent:
-            self._answer(effects[0])  # nearly every heartbeat
+            self._answer(effects[0])  # the usual case: a heartbeat
             if self.shard.untold:
                 self._tell()
             return
@@ -211,7 +218,7 @@ class ShardGroup:
     def _answer(self, effect: Answer) -> None:
         opened = self._open.pop(effect.ticket, None)
         if opened is None:
-            return  # answered 15 when its time was over
+            return  # answered COORDINATOR_NOT_AVAILABLE by `_expire_answers`
         request, done = opened
         if self._resigning:
             self._answer_when_leader_known(done, effect.answer)
@@ -221,14 +228,15 @@ class ShardGroup:
             self._hand_over(done, effect.answer)
 
     def _denied(self, request: GroupRequest, done: AnswerCall, answer: GroupAnswer, confirmed: bool) -> None:
-        """The judgement is older than the round that confirms it: nobody else led when it was made."""
+        """The round that confirms a denial is over. It began after the decision, so no other replica led when that was
+        made."""
         if confirmed:
             self._hand_over(done, answer)
         else:
             self._answer_when_leader_known(done, refusal(request, Code.NOT_COORDINATOR))
 
     def _hand_over(self, done: AnswerCall, answer: GroupAnswer) -> None:
-        """Whoever asked makes an answer of it; an error in that is not this shard's."""
+        """Give the answer to the requester's callback. An error in it is logged, and does not concern this shard."""
         try:
             done(answer)
         except Exception as error:
@@ -278,7 +286,7 @@ class ShardGroup:
             token(False)
 
     def lead(self, term: int) -> None:
-        self.rolls.said()  # a refusal waits for the next look of `retention`
+        self.rolls.said()  # if the proposal is refused, `retention` tries again
         self._run(self.shard.lead(self._now(), term))
         self._arm()
         self._unpark()
@@ -307,7 +315,8 @@ class ShardGroup:
             self._unpark()
 
     def propose_command(self, data: bytes, done: Callable[[bool], None]) -> bool:
-        """A COMMAND of the host itself; `done(applied)`. False: refused, and `done` is not called."""
+        """Propose a COMMAND that no client asked for; `done(applied)` follows. False: it was refused, and `done` is not
+        called."""
         return self.group.propose(EntryKind.COMMAND, data, done) is None
 
     # -- time ------------------------------------------------------------------------------------------------------
@@ -322,7 +331,8 @@ class ShardGroup:
                 self._deadlines.set(self._due, when_ms)
 
     def _on_timer(self, now_ms: int) -> None:
-        """Only a leader that has heard a quorum within the election timeout lets anything expire (decision 7)."""
+        """Fire the shard's timers. Invariant: members and offsets expire only on a leader that has heard a quorum
+        within the election timeout (decision 7)."""
         group = self.group
         if not group.serves:
             return
@@ -333,7 +343,7 @@ class ShardGroup:
         self._arm()
 
     def topic_deleted(self, topic_id: bytes) -> None:
-        """Decision 27. Every replica's shard is told: a follower may lead soon."""
+        """A topic was deleted (decision 27). The shards of all replicas are told, since a follower may lead later."""
         self._run(self.shard.topic_deleted(self._now(), topic_id))
         self._arm()
 

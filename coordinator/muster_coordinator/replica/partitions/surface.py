@@ -1,7 +1,7 @@
 """What `api`, `admin` and `app` may use of a replica. Implemented by `replica.node.Node`; faked in their tests.
 
-No call blocks or raises for what a client can cause. `done` callbacks run on the loop, maybe before the call returns,
-exactly once. Calls past the context's deadline are not proposed any more.
+No call blocks, or raises because of a client's input. `done` callbacks are called exactly once, on the loop, possibly
+before the call returns. A request whose deadline has passed is not proposed.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ from muster_coordinator.topics.machine import ProduceResult
 
 
 class ReadResult(NamedTuple):
-    """One partition's part of a Fetch: whole batches from the one that holds the offset."""
+    """One partition's part of a Fetch: whole batches, from the one that has the offset on."""
 
     code: Code
     records: bytes = b""
@@ -30,7 +30,7 @@ class ReadResult(NamedTuple):
     diverging_epoch: int = -1
     diverging_end_offset: int = -1
     unproven: bool = False
-    """It says that something is not there, which a leader that was deposed meanwhile cannot know: answer it only after
+    """The result says that an offset does not exist. A deposed leader cannot know that: answer only after
     `LocalLog.confirm`."""
 
 
@@ -62,21 +62,21 @@ class LocalLog(Protocol):
 
     def term(self) -> int: ...
     def size_bytes(self) -> int:
-        """Of all segments, as far as they are written."""
+        """Size of all segments, appended data that is not written to files included."""
 
     def read(self, offset: int, max_bytes: int, *, whole_first_batch: bool) -> ReadResult:
         """OFFSET_OUT_OF_RANGE only by protocol notes 13.1 row 9. `whole_first_batch` is KIP-74's progress rule."""
 
     def confirm(self, done: Callable[[bool], None]) -> None:
-        """`done(True)` after one ReadIndex round: what is missing here now was nowhere acknowledged before this call.
-        `done(False)` when that cannot be shown: somebody else leads, or may."""
+        """Call `done(True)` after one ReadIndex round: data that is not applied here now was not acknowledged anywhere
+        before this call. `done(False)`: that cannot be shown, because another replica leads or may lead."""
 
     def watch(self, notify: Callable[[], None]) -> Callable[[], None]:
-        """Call `notify` whenever the log end, the log start or leadership moves; returns the un-watch call."""
+        """Call `notify` whenever the log end, the log start or leadership changes; the returned function ends that."""
 
     def when_room(self, size_bytes: int, deadline_ms: int, go: Callable[[bool], None]) -> None:
-        """`go(True)` when a batch of so many bytes may be produced, which is mostly at once; calls keep their order.
-        `go(False)`: the WAL lets nobody write for now, or let nobody before the deadline."""
+        """Call `go(True)` when a batch of `size_bytes` may be produced, usually at once; in the order of the calls.
+        `go(False)`: the WAL has no room now, or had none before the deadline."""
 
     def produce(
         self,
@@ -102,30 +102,30 @@ class LocalLog(Protocol):
 
 
 class Surface(Protocol):
-    """A replica as its upper rooms see it."""
+    """The part of a replica that `api`, `admin` and `app` use."""
 
     loop: Loop
     rand: Rand
     broker: BrokerId
 
     def image(self) -> ClusterImage | None:
-        """None until the cluster is formed and the controller log is applied once here."""
+        """The cluster image; None until the cluster is formed and entries of the controller log are applied here."""
 
     def when_image_current(self, call: Callable[[bool], None]) -> None:
-        """`call(True)` once the image here holds every change that was answered before this call; `call(False)` when
-        that cannot be shown within `limits.CURRENT_IMAGE_WAIT_MS`, or twice that when another question is on its way.
-        For commits, whose clients may know a topic before this replica does."""
+        """Call `call(True)` once the image here has every change that was answered before this call; `call(False)` if
+        that cannot be shown within `limits.CURRENT_IMAGE_WAIT_MS`, or twice that if a request for the read index is
+        under way. For commits, whose clients may know a topic before this replica does."""
 
     def when_topics_current(self, call: Callable[[bool], None]) -> None:
-        """The same for all other requests. Their places and questions are other ones, so that clients that poll for
-        topics which do not exist do not keep commits waiting."""
+        """The same for all other requests, with a queue of its own, so that commits do not wait behind clients that
+        poll for topics which do not exist."""
 
     def leadership(self, group: GroupNo) -> Leadership: ...
     def group_status(self, group: GroupNo) -> GroupStatus | None:
         """A Raft group as seen from here; None without a voter of it here."""
 
     def free_bytes(self) -> int:
-        """Room where the data lies, as last seen; -1 when unknown."""
+        """Free bytes on the data folder's disk, as last measured; -1: unknown."""
 
     def alive(self, broker: BrokerId) -> bool:
         """Self, or a peer whose link is up."""
@@ -140,11 +140,11 @@ class Surface(Protocol):
         context: RequestContext,
         done: Callable[[GroupAnswer], None],
     ) -> None:
-        """Always answers: 16 when not leader here, 15 past parking (decision 5)."""
+        """Always answered: with 16 if this replica does not lead, with 15 after parking for too long (decision 5)."""
 
     def heartbeat_at_once(self, partition: int, request: Heartbeat, times: int) -> Code | None:
-        """The answer that `group_request` would give at once to this heartbeat, which came `times` times in a row, or
-        None: nothing was done (docs/adr/0012)."""
+        """The answer that `group_request` would give at once to this heartbeat, which was received `times` times in a
+        row. None: nothing was done, use `group_request` (docs/adr/0012)."""
 
     def local_log(self, group: GroupNo) -> LocalLog | None:
         """None: no replica of that group here."""
@@ -153,16 +153,18 @@ class Surface(Protocol):
         """Offsets partitions led and ready here, for ListGroups."""
 
     def submit(self, command: Command, *, deadline_ms: int, done: Callable[[CommandResult], None]) -> None:
-        """Through the controller leader, wherever it is. 41 without one, 7 when its fate is unknown at the deadline."""
+        """Have the controller's leader, on any replica, propose a command. 41 if there is no leader, 7 if the command's
+        fate is unknown at the deadline."""
 
     def producer_id(self, done: Callable[[int], None]) -> None:
-        """A fresh producer id from this broker's block; -1 when none can be had now (answer 14)."""
+        """A new producer id from this broker's block; -1 if none is available now (answer 14)."""
 
 
 def partition_of(group_id: str, offsets_partitions: int) -> int:
     """Kafka's partition of a group: Java's String.hashCode over UTF-16 units, abs (min int gives 0), modulo N.
 
-    The only place of the hash (decision 13). The image's `Routing` may say otherwise of a group, and is asked first.
+    This is the only place with the hash (decision 13). The image's `Routing` may place a group elsewhere, and goes
+    first.
     """
     units = group_id.encode("utf-16-be", "surrogatepass")
     value = 0

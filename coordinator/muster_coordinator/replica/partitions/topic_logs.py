@@ -1,10 +1,12 @@
 """Log-bearing partitions as `api` sees them (`surface.LocalLog`), and the machine of an embedded topic's partition.
 
-Everything here is judged against the applied state: the high watermark is what is applied, so nothing that could be
-lost is ever shown. What is *not* in it is another matter: a leader that was deposed and does not know it yet lacks what
-the next one has acknowledged. So "latest", "out of range", "out of order" and "fenced" are answered after a ReadIndex
-round (decision 36), and below the log start without one: what is applied stays true. By-time look-ups run in the
-lookup queue.
+Problem: clients must never read data that can still be lost, nor be told by a deposed leader that acknowledged data
+does not exist. Mechanism: requests are answered from the applied state; the high watermark is the first offset that is
+not applied. A deposed leader that does not know it yet lacks what the next leader has acknowledged, so answers that say
+something is absent ("latest", "out of range", "out of order", "fenced") leave after a ReadIndex round (decision 36).
+Reads below the high watermark, and an offset below the log start, need no round: applied state stays true. Look-ups by
+time run in the lookup queue. What this does not do: judge batches (`topics.partition`) or assign offsets
+(`partition`).
 """
 
 import heapq
@@ -36,11 +38,11 @@ EARLIEST_LOCAL = -4
 _BY_HISTORY = (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.INVALID_PRODUCER_EPOCH, Code.INVALID_TXN_STATE)
 Produced = Callable[[ProduceResult], None]
 Damaged = Callable[[GroupNo, Corruption], None]
-"""Told of stored bytes that are not what was written, see `damage`."""
+"""Called with the group and the error when stored bytes prove to be damaged; see `damage`."""
 
 
 class LogView:
-    """`surface.LocalLog` of any log-bearing partition; producing is refused here and overridden for topics."""
+    """`surface.LocalLog` of any log-bearing partition; it refuses to produce, which `TopicLog` overrides."""
 
     def __init__(self, loop: Loop, raft: RaftGroup, state: PartitionState, damaged: Damaged) -> None:
         self._damaged = damaged
@@ -56,7 +58,7 @@ class LogView:
         return 0 if self.state.closed else self.state.log.size_bytes()
 
     def serving(self, current_leader_epoch: int) -> Code:
-        """KIP-320: the epoch is judged before leadership, as Kafka does."""
+        """KIP-320: the epoch is checked before leadership, as in Kafka."""
         term = self.raft.core.term
         if current_leader_epoch >= 0 and current_leader_epoch != term:
             return Code.FENCED_LEADER_EPOCH if current_leader_epoch < term else Code.UNKNOWN_LEADER_EPOCH
@@ -84,7 +86,7 @@ class LogView:
         self.raft.read_index(done)
 
     def last_stable_offset(self) -> int:
-        """Below it no transaction is open."""
+        """The offset below which no transaction is open."""
         return self.state.next_offset
 
     def watch(self, notify: Callable[[], None]) -> Callable[[], None]:
@@ -96,11 +98,11 @@ class LogView:
     def produce(
         self, batch: bytes, *, configs: Mapping[str, str], deadline_ms: int, done: Produced, may_begin: bool = True
     ) -> None:
-        """Offsets partitions are written by their coordinator only."""
+        """Refused: only the group coordinator writes offsets partitions."""
         done(ProduceResult(Code.INVALID_TOPIC_EXCEPTION))
 
     def delete_records(self, offset: int, *, deadline_ms: int, done: Callable[[OffsetResult], None]) -> None:
-        """Offsets partitions drop history by their own rule."""
+        """Refused: offsets partitions have their own retention."""
         done(OffsetResult(Code.INVALID_TOPIC_EXCEPTION))
 
     def list_offset(self, timestamp_ms: int, *, done: Callable[[OffsetResult], None]) -> None:
@@ -133,10 +135,10 @@ class LogView:
 
         def found(result: TimedOffset | BaseException | None) -> None:
             if state.closed or state.log is not log:
-                # Deleted or replaced while the job read: what it found, or did not, says nothing.
+                # The log was deleted or replaced while the job read it: the result cannot be trusted.
                 done(OffsetResult(Code.NOT_LEADER_OR_FOLLOWER))
             elif isinstance(result, OSError):
-                done(OffsetResult(Code.KAFKA_STORAGE_ERROR))  # nothing was to be written: the next one may succeed
+                done(OffsetResult(Code.KAFKA_STORAGE_ERROR))  # only a read has failed: a retry may succeed
             elif isinstance(result, Corruption):
                 self._damaged(self.group, result)
                 done(OffsetResult(Code.KAFKA_STORAGE_ERROR))
@@ -150,9 +152,10 @@ class LogView:
         self._loop.submit("lookup", job, found)
 
     def epoch_end(self, epoch: int) -> EpochEnd:
-        """A term in which nothing was written yet ends where the log does, as Kafka's empty leader epoch does.
+        """The end offset of `epoch`. A term without batches ends at the log end, as an empty leader epoch does in
+        Kafka.
 
-        Also when nothing was ever written: (-1, -1) would be truncation to a client that begins at offset 0.
+        This holds for an empty log too: a client that starts at offset 0 would take (-1, -1) for a truncation.
         """
         log, term = self.state.log, self.raft.core.term
         if epoch == term:
@@ -164,7 +167,7 @@ class LogView:
 
 
 class OffsetsLog(LogView):
-    """An offsets partition, read like any topic."""
+    """An offsets partition, which clients can read like a topic's."""
 
     def __init__(self, loop: Loop, raft: RaftGroup, state: PartitionState, shard: GroupShard, damaged: Damaged) -> None:
         super().__init__(loop, raft, state, damaged)
@@ -177,19 +180,19 @@ class OffsetsLog(LogView):
 
 
 _LATE_ANSWERED_MIN = 64
-"""So many deadlines of answered batches are kept before a look is worth it."""
+"""Heap size below which deadlines of answered batches are not removed."""
 
 
 class _Unanswered(NamedTuple):
-    """A produced batch on its way."""
+    """An in-flight batch."""
 
     log_append_time_ms: int
     calls: dict[int, Produced]
-    """Each caller under its number, which stands beside its deadline."""
+    """Caller's number -> its callback; `_late` has the same number with the deadline."""
 
 
 class TopicGroup:
-    """`raft_group.Machine` of one topic partition, and produce."""
+    """`raft_group.Machine` of one topic partition, and its produce path."""
 
     def __init__(
         self,
@@ -201,7 +204,7 @@ class TopicGroup:
         *,
         roll: Callable[[], tuple[int, int] | None],
     ) -> None:
-        """`roll()`: by what segments are to end, as configured now; see `rolls.Rolls`."""
+        """`roll()`: the configured (segment.bytes, segment.ms), or None; see `rolls.Rolls`."""
         self.group = group
         self.rolls = Rolls(state, roll, self.propose_command)
         self._loop = loop
@@ -209,10 +212,10 @@ class TopicGroup:
         self.state = state
         self.machine = machine
         self._unanswered: dict[int, _Unanswered] = {}
-        """token -> who is to be answered: the producer, and whoever sent the same batch again meanwhile"""
+        """token -> the in-flight batch and its callers: its request, and requests that sent the same batch again"""
         self._late: list[tuple[int, int, int]] = []
-        """Heap of (deadline, the caller's number, token). Whoever was answered stays in it for a while, so it holds
-        numbers only: a caller refers to its request's bytes."""
+        """Heap of (deadline, the caller's number, token). Answered callers stay in it for a while; it holds only
+        numbers, so that it does not keep the bytes of their requests alive."""
         self._late_count = 0
         self._unanswered_calls = 0
         self._due = Due(self._expire)
@@ -227,7 +230,7 @@ class TopicGroup:
             done(ProduceResult(Code.NOT_LEADER_OR_FOLLOWER))
             return
         if not self.rolls.said():
-            done(ProduceResult(Code.NOT_ENOUGH_REPLICAS))  # certainly not appended, and retried
+            done(ProduceResult(Code.NOT_ENOUGH_REPLICAS))  # certainly not appended; producers retry this code
             return
         judged = self.machine.offer(self._now(), batch, configs=configs, may_begin=may_begin)
         if isinstance(judged, topics.Refused):
@@ -239,7 +242,8 @@ class TopicGroup:
 
     @staticmethod
     def _refuse(group: RaftGroup, refusal: ProduceResult, done: Produced) -> None:
-        """What depends on the producer's earlier batches is true only where all of them are known."""
+        """Refuse a batch. A refusal that depends on the producer's earlier batches waits for a ReadIndex round, since a
+        deposed leader may not know all of them."""
         if refusal.code in _BY_HISTORY:
             unproven = ProduceResult(Code.NOT_LEADER_OR_FOLLOWER)
             group.read_index(lambda confirmed: done(refusal if confirmed else unproven))
@@ -258,7 +262,7 @@ class TopicGroup:
         refused = group.propose(EntryKind.NORMAL, accepted.batch, accepted.token)
         if refused is not None:
             self.machine.dropped(accepted.token)
-            # Certainly not appended; both codes are retried by producers.
+            # Certainly not appended; producers retry both codes.
             busy = refused is Refused.BUSY
             done(ProduceResult(Code.NOT_ENOUGH_REPLICAS if busy else Code.NOT_LEADER_OR_FOLLOWER))
             return
@@ -288,7 +292,7 @@ class TopicGroup:
         return unanswered
 
     def _expire(self, now_ms: int) -> None:
-        """Answer 7 where the commit takes too long; the batch may still be committed."""
+        """Answer REQUEST_TIMED_OUT (7) to waiters whose deadline has passed; the batch may still be committed."""
         late = self._late
         while late and (late[0][0] <= now_ms or not self._is_unanswered(late[0][2], late[0][1])):
             _, number, token = heapq.heappop(late)
@@ -299,7 +303,7 @@ class TopicGroup:
         self._deadlines.set(self._due, late[0][0] if late else None)
 
     def propose_command(self, data: bytes, done: Callable[[bool], None]) -> bool:
-        """A COMMAND; `done(applied)`. False: refused, and `done` is not called."""
+        """Propose a COMMAND; `done(applied)` follows. False: it was refused, and `done` is not called."""
         return self.group.propose(EntryKind.COMMAND, data, done) is None
 
     # -- raft_group.Machine ----------------------------------------------------------------------------------------
@@ -333,14 +337,14 @@ class TopicGroup:
         if isinstance(token, int):
             self.machine.dropped(token)
             for done in self._answered(token).calls.values():
-                # Perhaps the next leader has it: nothing that a producer takes for "not stored".
+                # The next leader may have the batch, so the code must not tell the producer that it was not stored.
                 done(ProduceResult(Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
         else:
             assert callable(token)
             token(False)
 
     def lead(self, term: int) -> None:
-        """Nothing is parked: producers are told to look again until the leader serves."""
+        """Nothing to do: no requests are parked, since producers retry until the leader serves."""
 
     def resign(self) -> None:
         self.rolls.resign()
@@ -365,7 +369,7 @@ class TopicGroup:
 
 
 class TopicLog(LogView):
-    """A topic's partition. `configs()` gives the topic's effective configs."""
+    """A topic's partition. `configs()` returns the topic's effective configs."""
 
     def __init__(
         self,

@@ -1,15 +1,15 @@
-"""Folders of new topics' groups are made, and those of deleted groups removed, by an I/O thread, few at a time.
+"""Making the folders of new topics' groups, and removing those of deleted groups, by an I/O thread, a few at a time.
 
-Problem: a request may make thousands of partitions, each with folders and a file; made in the turn that applies it,
-they keep every group of the replica from its heartbeats until followers elect others. Mechanism: what is wanted waits
-in a queue. A batch of `MADE_AT_ONCE` is made by one job with one folder sync, and taken into the turns when it is
-there, `TAKEN_A_TURN` a turn; then the next. A group that is not there yet is like one of a replica that is down: it
-leads nothing, is asked nothing, and Raft messages for it are lost, which Raft bears. Names within a group's folder
-become durable with its first flush, before the recovery point that rests on them; a crash before that finds the group
-in the image and makes it again. Removal goes the same way, two folder syncs a batch. A folder that cannot be made or
-removed is tried again after `RETRY_MS`, twice that, ... at most `RETRY_MS_MAX`; meanwhile the other groups go on.
-Groups that the WAL knows already are opened without a job, `OPENED_A_TURN` a turn. What it does not do: decide what is
-wanted (`group_manager` does, by the image).
+Problem: one request may make thousands of partitions, each with folders and a file. If they were made in the turn that
+applies the request, the replica would send no heartbeats for so long that followers elect other leaders. Mechanism:
+wanted groups wait in a queue. One job makes `MADE_AT_ONCE` of them with one folder sync; then `TAKEN_A_TURN` a turn
+are added to the host; then the next job starts. A group that is not made yet behaves as on a replica that is down: it
+does not lead, answers nothing, and Raft messages for it are lost, which Raft tolerates. Names within a group's folder
+become durable with its first flush, before the recovery point that needs them; after a crash before that, the start
+finds the group in the image and makes it again. Folders are removed in the same way, with two folder syncs a job. A
+folder that cannot be made or removed is tried again after `RETRY_MS`, doubled each time up to `RETRY_MS_MAX`; other
+groups do not wait for it. Groups that are in the WAL are opened without a job, `OPENED_A_TURN` a turn. What it does not
+do: decide which groups are wanted (`group_manager` does, by the image).
 """
 
 from collections import deque
@@ -27,9 +27,9 @@ T = TypeVar("T")
 IO_QUEUE = "folders"
 WHAT = "a partition's folder could not be made or removed"
 MADE_AT_ONCE = 16
-"""Partitions a job."""
+"""Partitions made by one job."""
 TAKEN_A_TURN = 4
-"""Each takes the loop 0.2 ms, and as much again in the same turn for its election."""
+"""Groups added to the host in one turn: each takes 0.2 ms, and as much again in the same turn for its election."""
 REMOVED_AT_ONCE = 16
 OPENED_A_TURN = 4
 RETRY_MS = 100
@@ -40,16 +40,16 @@ class Wanted(NamedTuple):
     """A group to make."""
 
     folder: str
-    """Of its segments."""
+    """Folder of its segments."""
     known: bool
-    """The WAL knows it: it is opened, and not begun."""
+    """True: the group is in the WAL, so its files are opened; False: it is new."""
 
 
 Made = list[tuple[GroupNo, PartitionLog | OSError]]
 
 
 class TopicMaking:
-    """See the module. `made(group, log)`: take it into the turns; `log` is None for one that the WAL knows."""
+    """See the module. `made(group, log)` adds the group to the host; `log` is None for a group that is in the WAL."""
 
     def __init__(
         self,
@@ -66,13 +66,15 @@ class TopicMaking:
         self._made = made
         self._fatal = fatal
         self._wanted: dict[GroupNo, Wanted] = {}
-        """Not made yet, whether queued, under way or to be tried again."""
+        """Groups that are not made yet: queued, under way, or to be tried again."""
         self._queue: deque[GroupNo] = deque()
+        """New groups whose folders are to be made."""
         self._known: deque[GroupNo] = deque()
+        """Groups in the WAL that are to be opened."""
         self._unwanted: deque[GroupNo] = deque()
-        """Groups whose folders are to go."""
+        """Groups whose folders are to be removed."""
         self._ready: deque[tuple[GroupNo, PartitionLog]] = deque()
-        """Made, and not taken into the turns yet."""
+        """Groups whose folders are made and that are not added to the host yet."""
         self._tries: dict[GroupNo, int] = {}
         self._errors: dict[GroupNo, str] = {}
         self._making = self._removing = self._opening = False
@@ -80,7 +82,7 @@ class TopicMaking:
     # -- wishes ----------------------------------------------------------------------------------------------------
 
     def want(self, number: GroupNo, folder: str, *, known: bool) -> None:
-        """Make this group soon; harmless when it is wanted already."""
+        """Make this group soon; no effect if it is wanted already."""
         if number in self._wanted:
             return
         self._wanted[number] = Wanted(folder, known)
@@ -88,7 +90,7 @@ class TopicMaking:
         self._begin()
 
     def open_known(self) -> None:
-        """Blocking, at a start: all that the WAL knows and the image wants."""
+        """Blocking, at a start: open all wanted groups that are in the WAL."""
         for number in self._next(self._known, len(self._known)):
             del self._wanted[number]
             self._made(number, None)
@@ -101,20 +103,20 @@ class TopicMaking:
             self.remove(number)
 
     def remove(self, number: GroupNo) -> None:
-        """The folders of a group that nobody knows any more go; only when the WAL has forgotten it for good."""
+        """Remove the folders of a deleted group. Invariant: called only when its removal from the WAL is durable."""
         self._unwanted.append(number)
         self._begin()
 
     def wanted(self) -> list[GroupNo]:
-        """Groups that are to be made yet."""
+        """Groups that are still to be made."""
         return list(self._wanted)
 
     def wanted_count(self) -> int:
-        """How many groups are to be made yet."""
+        """How many groups are still to be made."""
         return len(self._wanted)
 
     def failing(self) -> dict[GroupNo, str]:
-        """Groups whose folders could not be made or removed when it was last tried, and why."""
+        """Groups whose folders could not be made or removed at the last try -> why."""
         return dict(self._errors)
 
     # -- the queues ------------------------------------------------------------------------------------------------
@@ -158,7 +160,7 @@ class TopicMaking:
     def _take_some(self) -> None:
         for number, log in self._next(self._ready, TAKEN_A_TURN):
             if number not in self._wanted:
-                log.close()  # deleted meanwhile: the removal of its folders came after the job that made them
+                log.close()  # deleted in the meantime: the job that removes its folders runs after this one
                 continue
             del self._wanted[number]
             self._done(number)
@@ -201,7 +203,7 @@ class TopicMaking:
 
 
 def make_folders(disk: Disk, wanted: list[tuple[GroupNo, str]]) -> Made:
-    """Job: empty logs of groups that begin; whatever lies in their folders was never promised to anybody."""
+    """Job: make the folders and empty logs of new groups. No promise rests on files that are in their folders."""
     made: Made = []
     for number, folder in wanted:
         try:
@@ -219,8 +221,8 @@ def make_folders(disk: Disk, wanted: list[tuple[GroupNo, str]]) -> Made:
 
 
 def _begin(disk: Disk, number: GroupNo, folder: str) -> PartitionLog:
-    """By few calls of the system. Between two of them the thread gives up the interpreter and takes it back, each time
-    from the loop, which then waits for a processor again where all are busy."""
+    """Make one group's log with few system calls: at each the thread releases the interpreter lock and takes it back
+    from the loop's thread, which on a busy machine then waits for a processor."""
     left_over = disk.exists(segments_folder(number)) or disk.exists(checkpoint_folder(number))
     disk.mkdir(folder, durable=False)
     if not left_over:
@@ -230,7 +232,7 @@ def _begin(disk: Disk, number: GroupNo, folder: str) -> PartitionLog:
 
 
 def remove_folders(disk: Disk, numbers: list[GroupNo]) -> list[tuple[GroupNo, OSError]]:
-    """Job: the folders of deleted groups go; those that did not, and why."""
+    """Job: remove the folders of deleted groups; returns the groups for which it failed, and why."""
     failed: list[tuple[GroupNo, OSError]] = []
     for number in numbers:
         try:
@@ -244,7 +246,9 @@ def remove_folders(disk: Disk, numbers: list[GroupNo]) -> list[tuple[GroupNo, OS
 
 
 def _sync(disk: Disk, folder: str) -> None:
-    """StorageFailed: recovery points will rest on these names, and a failed sync must not be tried again."""
+    """Sync a folder. Raises StorageFailed: recovery points will need these names, and a failed sync must not be
+    retried.
+    """
     try:
         if disk.exists(folder):
             disk.sync_dir(folder)
