@@ -1,1 +1,1 @@
-"""One replica: all its Raft groups, what stands behind them, and how a cluster comes into being. Pure over ports."""
+"""One replica: its Raft groups, their state machines and files, and forming the cluster. All I/O goes through ports."""

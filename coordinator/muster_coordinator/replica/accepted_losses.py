@@ -1,11 +1,11 @@
-"""Accepting what the only replica of a cluster has lost: without it its suspended groups would stand aside for ever.
+"""Accepting the losses of the only replica of a cluster, whose suspended groups would otherwise stay out of service.
 
-Problem: a suspended voter is made whole by a leader whose quorum does without it. Where it is the only voter nobody can
-be, and what is lost is lost: somebody has to say that the cluster is to go on with what is left. Mechanism: while the
-replica is stopped, the lists of `storage.wal_losses` are emptied; the next start then takes each group up at what its
-WAL still proves. No promise to another voter can be broken by that, because there is none; acknowledged records,
-commits and topics can be missing. So it is refused unless the formed record has one voter and that is this replica.
-What it does not do: decide what is lost, or find anything of it again.
+Problem: a suspended voter is released by a leader that has a quorum without it. If it is the only voter, there is no
+such leader, and the lost data cannot be restored: an operator has to decide that the cluster goes on with the rest.
+Mechanism: while the replica is stopped, the lists of `storage.wal_losses` are emptied; the next start then recovers
+each group from what its WAL still has. That breaks no promise to another voter, because there is none; but acknowledged
+records, commits and topics can be missing. So it is refused unless this replica is the only voter of the formed record.
+What it does not do: decide what is lost, or restore any of it.
 """
 
 from typing import NamedTuple
@@ -19,18 +19,18 @@ from muster_coordinator.storage.wal_losses import Losses
 
 
 class Lost(NamedTuple):
-    """What one WAL says."""
+    """The losses of one WAL."""
 
     wal: str
     groups: tuple[GroupNo, ...]
-    """Raft groups that may have lost something they had promised."""
+    """Raft groups that may have lost votes or acknowledged entries."""
     unknown: bool
-    """Others may have, of which the WAL knows nothing any more."""
+    """True: other groups may have lost all their records, so that the WAL does not know them."""
 
 
 def losses(disk: Disk) -> list[Lost]:
-    """Of both WALs, those that have lost something. Blocking. StartRefused where other voters make good for it, or may:
-    there is nothing to accept then."""
+    """The losses of each WAL that has any. Blocking. Raises StartRefused if the cluster has other voters, which can
+    restore what is lost: nothing must be accepted then."""
     phase, record = load_cluster(disk)
     if record is None or phase is not Phase.FORMED:
         raise StartRefused("this data folder belongs to no cluster yet")
@@ -48,6 +48,6 @@ def losses(disk: Disk) -> list[Lost]:
 
 
 def accept(disk: Disk, found: list[Lost]) -> None:
-    """The next start goes on with what is left. Durable when it returns."""
+    """Accept the losses: the next start recovers from what is left. Durable when it returns."""
     for lost in found:
         wal_losses.store(disk, lost.wal, Losses(set(), unknown=False).encoded())

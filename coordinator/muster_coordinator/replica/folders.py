@@ -11,5 +11,6 @@ def checkpoint_folder(number: GroupNo) -> str:
 
 
 def segments_folder(number: GroupNo) -> str:
-    """Holds one folder, named as Kafka names it: topic-partition. A re-created topic has other group numbers."""
+    """The folder has one folder in it, named topic-partition as in Kafka. A topic that is created again has new group
+    numbers."""
     return f"{SEGMENTS}/{number}"

@@ -1,11 +1,12 @@
-"""One replica once its cluster is formed: all that needs the cluster record, made whole before anything else sees it.
+"""The parts of a replica that need the cluster record: they are made together, when the cluster is formed.
 
-Problem: most parts of a replica (the Raft groups, the way to the controller, installs, what runs in the background)
-make sense only in a cluster. Mechanism: `node` makes one `FormedNode` when the record says so; until then there is
-none, and no part that lacks another one. Here is also what this replica tells the cluster of itself: its registration,
-and its table of leaders.
+Problem: most parts of a replica (the Raft groups, the client of the controller, installs, maintenance) need the cluster
+record, and one another. Mechanism: `node` makes one `FormedNode` when the cluster is formed; before, none of these
+parts exists, so none has to work without another. What this replica tells the cluster about itself is here too: its
+registration, and its table of leaders.
 
-What it does not do: form the cluster (`bootstrap`), judge who a peer is, or answer before there is a cluster (`node`).
+What it does not do: form the cluster (`bootstrap`), decide whether a peer is trusted, or answer requests before the
+cluster is formed (`node`).
 """
 
 from muster_coordinator.controller.commands import CommandResult, RegisterBroker
@@ -36,7 +37,7 @@ REGISTER_RETRY_MS = 500
 
 
 class FormedNode:
-    """See the module. All calls on the loop."""
+    """See the module. All calls are made on the loop."""
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class FormedNode:
         record: ClusterRecord,
         notice: Notice,
     ) -> None:
-        """Blocking: recovers all that the disk knows of. Raises `Corruption`, `UnsupportedFormat`, `StorageFailed`."""
+        """Blocking: recovers all groups of the record. Raises `Corruption`, `UnsupportedFormat`, `StorageFailed`."""
         self._settings = settings
         self._loop = loop
         self._host = host
@@ -76,7 +77,7 @@ class FormedNode:
         self._registration_error = ""
 
     def start(self, peers: list[BrokerId]) -> None:
-        """Take part. `peers` are linked already, and the record names their data folders."""
+        """Start all parts. `peers`: the trusted peers whose links are up already."""
         loop, host, settings = self._loop, self._host, self._settings
         self.group_manager.start()
         self.installs.start()
@@ -125,7 +126,7 @@ class FormedNode:
     # -- peers -----------------------------------------------------------------------------------------------------
 
     def peer_up(self, peer: BrokerId) -> None:
-        """The link to a peer that the record names is new."""
+        """The link to a trusted peer is new."""
         self._host.peer_up(peer)
 
     def peer_down(self, peer: BrokerId) -> None:
@@ -134,7 +135,7 @@ class FormedNode:
         self.installs.peer_down(peer)
 
     def received(self, peer: BrokerId, kind: Kind, payload: bytes) -> None:
-        """A message of a peer that the record names. Raises `WireError` when it is malformed."""
+        """A message of a trusted peer. Raises `WireError` if it is malformed."""
         host = self._host
         match kind:
             case Kind.RAFT:
@@ -155,11 +156,11 @@ class FormedNode:
     # -- questions -------------------------------------------------------------------------------------------------
 
     def image(self) -> ClusterImage | None:
-        """None: nothing of the controller's log is applied yet."""
+        """The cluster image; None before the first entry of the controller's log is applied."""
         return self.group_manager.controller.machine.cluster
 
     def not_ready(self) -> list[str]:
-        """Reasons against readiness (decision 30) that are not the bootstrap's; empty when ready."""
+        """Why this replica is not ready (decision 30), apart from reasons of the bootstrap; empty when it is."""
         reasons = []
         if self._host.leaders.of(CONTROLLER_GROUP).leader is None:
             reasons.append("no controller leader is known")
@@ -175,13 +176,13 @@ class FormedNode:
             reasons.append("its registration is not applied here yet")
         behind = 0 if self._caught_up else self.group_manager.not_caught_up()
         if behind == 0:
-            self._caught_up = True  # once since the start: a new topic's partitions make nobody unready
+            self._caught_up = True  # stays True: the partitions of a new topic must not make a replica unready
         else:
             reasons.append(f"{behind} Raft groups have not caught up since the start")
         return reasons
 
     def scrub_status(self) -> ScrubStatus:
-        """How far stored segments were checked, and what came of it."""
+        """Counts of the background check of segments, and of repairs."""
         repairs = self.installs.repairs
         return ScrubStatus(
             self.scrub.bytes_checked,
@@ -192,7 +193,7 @@ class FormedNode:
         )
 
     def install_status(self) -> InstallStatus:
-        """What this replica has fetched of others' checkpoints and segments in this life."""
+        """Counts of snapshot installs since the start."""
         done = self.installs
         return InstallStatus(
             done.installed.total(), done.bytes_received, done.bytes_reused, done.source.bytes_sent, done.given_up

@@ -1,9 +1,10 @@
 """One replica, made of ports only: the process (`app`) and the simulator make the same `Node`.
 
-Start: identity and cluster record are read, the record is checked against the configuration; then links come up. When
-the cluster is formed (now, or by the record) both WALs are opened, the Raft groups of the record are recovered, and the
-replica registers itself (`formed`); topics' groups follow the controller's image (`group_manager`). What is asked
-before is answered as of a replica in no cluster.
+At the start the identity and the cluster record are read, and the record is compared with the configuration; then links
+are opened. When the cluster is formed, or was by the record, both WALs are opened, the Raft groups of the record are
+recovered, and the replica registers itself (`formed`); the groups of topics follow from the controller's image
+(`group_manager`). Requests that come before are answered as by a replica that belongs to no cluster. What it does not
+do: serve listeners, or decide when the process ends (`app`).
 """
 
 from collections.abc import Callable, Iterator
@@ -36,7 +37,7 @@ from muster_coordinator.replica.settings import NodeSettings
 
 
 class Node:
-    """Implements `surface.Surface`. All calls on the loop."""
+    """Implements `surface.Surface`. All calls are made on the loop."""
 
     def __init__(
         self,
@@ -58,16 +59,16 @@ class Node:
         self.host = Host(loop, net, settings.broker, fatal=self._fatal, timing=settings.timing)
         self.host.tell = tell
         self.bootstrap: Bootstrap | None = None
-        """None: `start` was not called yet."""
+        """None before `start`."""
         self.formed: FormedNode | None = None
-        """None: in no cluster yet."""
+        """None while this replica belongs to no cluster."""
         self.failure: BaseException | None = None
 
     # -- life ------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Blocking: reads and writes small files, recovers when formed. Raises `StartRefused`, `Corruption`,
-        `UnsupportedFormat`, `StorageFailed`."""
+        """Blocking: reads and writes small files, and recovers the groups if the cluster is formed. Raises
+        `StartRefused`, `Corruption`, `UnsupportedFormat`, `StorageFailed`."""
         settings = self.settings
         self.identity = open_identity(self._disk, settings.broker, self.rand)
         phase, record = load_cluster(self._disk)
@@ -96,7 +97,7 @@ class Node:
         self._net.start(_Peers(self, bootstrap))
 
     def _fatal(self, error: BaseException) -> None:
-        """Nothing may go on after this: the exception ends the process that runs the loop."""
+        """Raise `error` out of the loop, which ends the process: this replica must not continue."""
         self.failure = error
         raise error
 
@@ -107,13 +108,13 @@ class Node:
         self.formed.start(peers)
 
     def _all_formed(self) -> None:
-        """Every voter can vote: in a fresh cluster the preferred leaders campaign at once, the others wait."""
+        """Every voter has formed, so elections can succeed: in a new cluster the preferred leaders campaign at once."""
         if self.formed is not None:
             self.formed.preferred.all_formed()
 
     @property
     def group_manager(self) -> GroupManager | None:
-        """None: in no cluster yet."""
+        """None while this replica belongs to no cluster."""
         return None if self.formed is None else self.formed.group_manager
 
     # -- surface.Surface -------------------------------------------------------------------------------------------
@@ -146,7 +147,7 @@ class Node:
         return -1 if self.formed is None else self.formed.space.free_bytes
 
     def disk_status(self) -> DiskStatus:
-        """How much room there is where the data lies, and what that means."""
+        """Free space of the data folder's disk, and whether it is low or full."""
         return DiskStatus() if self.formed is None else self.formed.space.status()
 
     def low_disks(self) -> frozenset[BrokerId]:
@@ -201,7 +202,7 @@ class Node:
     # -- for operators ---------------------------------------------------------------------------------------------
 
     def not_ready(self) -> tuple[str, ...]:
-        """Reasons against readiness (decision 30); empty when ready."""
+        """Why this replica is not ready (decision 30); empty when it is."""
         bootstrap, formed = self.bootstrap, self.formed
         if bootstrap is None:
             return ("starting",)
@@ -214,7 +215,7 @@ class Node:
         return tuple(reasons)
 
     def local_groups(self) -> Iterator[GroupStatus]:
-        """Raft groups with a voter here, by number; each as it is when it is asked for."""
+        """Status of each Raft group on this replica, by number, as it is when the iterator reaches it."""
         damaged = {} if self.group_manager is None else self.group_manager.damage.files()
         for number in sorted(self.host.groups):
             group = self.host.groups.get(number)
@@ -222,7 +223,8 @@ class Node:
                 yield group_status(group, damaged.get(number, ()))
 
     def group_views(self, partition: int) -> Iterator[GroupMetrics]:
-        """Consumer groups coordinated here in an offsets partition; ends early when it is led elsewhere."""
+        """Consumer groups of an offsets partition that this replica leads; the iterator ends when leadership is
+        lost."""
         held = None if self.group_manager is None else self.group_manager.shards.get(partition)
         if held is None:
             return
@@ -232,29 +234,29 @@ class Node:
             yield view
 
     def committed(self, partition: int, group: str) -> Iterator[tuple[str, int, int]]:
-        """(topic, partition, offset) of a group that is coordinated here."""
+        """(topic, partition, offset) of each commit of a group, as applied here."""
         held = None if self.group_manager is None else self.group_manager.shards.get(partition)
         return iter(()) if held is None else iter(held.shard.committed(group))
 
     def log_bounds(self, group: GroupNo) -> tuple[int, int] | None:
-        """(first offset, offset after the last one applied) of a log that has a replica here."""
+        """(log start offset, high watermark) of a log as applied on this replica; None if it is not here."""
         state = None if self.group_manager is None else self.group_manager.states.get(group)
         return None if state is None else (state.log_start, state.next_offset)
 
     def leaderships(self) -> int:
-        """Raft groups led here."""
+        """How many Raft groups this replica leads."""
         return sum(1 for group in self.host.groups.values() if group.leads)
 
     def wals(self) -> list[WalStatus]:
-        """How full each WAL is; empty until there are any."""
+        """How full each WAL is; empty before the cluster is formed."""
         return [wal_writer.status() for wal_writer in self.host.wal_writers]
 
     def scrub_status(self) -> ScrubStatus:
-        """How far stored segments were checked, and what came of it."""
+        """Counts of the background check of segments, and of repairs."""
         return ScrubStatus() if self.formed is None else self.formed.scrub_status()
 
     def stopped_entries(self) -> list[StoppedEntry]:
-        """Of every Raft group here that stopped at an entry it could not apply."""
+        """The entries that Raft groups of this replica could not apply and stopped at."""
         found = (stopped_entry(self.host.groups[number]) for number in sorted(self.host.groups))
         return [one for one in found if one is not None]
 
@@ -264,17 +266,17 @@ class Node:
         return held is not None and held.pass_over(done)
 
     def stop_skipping(self, group: GroupNo) -> None:
-        """Nobody waits for the outcome any more."""
+        """`RaftGroup.give_up`: end `skip_entry`."""
         held = self.host.groups.get(group)
         if held is not None:
             held.give_up()
 
     def install_status(self) -> InstallStatus:
-        """What this replica has fetched of others' checkpoints and segments in this life."""
+        """Counts of snapshot installs since the start."""
         return InstallStatus(0, 0, 0, 0, 0) if self.formed is None else self.formed.install_status()
 
     def work_done(self) -> WorkDone:
-        """What this replica did in this life."""
+        """What this replica has done since its start."""
         host, group_manager = self.host, self.group_manager
         return WorkDone(
             turns=host.turns,
@@ -288,13 +290,14 @@ class Node:
         )
 
     def group_stats(self) -> ShardStats:
-        """What this replica did for consumer groups while it coordinated them, in this life."""
+        """What this replica has done since its start as the coordinator of consumer groups."""
         return summed(
             () if self.group_manager is None else [held.shard.stats for held in self.group_manager.shards.values()]
         )
 
     def transfer(self, group: GroupNo, target: BrokerId) -> bool:
-        """Start handing leadership of `group` to `target`. False: not leader here, or the target cannot have it."""
+        """Start a leadership transfer of `group` to `target`. False: this replica does not lead it, or the target
+        cannot take it."""
         held = self.host.groups.get(group)
         return held is not None and self._net.is_up(target) and held.transfer(target)
 
@@ -307,8 +310,8 @@ class Node:
 
 
 class _Peers:
-    """`ports.PeerSink` of a node that was started: what is heard of a peer goes to the bootstrap; once there is a
-    cluster, what one of its members says goes to `FormedNode`."""
+    """`ports.PeerSink` of a started node: passes links and bootstrap states of peers to `Bootstrap`, and the other
+    messages of trusted peers to `FormedNode`, once the cluster is formed."""
 
     def __init__(self, node: Node, bootstrap: Bootstrap) -> None:
         self._node = node
@@ -327,20 +330,21 @@ class _Peers:
             formed.peer_down(peer)
 
     def peer_message(self, peer: BrokerId, channel: int, payload: bytes) -> None:
-        """Raises `WireError` for a malformed payload or a stranger's: the caller closes the link."""
+        """Raises `WireError` for a payload that is malformed or of an untrusted peer: the caller closes the link."""
         kind = payloads.kind_of(payload)
         if kind is Kind.BOOTSTRAP_STATE:
             self._bootstrap.heard(peer, bootstrap_payload.decode_bootstrap_state(payload))
             return
         formed = self._node.formed
         if formed is None:
-            return  # a peer that formed first; it repeats what matters
+            return  # the peer has formed before this replica; it repeats what is needed
         check_trusted(self._bootstrap.trusts(peer), peer)
         formed.received(peer, kind, payload)
 
 
 def _cluster_id(rand: Rand) -> str:
-    """22 characters of url-safe base64 that never look like an option."""
+    """A random cluster id: 22 characters of url-safe base64, the first a letter or digit, so that no command line takes
+    it for an option."""
     letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
     first = letters[rand.randrange(0, 62)]
     return first + "".join(letters[rand.randrange(0, 64)] for _ in range(20)) + letters[rand.randrange(0, 4) * 16]

@@ -1,5 +1,5 @@
-"""What one replica is told at its start: by `node_settings` of the package from the configuration file, whose defaults
-these are; nothing that a user may set has a second one here."""
+"""The settings of one replica, made by `node_settings` from the configuration file. Defaults of what a user may set are
+in the package's `settings` only."""
 
 from dataclasses import dataclass
 
@@ -9,14 +9,15 @@ from muster_coordinator.ids import BrokerId
 from muster_coordinator.raft.timing import Timing
 
 REPLICATED_ROLLS_LEVEL = 2
-"""From here on a partition's log says by what its segments end (`SetRoll`), and checkpoints may say it."""
+"""Feature level from which the rule for the end of segments is in the partition's log (`SetRoll`) and in
+checkpoints."""
 FEATURE_LEVEL = 2
-"""The highest feature level of this binary (decision 16), and what a new cluster is finalised at."""
+"""The highest feature level of this binary (decision 16); a new cluster begins with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:
-    """Milliseconds and bytes; Kafka's or `muster.` keys in `settings.py` of the package name each."""
+    """Times in milliseconds, sizes in bytes; the package's `settings` has the key and text of each."""
 
     broker: BrokerId
     initial_voters: tuple[BrokerId, ...]
@@ -24,7 +25,7 @@ class NodeSettings:
     cluster_id: str | None
     """None: take part in whatever cluster the data folder or the peers belong to."""
     endpoints: tuple[Endpoint, ...]
-    """What clients are told, one per listener."""
+    """The addresses given to clients, one for each listener."""
     admin: str
     """host:port of the admin listener, for 421 answers."""
     offsets_partitions: int
@@ -34,11 +35,11 @@ class NodeSettings:
     topic_configs: tuple[tuple[str, str], ...]
     """Server-wide values under the topic configs' names; a topic's own overrides win."""
     data_dir: str
-    """Where the disk lies, for people."""
+    """Path of the data folder, for log events."""
     disk_low_bytes: int
-    """With less free a replica takes no new data and hands its leaderships away ..."""
+    """With fewer free bytes a replica refuses new data and hands its leaderships away, ..."""
     disk_good_bytes: int
-    """... until so much is free."""
+    """... until this many bytes are free."""
     offsets_segment_bytes: int
     offsets_history_ms: int
     offsets_history_bytes: int
@@ -47,14 +48,14 @@ class NodeSettings:
     checkpoint_bytes: int
     trailing_entries: int
     install_rate: int
-    """Bytes a second that leave for followers in transfer, all together."""
+    """Bytes a second sent to all followers that install a snapshot."""
     scrub_rate: int
-    """Bytes a second of sealed segments checked in the background; 0: none."""
+    """Bytes a second of sealed segments that are checked in the background; 0: none."""
     segment_flush_ms: int
     segment_flush_bytes: int
     takeback_ms: int
     feature_finalize_ms: int
-    """All replicas can do a higher feature level for so long before the cluster is raised to it; -1: never."""
+    """How long all replicas must support a higher feature level before the cluster is raised to it; -1: never."""
     retention_check_ms: int
     proposal_timeout_ms: int
 

@@ -1,1 +1,1 @@
-"""Who a data folder is, and how a cluster comes into being exactly once."""
+"""The identity of a data folder, and forming a cluster from replicas, exactly once."""

@@ -1,8 +1,8 @@
-"""Carries out what `formation.Formation` decides: files in an I/O job, bootstrap states over the links, repeated until
-formed.
+"""The I/O of forming a cluster: carries out the effects of `formation.Formation`, and decides which peers are trusted.
 
-Also the gate of a replica's links: who a peer is (its hello), and whether its Raft messages may be believed. Until the
-formed record names a peer's data folder, only its bootstrap state is heard (decisions 14, 15).
+Files are written in an I/O job; the bootstrap state is sent over the links, and repeated until the cluster is formed. A
+peer introduces its data folder by its hello. Invariant: until the formed record names that data folder, only the peer's
+bootstrap state is accepted (decisions 14, 15). What it does not do: decide when the cluster is formed (`formation`).
 """
 
 from collections.abc import Callable
@@ -30,8 +30,8 @@ TELL_MS = 500
 
 
 class Bootstrap:
-    """See the module. `formed(record, peers)` and `all_formed` are called at most once each; `peers`: those that are
-    linked already and trusted."""
+    """See the module. `formed(record, peers)` and `all_formed` are called at most once each; `peers`: the trusted peers
+    whose links are up already."""
 
     def __init__(
         self,
@@ -54,16 +54,16 @@ class Bootstrap:
         self._all_formed = all_formed
         self._fatal = fatal
         self._peers: dict[BrokerId, Hello] = {}
-        """Peers with a link, as they introduced themselves."""
+        """Peers whose link is up -> their hello."""
 
     def start(self) -> None:
-        """Set the handshake record; act on what the disk said. Links may start afterwards."""
+        """Set the hello for new links, and carry out the first effects. Links may be opened afterwards."""
         self._set_hello()
         self._run(self.formation.start())
         self._loop.call_at(self._loop.monotonic_ms() + TELL_MS, self._repeat)
 
     def peer_up(self, peer: BrokerId, hello: bytes) -> None:
-        """A link is new. A hello that cannot be read leaves the peer a stranger."""
+        """A link is new. A peer whose hello cannot be decoded is not trusted."""
         try:
             told = decode_hello(hello)
         except WireError:
@@ -84,12 +84,12 @@ class Bootstrap:
         self._run(self.formation.heard(peer, state))
 
     def trusts(self, peer: BrokerId) -> bool:
-        """The formed record names the data folder that this link's other end has."""
+        """Does the formed record name the data folder that the peer has introduced?"""
         hello = self._peers.get(peer)
         return hello is not None and self.formation.trusts(peer, hello.replica_uuid)
 
     def refused(self) -> list[str]:
-        """Peers that are linked and not trusted, and why; for people. Empty while this replica is in no cluster."""
+        """Why linked peers are not trusted, in words. Empty while this replica belongs to no cluster."""
         record = self.formation.formed()
         if record is None:
             return []

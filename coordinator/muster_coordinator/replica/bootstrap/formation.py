@@ -1,17 +1,17 @@
-"""How a cluster comes into being, exactly once, from empty data folders (decision 15): a pure state machine.
+"""Forming a cluster, exactly once, from empty data folders (decision 15): a pure state machine.
 
-Problem: replicas that find each other for the first time must agree on cluster id, members and N, survive a kill at any
-instant, and never form a second cluster out of a minority, nor take back a replica whose disk was replaced.
-Mechanism: every replica tells its peers its `BootstrapState`: phase, own uuid, what its configuration expects, its
-record.
+Problem: replicas that meet for the first time must agree on cluster id, voters and number of offsets partitions. A kill
+at any moment must do no harm, no minority may form a second cluster, and a replica whose disk was replaced must not
+take its old place. Mechanism: each replica sends its peers its `BootstrapState`: phase, replica uuid, what its
+configuration expects, and its record. The transitions:
 
-    EMPTY     the lowest initial voter, while it hears all others EMPTY and in agreement, writes a record: PREPARED
-    EMPTY     a record that names this uuid and fits the configuration is told by anyone: PREPARED
-    PREPARED  all voters are heard PREPARED or FORMED with the same record, or one is heard FORMED: FORMED
+    EMPTY -> PREPARED    the lowest initial voter writes a record while all others are EMPTY and agree with it
+    EMPTY -> PREPARED    a peer has a record that names this replica's uuid and fits its configuration
+    PREPARED -> FORMED   all voters are PREPARED or FORMED with the same record, or one of them is FORMED
 
-A phase is told only when it is durable. A replica that a formed or prepared record names with another uuid was emptied:
-it stays out and says so; an empty one never forms anything while such a record is told. What it does not do: change
-voters, touch disk or links: events in, effects out.
+Invariant: a phase is sent only when it is durable. If a peer's record names this broker with another uuid, the data
+folder was replaced: the replica stays out and reports it, and forms no cluster while a peer has such a record. What it
+does not do: change voters, or touch disk or links; it takes events and returns effects.
 """
 
 from dataclasses import dataclass
@@ -25,14 +25,14 @@ class Expectation(NamedTuple):
     """What one replica's configuration says about the cluster."""
 
     cluster_id: str
-    """"" for any."""
+    """"": any."""
     voters: tuple[BrokerId, ...]
     """Ascending."""
     offsets_partitions: int
 
 
 class BootstrapState(NamedTuple):
-    """What a replica tells about itself."""
+    """What a replica tells its peers about itself."""
 
     broker: BrokerId
     replica_uuid: bytes
@@ -51,7 +51,7 @@ class Persist:
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """Send the own bootstrap state; None: to all peers."""
+    """Send this replica's bootstrap state to `peer`; None: to all peers."""
 
     peer: BrokerId | None
 
@@ -65,28 +65,28 @@ class Formed:
 
 @dataclass(frozen=True, slots=True)
 class AllFormed:
-    """Every voter was heard FORMED: elections can succeed at once. Given at most once."""
+    """Every voter is known to be FORMED, so elections can succeed. Returned at most once."""
 
 
 Effect = Persist | Tell | Formed | AllFormed
 
 
 class _Held(NamedTuple):
-    """What lies on the disk of a replica that is not EMPTY."""
+    """The stored phase and record of a replica that is not EMPTY."""
 
     phase: Literal[Phase.PREPARED, Phase.FORMED]
     record: ClusterRecord
 
 
 class Fresh(NamedTuple):
-    """Random values for a record that this replica may come to write."""
+    """Random values for the record, if this replica is the one to write it."""
 
     cluster_id: str
     offsets_topic_id: bytes
 
 
 class Formation:
-    """One replica's part in forming. `status` is a sentence for people while this replica is not in a cluster."""
+    """One replica's part in forming. `status`: why this replica is not in a cluster yet, in words."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Formation:
         record: ClusterRecord | None,
         fresh: Fresh,
     ) -> None:
-        """Raises `StartRefused` when the stored record and the configuration do not fit."""
+        """Raises `StartRefused` if the stored record and the configuration contradict each other."""
         if broker not in expects.voters:
             raise StartRefused(f"broker {broker} is not among the initial voters {list(expects.voters)}")
         if record is not None:
@@ -109,7 +109,7 @@ class Formation:
         self._held = _held(phase, record)
         """None: EMPTY."""
         self.out = False
-        """True: this replica's seat belongs to another data folder; it takes part in nothing."""
+        """True: the cluster is formed and this data folder cannot join it; the replica takes part in nothing."""
         self.status = ""
         self._fresh = fresh
         self._heard: dict[BrokerId, BootstrapState] = {}
@@ -126,22 +126,22 @@ class Formation:
         return None if self._held is None else self._held.record
 
     def formed(self) -> ClusterRecord | None:
-        """The record of the cluster that this replica is in."""
+        """The record of the cluster that this replica belongs to, or None."""
         return self._held.record if self._held is not None and self._held.phase is Phase.FORMED else None
 
     def state(self) -> BootstrapState:
-        """What to tell. Only durable phases are ever in it."""
+        """The state to send. Invariant: its phase is durable."""
         return BootstrapState(self.broker, self.replica_uuid, self.phase, self.expects, self.record)
 
     def start(self) -> list[Effect]:
-        """The first effects of this life."""
+        """The first effects after a start."""
         record = self.formed()
         if record is not None:
             return [Formed(record), Tell(None), *self._decide()]
         return [Tell(None), *self._decide()]
 
     def heard(self, peer: BrokerId, state: BootstrapState) -> list[Effect]:
-        """A peer told about itself."""
+        """A peer has sent its bootstrap state."""
         if state.broker != peer or peer not in self.expects.voters:
             return []
         self._heard[peer] = state
@@ -151,7 +151,7 @@ class Formation:
         return effects + self._decide()
 
     def lost(self, peer: BrokerId) -> list[Effect]:
-        """The link to a peer is gone: what it said does not count as "reached" any more."""
+        """The link to a peer is down: the state that it sent no longer counts."""
         self._heard.pop(peer, None)
         return self._decide()
 
@@ -167,7 +167,7 @@ class Formation:
         return effects + self._decide()
 
     def trusts(self, peer: BrokerId, replica_uuid: bytes) -> bool:
-        """Does the formed record name this data folder as the voter of this broker?"""
+        """Does the formed record name `replica_uuid` as the data folder of `peer`?"""
         record = self.formed()
         return record is not None and record.uuid_of(peer) == replica_uuid
 
@@ -186,7 +186,7 @@ class Formation:
         return self._decide_empty(named) if self._held is None else self._decide_prepared(self._held.record)
 
     def _record_told(self) -> ClusterRecord | None:
-        """A record that some peer holds; a formed one before a prepared one."""
+        """A record that a peer has; a formed one rather than a prepared one."""
         told = [state for state in self._heard.values() if state.record is not None]
         told.sort(key=lambda state: (-state.phase, state.broker))
         return told[0].record if told else None
@@ -201,7 +201,7 @@ class Formation:
                 f"the seat of broker {self.broker} in cluster {named.cluster_id} belongs to the data folder "
                 f"{seat.hex()}, this one is {self.replica_uuid.hex()}: this replica was emptied and stays out"
             )
-        # A merely prepared record of others may still be given up by its owners (their folders wiped): look again then.
+        # A record that is only prepared may still be given up (if its owners' folders are emptied): decide again then.
         self.out = formed
 
     def _decide_empty(self, named: ClusterRecord | None) -> list[Effect]:
@@ -292,7 +292,7 @@ def _held(phase: Phase, record: ClusterRecord | None) -> _Held | None:
 
 
 def check_record(record: ClusterRecord, broker: BrokerId, replica_uuid: bytes, expects: Expectation) -> None:
-    """Raise `StartRefused` when a stored record and this replica or its configuration do not fit."""
+    """Raises `StartRefused` if a stored record contradicts this replica's identity or configuration."""
     if record.uuid_of(broker) != replica_uuid:
         raise StartRefused(f"the stored cluster record does not name this data folder for broker {broker}")
     misfit = record_misfit(record, expects)
@@ -301,7 +301,7 @@ def check_record(record: ClusterRecord, broker: BrokerId, replica_uuid: bytes, e
 
 
 def record_misfit(record: ClusterRecord, expects: Expectation) -> str:
-    """Why a record and a configuration cannot go together, naming both; "" when they can."""
+    """How a record and a configuration contradict each other, naming both values; "" if they do not."""
     if expects.cluster_id not in ("", record.cluster_id):
         return f"this data belongs to cluster {record.cluster_id}, the configuration says {expects.cluster_id}"
     if record.offsets_partitions != expects.offsets_partitions:

@@ -1,11 +1,11 @@
-"""Who this data folder is: the replica's uuid and how often it started, and the record of the cluster it belongs to.
+"""The identity of a data folder: the replica's uuid, its number of starts, and the record of the cluster it belongs to.
 
-Problem: a broker id says which seat is meant, not who sits on it; after a lost disk the same ordinal is somebody else
-(decision 14). Mechanism: two small files, each `magic u32 | version u16 | length u32 | crc32c u32 | body`, replaced as
-a whole by write, sync, rename, sync of the folder. `identity` is written at every start (its incarnation counts them);
-`cluster` holds the record of decision 15 with its phase, prepared or formed.
+Problem: a broker id does not tell one data folder from another: after the loss of a disk, a replica with the same id
+has other promises (decision 14). Mechanism: two small files, each `magic u32 | version u16 | length u32 | crc32c u32 |
+body`, replaced as a whole by write, sync, rename, and sync of the folder. `identity` is written at every start (its
+incarnation counts the starts); `cluster` has the record of decision 15 with its phase, prepared or formed.
 
-What it does not do: decide anything. `bootstrap` decides; these functions block and run before the loop or in a job.
+What it does not do: decide anything; `formation` does. These functions block, and run before the loop or in a job.
 """
 
 import struct
@@ -32,21 +32,21 @@ _VERSION = 1
 
 
 class StartRefused(EnvironmentFault):
-    """This data folder and this configuration do not belong together; the message names both."""
+    """The data folder and the configuration contradict each other; the message names both values."""
 
 
 class Identity(NamedTuple):
-    """Of one life of one data folder."""
+    """Identity of a data folder, at one start."""
 
     broker: BrokerId
     replica_uuid: bytes
-    """16 bytes, born with the folder, never zero."""
+    """16 bytes, drawn when the folder is first used, never all zero."""
     incarnation: int
-    """Counts the starts, from 1."""
+    """Number of this start, from 1."""
 
 
 class Phase(IntEnum):
-    """How far a replica's cluster record is (decision 15)."""
+    """State of a replica's cluster record (decision 15)."""
 
     EMPTY = 0
     PREPARED = 1
@@ -61,7 +61,7 @@ class Voter(NamedTuple):
 
 
 class ClusterRecord(NamedTuple):
-    """What all initial replicas agreed on."""
+    """What all initial voters have agreed on."""
 
     cluster_id: str
     voters: tuple[Voter, ...]
@@ -70,7 +70,7 @@ class ClusterRecord(NamedTuple):
     offsets_topic_id: bytes
 
     def uuid_of(self, broker: int) -> bytes | None:
-        """The replica uuid that this seat had when the cluster was formed; None for no seat."""
+        """The replica uuid of this voter; None if `broker` is not a voter."""
         for voter in self.voters:
             if voter.broker == broker:
                 return voter.replica_uuid
@@ -81,9 +81,9 @@ class ClusterRecord(NamedTuple):
 
 
 def open_identity(disk: Disk, broker: BrokerId, rand: Rand) -> Identity:
-    """Read the identity, or give birth to one, and count this start; durable when it returns.
+    """Read the identity, or make a new one, and count this start; durable when it returns.
 
-    Raises `StartRefused` when the folder belongs to another broker, `Corruption` when it cannot be read.
+    Raises `StartRefused` if the folder belongs to another broker, `Corruption` if the identity is damaged.
     """
     body = _load(disk, IDENTITY_FILE, _IDENTITY_MAGIC)
     if body is None:
@@ -127,14 +127,14 @@ def store_cluster(disk: Disk, phase: Phase, record: ClusterRecord) -> None:
 
 
 def pack_record(record: ClusterRecord) -> bytes:
-    """Bytes of a record, in the file and between replicas."""
+    """Encode a record, for the file and for bootstrap states."""
     name = record.cluster_id.encode()
     fixed = _CLUSTER.pack(_VERSION, record.offsets_topic_id, record.offsets_partitions, len(record.voters), len(name))
     return fixed + name + b"".join(_VOTER.pack(*voter) for voter in record.voters)
 
 
 def unpack_record(data: bytes, position: int) -> tuple[ClusterRecord, int]:
-    """A record at `position`, and where it ends. Raises `struct.error` or `UnicodeDecodeError` when malformed."""
+    """The record at `position`, and where it ends. Raises `struct.error` or `UnicodeDecodeError` if it is malformed."""
     version, topic_id, partitions, voters, name_bytes = _CLUSTER.unpack_from(data, position)
     if version != _VERSION:
         raise UnsupportedFormat(f"cluster record version {version}; this binary knows {_VERSION}")
@@ -165,7 +165,7 @@ def store(disk: Disk, path: str, magic: int, body: bytes) -> None:
 
 
 def load(disk: Disk, path: str, magic: int) -> bytes | None:
-    """Body of a file that `store` wrote; None when there is no such file."""
+    """Body of a file that `store` has written; None if there is no such file."""
     return _load(disk, path, magic)
 
 
@@ -182,7 +182,7 @@ def _load(disk: Disk, path: str, magic: int) -> bytes | None:
     found, version, length, checksum = _HEADER.unpack_from(data)
     body = data[_HEADER.size : _HEADER.size + length]
     if found != magic:
-        raise Corruption(f"{path} is no file of this kind")
+        raise Corruption(f"{path} is not a file of this kind: its magic number is wrong")
     if version != _VERSION:
         raise UnsupportedFormat(f"{path} has version {version}; this binary knows {_VERSION}")
     if len(body) != length or crc32c(body) != checksum:

@@ -1,9 +1,11 @@
-"""A controller command from any replica to the controller's leader and back, and this broker's producer ids.
+"""Controller commands from any replica to the controller's leader, and this broker's producer ids.
 
-Problem: clients send CreateTopics to any broker. Mechanism: the leader proposes; others forward the encoded command
-over the link and relay its result. A command that certainly was not proposed (no leader known, the leader says it is
-none) is tried again for `FIND_LEADER_MS`, then answered 41; once it may have been proposed, only its result or 7 is an
-answer. The leader's read index is asked for on the same way; nothing is proposed for it.
+Problem: clients send CreateTopics to any broker, but only the controller's leader can propose it. Mechanism: another
+replica forwards the encoded command over the link and passes its result on. A command that certainly was not proposed
+(no leader is known, or the receiver does not lead) is tried again for `FIND_LEADER_MS`, then answered NOT_CONTROLLER
+(41). Once it may have been proposed, it is answered with its result or with REQUEST_TIMED_OUT (7) only. The leader's
+read index is requested in the same way, without a proposal. What it does not do: execute commands, or judge them
+(`controller.machine`).
 """
 
 from collections import deque
@@ -31,12 +33,12 @@ from muster_coordinator.replica.multiraft.leaders import Leaders
 FIND_LEADER_MS = 1_000
 RETRY_MS = 50
 NO_CONTROLLER = CommandResult(Code.NOT_CONTROLLER, "no controller leader is known")
-LATE = CommandResult(Code.REQUEST_TIMED_OUT, "the command was sent, its fate is not known")
+LATE = CommandResult(Code.REQUEST_TIMED_OUT, "the command was sent, its fate is unknown")
 PRODUCER_IDS_PARKED_MAX = 10_000
 
 
 class _Call:
-    """One command on its way."""
+    """One command that is not answered yet."""
 
     __slots__ = ("command", "deadline_ms", "done", "find_until_ms", "peer", "timer")
 
@@ -63,7 +65,7 @@ class ControllerClient:
         self._calls: dict[int, _Call] = {}
         self._next_call = 0
         self._served = 0
-        """Forwarded commands of peers that are being proposed."""
+        """How many forwarded commands of peers are not answered yet."""
         self._ids_next = 0
         self._ids_end = 0
         self._ids_asked = False
@@ -78,8 +80,8 @@ class ControllerClient:
         self._try(_Call(encode_command(command), deadline_ms, find_until_ms, done))
 
     def read_index(self, *, deadline_ms: int, done: Done) -> None:
-        """The value is an index that covers everything committed before this call; errors as of `submit`, and 35 from
-        a leader that runs an older binary."""
+        """Request the leader's read index. The result's value is an index that covers all entries committed before this
+        call; errors as of `submit`, and 35 from a leader of an older release."""
         find_until_ms = min(deadline_ms, self._loop.monotonic_ms() + FIND_LEADER_MS)
         self._try(_Call(READ_INDEX, deadline_ms, find_until_ms, done))
 
@@ -99,7 +101,7 @@ class ControllerClient:
         self._try_later(call)
 
     def _propose(self, call: _Call) -> bool:
-        """At this replica, which leads."""
+        """Propose the command here; this replica leads."""
         answered = False
 
         def once(result: CommandResult) -> None:
@@ -150,7 +152,7 @@ class ControllerClient:
             call.done(result)
 
     def peer_down(self, peer: BrokerId) -> None:
-        """The answers of that peer are lost."""
+        """The link to `peer` is down: the fate of the commands forwarded to it is unknown."""
         for number in [number for number, call in self._calls.items() if call.peer == peer]:
             self._finish(number, LATE)
 
@@ -167,7 +169,7 @@ class ControllerClient:
         if result.error != Code.NOT_CONTROLLER:
             self._finish(number, result)
             return
-        # It certainly was not proposed: look for the leader again.
+        # The command certainly was not proposed: look for the leader again.
         del self._calls[number]
         if call.timer is not None:
             call.timer.cancel()
@@ -177,7 +179,7 @@ class ControllerClient:
     # -- serving peers ---------------------------------------------------------------------------------------------
 
     def forwarded(self, peer: BrokerId, payload: bytes) -> None:
-        """A peer wants a command proposed."""
+        """A peer forwards a command to be proposed here."""
         number, wait_ms, command = payloads.decode_command(payload)
         reads = command == READ_INDEX
         try:
@@ -210,7 +212,7 @@ class ControllerClient:
     # -- producer ids ----------------------------------------------------------------------------------------------
 
     def producer_id(self, image: ClusterImage | None, done: Callable[[int], None]) -> None:
-        """A fresh id of this broker's block; -1 when none can be had now."""
+        """A new id from this broker's block; -1 if none is available now."""
         if self._ids_next < self._ids_end and not self._ids_parked:
             self._ids_next += 1
             done(self._ids_next - 1)

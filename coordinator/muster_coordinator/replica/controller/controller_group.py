@@ -1,8 +1,8 @@
-"""The controller's Raft group: commands in, images out.
+"""The controller's Raft group: proposes commands, applies them, and announces each new image.
 
-Every replica is a voter, so every replica has the image. The leader proposes `FormCluster` from the formed record when
-its log holds none (decision 15); a command is answered with what apply said. What it does not do: forward (see
-`controller_client`), or create Raft groups for topics (`node` does, image by image).
+Every replica is a voter, so every replica has the image. The leader proposes `FormCluster` from the formed record if
+the log has none (decision 15). A command is answered with the result of its apply. What it does not do: forward
+commands (`controller_client`), or make Raft groups for topics (`group_manager` does, after each image).
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ UNKNOWN_FATE = CommandResult(Code.REQUEST_TIMED_OUT, "leadership was lost before
 
 
 class ControllerGroup:
-    """`raft_group.Machine` of Raft group 0. `changed(before, after)` is called when an apply made a new image."""
+    """`raft_group.Machine` of Raft group 0. `changed(before, after)` is called when an apply has made a new image."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class ControllerGroup:
         self._moved = [moved]
 
     def watch(self, moved: Callable[[], None]) -> None:
-        """Call `moved` whenever entries were applied, after those that were told earlier."""
+        """Call `moved` whenever entries were applied or leadership changed, after the functions added before."""
         self._moved.append(moved)
 
     def propose(self, command: Command, done: Done) -> Refused | None:
@@ -48,11 +48,11 @@ class ControllerGroup:
         return self.group.propose(EntryKind.COMMAND, encode_command(command), done)
 
     def propose_bytes(self, command: bytes, done: Done) -> Refused | None:
-        """As `propose`, for a command that a peer encoded and this replica decoded once."""
+        """As `propose`, for an encoded command that is known to decode."""
         return self.group.propose(EntryKind.COMMAND, command, done)
 
     def read(self, done: Done) -> None:
-        """`done` gets an index that covers what was committed before this call; 41 when this replica does not lead."""
+        """`done` gets an index that covers all entries committed before this call; 41 if this replica does not lead."""
         group = self.group
 
         def confirmed(leads: bool) -> None:
@@ -63,7 +63,7 @@ class ControllerGroup:
     # -- raft_group.Machine ----------------------------------------------------------------------------------------
 
     def apply(self, entry: Entry) -> object:
-        assert entry.kind == EntryKind.COMMAND, "the controller log holds commands"
+        assert entry.kind == EntryKind.COMMAND, "the controller's log has only commands"
         before = self.machine.cluster
         result = self.machine.apply_command(entry.index, entry.data)
         after = self.machine.cluster
@@ -84,7 +84,7 @@ class ControllerGroup:
             self.propose(self._form, lambda result: None)
 
     def resign(self) -> None:
-        """Nothing is parked here."""
+        """Nothing to do: no requests are parked here."""
 
     def moved(self) -> None:
         for call in self._moved:

@@ -1,14 +1,15 @@
 """Parks requests until the image here holds what the controller's leader has committed.
 
-Problem: a topic is created through one replica, and the commit for it reaches another that has not applied the
-creation yet. "Unknown topic" would be a wrong answer, and Java's consumer takes it for final. Mechanism: ask the
-controller's leader for its read index, then wait until this replica has applied so far. Requests that come while a
-question is on its way share the next one: what was committed before them may be after its index. Between two questions
-of a kind with a pace is a pause, whose requests share one as well, so that any number of clients that poll for a topic
-that does not exist cost the leader some tens of rounds a second. Each kind has its own questions and its own places.
+Problem: a topic is created through one replica, and a commit for it reaches another that has not applied the creation
+yet. "Unknown topic" would be a wrong answer, and Java's consumer treats it as final. Mechanism: request the read index
+of the controller's leader (a round), then wait until this replica has applied it. Client requests that arrive during a
+round share the next round, because an entry committed before them may lie above the current round's index. For a kind
+with a pace, rounds are at least that far apart, and requests that arrive in between share the next one: any number of
+clients that poll for a missing topic cost the leader some tens of rounds a second. Each kind has its own rounds and its
+own bound on waiting requests.
 
-What it does not do: look for the leader or forward (see `controller_client`); decide who needs it (`api.commits`,
-`api.doubt`); remember an answer, which would be old for the next request.
+What it does not do: find the leader or forward (`controller_client`); decide which requests need it (`api.commits`,
+`api.doubt`); cache an answer, which would be out of date for the next request.
 """
 
 from collections.abc import Callable
@@ -25,11 +26,11 @@ Call = Callable[[bool], None]
 
 
 class Kind(NamedTuple):
-    """Of requests that are parked together."""
+    """A kind of requests, which share rounds."""
 
     parked_max: int
     pace_ms: int
-    """At least so long between two questions."""
+    """Least time between the starts of two rounds."""
 
 
 COMMITS = Kind(limits.CURRENT_IMAGE_PARKED_MAX, 0)
@@ -37,7 +38,7 @@ TOPICS = Kind(limits.CURRENT_TOPICS_PARKED_MAX, limits.CURRENT_TOPICS_PACE_MS)
 
 
 class CurrentImage:
-    """See the module. `moved` is to be called whenever the controller's group has applied entries."""
+    """See the module. `moved` must be called whenever the controller's group has applied entries."""
 
     def __init__(self, loop: Loop, client: ControllerClient, controller: ControllerGroup, kind: Kind) -> None:
         self._loop = loop
@@ -45,12 +46,13 @@ class CurrentImage:
         self._controller = controller
         self._kind = kind
         self._joining: list[Call] = []
-        """They share the next question."""
+        """Requests that will share the next round."""
         self._asked = False
-        """A question is on its way, or waits for the pace."""
+        """A round is under way, or waits for the pace."""
         self._next_ms = loop.monotonic_ms()
+        """No round starts before."""
         self._behind: list[tuple[int, list[Call]]] = []
-        """(index, calls): parked until that is applied here, in the order of the questions."""
+        """(read index, requests parked until it is applied here), in the order of the rounds."""
         self._parked = 0
 
     def wait(self, call: Call) -> None:

@@ -1,10 +1,11 @@
-"""Raises the cluster's feature level once every replica runs a release that can do more (decision 16).
+"""Raising the cluster's feature level when every replica runs a release that supports a higher one (decision 16).
 
-Problem: what a new release writes, the release before cannot read, so it is written only above a level that all agreed
-on, and after that nobody goes back. Mechanism: the controller's leader looks at what the voters registered. When all of
-them are linked and have been able to do a higher level for `finalize_ms` without a break, it proposes
-`FinalizeFeatures`; the rules at apply look once more. Until then a return to the release before is a restart like any
-other. A new leader begins to wait anew.
+Problem: an older release cannot read the new formats of a newer one. So they are written only from a feature level on
+that all replicas have agreed on, and once the level is raised, no replica can go back to the older release. Mechanism:
+the controller's leader compares the levels that the voters have registered. When all voters are linked and have
+supported a higher level for `finalize_ms` without a break, it proposes `FinalizeFeatures`; apply checks the condition
+again. Until then a replica goes back to the older release by a restart. A new leader starts the wait anew. What it does
+not do: write new formats; each writer compares the level.
 """
 
 from muster_coordinator.controller.commands import CommandResult, FinalizeFeatures
@@ -18,7 +19,7 @@ NEVER_MS = -1
 
 
 def common_level(cluster: ClusterImage) -> int:
-    """The highest level that every voter's binary can do; the present one while a voter has never registered."""
+    """The highest level that all voters support; the cluster's current level while a voter has never registered."""
     brokers = [cluster.brokers.get(voter) for voter in cluster.voters]
     return min(cluster.feature_level if broker is None else broker.feature_max for broker in brokers)
 
@@ -32,7 +33,7 @@ class FeatureLevel:
         self._controller = controller
         self._finalize_ms = finalize_ms
         self._wanted: tuple[int, int] | None = None
-        """(level above the present one, since when all can do it)"""
+        """(a level above the current one, since when all voters have supported it)"""
         self._proposed = False
 
     def start(self) -> None:
@@ -60,5 +61,5 @@ class FeatureLevel:
             self._proposed = self._controller.propose(FinalizeFeatures(feature_level=level), self._answered) is None
 
     def _answered(self, _result: CommandResult) -> None:
-        """Refused, unknown or done: the next look sees what holds."""
+        """Whatever the result is, the next look compares the levels again."""
         self._proposed = False

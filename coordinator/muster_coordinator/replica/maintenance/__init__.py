@@ -1,1 +1,1 @@
-"""What a replica does beside its requests: retention, scrubbing, disk space, where leaders are."""
+"""Background work of a replica: retention, scrub, disk space, and placement of leaders."""

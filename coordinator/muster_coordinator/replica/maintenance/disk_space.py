@@ -1,15 +1,16 @@
-"""Notices that the disk is filling before it is full, and that there is room again; what follows is up to others.
+"""Measuring the free space of the disk, to react before it is full, and when there is room again.
 
-Problem: a replica whose WAL cannot be written must end, and one that refuses what it leads because its disk is short
-keeps its groups from a replica that has room. Mechanism: the free bytes are asked for every `DISK_LOOK_MS`, more often
-when they are few, off the loop. Below `low` the replica is *low*, until `good` are free: it takes no new data
-(`Host.admits`), hands its leaderships away (`hand_over`), campaigns after the others (`raft.election`), says so to its
-peers with each answer to their heartbeats, has the next file of each WAL made, and goes on following. Below a
-`DISK_FULL_SHARE`-th of that, until it is half as much again, it is *full*: it takes no new data of other leaders
-either. Votes, and commands, which alone can make room, are taken all the way.
+Problem: a replica whose WAL cannot be written must end; and a leader that refuses commits because its disk is short
+keeps its groups from a replica that has room. Mechanism: free bytes are measured every `DISK_LOOK_MS`, more often when
+few are left, off the loop. Below `disk_low_bytes` the replica is *low*, until `disk_good_bytes` are free: it refuses
+new data (`Host.admits`), hands its leaderships away (`hand_over`), campaigns after the others (`raft.election`), tells
+its peers with each ack of a heartbeat, and preallocates the next file of each WAL; it goes on following. Below
+1 / `DISK_FULL_SHARE` of `disk_low_bytes`, until it has half as much again, it is *full*: it refuses new data of other
+leaders too. Votes are always taken, and so are commands, since only they free space.
 
-Whoever is refused space for what can wait (`Host.no_space`) makes the replica full for `NO_SPACE_RETRY_MS`, then all of
-it is tried again, whatever is said to be free: quotas and tables of files run out as well.
+A failed write that can be retried (`Host.no_space`) makes the replica full for `NO_SPACE_RETRY_MS`; then such writes
+are retried, whatever number of bytes is free, because quotas and inodes can run out too. What this does not do: free
+space.
 """
 
 from typing import NamedTuple
@@ -22,20 +23,20 @@ from muster_coordinator.replica.settings import NodeSettings
 
 
 class DiskStatus(NamedTuple):
-    """How much room there is, as last seen."""
+    """Free space as last measured, and what follows from it."""
 
     free_bytes: int = -1
-    """-1: not known."""
+    """-1: unknown."""
     low_bytes: int = 0
     good_bytes: int = 0
     low: bool = False
     full: bool = False
     refused: tuple[tuple[str, int], ...] = ()
-    """What the disk had no space for and that could wait, and how often since the start."""
+    """(kind of file, how often since the start the disk was full for a write of it that can be retried)."""
 
 
 class DiskSpace:
-    """Calls `Host.set_disk`."""
+    """See the module. Calls `Host.set_disk`."""
 
     def __init__(self, loop: Loop, disk: Disk, host: Host, settings: NodeSettings) -> None:
         self._loop = loop
@@ -47,7 +48,7 @@ class DiskSpace:
         self._full_bytes = settings.disk_low_bytes // limits.DISK_FULL_SHARE
         self._refused_until_ms = 0
         self.free_bytes = -1
-        """-1 until it was asked for the first time, or when it cannot be told."""
+        """-1 before the first measurement, or if it fails."""
 
     def start(self) -> None:
         self._host.refused_space = self._refused
@@ -73,7 +74,8 @@ class DiskSpace:
                 wal_writer.prepare()
 
     def _judge(self) -> None:
-        """An unknown number changes nothing, but what was refused is tried again."""
+        """Set low and full by the free bytes. If these are unknown nothing changes, except that a full disk after a
+        failed write is tried again."""
         host, free_bytes = self._host, self.free_bytes
         if free_bytes < 0:
             if self._refused_until_ms:

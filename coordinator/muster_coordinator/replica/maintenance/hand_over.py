@@ -1,11 +1,11 @@
-"""Leaderships leave a replica whose disk is low, for replicas that have room.
+"""Leadership transfers away from a replica whose disk is low, to replicas that have room.
 
-Problem: a leader without room refuses every commit, while its followers could take them. Mechanism: while the disk is
-low, every led group is handed (Raft's transfer, as `preferred` and a drain use it) to the best-matched voter that is
-linked, not low by its own word, not draining, and nearly level; `limits.DRAIN_TRANSFERS_AT_ONCE` at a time, the
-controller group last. A group whose transfer did not work is left alone for `RETRY_MS`: while one is tried, its
-requests wait. Where all are low everybody keeps what it leads: nobody hands to a replica that is low, so nothing goes
-in circles, and reads, heartbeats and what makes room need a leader. It gives nothing back: `preferred` does that.
+Problem: a leader without room refuses every commit, while its followers could take it. Mechanism: while the disk is
+low, each led group is transferred to the voter with the highest match that is linked, has not said that its disk is
+low, is not draining, and has nearly caught up; `limits.DRAIN_TRANSFERS_AT_ONCE` at a time, the controller group last.
+After a transfer was tried, the group is not tried again for `RETRY_MS`, because its requests wait during a transfer. If
+all voters are low, the replica goes on leading: reads, heartbeats and commands that free space need a leader, and a
+group never moves in circles. What it does not do: give leadership back; `preferred` does.
 """
 
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo
@@ -16,7 +16,7 @@ from muster_coordinator.replica.multiraft.host import Host
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 
 LOOK_MS = 100
-"""An idle look costs a comparison."""
+"""Time between two looks; one without work costs a comparison."""
 MOVING_LOOK_MS = 20
 RETRY_MS = 5_000
 
@@ -29,7 +29,7 @@ class HandOver:
         self._host = host
         self._preferred = preferred
         self._not_before_ms: dict[GroupNo, int] = {}
-        """Groups whose transfer was tried, and when it may be again."""
+        """Groups whose transfer was tried -> when it may be tried again."""
 
     def start(self) -> None:
         self._look()
@@ -42,7 +42,7 @@ class HandOver:
         self._loop.call_at(now_ms + (MOVING_LOOK_MS if moving else LOOK_MS), self._look)
 
     def _move(self, now_ms: int) -> bool:
-        """Begin what may begin. Is anything on its way?"""
+        """Start the transfers that may start. True: some transfer is under way."""
         led = [self._host.groups[number] for number in self._host.heartbeats.led()]
         led.sort(key=lambda group: group.number == CONTROLLER_GROUP)
         moving = sum(group.transferring for group in led)
@@ -60,6 +60,6 @@ class HandOver:
         return moving > 0
 
     def takers(self, group: RaftGroup) -> list[BrokerId]:
-        """Voters that may lead instead, best-matched first."""
+        """Voters that may lead instead, those with the highest match first."""
         fit = [voter for voter in group.voters if voter != self._host.broker and self._preferred.fit(group, voter)]
         return sorted(fit, key=lambda voter: (-group.core.progresses[voter].match, voter))

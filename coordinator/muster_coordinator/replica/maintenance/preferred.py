@@ -1,9 +1,10 @@
-"""Preferred leaders: who leads a fresh cluster, and who gets leadership back later (decision 18).
+"""Preferred leaders: they lead the groups of a new cluster, and get leadership back later (decision 18).
 
-The preferred leader of a group is `voters[group mod n]`. In a fresh cluster it campaigns as soon as every voter is
-heard formed, so that leaders come out even and every group has one term; likewise for the groups of a new topic. Later
-a leader that is not the preferred one hands over when the preferred replica has been linked, not draining, caught up
-and with room on its disk for `takeback_ms`, at most `TAKEBACKS_AT_ONCE` at a time. Draining replicas get nothing.
+Problem: leaderships must be spread evenly over the replicas, at the start and after failures. Mechanism: the preferred
+leader of a group is `voters[group mod n]`. In a new cluster it campaigns as soon as every voter is known to be formed,
+so that leaders are spread evenly and each group needs only one term; likewise in the groups of a new topic. Later,
+another leader transfers leadership to the preferred replica when that has been linked, not draining, caught up and with
+room on its disk for `takeback_ms`; at most `TAKEBACKS_AT_ONCE` at a time. What it does not do: move leadership by load.
 """
 
 from muster_coordinator.controller.machine import ControllerMachine
@@ -18,10 +19,10 @@ LOOK_MS = 1_000
 TAKEBACKS_AT_ONCE = 2
 BORN_RETRY_MS = 50
 BORN_TRIES_MAX = 20
-"""Within an election timeout; then the group is like any other without a leader."""
+"""All tries together take one election timeout; after them the group elects a leader like any other."""
 BORN_GRACE_MS = 5_000
 LAG_ENTRIES_MAX = 1_000
-"""A follower this close behind counts as caught up: a busy log's follower is hardly ever level."""
+"""A follower that lacks at most this many entries counts as caught up: in a busy log it hardly ever has all of them."""
 
 
 def preferred_of(group: RaftGroup) -> BrokerId:
@@ -37,22 +38,22 @@ class Preferred:
         self._controller = controller
         self._settings = settings
         self._since: dict[GroupNo, int] = {}
-        """Led groups that belong elsewhere: since when their preferred replica is fit, looked at every `LOOK_MS`"""
+        """Led groups with another preferred leader -> since when that has been fit, as checked every `LOOK_MS`."""
 
     def start(self) -> None:
         self._loop.call_at(self._loop.monotonic_ms() + LOOK_MS, self._look)
 
     def all_formed(self) -> None:
-        """The cluster was formed just now, if no group has had a term yet."""
+        """All voters have formed: campaign in the groups that prefer this replica and have had no term yet."""
         for group in self._host.groups.values():
             if group.core.term == 0 and not self._host.disk_low and preferred_of(group) == self._host.broker:
                 group.campaign()
 
     def born(self, group: RaftGroup) -> None:
-        """The group of a new topic was made here just now. Its preferred leader campaigns until the other voters have
-        made it too: they learn of the topic with the next heartbeat; what comes for a group that is not there is lost.
-        The others give it time: a thousand partitions take it seconds to make, and leaders elected meanwhile would all
-        have to be moved again."""
+        """The group of a new topic was just made here. Its preferred leader campaigns again and again until the other
+        voters have made the group too: they learn of the topic with the next heartbeat, and drop messages for a group
+        that they do not have. The other voters stand back for `BORN_GRACE_MS`: the preferred leader may need seconds to
+        make a thousand partitions, and other leaders elected meanwhile would all have to be moved again."""
         preferred = preferred_of(group)
         if preferred == self._host.broker and not self._host.disk_low:
             self._bring_up(group, BORN_TRIES_MAX)
@@ -85,7 +86,8 @@ class Preferred:
                 moving += self._host.groups[number].transfer(preferred_of(self._host.groups[number]))
 
     def fit(self, group: RaftGroup, target: BrokerId) -> bool:
-        """May this other voter be given a group that is led here? It is there, has room, and is nearly level."""
+        """May leadership of a group that this replica leads go to `target`: is it linked, not draining, caught up, and
+        its disk not low?"""
         if not group.serves or target not in self._host.peers or target in self._host.low_peers:
             return False
         if self._draining(target):

@@ -1,11 +1,12 @@
-"""What leaders propose to forget: old segments and silent producers of topics, old history of offsets partitions.
+"""Retention: leaders propose to drop old segments and silent producers of topics, and old history of offsets
+partitions.
 
-Retention is one decision of the leader, which goes through the log as a new log start (protocol notes 17.1); every
-replica drops whole segments when it applies it. Topics follow their configs. Offsets partitions (decision 3) drop
-sealed segments that lie below the newest checkpoint of this leader, oldest first, while they are older than
-`offsets_history_ms` or the partition is larger than `offsets_history_bytes`. A follower needs nothing of them: its
-state comes from its own checkpoint and WAL, or with an installed checkpoint. Partitions are looked at in slices of
-`SLICE_GROUPS`, spread over the interval.
+Problem: all replicas must drop the same segments. Mechanism: the leader decides and proposes a new log start (protocol
+notes 17.1); each replica drops whole segments when it applies that. Topics follow their configs. Offsets partitions
+(decision 3) drop sealed segments below this leader's newest checkpoint, the oldest first, while they are older than
+`offsets_history_ms` or the partition is larger than `offsets_history_bytes`. Followers do not need these segments:
+their state comes from their own checkpoint and WAL, or from an install. Each walk checks `SLICE_GROUPS` groups every
+`SLICE_MS`. What it does not do: remove files; applying the log start does.
 """
 
 from collections.abc import Mapping
@@ -26,7 +27,7 @@ from muster_coordinator.topics.settings import TopicSettings
 
 SLICE_GROUPS = 16
 SLICE_MS = 10
-"""Between slices of one walk."""
+"""Time between two slices of a walk."""
 
 
 class Retention:
@@ -90,7 +91,7 @@ def covered(views: tuple[RetentionView, ...], next_offset: int) -> tuple[Retenti
 
 
 def _proposed(applied: bool) -> None:
-    """Whatever came of it, the next walk looks again."""
+    """Whatever the result is, the next walk checks again."""
 
 
 assert SLICE_GROUPS * SLICE_MS < limits.TOPIC_RETENTION_CHECK_MS

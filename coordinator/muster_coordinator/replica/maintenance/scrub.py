@@ -1,11 +1,11 @@
-"""Every sealed segment is read and checked once in a while, also those that nobody reads.
+"""The scrub: every sealed segment is read and checked regularly.
 
-Problem: damage of what nobody reads is found when it is needed, and by then the peers' copies may be damaged too.
-Mechanism: a pass over all partitions, one segment after the other, so many bytes a second (`scrub_rate`; 0: never), in
-a thread of its own; what is not whole is reported to `damage`, and fetched again by `repair`. It trusts nothing that
-was read or appended in this life: bytes may change after that. What it does not see: damage below a page that the
-system still has in memory, which no reader sees either; and the segment that is being appended to, which comes with
-the next pass after it was sealed. Where a pass stands is not stored; a start begins anew.
+Problem: damage of a segment that nobody reads is found only when it is needed, and by then the peers' copies may be
+damaged too. Mechanism: a pass over all partitions, one segment after another, at `scrub_rate` bytes a second (0: never)
+in a thread of its own. Damaged segments are reported to `damage`, and fetched again by `repair`. Segments that were
+read or appended since the start are checked like the others, since bytes may change after that. What it does not find:
+damage on the disk under a page that is still in the page cache, which no reader sees either; and damage of the active
+segment, which is checked once it is sealed. The position of a pass is not stored: a start begins a new pass.
 """
 
 import errno
@@ -25,7 +25,7 @@ from muster_coordinator.storage.segment_index import segment_name
 
 Steps = Generator[int, None, CheckedSegment]
 Slice = tuple[int, CheckedSegment | None]
-"""Bytes that were checked, and the whole segment when it is at its end."""
+"""(bytes checked in this slice, the checked segment if the slice has reached its end)."""
 
 
 class _Under:
@@ -51,12 +51,12 @@ class Scrub:
         self._tick_bytes = rate * limits.SCRUB_TICK_MS // 1_000
         self._groups: deque[GroupNo] = deque()
         self._segments: deque[tuple[GroupNo, PartitionLog, int]] = deque()
-        """Of the group at hand, by base offset."""
+        """Segments of the current group that are still to be checked: (group, log, base offset)."""
         self._under: _Under | None = None
         self._began_ms = 0
         self.bytes_checked = 0
         self.passes = 0
-        """Whole ones, since the start."""
+        """Complete passes since the start."""
 
     def start(self) -> None:
         if self._tick_bytes:
@@ -77,7 +77,7 @@ class Scrub:
         self._loop.submit_paced("scrub", _slice(under.steps, self._tick_bytes), partial(self._checked, under))
 
     def _next(self) -> _Under | None:
-        """The next segment that is still there."""
+        """The next segment to check that still exists."""
         while self._segments or self._groups:
             if not self._segments:
                 number = self._groups.popleft()
@@ -94,7 +94,7 @@ class Scrub:
         return None
 
     def _wanted(self, number: GroupNo, log: PartitionLog, base: int) -> SegmentSummary | None:
-        """The segment, unless retention, a deletion or snapshot install has taken it away."""
+        """The segment, unless retention, a deletion or a snapshot install has removed it."""
         state = self._group_manager.states.get(number)
         return log.sealed_at(base) if state is not None and not state.closed and state.log is log else None
 
@@ -112,18 +112,18 @@ class Scrub:
         self._loop.call_at(self._loop.monotonic_ms() + max(1, wait_ms), self._go_on)
 
     def _failed(self, under: _Under, error: BaseException) -> None:
-        """A disk that cannot be read is no reason to end: no promise hangs on what is read here."""
+        """The segment cannot be read or is damaged. The process goes on, since no promise rests on this read."""
         base = under.summary.base
         if not isinstance(error, Corruption | OSError):
-            raise error  # a bug of ours
+            raise error  # a bug
         if isinstance(error, OSError) and error.errno not in (errno.EIO, errno.ENOENT):
-            return  # of the process, and not of this file; the next pass looks again
+            return  # a shortage of the process (such as file descriptors), not damage; the next pass tries again
         if self._wanted(under.group, under.log, base) is not None:
             self._group_manager.damage.report(under.group, SegmentDamaged(base, str(error)))
 
 
 def _slice(steps: Steps, bytes_max: int) -> Generator[None, None, Slice]:
-    """Steps: some of `steps`, so many that they check `bytes_max`."""
+    """Job in steps: run `steps` until they have checked `bytes_max`."""
     checked = 0
     while checked < bytes_max:
         try:
