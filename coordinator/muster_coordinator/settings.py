@@ -1,15 +1,15 @@
 """The settings of one replica: a properties file with Kafka's names and defaults where Kafka has one (decision 32).
 
 One dataclass field per key; the field's metadata holds the key, its parser and a line for docs/configuration.md. A key
-that is unknown, set twice, or out of range stops the start and is named. Kafka's key is used with Kafka's meaning or
-not at all; `muster.*`, `topics.mode` and `shutdown.grace.ms` are ours. Defaults that differ from Kafka's (a group has
-at most 2,000 members) say so.
+that is unknown, set twice, or out of range ends the start with an error that names it. A key of Kafka's has Kafka's
+meaning; `muster.*`, `topics.mode` and `shutdown.grace.ms` are Muster's own. The text of a key says where its default
+differs from Kafka's.
 
-A default stands here and nowhere else: what `node_settings` hands to a room has none of its own. One that limits of a
-room are in relation with is named there, and here by its name.
+Each default is set here only: the settings that `node_settings` hands to a room have no defaults. A default that must
+keep a relation to a room's limits is a constant of that room, used here by its name.
 
-What it does not do: change while running, or take settings from the environment except where a value in the file says
-`${env:NAME}`; the environment is handed in.
+What it does not do: change settings while running, or read the environment, except that `${env:NAME}` in a value is
+replaced from the environment that the caller passes in.
 """
 
 # ruff: noqa: RUF009  # a key is a dataclass field with metadata
@@ -47,7 +47,7 @@ class ConfigError(CallerError):
 
 
 class Listener(NamedTuple):
-    """A named address. `host` of a bind address may be 0.0.0.0 or ::."""
+    """A named address. The host of a bind address may be 0.0.0.0 or ::."""
 
     name: str
     host: str
@@ -152,7 +152,7 @@ def _protocol_map(text: str) -> dict[str, str]:
         if not separator:
             raise ValueError(f"{part!r} is not NAME:PROTOCOL")
         if protocol.upper() != "PLAINTEXT":
-            raise ValueError(f"{protocol} is not supported; PLAINTEXT is")
+            raise ValueError(f"{protocol} is not supported, only PLAINTEXT is")
         found[name.strip().upper()] = protocol.upper()
     return found
 
@@ -167,12 +167,12 @@ def _voters(text: str) -> tuple[tuple[BrokerId, str, int], ...]:
     if len({voter[0] for voter in found}) != len(found):
         raise ValueError("an id comes twice")
     if len(found) not in (0, 1, 3, 5):
-        raise ValueError("1, 3 or 5 voters are possible")
+        raise ValueError("there must be 1, 3 or 5 voters")
     return tuple(found)
 
 
 def _key(name: str, parse: Parser, default: str | None, text: str) -> Any:  # noqa: ANN401  # typed where it is assigned
-    """A field of `Settings`. `default` is text in the file's syntax; None: the key must be set."""
+    """A field of `Settings`. `default` is a value in the file's syntax; None: the key must be set."""
     metadata = {"key": name, "parse": parse, "default": default, "text": text}
     if default is None:
         return field(metadata=metadata)
@@ -189,10 +189,10 @@ _MS = _integer(1)
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Parsed and checked. Milliseconds, bytes; addresses are (host, port)."""
+    """The parsed and checked settings. Times in milliseconds, sizes in bytes; addresses are (host, port)."""
 
     node_id: int = _key("node.id", _integer(0, 2**31 - 1), None, "This replica's broker id, one of the voters'.")
-    data_dir: Path = _key("log.dirs", _path, None, "The data folder. One, not a list.")
+    data_dir: Path = _key("log.dirs", _path, None, "The data folder: one folder, not a list.")
     voters: tuple[tuple[BrokerId, str, int], ...] = _key(
         "controller.quorum.voters",
         _voters,
@@ -203,7 +203,8 @@ class Settings:
         "muster.cluster.id",
         _optional(_cluster_id),
         "",
-        "22 characters of url-safe base64. Empty: drawn when the cluster forms. Data of another is refused.",
+        "22 characters of url-safe base64. Empty: chosen at random when the cluster forms. A data folder of another "
+        "cluster is refused.",
     )
     listeners: tuple[Listener, ...] = _key(
         "listeners",
@@ -212,7 +213,11 @@ class Settings:
         "Client listeners, NAME://host:port. An empty host is loopback, not every interface: write 0.0.0.0.",
     )
     advertised: tuple[Listener, ...] = _key(
-        "advertised.listeners", _listeners, "", "Addresses that clients are told, by listener name. Empty: `listeners`."
+        "advertised.listeners",
+        _listeners,
+        "",
+        "Addresses given to clients, as NAME://host:port for names in `listeners`. A name that is left out has its "
+        "address in `listeners`.",
     )
     protocol_map: dict[str, str] = _key(
         "listener.security.protocol.map", _protocol_map, "", "Only PLAINTEXT is supported so far."
@@ -221,19 +226,19 @@ class Settings:
         "muster.peer.listener",
         _optional(parse_address),
         "",
-        f"Bind address for peers, {_PORT_TEXT} Empty: as in voters.",
+        f"Bind address for peers, {_PORT_TEXT} Empty: this replica's address in `controller.quorum.voters`.",
     )
     probe_listener: tuple[str, int] = _key(
-        "muster.probe.listener", parse_address, "127.0.0.1:8080", f"/livez /readyz /metrics: {_PORT_TEXT}"
+        "muster.probe.listener", parse_address, "127.0.0.1:8080", f"Address of /livez, /readyz, /metrics, {_PORT_TEXT}"
     )
     admin_listener: tuple[str, int] = _key(
-        "muster.admin.listener", parse_address, "127.0.0.1:8081", f"The admin API: {_PORT_TEXT}"
+        "muster.admin.listener", parse_address, "127.0.0.1:8081", f"Address of the admin API, {_PORT_TEXT}"
     )
     admin_advertised: tuple[str, int] | None = _key(
         "muster.admin.advertised",
         _optional(parse_address),
         "",
-        "Admin address that other replicas name in 421 answers.",
+        "Admin address of this replica that other replicas name in their 421 answers. Empty: `muster.admin.listener`.",
     )
     admin_token_file: Path | None = _key(
         "muster.admin.token.file",
@@ -241,38 +246,51 @@ class Settings:
         "",
         "File with the admin API's bearer token, read again when it changes. Empty: no admin API.",
     )
-    pid_file: Path | None = _key("muster.pid.file", _optional(_path), "", "Written at start, removed at the end.")
-    log_level: str = _key(
-        "muster.log.level", _one_of("debug", "info", "warning", "error"), "info", "Structured logs on standard error."
+    pid_file: Path | None = _key(
+        "muster.pid.file", _optional(_path), "", "File with the process id, written at start and removed at the end."
     )
-    shutdown_grace_ms: int = _key("shutdown.grace.ms", _MS, "60000", "Time for draining after SIGTERM.")
+    log_level: str = _key(
+        "muster.log.level",
+        _one_of("debug", "info", "warning", "error"),
+        "info",
+        "debug, info, warning or error: the lowest level of the log lines on standard error.",
+    )
+    shutdown_grace_ms: int = _key("shutdown.grace.ms", _MS, "60000", "Longest time for draining after SIGTERM.")
 
     # Groups and offsets.
     offsets_partitions: int = _key(
         "offsets.topic.num.partitions",
         _integer(1, 1_000),
         "50",
-        "Fixed when the cluster forms; another number later is refused.",
+        "Fixed when the cluster forms: a replica with another number does not start.",
     )
     offsets_replication_factor: int | None = _key(
         "offsets.topic.replication.factor", _optional(_integer(1, 5)), "", "If set, it must be the number of voters."
     )
     offsets_segment_bytes: int = _key(
-        "offsets.topic.segment.bytes", _integer(4_096, 2**31 - 1), str(SEGMENT_BYTES), "Segment files."
+        "offsets.topic.segment.bytes",
+        _integer(4_096, 2**31 - 1),
+        str(SEGMENT_BYTES),
+        "Size of a segment file of an offsets partition.",
     )
     offsets_history_ms: int = _key(
         "muster.offsets.history.ms",
         _MS,
         str(7 * 24 * 3_600_000),
-        "Age up to which old segments are kept.",
+        "Old segments of an offsets partition are kept up to this age, ...",
     )
     offsets_history_bytes: int = _key(
         "muster.offsets.history.bytes",
         _integer(0),
         str(GIB),
-        "Size a partition up to which old segments are kept.",
+        "... and while the partition is not larger than this.",
     )
-    offset_metadata_chars_max: int = _key("offset.metadata.max.bytes", _integer(0, MIB), "4096", "Characters.")
+    offset_metadata_chars_max: int = _key(
+        "offset.metadata.max.bytes",
+        _integer(0, MIB),
+        "4096",
+        "Longest metadata of a committed offset, counted in characters.",
+    )
     offsets_retention_minutes: int = _key(
         "offsets.retention.minutes",
         _integer(1, 2**31 - 1),
@@ -283,18 +301,23 @@ class Settings:
         "offsets.retention.check.interval.ms",
         _MS,
         str(groups_limits.OFFSETS_RETENTION_CHECK_MS),
-        "How often expiry looks.",
+        "How often offsets are checked for expiry.",
     )
     offsets_commit_timeout_ms: int = _key(
         "offsets.commit.timeout.ms",
         _MS,
         str(PROPOSAL_TIMEOUT_MS),
-        "A group's change fails to commit after this.",
+        "A change of a group that is not committed after this time is answered COORDINATOR_NOT_AVAILABLE.",
     )
     group_session_timeout_min_ms: int = _key(
-        "group.min.session.timeout.ms", _MS, str(groups_limits.SESSION_TIMEOUT_MIN_MS), "Inclusive."
+        "group.min.session.timeout.ms",
+        _MS,
+        str(groups_limits.SESSION_TIMEOUT_MIN_MS),
+        "Shortest session timeout that a member may have.",
     )
-    group_session_timeout_max_ms: int = _key("group.max.session.timeout.ms", _MS, "1800000", "Inclusive.")
+    group_session_timeout_max_ms: int = _key(
+        "group.max.session.timeout.ms", _MS, "1800000", "Longest session timeout that a member may have."
+    )
     group_initial_rebalance_delay_ms: int = _key(
         "group.initial.rebalance.delay.ms",
         _integer(0),
@@ -302,134 +325,202 @@ class Settings:
         "An empty group waits this long for more members.",
     )
     group_size_max: int = _key(
-        "group.max.size", _integer(1, 2**31 - 1), str(groups_limits.GROUP_SIZE_MAX), "Kafka: 2147483647."
+        "group.max.size",
+        _integer(1, 2**31 - 1),
+        str(groups_limits.GROUP_SIZE_MAX),
+        "Most members of a group. Kafka's default: 2147483647.",
     )
 
     # Topics.
     topics_mode: str = _key(
-        "topics.mode", _one_of("embedded", "none"), "embedded", "none: groups and offsets only, any topic name."
+        "topics.mode",
+        _one_of("embedded", "none"),
+        "embedded",
+        "embedded: topics are served. none: groups and offsets only, and offsets of any topic name are accepted.",
     )
     num_partitions: int = _key(
         "num.partitions",
         _integer(1, RAFT_GROUPS_MAX - 2),
         "1",
-        "Of a topic created without a number. A cluster has room for 2,000 Raft groups: one for the controller, one a "
-        "partition of the offsets topic, one a partition of topics.",
+        "Partitions of a topic that is created without a number. A cluster may have 2,000 Raft groups: one for the "
+        "controller, and one for each partition of the offsets topic and of other topics.",
     )
     auto_create_topics: bool = _key(
         "auto.create.topics.enable",
         _boolean,
         "false",
-        "Kafka: true. Whether a topic that a client asks about by name is created, as `num.partitions` says.",
+        "Whether a topic that a client asks about by name is created, with `num.partitions`. Kafka's default: true.",
     )
-    delete_topics: bool = _key("delete.topic.enable", _boolean, "true", "")
+    delete_topics: bool = _key("delete.topic.enable", _boolean, "true", "Whether clients may delete topics.")
     message_bytes_max: int = _key(
-        "message.max.bytes", _integer(0, BATCH_BYTES_MAX), str(BATCH_BYTES_MAX_DEFAULT), "Of one batch."
+        "message.max.bytes",
+        _integer(0, BATCH_BYTES_MAX),
+        str(BATCH_BYTES_MAX_DEFAULT),
+        "Largest size of a record batch.",
     )
-    retention_hours: int = _key("log.retention.hours", _integer(-1, 2**31 - 1), "168", "Topic data. -1: for ever.")
+    retention_hours: int = _key(
+        "log.retention.hours", _integer(-1, 2**31 - 1), "168", "How long data of topics is kept; -1: for ever."
+    )
     retention_minutes: int | None = _key(
         "log.retention.minutes", _optional(_integer(-1, 2**31 - 1)), "", "Overrides log.retention.hours."
     )
     retention_ms: int | None = _key("log.retention.ms", _optional(_integer(-1)), "", "Overrides log.retention.minutes.")
-    retention_bytes: int = _key("log.retention.bytes", _integer(-1), "-1", "A partition; -1: without bound.")
+    retention_bytes: int = _key(
+        "log.retention.bytes", _integer(-1), "-1", "Size up to which a partition's data is kept; -1: without bound."
+    )
     retention_check_ms: int = _key(
         "log.retention.check.interval.ms",
         _MS,
         str(replica_limits.TOPIC_RETENTION_CHECK_MS),
-        "How often retention looks.",
+        "How often retention is checked.",
     )
-    segment_bytes: int = _key("log.segment.bytes", _integer(4_096, 2**31 - 1), "1073741824", "Topic segment files.")
+    segment_bytes: int = _key(
+        "log.segment.bytes",
+        _integer(4_096, 2**31 - 1),
+        "1073741824",
+        "Size of a segment file of a topic's partition.",
+    )
     segment_ms: int | None = _key("log.roll.ms", _optional(_MS), "", "Overrides log.roll.hours.")
     segment_hours: int = _key("log.roll.hours", _integer(1, 2**31 - 1), "168", "A segment is rolled after this time.")
     timestamp_type: str = _key(
-        "log.message.timestamp.type", _one_of("CreateTime", "LogAppendTime"), "CreateTime", "Of new topics."
+        "log.message.timestamp.type",
+        _one_of("CreateTime", "LogAppendTime"),
+        "CreateTime",
+        "CreateTime or LogAppendTime, for topics without a config of their own.",
     )
-    timestamp_before_max_ms: int = _key("log.message.timestamp.before.max.ms", _integer(0), str(2**63 - 1), "")
-    timestamp_after_max_ms: int = _key("log.message.timestamp.after.max.ms", _integer(0), "3600000", "")
+    timestamp_before_max_ms: int = _key(
+        "log.message.timestamp.before.max.ms",
+        _integer(0),
+        str(2**63 - 1),
+        "How far a record's timestamp may lie before the leader's clock.",
+    )
+    timestamp_after_max_ms: int = _key(
+        "log.message.timestamp.after.max.ms",
+        _integer(0),
+        "3600000",
+        "How far a record's timestamp may lie after the leader's clock.",
+    )
     min_insync_replicas: int = _key(
-        "min.insync.replicas", _integer(1, 5), "1", "Described to clients; a write always needs a majority."
+        "min.insync.replicas", _integer(1, 5), "1", "Only reported to clients: a write always needs a majority."
     )
 
     # Connections.
-    connections_idle_ms: int = _key("connections.max.idle.ms", _MS, "600000", "Idle connections are closed.")
-    connections_max: int = _key("max.connections", _integer(1), "10000", "Kafka: 2147483647.")
-    connections_per_ip_max: int = _key(
-        "max.connections.per.ip", _integer(1), "2147483647", "Off by default: thousands of clients share a NAT."
+    connections_idle_ms: int = _key(
+        "connections.max.idle.ms", _MS, "600000", "A client's connection is closed after it was idle for this time."
     )
-    accepts_per_second_max: int = _key("max.connection.creation.rate", _integer(1), "2000", "Kafka: 2147483647.")
+    connections_max: int = _key(
+        "max.connections", _integer(1), "10000", "Most client connections of a replica. Kafka's default: 2147483647."
+    )
+    connections_per_ip_max: int = _key(
+        "max.connections.per.ip",
+        _integer(1),
+        "2147483647",
+        "Most client connections from one address. Without bound by default: thousands of clients may share a NAT.",
+    )
+    accepts_per_second_max: int = _key(
+        "max.connection.creation.rate",
+        _integer(1),
+        "2000",
+        "Most new client connections a second. Kafka's default: 2147483647.",
+    )
 
     # Raft and storage.
-    heartbeat_ms: int = _key("muster.raft.heartbeat.ms", _integer(10, 10_000), str(HEARTBEAT_MS), "")
+    heartbeat_ms: int = _key(
+        "muster.raft.heartbeat.ms",
+        _integer(10, 10_000),
+        str(HEARTBEAT_MS),
+        "Time between two heartbeats to a peer; at most a third of the least election timeout.",
+    )
     election_timeout_min_ms: int = _key(
-        "muster.raft.election.timeout.min.ms", _integer(50, 60_000), str(raft_limits.ELECTION_TIMEOUT_MIN_MS), ""
+        "muster.raft.election.timeout.min.ms",
+        _integer(50, 60_000),
+        str(raft_limits.ELECTION_TIMEOUT_MIN_MS),
+        "Least election timeout: each is drawn at random between this and the next.",
     )
     election_timeout_max_ms: int = _key(
-        "muster.raft.election.timeout.max.ms", _integer(100, 120_000), str(raft_limits.ELECTION_TIMEOUT_MAX_MS), ""
+        "muster.raft.election.timeout.max.ms",
+        _integer(100, 120_000),
+        str(raft_limits.ELECTION_TIMEOUT_MAX_MS),
+        "Greatest election timeout.",
     )
     wal_file_bytes: int = _key(
         "muster.wal.file.bytes",
         _integer(65_536),
         str(WAL_FILE_BYTES),
-        "Larger where a file would begin with more than an eighth of it: some 130 bytes a partition.",
+        "Size of a WAL file. A file is larger if the table at its beginning, about 130 bytes a partition, would fill "
+        "more than an eighth of it.",
     )
     wal_bytes_max: int = _key(
         "muster.wal.max.bytes",
         _integer(262_144),
         str(WAL_BYTES_MAX),
-        "Both WALs have this bound each; at least four files.",
+        "Bound on the size of each of the two WALs; at least four times `muster.wal.file.bytes`.",
     )
     disk_low_bytes: int = _key(
         "muster.disk.low.bytes",
         _integer(0),
         str(replica_limits.DISK_LOW_BYTES),
-        "With less free a replica takes no new data and hands its leaderships to others; with a quarter of it free, no "
-        "data of other leaders either. Three times `muster.wal.file.bytes`, if that is more.",
+        "With less free space on its disk a replica refuses new data and hands its leaderships to others; with less "
+        "than a quarter of it free, it refuses data of other leaders too. If three times `muster.wal.file.bytes` is "
+        "more, that is used.",
     )
     disk_good_bytes: int | None = _key(
         "muster.disk.good.bytes",
         _optional(_integer(0)),
         "",
-        "It takes new data again when so much is free. Empty: half more than what is low.",
+        "With this much free space a replica accepts new data again. Empty: one and a half times the space below which "
+        "it refuses them.",
     )
     checkpoint_bytes: int = _key(
         "muster.checkpoint.bytes",
         _integer(4_096),
         str(replica_limits.CHECKPOINT_BYTES),
-        "Applied bytes between checkpoints.",
+        "A Raft group's state is checkpointed when this many bytes were applied since its last checkpoint.",
     )
-    segment_flush_ms: int = _key("muster.segment.flush.ms", _MS, "30000", "")
-    segment_flush_bytes: int = _key("muster.segment.flush.bytes", _integer(1), str(64 * MIB), "")
+    segment_flush_ms: int = _key(
+        "muster.segment.flush.ms", _MS, "30000", "Appended data is synced to its segment file after this time, ..."
+    )
+    segment_flush_bytes: int = _key(
+        "muster.segment.flush.bytes",
+        _integer(1),
+        str(64 * MIB),
+        "... or when this many bytes of a partition are not synced.",
+    )
     takeback_ms: int = _key(
         "muster.leadership.takeback.ms",
         _MS,
         "30000",
-        "A preferred leader takes a partition back after being caught up for so long.",
+        "Leadership of a partition goes back to its preferred leader when that has been caught up for this time.",
     )
     feature_finalize_ms: int = _key(
         "muster.feature.finalize.ms",
         _integer(-1),
         "3600000",
-        "All replicas run a new release for so long before it writes what the one before cannot read; -1: never.",
+        "How long all replicas must run a new release before it writes what the previous release cannot read; -1: it "
+        "never does.",
     )
     install_rate: int = _key(
         "muster.transfer.bytes.per.second",
         _integer(replica_limits.INSTALL_BYTES_PER_SECOND_MIN),
         str(replica_limits.INSTALL_BYTES_PER_SECOND),
-        "Sent at most to followers that need a whole state, all together.",
+        "Bytes a second that a replica sends to all followers that install a snapshot together, at most.",
     )
-    # 0.5 % of a processor with batches of 1 kB, 5 % with 90 B.
+    # The default costs 0.5 % of a processor with batches of 1 kB, 5 % with batches of 90 B.
     scrub_rate: int = _key(
         "muster.scrub.bytes.per.second",
         _integer(0),
         str(2 * MIB),
-        "Sealed segments read and checked in the background, at most; 0: not at all.",
+        "Bytes a second of sealed segments that are checked in the background, at most; 0: none are.",
     )
     trailing_entries: int = _key(
-        "muster.raft.trailing.entries", _integer(0), str(replica_limits.TRAILING_ENTRIES), "Kept behind a checkpoint."
+        "muster.raft.trailing.entries",
+        _integer(0),
+        str(replica_limits.TRAILING_ENTRIES),
+        "Log entries before a checkpoint that a leader keeps for followers that lag.",
     )
 
     texts: Mapping[str, str] = field(default_factory=dict)
-    """Every key with its value as text, defaults included, for DescribeConfigs."""
+    """Key -> value in the file's syntax, defaults included, for DescribeConfigs."""
 
     def __post_init__(self) -> None:
         for check in (_check_voters, _check_listeners, _check_relations):
@@ -448,7 +539,7 @@ class Settings:
 
     @property
     def advertised_listeners(self) -> tuple[Listener, ...]:
-        """One per listener, in the order of `listeners`."""
+        """One address for each listener, in the order of `listeners`."""
         named = {listener.name: listener for listener in self.advertised}
         return tuple(named.get(listener.name, listener) for listener in self.listeners)
 
@@ -458,12 +549,12 @@ class Settings:
 
     @property
     def disk_low(self) -> int:
-        """Bytes; the next file of each WAL fits in any case."""
+        """Free bytes below which the disk is low. Invariant: not less than the next file of each WAL needs."""
         return max(self.disk_low_bytes, replica_limits.DISK_LOW_WAL_FILES * self.wal_file_bytes)
 
     @property
     def disk_good(self) -> int:
-        """Bytes, more than are low."""
+        """Free bytes at which the disk is no longer low. Invariant: not less than `disk_low`."""
         return max(self.disk_low * 3 // 2 if self.disk_good_bytes is None else self.disk_good_bytes, self.disk_low)
 
     @property
@@ -517,14 +608,14 @@ def _check_relations(settings: Settings) -> None:
     if 1 + settings.offsets_partitions + settings.num_partitions > RAFT_GROUPS_MAX:
         raise ConfigError(
             f"num.partitions={settings.num_partitions} and offsets.topic.num.partitions={settings.offsets_partitions}: "
-            f"with the controller's more than the {RAFT_GROUPS_MAX} Raft groups that a cluster may have"
+            f"with the controller's group they are more than the {RAFT_GROUPS_MAX} Raft groups that a cluster may have"
         )
     if settings.wal_file_bytes * storage_limits.WAL_FILES_MIN > settings.wal_bytes_max:
         raise ConfigError("muster.wal.max.bytes is below four times muster.wal.file.bytes")
 
 
 def settings_of(values: Mapping[str, str]) -> Settings:
-    """Typed settings of a parsed file. Raises `ConfigError` naming the first key that is wrong."""
+    """The settings in a parsed file. Raises `ConfigError` that names the first wrong key."""
     known = {item.metadata["key"]: item for item in fields(Settings) if item.metadata}
     arguments: dict[str, Any] = {}
     for key, text in values.items():
@@ -544,7 +635,8 @@ def settings_of(values: Mapping[str, str]) -> Settings:
 
 
 def load_settings(path: Path, environment: Mapping[str, str] | None = None) -> Settings:
-    """Read a properties file; `environment` fills `${env:NAME}`. Raises `ConfigError`, also when it cannot be read."""
+    """Read a properties file; `environment` has the values for `${env:NAME}`. Raises `ConfigError`, also if the file
+    cannot be read."""
     try:
         return settings_of(with_environment(parse_properties(path.read_text("utf-8")), environment or {}))
     except (OSError, UnicodeDecodeError) as error:
