@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 from muster_coordinator.ids import LogIndex
 from muster_coordinator.ports import Rand
-from muster_coordinator.raft import election, following, output, replication, suspension, transfer
+from muster_coordinator.raft import change, election, following, output, replication, suspension, transfer
 from muster_coordinator.raft.log import OVERHEAD, RaftLog
+from muster_coordinator.raft.members import Members, Placed
 from muster_coordinator.raft.messages import (
     NOBODY,
     EntryKind,
@@ -59,6 +60,8 @@ class Status(NamedTuple):
     suspended: bool
     """It lost what it had promised, and stands aside."""
     reads: int
+    config: Config
+    """In effect, if not yet committed."""
     progress: dict[int, ProgressView]
 
 
@@ -71,8 +74,9 @@ class RaftCore(RaftState):
         self,
         *,
         node: int,
-        voters: Sequence[int],
         log: RaftLog,
+        voters: Sequence[int] = (),
+        configs: Sequence[Placed] = (),
         hard_state: HardState,
         applied: int,
         rand: Rand,
@@ -81,24 +85,27 @@ class RaftCore(RaftState):
         own_heartbeats: bool = True,
     ) -> None:
         """`own_heartbeats` False: the host sends heartbeats for all groups at once and reports by `heartbeat_ok` and
-        `contact`."""
-        config = Config(tuple(voters))
-        super().__init__(node, config, log, hard_state, applied, rand, timing, flow, own_heartbeats)
+        `contact`. Either `voters`, who are fixed, or `configs`: those that the log holds, its beginning's first."""
+        members = Members(configs or (Placed(log.compacted_index, Config(tuple(voters))),))
+        super().__init__(node, members, bool(configs), log, hard_state, applied, rand, timing, flow, own_heartbeats)
 
     # Peers.
 
     def step(self, now_ms: int, message: Message, contact: Mapping[int, int] = NO_CONTACT) -> None:
         """A peer message. `contact` (as for `advance`) matters for PRE_VOTE and VOTE only: is there a live leader?"""
         kind = message.type
-        # The sender is not authenticated here (the mesh does that), but nobody outside the configuration may move the
-        # term.
-        if message.to != self.node or message.sender not in self.peers or not 0 <= kind < len(_HANDLERS):
+        if message.to != self.node or not 0 <= kind < len(_HANDLERS) or not self._listens_to(message.sender):
             return
         if message.term != self.term and not self._settle_term(now_ms, message, contact):
             return
         handler = _HANDLERS[kind]
         if handler is not None:
             handler(self, now_ms, message)
+
+    def _listens_to(self, sender: int) -> bool:
+        """The sender is not authenticated here (the mesh does that). Where members are fixed, nobody else may move the
+        term. Where they change, a leader or candidate may be a member by entries that this log does not hold yet."""
+        return sender in self.peers or (self.may_change and sender != self.node)
 
     def _settle_term(self, now_ms: int, message: Message, contact: Mapping[int, int]) -> bool:
         """Make the terms agree. False when the message ends here."""
@@ -137,7 +144,7 @@ class RaftCore(RaftState):
 
         False: not accepted; tell it our `term` (`heartbeat_rejected` there).
         """
-        if term < self.term or term > TERM_MAX or leader not in self.peers:
+        if term < self.term or term > TERM_MAX or not self._listens_to(leader):
             return False
         if term > self.term:
             become_follower(self, now_ms, term, leader)
@@ -145,7 +152,8 @@ class RaftCore(RaftState):
 
     def heartbeat_commit(self, peer: int) -> int:
         """While leading: the `commit` that a heartbeat to `peer` may carry (rule 10)."""
-        return min(self.progresses[peer].match, self.commit)
+        progress = self.progresses.get(peer)
+        return 0 if progress is None else min(progress.match, self.commit)
 
     def heartbeat_ok(self, sent_ms: int, peer: int, round_no: int) -> None:
         """`peer` accepted, for this group and its current term, a heartbeat of host round `round_no` that left at
@@ -155,7 +163,7 @@ class RaftCore(RaftState):
     def heartbeat_rejected(self, now_ms: int, peer: int, term: int) -> None:
         """`peer` is in `term`: if that is later than ours, somebody else leads or will; if it is ours, the peer may be
         suspended."""
-        if self.term < term <= TERM_MAX and peer in self.peers:
+        if self.term < term <= TERM_MAX and self._listens_to(peer):
             become_follower(self, now_ms, term, NOBODY)
         elif term == self.term:
             replication.not_accepted(self, now_ms, peer)
@@ -177,7 +185,7 @@ class RaftCore(RaftState):
     @property
     def quorum_peers(self) -> int:
         """How many peers make a quorum with this voter, whichever they are."""
-        return len(self.peers) if self.config.outgoing else majority(len(self.config.voters)) - 1
+        return majority(len(self.config.voters)) - 1 if self.is_plain else len(self.peers)
 
     def peer_unreachable(self, peer: int) -> None:
         """The link to `peer` broke; it may be back at once."""
@@ -242,9 +250,18 @@ class RaftCore(RaftState):
         # Before the first commit of the term `commit` may lag behind what the leader before had committed. The no-op
         # lies above all of that: with it a read sees whatever was acknowledged (rule 17; paper, section 8).
         self.reads.add(context, round_no, max(self.commit, self.term_start_index))
-        if not self.peers:
+        if not self.electors:
             replication.grant_reads(self)
         return True
+
+    def change_members(self, voters: Sequence[int], learners: Sequence[int] = ()) -> LogIndex | Refused:
+        """Have these members, by a joint configuration if it takes one; the index of the entry that begins it, or why
+        nothing was appended. The change is complete when `status().config` is the wanted one and is committed."""
+        return change.begin(self, voters, learners)
+
+    def config_at(self, index: int) -> Config:
+        """What a checkpoint at `index` has to carry; `index` is applied and not compacted."""
+        return self.members.at(index)
 
     def transfer(self, now_ms: int, target: int) -> bool:
         """Hand leadership to `target`; see `transfer.begin`."""
@@ -258,6 +275,8 @@ class RaftCore(RaftState):
         but through a call of this object."""
         if self.role is not LEADER:
             return self.election_deadline_ms
+        if self.resigns:
+            return 0
         deadline = self.quorum_deadline_ms
         if self.own_heartbeats and self.heartbeat_deadline_ms < deadline:
             deadline = self.heartbeat_deadline_ms
@@ -297,6 +316,9 @@ class RaftCore(RaftState):
             self.election_deadline_ms = max(self.election_deadline_ms, until_ms)
 
     def _advance_leader(self, now_ms: int, contact: Mapping[int, int]) -> None:
+        if self.resigns:
+            self.step_down(now_ms)
+            return
         transfer.abort_when_late(self, now_ms)
         if self.own_heartbeats and now_ms >= self.heartbeat_deadline_ms:
             self.heartbeat_deadline_ms = now_ms + self.timing.heartbeat_ms
@@ -345,6 +367,7 @@ class RaftCore(RaftState):
         """Forget entries up to (index, term), which a durable checkpoint covers."""
         assert index <= self.applied, "only applied entries are compacted"
         self.log.compact(index, term)
+        self.members.compact(index)
 
     def entered(self, now_ms: int, term: int) -> None:
         """An entry of `term` is committed somewhere, so that term began: be in it, before its checkpoint is taken over.
@@ -352,9 +375,10 @@ class RaftCore(RaftState):
         if self.term < term <= TERM_MAX:
             become_follower(self, now_ms, term, NOBODY)
 
-    def snapshot_installed(self, index: int, term: int) -> bool:
-        """An installed checkpoint at (index, term) is durable here. False: the core is past it; do not use it."""
-        return following.snapshot_installed(self, index, term)
+    def snapshot_installed(self, index: int, term: int, config: Config | None = None) -> bool:
+        """An installed checkpoint at (index, term), with its configuration (None where members are fixed), is durable
+        here. False: the core is past it; do not use it."""
+        return following.snapshot_installed(self, index, term, config)
 
     def skip_to(self, index: int) -> None:
         """The state machine holds a checkpoint at `index` that `snapshot_installed` found the core to be past."""
@@ -395,6 +419,7 @@ class RaftCore(RaftState):
             transfer_target=self.transfer_target,
             suspended=bool(self.suspended),
             reads=len(self.reads),
+            config=self.config,
             progress=self.progress(),
         )
 

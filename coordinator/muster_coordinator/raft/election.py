@@ -34,7 +34,7 @@ def campaign(state: RaftState, now_ms: int) -> None:
     if state.role is LEADER:
         return
     # Try again later: the reason may go away without any message of Raft.
-    if not state.may_lead or state.suspended:
+    if not state.may_lead or state.suspended or not state.is_voter:
         arm_election(state, now_ms)
         return
     become_pre_candidate(state, now_ms)
@@ -43,7 +43,7 @@ def campaign(state: RaftState, now_ms: int) -> None:
         _stand(state, now_ms, forced=False)
         return
     log = state.log
-    for peer in state.peers:
+    for peer in state.electors:
         state.messages.append(
             Message(MsgType.PRE_VOTE, state.node, peer, state.term + 1, index=log.last_index, log_term=log.last_term)
         )
@@ -55,7 +55,7 @@ def _stand(state: RaftState, now_ms: int, *, forced: bool) -> None:
         become_leader(state, now_ms)
         return
     log = state.log
-    for peer in state.peers:
+    for peer in state.electors:
         state.after_persist.append(
             Message(
                 MsgType.VOTE,
@@ -84,7 +84,11 @@ def loyal(state: RaftState, now_ms: int, contact_ms: int) -> bool:
 
 
 def on_vote_request(state: RaftState, now_ms: int, message: Message) -> None:
-    """VOTE in the own term, or PRE_VOTE in the own or a later one (which changes nothing here, rule 13)."""
+    """VOTE in the own term, or PRE_VOTE in the own or a later one (which changes nothing here, rule 13).
+
+    Who is no voter by the own log is answered all the same, and a learner votes: the configuration that makes it a
+    voter may be known to the candidate only (rule 21). Whose answers count is the candidate's to say.
+    """
     pre_vote = message.type == MsgType.PRE_VOTE
     sender = message.sender
     # Invariant: one vote a term (section 5.2). Who has a leader in this term has seen its election: another cannot win.
@@ -140,8 +144,10 @@ def on_vote_reply(state: RaftState, now_ms: int, message: Message) -> None:
 
 def on_timeout_now(state: RaftState, now_ms: int, message: Message) -> None:
     """The leader wants this follower to take over: no pre-vote, and voters are told not to be loyal (rule 27)."""
+    if not state.may_lead or state.suspended or not state.is_voter:
+        return
     # A leader that was deposed in the meantime asked in an earlier term, and `step` dropped that.
-    if state.may_lead and not state.suspended and state.role is FOLLOWER and state.leader in (message.sender, NOBODY):
+    if state.role is FOLLOWER and state.leader in (message.sender, NOBODY):
         _stand(state, now_ms, forced=True)
 
 

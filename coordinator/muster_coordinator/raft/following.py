@@ -7,9 +7,12 @@ never at or below the commit index (raft rules 7-9); a refusal says by (index, t
 Acknowledgements wait for the disk (`after_persist`); refusals promise nothing and leave at once.
 """
 
-from muster_coordinator.raft import suspension
+from muster_coordinator.errors import Corruption
+from muster_coordinator.raft import change, suspension
 from muster_coordinator.raft.log import entries_bytes
+from muster_coordinator.raft.members import decode_config
 from muster_coordinator.raft.messages import Entry, EntryKind, Message, MsgType
+from muster_coordinator.raft.quorum import Config
 from muster_coordinator.raft.roles import become_follower
 from muster_coordinator.raft.state import FOLLOWER, LEADER, RaftState
 
@@ -54,6 +57,7 @@ def on_append(state: RaftState, now_ms: int, message: Message) -> None:
                 return
         if entries:
             log.append(entries, entries_bytes(entries))
+            _note_configs(state, entries)
     last = previous + len(message.entries)
     # Not `message.commit`: behind `last` this log may hold a tail that the leader does not have (rule 9).
     commit_to(state, min(message.commit, last))
@@ -66,10 +70,35 @@ def _well_formed(state: RaftState, message: Message) -> bool:
     term = message.log_term
     for entry in message.entries:
         index += 1
-        if entry.index != index or entry.term < term or entry.kind == EntryKind.CONF:
+        if entry.index != index or entry.term < term:
+            return False
+        if entry.kind == EntryKind.CONF and not _is_known(state, entry):
             return False
         term = entry.term
     return term <= message.term
+
+
+def _is_known(state: RaftState, entry: Entry) -> bool:
+    """Can this release follow the configuration? One that takes effect elsewhere and not here would count other
+    majorities, so it does not even get into the log."""
+    if not state.may_change:
+        return False
+    try:
+        decode_config(entry.data)
+    except Corruption:
+        return False
+    return True
+
+
+def _note_configs(state: RaftState, entries: tuple[Entry, ...]) -> None:
+    """A configuration is in effect from the moment it stands in the log, committed or not."""
+    changed = False
+    for entry in entries:
+        if entry.kind == EntryKind.CONF:
+            state.members.append(entry.index, decode_config(entry.data))
+            changed = True
+    if changed:
+        change.adopt(state)
 
 
 def _new_part(state: RaftState, entries: tuple[Entry, ...]) -> tuple[Entry, ...] | None:
@@ -89,6 +118,8 @@ def _new_part(state: RaftState, entries: tuple[Entry, ...]) -> tuple[Entry, ...]
             if state.term <= log.era:
                 return None
             log.cut(entry.index - 1, state.term)
+            if state.members.cut(entry.index - 1):
+                change.adopt(state)
         return entries[position:]
     return ()
 
@@ -170,8 +201,9 @@ def on_snapshot(state: RaftState, now_ms: int, message: Message) -> None:
         state.snapshot_offer = (message.sender, index, term)
 
 
-def snapshot_installed(state: RaftState, index: int, term: int) -> bool:
-    """A checkpoint at (index, term) is durable here. False when the core is past it already: it must not be used.
+def snapshot_installed(state: RaftState, index: int, term: int, config: Config | None) -> bool:
+    """A checkpoint at (index, term), with the configuration that it carries, is durable here. False when the core is
+    past it already: it must not be used.
 
     The entries behind it stay if the log holds (index, term); otherwise the whole log is discarded (rules 22, 23).
     """
@@ -184,8 +216,11 @@ def snapshot_installed(state: RaftState, index: int, term: int) -> bool:
     assert state.role is not LEADER or log.term_at(index) == term, "a leader holds every committed entry"
     if log.term_at(index) == term:
         log.covered(index, term)
+        state.members.compact(index)
     else:
         log.restart_at(index, term, state.term)
+        state.members.restart_at(index, state.config if config is None else config)
+        change.adopt(state)
     state.commit = state.handed = state.applied = index
     state.unapplied.clear()
     state.unapplied_bytes = 0

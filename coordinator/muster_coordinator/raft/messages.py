@@ -25,7 +25,7 @@ class EntryKind(IntEnum):
     NOOP = 2
     """First entry of a term."""
     CONF = 3
-    """Membership change, which is open (decision 45): refused."""
+    """The members of the group from this entry on (`raft.members`)."""
     SKIP = 4
     """An earlier entry, which no replica could apply, is passed over (`replica.multiraft.skips`). Raft sees an entry as
     any."""
@@ -122,7 +122,9 @@ class Refused(StrEnum):
     BUSY = "busy"
     """A flow limit is reached; try again when entries are applied."""
     UNSUPPORTED = "unsupported"
-    """CONF entries, until membership change exists."""
+    """A CONF entry that is not `RaftCore.change_members`', or a change where the members are fixed."""
+    CHANGING = "changing"
+    """Another change is under way, or the leader has committed nothing in its term yet (rule 19)."""
 
 
 class ReadGrant(NamedTuple):

@@ -2,8 +2,8 @@
 
 Problem: votes, commits, read rounds and check-quorum all ask "does a quorum ...?" and must never answer it differently.
 Mechanism: pure functions over a `Config`. With `outgoing` empty a config is a plain majority; otherwise both halves
-must agree (raft rule 12; an empty half agrees to everything). Nothing here changes a config: membership change is
-open (decision 45), and this is its place.
+must agree (raft rule 12; an empty half agrees to everything). Learners are in no half. Nothing here changes a config
+(`raft.change` does).
 """
 
 from collections.abc import Mapping
@@ -15,14 +15,20 @@ UNBOUNDED = (1 << 63) - 1
 
 
 class Config(NamedTuple):
-    """Who votes. `voters` is the incoming half of a joint configuration."""
+    """Who votes, and who follows without a vote. `voters` is the incoming half of a joint configuration."""
 
     voters: tuple[int, ...]
     outgoing: tuple[int, ...] = ()
+    learners: tuple[int, ...] = ()
+    """A voter that is leaving to be a learner stands here and in `outgoing`."""
 
-    def everyone(self) -> tuple[int, ...]:
+    def electors(self) -> tuple[int, ...]:
         """All distinct voters of both halves, in order of first mention."""
         return tuple(dict.fromkeys(self.voters + self.outgoing))
+
+    def everyone(self) -> tuple[int, ...]:
+        """All distinct members, voters first."""
+        return tuple(dict.fromkeys(self.voters + self.outgoing + self.learners))
 
 
 class VoteResult(IntEnum):

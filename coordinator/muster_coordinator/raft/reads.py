@@ -50,6 +50,10 @@ class ReadQueue:
             self._reached[peer] = round_no
             self._confirmed = quorum.committed(config, self._reached, NO_ROUND)
 
+    def reconfigured(self, config: quorum.Config) -> None:
+        """Others confirm from now on: by what they have confirmed so far."""
+        self._confirmed = quorum.committed(config, self._reached, NO_ROUND)
+
     def granted(self) -> list[ReadGrant]:
         """Take the reads that are confirmed. Only to be called once an entry of the term is committed."""
         grants: list[ReadGrant] = []

@@ -11,7 +11,7 @@ The own acknowledgement is `log.stable`, so a leader counts itself only after it
 
 from collections.abc import Mapping
 
-from muster_coordinator.raft import suspension, transfer
+from muster_coordinator.raft import change, suspension, transfer
 from muster_coordinator.raft.messages import KNOWS_SUSPENSION, Message, MsgType
 from muster_coordinator.raft.progress import PROBE, REPLICATE, SNAPSHOT, Progress
 from muster_coordinator.raft.quorum import UNBOUNDED, committed, highest_common
@@ -110,7 +110,9 @@ def on_append_reply(state: RaftState, now_ms: int, message: Message) -> None:
     """A follower acknowledged or refused an append (or installed a checkpoint)."""
     if state.role is not LEADER:
         return
-    progress = state.progresses[message.sender]
+    progress = state.progresses.get(message.sender)
+    if progress is None:  # removed meanwhile
+        return
     if not suspension.counts(state, progress, message):
         return
     progress.contact_ms = now_ms
@@ -201,7 +203,7 @@ def advance_commit(state: RaftState) -> None:
     """Commit what a quorum holds, if its newest entry is of this term."""
     log = state.log
     progresses = state.progresses
-    if state.config.outgoing:
+    if not state.is_plain:
         reached = {peer: 0 if progress.suspended else progress.match for peer, progress in progresses.items()}
         reached[state.node] = log.stable
         index = committed(state.config, reached)
@@ -218,6 +220,8 @@ def advance_commit(state: RaftState) -> None:
     suspension.release_healed(state)
     if state.reads:
         grant_reads(state)
+    if state.unsettled:
+        change.settle(state)
 
 
 def grant_reads(state: RaftState) -> None:

@@ -70,6 +70,7 @@ def become_leader(state: RaftState, now_ms: int) -> None:
     state.uncommitted_bytes = 0
     # Until the no-op is committed nothing before it can be (rule 1), and no read can be answered (rule 17).
     state.term_start_index = last + 1
+    state.resigns = False
     state.append_own(((EntryKind.NOOP, b""),), OVERHEAD)
 
 

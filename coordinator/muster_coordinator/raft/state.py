@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from muster_coordinator.ports import Rand
 from muster_coordinator.raft.log import RaftLog
+from muster_coordinator.raft.members import Members
 from muster_coordinator.raft.messages import (
     NOBODY,
     Entry,
@@ -43,6 +44,7 @@ class RaftState:
         "config",
         "election_deadline_ms",
         "election_timeout_ms",
+        "electors",
         "flow",
         "given_hard",
         "given_soft",
@@ -52,11 +54,15 @@ class RaftState:
         "heartbeat_due",
         "hesitates",
         "hurried_until_ms",
+        "is_plain",
+        "is_voter",
         "leader",
         "leader_contact_ms",
         "log",
         "lost_reads",
+        "may_change",
         "may_lead",
+        "members",
         "messages",
         "node",
         "own_heartbeats",
@@ -66,6 +72,7 @@ class RaftState:
         "quorum_since_ms",
         "rand",
         "reads",
+        "resigns",
         "role",
         "round",
         "send_due",
@@ -80,13 +87,15 @@ class RaftState:
         "unapplied",
         "unapplied_bytes",
         "uncommitted_bytes",
+        "unsettled",
         "vote",
     )
 
     def __init__(
         self,
         node: int,
-        config: Config,
+        members: Members,
+        may_change: bool,
         log: RaftLog,
         hard_state: HardState,
         applied: int,
@@ -95,12 +104,14 @@ class RaftState:
         flow: Flow,
         own_heartbeats: bool,
     ) -> None:
-        assert node in config.everyone(), "a core is a voter of its group"
+        assert may_change or node in members.newest.config.voters, "where members are fixed, a core is one of them"
         assert log.compacted_index <= applied <= log.last_index, "applied lies inside the log"
         assert hard_state.term >= log.last_term, "the term is durable before its entries"
         self.node = node
-        self.config = config
-        self.peers: tuple[int, ...] = tuple(voter for voter in config.everyone() if voter != node)
+        self.members = members
+        self.may_change = may_change
+        """False: the members are fixed, CONF entries are refused, and so is whoever is no member."""
+        self.take_config(members.newest.config)
         self.log = log
         self.rand = rand
         self.timing = timing
@@ -141,6 +152,8 @@ class RaftState:
         self.progresses: dict[int, Progress] = {}
         self.term_start_index = 0
         """While leading: index of the no-op that began the term."""
+        self.resigns = False
+        """Leading, and not a voter of the configuration that is committed: the next `advance` steps down."""
         self.uncommitted_bytes = 0
         self.reads = ReadQueue()
         self.round = 0
@@ -154,6 +167,20 @@ class RaftState:
         self.lost_reads: list[int] = []
         self.send_due = False
         self.heartbeat_due = False
+
+    def take_config(self, config: Config) -> None:
+        """`config` is in effect. What follows from it and is asked all the time is worked out here."""
+        node = self.node
+        self.config = config
+        self.peers: tuple[int, ...] = tuple(member for member in config.everyone() if member != node)
+        """Everybody else that gets entries."""
+        self.electors: tuple[int, ...] = tuple(voter for voter in config.electors() if voter != node)
+        """Everybody else whose vote counts."""
+        self.is_voter = node in config.voters or node in config.outgoing
+        self.unsettled = bool(config.outgoing) or node not in config.voters
+        """Once this configuration is committed, its leader has something to do (`raft.change.settle`)."""
+        self.is_plain = not config.learners and not self.unsettled
+        """One majority, of this member and its peers, decides everything."""
 
     @property
     def first_index(self) -> int:

@@ -13,7 +13,9 @@ def begin(state: RaftState, now_ms: int, target: int) -> bool:
     """Start, or go on with, a transfer to `target`. False: not leader, not another voter, or one to somebody else
     runs.
     """
-    if state.role is not LEADER or target not in state.progresses or state.progresses[target].suspended:
+    if state.role is not LEADER or target not in state.config.voters or target == state.node:
+        return False
+    if state.progresses[target].suspended:
         return False
     if state.transfer_target == target:
         return True
