@@ -11,7 +11,19 @@ from typing import NamedTuple
 from muster_coordinator.ports import Rand
 from muster_coordinator.raft.core import RaftCore
 from muster_coordinator.raft.log import RaftLog, entries_bytes
-from muster_coordinator.raft.messages import NOBODY, Entry, HardState, Message, MsgType, ReadGrant, Ready, Role
+from muster_coordinator.raft.members import Placed, decode_config
+from muster_coordinator.raft.messages import (
+    NOBODY,
+    Entry,
+    EntryKind,
+    HardState,
+    Message,
+    MsgType,
+    ReadGrant,
+    Ready,
+    Role,
+)
+from muster_coordinator.raft.quorum import Config
 from muster_coordinator.raft.timing import FLOW, Flow, Timing
 
 from tests.made_settings import TIMING
@@ -55,6 +67,8 @@ class Disk:
     def __init__(self) -> None:
         self.hard_state = HardState(0, NOBODY, 0)
         self.compacted = (0, 0)
+        self.config = Config(())
+        """As of `compacted`."""
         self.entries: dict[int, Entry] = {}
         self.seen: dict[int, Entry] = {}
         self.applied = 0
@@ -76,8 +90,9 @@ class Disk:
             self.hard_state = write.hard_state
         self._put(self.entries, write.entries)
 
-    def checkpoint(self, index: int, term: int) -> None:
+    def checkpoint(self, index: int, term: int, config: Config | None = None) -> None:
         """A checkpoint at (index, term) is durable: what it covers goes; the rest too, if the log does not hold it."""
+        self.config = self.config if config is None else config
         self.applied = max(self.applied, index)
         for view in (self.entries, self.seen):
             held = view.get(index)
@@ -100,6 +115,14 @@ class Disk:
             return self.compacted[1]
         entry = self.seen.get(index)
         return None if entry is None else entry.term
+
+    def configs(self) -> list[Placed]:
+        """What a start finds in the log, its beginning's first."""
+        found = [Placed(self.compacted[0], self.config)]
+        for index in sorted(self.entries):
+            if self.entries[index].kind == EntryKind.CONF:
+                found.append(Placed(index, decode_config(self.entries[index].data)))
+        return found
 
     def log(self, cache_bytes_max: int) -> RaftLog:
         """After a crash: what was not written is gone."""
@@ -146,6 +169,8 @@ class Options:
     timing: Timing = TIMING
     flow: Flow = FLOW
     cache_bytes_max: int = 1 << 20
+    members: int = 0
+    """So many of the nodes, the first ones, are members, which may change; 0: all are, for good."""
     seed: int | None = None
 
 
@@ -158,9 +183,13 @@ class Network:
         self.now_ms = 1_000
         self.round = 0
         self.letters: list[Letter] = []
+        self.configs: dict[int, Config] = {}
+        """Index of a checkpoint -> the configuration that it carries."""
         self.nodes: dict[int, Node] = {}
         for node in self.voters:
             disk = Disk()
+            if node <= self.options.members:
+                disk.config = Config(self.voters[: self.options.members])
             self.nodes[node] = Node(self._core(node, disk), disk)
 
     def _core(self, node: int, disk: Disk) -> RaftCore:
@@ -168,7 +197,8 @@ class Network:
         rand: Rand = FixedRand(node) if options.seed is None else random.Random(f"{options.seed}/{node}/{self.now_ms}")
         core = RaftCore(
             node=node,
-            voters=self.voters,
+            voters=() if options.members else self.voters,
+            configs=disk.configs() if options.members else (),
             log=disk.log(options.cache_bytes_max),
             hard_state=disk.hard_state,
             applied=disk.applied,
@@ -250,9 +280,12 @@ class Network:
         index = me.core.applied if index is None else index
         term = me.core.log.term_at(index)
         assert term is not None
+        config = me.core.config_at(index)
+        assert config is not None
+        assert self.configs.setdefault(index, config) == config, "what is committed is the same everywhere"
         me.core.checkpointed(index, term)
         me.core.compacted(index, term)
-        me.disk.checkpoint(index, term)
+        me.disk.checkpoint(index, term, config)
         return index, term
 
     def install(self, node: int, source: int, index: int, term: int) -> bool:
@@ -260,9 +293,10 @@ class Network:
         me = self.nodes[node]
         while me.writes:  # the disk is one queue: what was handed out before lands before the checkpoint does
             self.complete_write(node)
-        if not me.core.snapshot_installed(index, term):
+        config = self.configs.get(index) or self.nodes[source].core.config_at(index)
+        if not me.core.snapshot_installed(index, term, config):
             return False
-        me.disk.checkpoint(index, term)
+        me.disk.checkpoint(index, term, config)
         history = self.nodes[source].applied
         me.applied.update({i: history[i] for i in history if i <= index})
         return True

@@ -4,6 +4,9 @@ A file is a list of blocks: command lines, a line `----`, the expected output up
 Commands (n, m are nodes):
 
     cluster SIZE [heartbeats=host] [inflight=N] [append_bytes=N] [uncommitted=N]   first command of a file
+            [members=N]     only the first N nodes are members, and members may change
+    change n voters=m,... [learners=m,...]
+    members n ...           the configuration in effect, and the index of its entry
     time BY                 the clock moves; nobody is told
     advance n ...           tell n that its deadline may have passed
     campaign n | step-down n | transfer n to=m | crash n | restart n
@@ -27,6 +30,7 @@ Commands (n, m are nodes):
 
 from collections.abc import Callable
 
+from muster_coordinator.raft.members import decode_config
 from muster_coordinator.raft.messages import (
     KNOWS_SUSPENSION,
     NOBODY,
@@ -37,6 +41,7 @@ from muster_coordinator.raft.messages import (
     Ready,
     Refused,
 )
+from muster_coordinator.raft.quorum import Config
 from muster_coordinator.raft.timing import FLOW
 
 from tests.raft.network import HostHeartbeat, HostHeartbeatReply, Letter, Network, Options
@@ -44,7 +49,20 @@ from tests.raft.network import HostHeartbeat, HostHeartbeatReply, Letter, Networ
 
 def show_entry(entry: Entry) -> str:
     text = f"{entry.index}/{entry.term}"
+    if entry.kind == EntryKind.CONF:
+        return f"{text} {show_config(decode_config(entry.data))}"
     return f"{text} NOOP" if entry.kind == EntryKind.NOOP else f"{text} {entry.data.decode()}"
+
+
+def show_config(config: Config) -> str:
+    halves = (config.voters, config.outgoing, config.learners)
+    voters, outgoing, learners = (" ".join(map(str, half)) for half in halves)
+    return (
+        f"({voters or 'nobody'}"
+        + (f" from {outgoing}" if outgoing else "")
+        + (f", learners {learners}" if learners else "")
+        + ")"
+    )
 
 
 def show_entries(entries: tuple[Entry, ...]) -> str:
@@ -133,7 +151,14 @@ class Scenario:
             append_bytes_max=int(options.get("append_bytes", FLOW.append_bytes_max)),
             uncommitted_entries_max=int(options.get("uncommitted", FLOW.uncommitted_entries_max)),
         )
-        self.network = Network(int(words[0]), Options(own_heartbeats=options.get("heartbeats") != "host", flow=flow))
+        self.network = Network(
+            int(words[0]),
+            Options(
+                own_heartbeats=options.get("heartbeats") != "host",
+                flow=flow,
+                members=int(options.get("members", 0)),
+            ),
+        )
         return []
 
     def do_time(self, words: list[str], options: dict[str, str]) -> list[str]:
@@ -179,6 +204,17 @@ class Scenario:
         term = int(options["term"]) if "term" in options else None
         result = self.core(words[0]).propose(self.network.now_ms, items, term)
         return [f"refused: {result.value}"] if isinstance(result, Refused) else []
+
+    def do_change(self, words: list[str], options: dict[str, str]) -> list[str]:
+        voters, learners = (
+            tuple(int(word) for word in options.get(key, "").split(",") if word) for key in ("voters", "learners")
+        )
+        result = self.core(words[0]).change_members(voters, learners)
+        return [f"refused: {result.value}"] if isinstance(result, Refused) else []
+
+    def do_members(self, words: list[str], options: dict[str, str]) -> list[str]:
+        placed = [(node, self.network.nodes[node].core.members.newest) for node in self.nodes(words)]
+        return [f"{node}: {show_config(newest.config)} since {newest.at}" for node, newest in placed]
 
     def do_read(self, words: list[str], options: dict[str, str]) -> list[str]:
         round_no = self.network.round + 1

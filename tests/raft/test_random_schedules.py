@@ -2,16 +2,20 @@
 
 After every step the invariants of the Raft paper (figure 3) hold, and a few of our own: nothing counts as durable
 that is not on the disk, a leader commits only what a quorum's disks hold, no read is granted below what was committed
-when it was asked. After the faults end, a leader is found and everything catches up.
+when it was asked. After the faults end, a leader is found and everything catches up. The same with members that change
+all the time: then a quorum is one by the configuration that stands last in the log of whoever commits.
 """
 
 import os
 import random
 from collections.abc import Callable
+from itertools import combinations
 
 import pytest
 from muster_coordinator.raft.core import RaftCore
+from muster_coordinator.raft.members import decode_config
 from muster_coordinator.raft.messages import EntryKind, Message, MsgType, Role
+from muster_coordinator.raft.quorum import Config
 from muster_coordinator.raft.timing import FLOW
 
 from tests.made_settings import TIMING
@@ -20,6 +24,19 @@ from tests.raft.network import Letter, Network, Options
 SEEDS_PER_SIZE = int(os.environ.get("MUSTER_RAFT_SEEDS", "100"))
 STEPS = 2_000
 ROUNDS_TO_HEAL = 400
+
+
+def is_quorum(config: Config, members: set[int]) -> bool:
+    """By definition: more than half of each half."""
+    halves = [half for half in (config.voters, config.outgoing) if half]
+    return all(len(members & set(half)) * 2 > len(half) for half in halves)
+
+
+def may_both_decide(one: Config, other: Config) -> bool:
+    """Are there a quorum of one and a quorum of the other that have nobody in common?"""
+    everyone = {*one.electors(), *other.electors()}
+    subsets = [set(chosen) for n in range(len(everyone) + 1) for chosen in combinations(sorted(everyone), n)]
+    return any(is_quorum(one, some) and is_quorum(other, everyone - some) for some in subsets)
 
 
 class Checker:
@@ -33,6 +50,8 @@ class Checker:
         self.committed_in: dict[int, int] = {}
         self.asked: dict[int, int] = {}
         self.granted = 0
+        self.configs: list[Config] = []
+        """Committed, in their order."""
         self.last_seen: dict[RaftCore, tuple[int, int, int]] = {}
 
     def check(self) -> None:
@@ -81,13 +100,35 @@ class Checker:
         for index in range(len(self.committed) + 1, core.commit + 1):
             term = core.log.term_at(index)
             assert term is not None
-            holders = [
-                n for n in self.network.nodes.values() if self._holds(n.disk.entries, n.disk.compacted, index, term)
-            ]
-            assert len(holders) > len(self.network.voters) // 2, "committed, but not on the disks of a quorum"
+            holders = {
+                number
+                for number, n in self.network.nodes.items()
+                if self._holds(n.disk.entries, n.disk.compacted, index, term)
+            }
+            assert is_quorum(self.config(node), holders), "committed, but not on the disks of a quorum"
             entries, _ = core.log.slice(index, index + 1, 1)
+            if entries[0].kind == EntryKind.CONF:
+                self._config(decode_config(entries[0].data))
             self.committed[index] = (term, entries[0].data)
             self.committed_in[index] = core.term
+
+    def config(self, node: int) -> Config:
+        """The last one in the log of `node`."""
+        if not self.network.options.members:
+            return Config(self.network.voters)
+        me = self.network.nodes[node]
+        log, index = me.core.log, me.core.log.last_index
+        while index > log.compacted_index:
+            entry = log.slice(index, index + 1, 1)[0][0]
+            if entry.kind == EntryKind.CONF:
+                return decode_config(entry.data)
+            index -= 1
+        return me.disk.config
+
+    def _config(self, config: Config) -> None:
+        before = self.configs[-1] if self.configs else Config(self.network.voters[: self.network.options.members])
+        assert not may_both_decide(before, config), "two configurations in a row could decide without each other"
+        self.configs.append(config)
 
     @staticmethod
     def _holds(entries: dict, compacted: tuple[int, int], index: int, term: int) -> bool:
@@ -130,7 +171,7 @@ class Checker:
 class Schedule:
     """Random steps from one seed."""
 
-    def __init__(self, seed: int, size: int) -> None:
+    def __init__(self, seed: int, size: int, members: int = 0) -> None:
         self.rand = random.Random(seed)
         squeezed = self.rand.random() < 0.5
         flow = FLOW
@@ -144,6 +185,7 @@ class Schedule:
             timing=timing,
             flow=flow,
             cache_bytes_max=120 if self.rand.random() < 0.3 else 1 << 20,
+            members=members,
             seed=seed,
         )
         self.network = Network(size, options)
@@ -156,7 +198,7 @@ class Schedule:
             (50, self.deliver), (25, self.take), (20, self.complete_write), (8, self.pass_time), (6, self.propose),
             (2, self.repeat), (2, self.read), (1, self.crash_or_restart), (1, self.peer_lost), (0.7, self.transfer),
             (0.7, self.checkpoint), (2, self.install), (2, self.heartbeats), (0.5, self.unreachable),
-            (0.2, self.step_down), (1.5, self.cut_off), (1, self.bounce),
+            (0.2, self.step_down), (1.5, self.cut_off), (1, self.bounce), (3 if members else 0, self.change),
         ]  # fmt: skip
         moderate = 5  # the first steps always happen; of the others every seed has its own mixture
         self.weights = [
@@ -273,6 +315,15 @@ class Schedule:
         if node is not None:
             self.network.nodes[node].core.transfer(self.network.now_ms, self.rand.choice(self.network.voters))
 
+    def change(self) -> None:
+        """Any members, also none of those that there are."""
+        node = self.network.leader()
+        if node is not None:
+            voters = self.rand.sample(self.network.voters, self.rand.randrange(1, min(6, len(self.network.voters) + 1)))
+            others = [member for member in self.network.voters if member not in voters]
+            learners = self.rand.sample(others, self.rand.randrange(0, min(2, len(others)) + 1))
+            self.network.nodes[node].core.change_members(voters, learners)
+
     def step_down(self) -> None:
         node = self.some_node()
         if node is not None:
@@ -280,10 +331,10 @@ class Schedule:
 
     def checkpoint(self) -> None:
         node = self.some_node()
-        if (
-            node is not None
-            and self.network.nodes[node].core.applied > self.network.nodes[node].core.log.compacted_index
-        ):
+        if node is None:
+            return
+        core = self.network.nodes[node].core
+        if core.applied > core.log.compacted_index and core.config_at(core.applied) is not None:
             self.network.checkpoint(node)
 
     def install(self) -> None:
@@ -319,8 +370,10 @@ class Schedule:
             if leader is not None and target is None:
                 index = network.nodes[leader].core.propose(network.now_ms, ((EntryKind.NORMAL, b"last"),))
                 target = index if isinstance(index, int) else None
-            if target is not None and all(me.core.applied >= target for me in network.nodes.values()):
-                return
+            if target is not None and leader is not None:
+                wanted = self.checker.config(leader).everyone()
+                if all(network.nodes[member].core.applied >= target for member in wanted):
+                    return
             if target is not None and leader is not None and network.nodes[leader].core.last_index < target:
                 target = None
         raise AssertionError("the network does not recover")
@@ -342,4 +395,24 @@ def test_no_schedule_breaks_safety_and_every_healed_network_recovers(size: int) 
         committed += len(schedule.checker.committed)
         terms += len(schedule.checker.leader_of)
     assert min(committed, terms) >= SEEDS_PER_SIZE // 10, "the schedules reach elections and commits"
+    assert granted > 0, "the schedules reach reads"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_no_schedule_with_changing_members_breaks_safety_and_every_healed_network_recovers() -> None:
+    changed = joint = committed = terms = granted = 0
+    for seed in range(SEEDS_PER_SIZE):
+        schedule = Schedule(seed, 6, members=3)
+        try:
+            schedule.run(STEPS)
+            schedule.heal()
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+        changed += len(schedule.checker.configs)
+        joint += sum(bool(config.outgoing) for config in schedule.checker.configs)
+        committed += len(schedule.checker.committed)
+        terms += len(schedule.checker.leader_of)
+        granted += schedule.checker.granted
+    assert min(changed, joint, committed, terms) >= SEEDS_PER_SIZE // 10, "the schedules reach changes"
     assert granted > 0, "the schedules reach reads"

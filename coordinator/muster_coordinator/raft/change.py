@@ -79,6 +79,15 @@ def _call_successor(state: RaftState) -> None:
             return
 
 
+def _newcomer(state: RaftState) -> Progress:
+    """It is probed from the end of the log, like everybody at the beginning of a term; at once, as there may be no other
+    reason to send it anything."""
+    progress = Progress(state.log.last_index + 1)
+    progress.look = True
+    state.send_due = True
+    return progress
+
+
 def adopt(state: RaftState) -> None:
     """Another configuration is in effect: everything that depends on one follows it."""
     config = state.members.newest.config
@@ -86,9 +95,7 @@ def adopt(state: RaftState) -> None:
     if state.role is not LEADER:
         return
     before = state.progresses
-    # Whoever is new is probed from the end of the log, like everybody at the beginning of a term.
-    after = state.log.last_index + 1
-    state.progresses = {peer: before.get(peer) or Progress(after) for peer in state.peers}
+    state.progresses = {peer: before.get(peer) or _newcomer(state) for peer in state.peers}
     if state.transfer_target not in config.voters:
         state.transfer_target = NOBODY
     state.reads.reconfigured(config)

@@ -259,8 +259,9 @@ class RaftCore(RaftState):
         nothing was appended. The change is complete when `status().config` is the wanted one and is committed."""
         return change.begin(self, voters, learners)
 
-    def config_at(self, index: int) -> Config:
-        """What a checkpoint at `index` has to carry; `index` is applied and not compacted."""
+    def config_at(self, index: int) -> Config | None:
+        """What a checkpoint at `index` has to carry; `index` is applied and not compacted. None: this core came into
+        the group later than that, and does not know; no checkpoint can be made there."""
         return self.members.at(index)
 
     def transfer(self, now_ms: int, target: int) -> bool:

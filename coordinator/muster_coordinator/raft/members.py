@@ -81,10 +81,12 @@ class Members:
         """The one that is in effect."""
         return self._placed[-1]
 
-    def at(self, index: int) -> Config:
-        """The one that a checkpoint at `index` has to carry. Not before the beginning of the log."""
+    def at(self, index: int) -> Config | None:
+        """The one that a checkpoint at `index` has to carry. Not before the beginning of the log. None: it is not known
+        here, since this log began empty, outside the group, and the entry that brings the first one lies behind."""
         assert index >= self._placed[0].at, "what lies before is forgotten"
-        return next(placed.config for placed in reversed(self._placed) if placed.at <= index)
+        config = next(placed.config for placed in reversed(self._placed) if placed.at <= index)
+        return config if config.voters else None
 
     def append(self, index: int, config: Config) -> None:
         """A CONF entry came into the log."""
