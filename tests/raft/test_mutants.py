@@ -87,10 +87,11 @@ def mutated(mutant: Mutant) -> Iterator[None]:
         sys.modules.update(saved)
 
 
-def killed_by_schedules() -> bool:
+def killed_by_schedules(members: int = 0) -> bool:
+    """With `members` of six nodes, which change, if that is not 0."""
     module = importlib.import_module("tests.raft.test_random_schedules")
     for seed in range(SEEDS):
-        schedule = module.Schedule(seed, 5 if seed % 3 == 2 else 3)
+        schedule = module.Schedule(seed, 6 if members else 5 if seed % 3 == 2 else 3, members)
         try:
             schedule.run(module.STEPS)
             schedule.heal()
@@ -105,7 +106,9 @@ def killed_by_rules(mutant: Mutant) -> bool:
     quorum = importlib.import_module("tests.raft.test_quorum")
     suspension = importlib.import_module("tests.raft.test_suspension")
     own = f"test_rule_{mutant.name[1:3]}_"
+    members = importlib.import_module("tests.raft.test_members")
     tests = [
+        *inspect.getmembers(members, inspect.isfunction),
         *inspect.getmembers(suspension, inspect.isfunction),
         *inspect.getmembers(module, inspect.isfunction),
         *inspect.getmembers(quorum, inspect.isfunction),
@@ -123,7 +126,10 @@ def killed_by_rules(mutant: Mutant) -> bool:
 @pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.name for mutant in MUTANTS])
 def test_the_mutant_is_noticed(mutant: Mutant) -> None:
     with mutated(mutant):
-        noticed = killed_by_schedules() if mutant.by == "schedules" else killed_by_rules(mutant)
+        if mutant.by == "rules":
+            noticed = killed_by_rules(mutant)
+        else:
+            noticed = killed_by_schedules({"schedules": 0, "changes": 3}[mutant.by])
     assert noticed, f"{mutant.name}: survives"
 
 

@@ -80,8 +80,8 @@ def _call_successor(state: RaftState) -> None:
 
 
 def _newcomer(state: RaftState) -> Progress:
-    """It is probed from the end of the log, like everybody at the beginning of a term; at once, as there may be no other
-    reason to send it anything."""
+    """It is probed from the end of the log, like everybody at the beginning of a term; at once, as there may be no
+    other reason to send it anything."""
     progress = Progress(state.log.last_index + 1)
     progress.look = True
     state.send_due = True
