@@ -111,9 +111,10 @@ def test_rule_12_a_joint_configuration_confirms_reads_and_life_with_majorities_o
 
 def test_rule_12_a_learner_counts_for_nothing() -> None:
     core = leader()
-    index = core.change_members((1, 2, 3), (4,))
-    assert 4 in sent(core, MsgType.APPEND)
+    index = core.change_members((1, 2, 3), (4, 5))
+    assert {4, 5} <= sent(core, MsgType.APPEND)
     acknowledge(core, 4, index)
+    acknowledge(core, 5, index)
     assert core.commit < index
     assert core.read(NOW, 7, 1)
     core.heartbeat_ok(NOW + 5, 4, 1)
@@ -238,6 +239,17 @@ def test_rule_20_the_next_leader_leaves_a_joint_configuration() -> None:
     assert core.config.outgoing, "not before its own entry is committed"
     acknowledge(core, 2)
     assert core.config == Config((1, 2, 4))
+
+
+def test_rule_20_a_joint_configuration_is_not_left_for_what_is_committed_before_it() -> None:
+    core = leader()
+    before = core.propose(NOW, ((EntryKind.NORMAL, b"x"),))
+    core.change_members((1, 4, 5))
+    settle(core)
+    for peer in (2, 4):
+        acknowledge(core, peer, before)
+    assert core.commit == before
+    assert core.config.outgoing
 
 
 def test_rule_21_a_learner_votes_and_never_campaigns() -> None:

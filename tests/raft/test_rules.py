@@ -6,8 +6,10 @@ here, name its tests rule by rule, and parts by size would only have to be searc
 
 import pytest
 from muster_coordinator.raft.log import OVERHEAD
+from muster_coordinator.raft.members import encode_config
 from muster_coordinator.raft.messages import NOBODY, EntryKind, HardState, Message, MsgType, Refused, Role
 from muster_coordinator.raft.progress import ProgressState
+from muster_coordinator.raft.quorum import Config
 from muster_coordinator.raft.timing import FLOW
 
 from tests.made_settings import TIMING
@@ -456,11 +458,12 @@ def test_rule_17_reads_are_bounded() -> None:
     assert [leader.read(NOW, context) for context in (1, 2, 3)] == [True, True, False]
 
 
-def test_rule_19_configuration_changes_are_refused_until_they_exist() -> None:
+def test_rule_19_configuration_changes_are_refused_where_members_are_fixed() -> None:
     leader = make_leader()
     assert leader.propose(NOW, ((EntryKind.CONF, b""),)) is Refused.UNSUPPORTED
+    assert leader.change_members((1, 2)) is Refused.UNSUPPORTED
     follower = make_core((1,))
-    conf = entries((1,), 2)[0]._replace(kind=EntryKind.CONF)
+    conf = entries((1,), 2)[0]._replace(kind=EntryKind.CONF, data=encode_config(Config((1, 2))))
     follower.step(NOW, Message(MsgType.APPEND, 2, 1, 1, index=1, log_term=1, entries=(conf,)))
     assert follower.last_index == 1
     assert follower.ready().after_persist == ()

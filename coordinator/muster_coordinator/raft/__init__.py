@@ -3,17 +3,19 @@
 Problem: N offsets partitions, each a replicated log whose leader *is* the coordinator of its groups.
 Mechanism: etcd-raft's semantics (pre-vote and check-quorum always on, asynchronous-storage `Ready`), with time handed
 in (`now_ms`) and no per-group tick: the host keeps one deadline heap and coalesces heartbeats of all groups into one
-heartbeat per peer (decision 19). What it does not do: membership change (CONF entries are refused; decision 45),
-leases.
+heartbeat per peer (decision 19). Members change by joint consensus (`change`, ADR 37), where whoever makes the core
+can store a configuration; none of our hosts can yet. What it does not do: leases.
 
 The surface (`core.RaftCore`), all calls synchronous, none raising for anything a peer can send:
 
-    RaftCore(node=, voters=, log=, hard_state=, applied=, rand=, timing=, flow=, own_heartbeats=)
+    RaftCore(node=, voters= or configs=, log=, hard_state=, applied=, rand=, timing=, flow=, own_heartbeats=)
         own_heartbeats False: the host sends heartbeats for all groups; else the core emits HEARTBEAT itself
     step(now_ms, message, contact)         a peer message; `contact` as for `advance`, of use with (pre-)vote requests
     propose(now_ms, items, expected_term) -> index | Refused   items = ((kind, data), ...); the first index given
     read(now_ms, context, round_no) -> bool    ask for a ReadGrant; False when not leader. `round_no`: a host round that
                                            starts after this call
+    change_members(voters, learners) -> index | Refused    with `configs`: the entry that begins the change
+    config_at(index) -> Config | None      what a checkpoint there has to carry; None: not known here
     transfer(now_ms, target) -> bool       leadership transfer; proposals refused meanwhile; aborts after an election
                                            timeout
     persisted(term, index)                 a Ready's (persist_term, persist_index) and all before it are durable
@@ -35,7 +37,7 @@ The surface (`core.RaftCore`), all calls synchronous, none raising for anything 
     checkpointed(index, term)              a checkpoint is durable: followers far behind are offered it
     compacted(index, term)                 entries up to here may be dropped from memory
     snapshot_offer                         (leader, index, term) of a checkpoint to fetch, or None
-    snapshot_installed(index, term) -> bool    an installed checkpoint is durable here; False: the core is past it
+    snapshot_installed(index, term, config) -> bool    an installed checkpoint is durable here; False: core is past it
     skip_to(index)                             the state machine took it all the same: nothing it covers is handed out
     snapshot_failed(peer)                  an install at `peer` ended without success
     has_ready() / ready() -> Ready         each Ready is taken exactly once

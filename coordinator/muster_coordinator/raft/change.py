@@ -33,8 +33,9 @@ def begin(state: RaftState, voters: Sequence[int], learners: Sequence[int]) -> L
     if state.transfer_target != NOBODY:
         return Refused.TRANSFERRING
     present = state.config
-    if not state.committed_in_term or state.members.newest.at > state.commit or present.outgoing:
+    if not state.committed_in_term or state.members.newest.at > state.commit:
         return Refused.CHANGING
+    assert not present.outgoing, "a joint configuration is left in the very step that commits it"
     wanted = Config(tuple(voters), (), tuple(learners))
     assert is_sound(wanted), "some voters, each member named once, not too many"
     if len(set(present.voters) ^ set(wanted.voters)) > 1:
