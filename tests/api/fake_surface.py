@@ -90,6 +90,10 @@ class FakeLoop:
         if call is not None:
             call()
 
+    def due(self, at_ms: int) -> bool:
+        """Whether a call is to be made by then."""
+        return bool(self._calls) and self._calls[0][0] <= at_ms
+
     @property
     def pending(self) -> int:
         """Calls that are set and not cancelled."""

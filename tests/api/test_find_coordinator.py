@@ -1,9 +1,12 @@
 """FindCoordinator (protocol notes 2.2; decisions 12, 18)."""
 
 import pytest
+from muster_coordinator.api.authorize import Operation, Resource
+from muster_coordinator.api.limits import HASHED_CHARS_IN_A_TURN_MAX, PARTS_IN_A_TURN_MAX
+from muster_coordinator.context import RequestContext
 from muster_coordinator.wire.versions import Api
 
-from tests.api.fake_surface import FakeSurface, broker
+from tests.api.fake_surface import OFFSETS_PARTITIONS, FakeSurface, broker
 from tests.api.kafka_client import KafkaClient, code
 
 GROUP = "test"
@@ -123,3 +126,123 @@ def test_moved_groups_are_found_where_the_routing_says() -> None:
     moved = replace(image, routing=replace(image.routing, overrides=((GROUP, 1),)))
     surface.image = lambda: moved  # type: ignore[method-assign]
     assert find(KafkaClient(surface))[0][:2] == (0, 1)
+
+
+MANY = [f"group-{n}" for n in range(2 * PARTS_IN_A_TURN_MAX + 1)]
+"""Keys for three turns, in all partitions."""
+
+
+class Turns:
+    """Counts the keys that are authorised in each turn of the loop; `denied` ones are not allowed."""
+
+    def __init__(self, surface: FakeSurface, denied: str = "") -> None:
+        self.surface = surface
+        self.denied = denied
+        self.client = KafkaClient(surface, authorize=self.authorize)
+        self.counts = [0]
+
+    def authorize(self, _context: RequestContext, _operation: Operation, resource: Resource) -> bool:
+        self.counts[-1] += 1
+        return resource.name != self.denied
+
+    def send(self, keys: list[str]) -> None:
+        self.client.send(Api.FIND_COORDINATOR, 6, coordinator_keys=keys)
+
+    def run(self, turns: int) -> None:
+        for _ in range(turns):
+            self.counts.append(0)
+            self.surface.fake_loop.step()
+
+    def run_without_time(self) -> None:
+        """All turns up to the next timer."""
+        now_ms = self.surface.fake_loop.now_ms
+        while self.surface.fake_loop.due(now_ms):
+            self.run(1)
+
+    def answer(self) -> list[tuple[str, int, int]]:
+        (answer,) = self.client.receive()
+        return [(one.key, code(one.error_code), one.node_id) for one in answer.coordinators]
+
+
+def test_many_keys_leave_the_loop_its_turns_and_ask_once_for_each_partition() -> None:
+    """180,000 keys in 986 KB held the loop for 1.8 s, longer than an election waits."""
+    surface = FakeSurface()
+    turns = Turns(surface, denied=MANY[7])
+    turns.send(MANY)
+    turns.run_without_time()
+    answer = turns.answer()
+    assert [count for count in turns.counts if count] == [PARTS_IN_A_TURN_MAX, PARTS_IN_A_TURN_MAX, 1]
+    assert surface.lookups.count("leadership") == OFFSETS_PARTITIONS
+    one_by_one = Turns(FakeSurface(), denied=MANY[7])
+    for key, said in zip(MANY, answer, strict=True):
+        one_by_one.send([key])
+        assert one_by_one.answer() == [said]
+    assert answer[7] == (MANY[7], 30, -1)
+
+
+def test_the_answer_for_many_keys_is_made_in_turns() -> None:
+    surface = FakeSurface()
+    for group in range(1, 1 + OFFSETS_PARTITIONS):
+        surface.leaders[group] = surface.leaders[group]._replace(leader=None)
+    turns = Turns(surface)
+    turns.send(MANY)
+    turns.run_without_time()
+    for group in range(1, 1 + OFFSETS_PARTITIONS):
+        surface.elect(group, 1, 10)
+    assert turns.client.receive() == []
+    turns.run(1)
+    assert turns.client.receive() == []
+    turns.run(1)
+    assert turns.answer() == [(key, 0, 1) for key in MANY]
+
+
+def test_many_keys_of_partitions_without_leader_wait_once_for_each_and_at_the_same_time() -> None:
+    surface = FakeSurface()
+    for group in range(1, 1 + OFFSETS_PARTITIONS):
+        surface.leaders[group] = surface.leaders[group]._replace(leader=None)
+    turns = Turns(surface)
+    turns.send(MANY)
+    turns.run_without_time()
+    assert len(surface.waiting_for_leader) == surface.fake_loop.pending == OFFSETS_PARTITIONS
+    surface.fake_loop.run(200)
+    surface.elect(RAFT_GROUP, 0, 10)
+    surface.fake_loop.run(49)
+    assert turns.client.receive() == []
+    surface.fake_loop.run(1)
+    answer = turns.answer()
+    assert [key for key, *_ in answer] == MANY
+    assert {(code, node) for _, code, node in answer} == {(15, -1), (0, 0)}
+
+
+def test_many_keys_before_the_cluster_is_formed_are_looked_up_in_turns_when_the_time_is_over() -> None:
+    surface = FakeSurface()
+    surface.formed = False
+    turns = Turns(surface, denied=MANY[7])
+    turns.send(MANY)
+    turns.run_without_time()
+    assert max(turns.counts) == PARTS_IN_A_TURN_MAX
+    surface.fake_loop.run(249)
+    surface.formed = True
+    assert turns.client.receive() == []
+    surface.lookups.clear()
+    surface.fake_loop.run(1)
+    answer = turns.answer()
+    assert [code for _, code, _ in answer] == [30 if key == MANY[7] else 0 for key in MANY]
+    assert surface.lookups.count("leadership") == OFFSETS_PARTITIONS
+
+
+def test_before_the_cluster_is_formed_the_answer_is_15_after_250_ms() -> None:
+    surface = FakeSurface()
+    surface.formed = False
+    assert after_waiting(surface) == (15, -1)
+
+
+def test_long_keys_leave_the_loop_its_turns() -> None:
+    """The hash visits each character: 250 keys of 32,767 in one turn took 0.8 s."""
+    keys = [f"{n:02}" + "x" * 32_765 for n in range(12)]
+    turns = Turns(FakeSurface())
+    turns.send(keys)
+    turns.run_without_time()
+    at_most = -(-HASHED_CHARS_IN_A_TURN_MAX // 32_767)
+    assert [count for count in turns.counts if count] == [at_most] * (12 // at_most)
+    assert [key for key, *_ in turns.answer()] == keys

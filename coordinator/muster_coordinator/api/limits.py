@@ -5,7 +5,9 @@ from muster_coordinator.limits import MIB
 PARTS_AT_ONCE_MAX = 1_000
 """Groups of one DescribeGroups, DeleteGroups or OffsetFetch that are processed at the same time."""
 PARTS_IN_A_TURN_MAX = 1_000
-"""Groups of such a request that are begun in one turn of the loop: some 10 ms."""
+"""Parts of any request that are begun in one turn of the loop: some 10 ms."""
+HASHED_CHARS_IN_A_TURN_MAX = 128_000
+"""Characters of group ids that one request hashes in one turn, some 10 ms: an id may have 32,767."""
 METADATA_LEADERLESS_WAIT_MS = 100
 """An answer with a partition without leader waits this long for one: some clients ask again without any pause."""
 METADATA_NEW_PARTITION_WAIT_MS = 1_000
