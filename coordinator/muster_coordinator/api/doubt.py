@@ -13,6 +13,7 @@ Requests for what the image has cost nothing more. What it does not do: cache a 
 
 from collections.abc import Callable
 
+from muster_coordinator.api.gather import in_turns
 from muster_coordinator.errors import ApiError, Code
 from muster_coordinator.replica.partitions.surface import Surface
 
@@ -37,7 +38,7 @@ class Doubt:
 
     def parks(self, code: Code, again: Callable[[], None]) -> bool:
         """Whether the request is parked until the confirmation. If so, `again` is called when that has come, maybe
-        before this method returns; by then there may be a new image."""
+        before this method returns; by then there may be a new image. A turn of the loop calls a thousand at most."""
         if code not in self._codes or self.proven is not None:
             return False
         self._calls.append(again)
@@ -57,5 +58,9 @@ class Doubt:
     def _told(self, current: bool) -> None:
         self.proven = current
         calls, self._calls = self._calls, []
-        for call in calls:
-            call()
+
+        def again(index: int) -> int:
+            calls[index]()
+            return 0
+
+        in_turns(self._surface.loop, len(calls), again, lambda: None)

@@ -106,6 +106,13 @@ def gather_few(
     _Few(loop, count, begin, done, at_once).go_on()
 
 
+def gather_in_turns(
+    loop: Loop, count: int, begin: Callable[[int, Callable[[T], None]], None], done: Callable[[list[T]], None]
+) -> None:
+    """As `gather_few`, but any number may be unanswered: for parts that wait for different things, up to a deadline."""
+    gather_few(loop, count, begin, done, at_once=count)
+
+
 def in_turns(loop: Loop, count: int, step: Callable[[int], int], done: Callable[[], None]) -> None:
     """Call `step(index)` for each of `count` parts, then `done`. A turn of the loop ends after
     `limits.PARTS_IN_A_TURN_MAX` of them, or when the numbers of hashed characters that they return reach

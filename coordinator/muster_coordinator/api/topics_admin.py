@@ -10,7 +10,7 @@ from muster_coordinator.api import limits
 from muster_coordinator.api.assignments import judge_replicas
 from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.doubt import Doubt
-from muster_coordinator.api.gather import Gather
+from muster_coordinator.api.gather import Gather, gather_in_turns
 from muster_coordinator.api.leader_wait import Grown, LeaderWait, standing_of_grown
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
@@ -48,6 +48,8 @@ class _Asked(NamedTuple):
     context: RequestContext
     version: int
     request: Value
+    until_ms: int
+    """When its time is over, on the monotonic clock."""
     doubt: Doubt
 
 
@@ -69,13 +71,14 @@ class TopicsAdmin:
         once = list(times)
         doubt = Doubt(self._services.surface, Code.NOT_CONTROLLER)
 
-        def answered(outcomes: list[Outcome]) -> None:
-            reply({"responses": [_deleted(outcome) for outcome in outcomes]})
+        asked = _Asked(context, version, request, self._until_ms(request), doubt)
 
-        gather: Gather[Outcome] = Gather(len(once), answered)
-        asked = _Asked(context, version, request, doubt)
-        for index, one in enumerate(once):
-            self._doom(asked, times[one], one, gather.part(index))
+        def begin(index: int, arrived: Callable[[Value], None]) -> None:
+            one = once[index]
+            self._doom(asked, times[one], one, lambda outcome: arrived(_deleted(outcome)))
+
+        loop = self._services.surface.loop
+        gather_in_turns(loop, len(once), begin, lambda responses: reply({"responses": responses}))
 
     def _doom(self, asked: "_Asked", times: int, one: Doomed, done: Callable[[Outcome], None]) -> None:
         try:
@@ -89,7 +92,7 @@ class TopicsAdmin:
             return
         outcome = Outcome(Code.NONE, None, topic.name, topic.topic_id)
         command, by_id = DeleteTopic(topic_id=topic.topic_id), one.name is None
-        self._submit(command, asked.request.timeout_ms, outcome, done, by_id=by_id)
+        self._submit(command, asked, outcome, done, by_id=by_id)
 
     def _judge_doomed(self, context: RequestContext, version: int, one: Doomed, image: ClusterImage | None) -> Topic:
         if (one.name is None) == (one.topic_id == EMPTY_ID):
@@ -124,7 +127,7 @@ class TopicsAdmin:
         times = Counter(topic.name for topic in request.topics)
         once = list({topic.name: topic for topic in request.topics}.values())
         surface = self._services.surface
-        until_ms = surface.loop.monotonic_ms() + min(request.timeout_ms, limits.ADMIN_TIMEOUT_MS_MAX)
+        until_ms = self._until_ms(request)
 
         def decided(outcomes: list[Outcome]) -> None:
             grown = [one for outcome in outcomes if outcome.code is Code.NONE for one in outcome.grown]
@@ -132,9 +135,9 @@ class TopicsAdmin:
             LeaderWait(surface, grown, standing, until_ms, lambda late: reply(_partitions_created(outcomes, late)))
 
         doubt = Doubt(surface, Code.NOT_CONTROLLER)
+        asked = _Asked(context, version, request, until_ms, doubt)
 
         gather: Gather[Outcome] = Gather(len(once), decided)
-        asked = _Asked(context, version, request, doubt)
         for index, one in enumerate(once):
             self._grow_one(asked, times[one.name], one, gather.part(index))
 
@@ -149,16 +152,16 @@ class TopicsAdmin:
                 error = asked.doubt.error(error)
                 done(Outcome(error.code, error.message, one.name))
             return
-        self._grow(topic, one, asked.request, done)
+        self._grow(topic, one, asked, done)
 
-    def _grow(self, topic: Topic, one: Value, request: Value, done: Callable[[Outcome], None]) -> None:
+    def _grow(self, topic: Topic, one: Value, asked: "_Asked", done: Callable[[Outcome], None]) -> None:
         outcome = Outcome(Code.NONE, None, one.name)
-        if request.validate_only:
+        if asked.request.validate_only:
             done(outcome)
             return
         command = AddPartitions(topic_id=topic.topic_id, total=one.count)
         grown = tuple(Grown(topic.topic_id, index) for index in range(len(topic.partitions), one.count))
-        self._submit(command, request.timeout_ms, outcome._replace(grown=grown), done)
+        self._submit(command, asked, outcome._replace(grown=grown), done)
 
     @staticmethod
     def _judge_growth(topic: Topic, one: Value, image: ClusterImage) -> None:
@@ -183,10 +186,15 @@ class TopicsAdmin:
 
     # -- both
 
+    def _until_ms(self, request: Value) -> int:
+        """Counted from the request: its topics are judged in several turns of the loop."""
+        timeout_ms: int = request.timeout_ms
+        return self._services.surface.loop.monotonic_ms() + min(timeout_ms, limits.ADMIN_TIMEOUT_MS_MAX)
+
     def _submit(
         self,
         command: Command,
-        timeout_ms: int,
+        asked: "_Asked",
         outcome: Outcome,
         done: Callable[[Outcome], None],
         *,
@@ -194,7 +202,7 @@ class TopicsAdmin:
     ) -> None:
         """`by_id`: the client named the topic by its id. The command always names it by id, because another topic may
         have the name when it is applied."""
-        if timeout_ms <= 0:
+        if asked.request.timeout_ms <= 0:
             done(outcome._replace(code=Code.REQUEST_TIMED_OUT, message="timeoutMs leaves no time; nothing was changed"))
             return
 
@@ -204,9 +212,7 @@ class TopicsAdmin:
                 code, message = Code.UNKNOWN_TOPIC_OR_PARTITION, None
             done(outcome._replace(code=code, message=message))
 
-        surface = self._services.surface
-        wait_ms = min(timeout_ms, limits.ADMIN_TIMEOUT_MS_MAX)
-        surface.submit(command, deadline_ms=surface.loop.monotonic_ms() + wait_ms, done=decided)
+        self._services.surface.submit(command, deadline_ms=asked.until_ms, done=decided)
 
 
 def _partitions_created(outcomes: list[Outcome], late: list[Grown]) -> Value:
