@@ -2,6 +2,7 @@
 answer is the one that the parts get when they are asked for a few at a time."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -16,6 +17,8 @@ from tests.api.kafka_client import KafkaClient
 
 PARTS = 2 * PARTS_IN_A_TURN_MAX + 1
 _FEW = 100
+_LOOKS_IN_A_TURN_MAX = PARTS_IN_A_TURN_MAX + 5
+"""The part that exists, and the first that is in doubt, are looked at more than once."""
 
 
 class Asked(NamedTuple):
@@ -42,6 +45,10 @@ def _partitions(answer: Any) -> list[Any]:
     return [one for topic in answer.topics for one in topic.partitions]
 
 
+def _alter(numbers: list[int]) -> dict[str, Any]:
+    return {"resources": [{"resource_type": 2, "resource_name": _name(n), "configs": []} for n in numbers]}
+
+
 ASKED: dict[int, Asked] = {
     Api.DELETE_TOPICS: Asked(
         6,
@@ -51,6 +58,7 @@ ASKED: dict[int, Asked] = {
         },
         lambda answer: list(answer.responses),
     ),
+    Api.LIST_OFFSETS: Asked(9, _in_topic("name", timestamp=-1), _partitions),
 }
 
 
@@ -94,7 +102,7 @@ def _small(api: int) -> list[Any]:
 def test_many_parts_leave_the_loop_its_turns_and_get_the_answers_of_few(api: int) -> None:
     turns = Turns()
     answer = turns.ask(api, list(range(PARTS)))
-    assert max(turns.counts) <= PARTS_IN_A_TURN_MAX + 1, "the first part that is in doubt is looked at twice"
+    assert max(turns.counts) <= _LOOKS_IN_A_TURN_MAX
     assert sum(turns.counts) >= PARTS
     assert len(answer) == PARTS
     assert answer == _small(api)
@@ -109,9 +117,9 @@ def test_many_parts_that_waited_for_a_late_image_leave_the_loop_its_turns(api: i
     turns.turn(lambda: turns.client.send(api, request.version, **request.values(list(range(PARTS)))))
     turns.run()
     assert turns.client.receive() == []
-    (tell,) = told
-    turns.turn(lambda: tell(True))
+    for tell in told:  # an unchanged config is one more question
+        turns.turn(partial(tell, True))
     turns.run()
     (answer,) = turns.client.receive()
-    assert max(turns.counts) <= PARTS_IN_A_TURN_MAX + 1
+    assert max(turns.counts) <= _LOOKS_IN_A_TURN_MAX
     assert request.results(answer) == _small(api)
