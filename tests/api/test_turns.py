@@ -59,6 +59,7 @@ ASKED: dict[int, Asked] = {
         lambda answer: list(answer.responses),
     ),
     Api.LIST_OFFSETS: Asked(9, _in_topic("name", timestamp=-1), _partitions),
+    Api.OFFSET_FOR_LEADER_EPOCH: Asked(4, _in_topic("topic", leader_epoch=1), _partitions),
 }
 
 

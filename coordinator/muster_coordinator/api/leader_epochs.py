@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.doubt import Doubt
-from muster_coordinator.api.gather import Gather
+from muster_coordinator.api.gather import gather_in_turns
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code
@@ -41,9 +41,12 @@ class LeaderEpochs:
             reply({"topics": topics})
 
         doubt = Doubt(self._services.surface, Code.NOT_LEADER_OR_FOLLOWER)
-        gather: Gather[EpochEnd] = Gather(len(asked), answered)
-        for index, (_, name, one) in enumerate(asked):
-            self._one(context, name, one, doubt, gather.part(index))
+
+        def begin(index: int, arrived: Callable[[EpochEnd], None]) -> None:
+            _, name, one = asked[index]
+            self._one(context, name, one, doubt, arrived)
+
+        gather_in_turns(self._services.surface.loop, len(asked), begin, answered)
 
     def _one(
         self, context: RequestContext, name: str, one: Value, doubt: Doubt, done: Callable[[EpochEnd], None]
