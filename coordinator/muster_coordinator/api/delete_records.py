@@ -6,7 +6,7 @@ from collections.abc import Callable
 from muster_coordinator.api import limits
 from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.doubt import Doubt
-from muster_coordinator.api.gather import Gather
+from muster_coordinator.api.gather import gather_in_turns
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.topic_configs import items
@@ -43,9 +43,12 @@ class DeleteRecords:
             reply({"topics": [{"name": name, "partitions": entries} for name, entries in topics.items()]})
 
         doubt = Doubt(self._services.surface, Code.NOT_LEADER_OR_FOLLOWER)
-        gather: Gather[OffsetResult] = Gather(len(once), answered)
-        for index, (name, one) in enumerate(once):
-            self._one(context, name, one, deadline_ms, doubt, gather.part(index))
+
+        def begin(index: int, arrived: Callable[[OffsetResult], None]) -> None:
+            name, one = once[index]
+            self._one(context, name, one, deadline_ms, doubt, arrived)
+
+        gather_in_turns(self._services.surface.loop, len(once), begin, answered)
 
     def _one(
         self,
