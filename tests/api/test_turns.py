@@ -61,6 +61,11 @@ ASKED: dict[int, Asked] = {
     Api.LIST_OFFSETS: Asked(9, _in_topic("name", timestamp=-1), _partitions),
     Api.OFFSET_FOR_LEADER_EPOCH: Asked(4, _in_topic("topic", leader_epoch=1), _partitions),
     Api.DELETE_RECORDS: Asked(2, _in_topic("name", offset=0), _partitions),
+    Api.DESCRIBE_CONFIGS: Asked(
+        4,
+        lambda numbers: {"resources": [{"resource_type": 2, "resource_name": _name(n)} for n in numbers]},
+        lambda answer: list(answer.results),
+    ),
 }
 
 

@@ -1,8 +1,12 @@
 """DescribeConfigs (protocol notes 15). Topics have all 33 of Kafka's names; a broker shows its own settings read-only;
 groups have no settings yet. Changes are in `alter_configs`."""
 
+from collections.abc import Callable
+from functools import partial
+
 from muster_coordinator.api.authorize import Operation, ResourceType
 from muster_coordinator.api.doubt import Doubt
+from muster_coordinator.api.gather import gather_in_turns
 from muster_coordinator.api.services import Services
 from muster_coordinator.api.topic_entries import SOURCE_DEFAULT, SOURCE_STATIC, SOURCE_TOPIC, source_and_value
 from muster_coordinator.context import RequestContext
@@ -25,30 +29,36 @@ class Configs:
         self._services = services
 
     def describe(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
-        """DescribeConfigs v1-4."""
-        self._answer(context, request, Doubt(self._services.surface, Code.REQUEST_TIMED_OUT), reply)
+        """DescribeConfigs v1-4: each resource by itself."""
+        resources = request.resources
+        doubt = Doubt(self._services.surface, Code.REQUEST_TIMED_OUT)
 
-    def _answer(self, context: RequestContext, request: Value, doubt: Doubt, reply: Exchange) -> None:
-        results = []
-        for resource in request.resources:
-            try:
-                entries = self._describe(context, resource, request)
-                code, message = Code.NONE, ""
-            except ApiError as error:
-                if doubt.parks(error.code, lambda: self._answer(context, request, doubt, reply)):
-                    return
-                error = doubt.error(error)
-                code, message, entries = error.code, error.message, []
-            results.append(
-                {
-                    "error_code": code,
-                    "error_message": message,
-                    "resource_type": resource.resource_type,
-                    "resource_name": resource.resource_name,
-                    "configs": entries,
-                }
-            )
-        reply({"results": results})
+        def begin(index: int, arrived: Callable[[Value], None]) -> None:
+            self._one(context, resources[index], request, doubt, arrived)
+
+        loop = self._services.surface.loop
+        gather_in_turns(loop, len(resources), begin, lambda results: reply({"results": results}))
+
+    def _one(
+        self, context: RequestContext, resource: Value, request: Value, doubt: Doubt, done: Callable[[Value], None]
+    ) -> None:
+        try:
+            entries = self._describe(context, resource, request)
+            code, message = Code.NONE, ""
+        except ApiError as error:
+            if doubt.parks(error.code, partial(self._one, context, resource, request, doubt, done)):
+                return
+            error = doubt.error(error)
+            code, message, entries = error.code, error.message, []
+        done(
+            {
+                "error_code": code,
+                "error_message": message,
+                "resource_type": resource.resource_type,
+                "resource_name": resource.resource_name,
+                "configs": entries,
+            }
+        )
 
     def _describe(self, context: RequestContext, resource: Value, request: Value) -> list[Value]:
         wanted = frozenset(resource.configuration_keys or ())
