@@ -66,6 +66,8 @@ ASKED: dict[int, Asked] = {
         lambda numbers: {"resources": [{"resource_type": 2, "resource_name": _name(n)} for n in numbers]},
         lambda answer: list(answer.results),
     ),
+    Api.ALTER_CONFIGS: Asked(2, _alter, lambda answer: list(answer.responses)),
+    Api.INCREMENTAL_ALTER_CONFIGS: Asked(1, _alter, lambda answer: list(answer.responses)),
 }
 
 

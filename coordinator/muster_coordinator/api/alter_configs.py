@@ -15,7 +15,7 @@ from muster_coordinator.api import limits
 from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.configs import BROKER, TOPIC, existing_topic
 from muster_coordinator.api.doubt import UNPROVEN, Doubt
-from muster_coordinator.api.gather import Gather
+from muster_coordinator.api.gather import gather_in_turns
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import AlterTopicConfigs, CommandResult
@@ -69,14 +69,16 @@ class AlterConfigs:
             reply({"responses": responses})
 
         doubt = Doubt(self._services.surface, Code.NOT_CONTROLLER)
-        gather: Gather[Altered] = Gather(len(resources), answered)
-        for index, resource in enumerate(resources):
+
+        def begin(index: int, arrived: Callable[[Altered], None]) -> None:
+            resource = resources[index]
             if times[resource.resource_type, resource.resource_name] > 1:
-                gather.part(index)(Altered(Code.INVALID_REQUEST, "the resource is named twice"))
+                arrived(Altered(Code.INVALID_REQUEST, "the resource is named twice"))
             else:
                 make = partial(self._command, context, resource, change)
-                validate_only = request.validate_only
-                self._alter(context, make, validate_only, doubt, gather.part(index), limits.CONFIG_RETRIES_MAX)
+                self._alter(context, make, request.validate_only, doubt, arrived, limits.CONFIG_RETRIES_MAX)
+
+        gather_in_turns(self._services.surface.loop, len(resources), begin, answered)
 
     def _alter(
         self,
