@@ -68,6 +68,11 @@ ASKED: dict[int, Asked] = {
     ),
     Api.ALTER_CONFIGS: Asked(2, _alter, lambda answer: list(answer.responses)),
     Api.INCREMENTAL_ALTER_CONFIGS: Asked(1, _alter, lambda answer: list(answer.responses)),
+    Api.CREATE_PARTITIONS: Asked(
+        3,
+        lambda numbers: {"topics": [{"name": _name(n), "count": 5} for n in numbers], "timeout_ms": 1_000},
+        lambda answer: list(answer.results),
+    ),
 }
 
 

@@ -10,7 +10,7 @@ from muster_coordinator.api import limits
 from muster_coordinator.api.assignments import judge_replicas
 from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.doubt import Doubt
-from muster_coordinator.api.gather import Gather, gather_in_turns
+from muster_coordinator.api.gather import gather_in_turns
 from muster_coordinator.api.leader_wait import Grown, LeaderWait, standing_of_grown
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
@@ -137,9 +137,11 @@ class TopicsAdmin:
         doubt = Doubt(surface, Code.NOT_CONTROLLER)
         asked = _Asked(context, version, request, until_ms, doubt)
 
-        gather: Gather[Outcome] = Gather(len(once), decided)
-        for index, one in enumerate(once):
-            self._grow_one(asked, times[one.name], one, gather.part(index))
+        def begin(index: int, arrived: Callable[[Outcome], None]) -> None:
+            one = once[index]
+            self._grow_one(asked, times[one.name], one, arrived)
+
+        gather_in_turns(surface.loop, len(once), begin, decided)
 
     def _grow_one(self, asked: "_Asked", times: int, one: Value, done: Callable[[Outcome], None]) -> None:
         try:
