@@ -5,10 +5,12 @@ then the answer is PREFERRED_LEADER_NOT_AVAILABLE with a message that says so. A
 without all acknowledged records, is what Raft rules out.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import islice
 
 from muster_coordinator.api.authorize import Operation
-from muster_coordinator.api.doubt import ABSENT, UNPROVEN, Doubt
+from muster_coordinator.api.doubt import UNPROVEN, Doubt
+from muster_coordinator.api.gather import gather_in_turns
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.image import ClusterImage, Partition
@@ -36,30 +38,47 @@ class Elections:
 
     def handle(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
         """The partitions of the request; or, if it asks for all, those that have not the leader they should have."""
-        self._answer(context, request, Doubt(self._services.surface, Code.NOT_CONTROLLER), reply)
-
-    def _answer(self, context: RequestContext, request: Value, doubt: Doubt, reply: Exchange) -> None:
         code = self._services.cluster_code(context, Operation.ALTER)
         if code is Code.NONE and request.election_type not in (_PREFERRED, _UNCLEAN):
             code = Code.INVALID_REQUEST
         image = self._services.surface.image() if code is Code.NONE else None
         if code is Code.NONE and image is None:
             code = Code.NOT_CONTROLLER
-        if image is None:
-            named = request.topic_partitions or ()
-            results = [(topic.topic, [(number, code) for number in topic.partitions]) for topic in named]
-        elif request.topic_partitions is None:
-            results = list(self._all(image, request.election_type))
+        if request.topic_partitions is None:
+            results = [] if image is None else list(self._all(image, request.election_type))
+            entries = [_result(topic, [_entry(*part) for part in parts]) for topic, parts in results]
+            reply({"error_code": code, "replica_election_results": entries})
         else:
-            results = [
-                (topic.topic, [(n, self._named(image, topic.topic, n, request)) for n in topic.partitions])
-                for topic in request.topic_partitions
-            ]
-            absent = next((said for _, parts in results for _, said in parts if said in ABSENT), Code.NONE)
-            if doubt.parks(absent, lambda: self._answer(context, request, doubt, reply)):
-                return
-            results = [(topic, [(n, doubt.answer(said)) for n, said in parts]) for topic, parts in results]
-        reply({"error_code": code, "replica_election_results": [_result(topic, parts) for topic, parts in results]})
+            self._each(request, code, reply)
+
+    def _each(self, request: Value, code: Code, reply: Exchange) -> None:
+        """The partitions that the request names, each by itself. `code` is NONE, or what all are answered."""
+        named = [(topic.topic, number) for topic in request.topic_partitions for number in topic.partitions]
+        doubt = Doubt(self._services.surface, Code.NOT_CONTROLLER)
+
+        def begin(index: int, arrived: Callable[[Value], None]) -> None:
+            name, number = named[index]
+            if code is not Code.NONE:
+                arrived(_entry(number, code))
+            else:
+                self._one(name, number, request.election_type, doubt, arrived)
+
+        def answered(entries: list[Value]) -> None:
+            left = iter(entries)
+            results = [_result(t.topic, list(islice(left, len(t.partitions)))) for t in request.topic_partitions]
+            reply({"error_code": code, "replica_election_results": results})
+
+        gather_in_turns(self._services.surface.loop, len(named), begin, answered)
+
+    def _one(self, name: str, number: int, election: int, doubt: Doubt, done: Callable[[Value], None]) -> None:
+        image = self._services.surface.image()
+        topic = None if image is None else image.topics.get(name)
+        if topic is not None and 0 <= number < len(topic.partitions):
+            done(_entry(number, self._judge(topic.partitions[number], election)))
+            return
+        absent = Code.UNKNOWN_TOPIC_OR_PARTITION
+        if not doubt.parks(absent, lambda: self._one(name, number, election, doubt, done)):
+            done(_entry(number, doubt.answer(absent)))
 
     def _all(self, image: ClusterImage, election: int) -> Iterator[tuple[str, list[tuple[int, Code]]]]:
         for topic in image.topics.values():
@@ -71,12 +90,6 @@ class Elections:
             if needed:
                 yield topic.name, needed
 
-    def _named(self, image: ClusterImage, name: str, number: int, request: Value) -> Code:
-        topic = image.topics.get(name)
-        if topic is None or not 0 <= number < len(topic.partitions):
-            return Code.UNKNOWN_TOPIC_OR_PARTITION
-        return self._judge(topic.partitions[number], request.election_type)
-
     def _judge(self, partition: Partition, election: int) -> Code:
         leader = self._services.surface.leadership(partition.group).leader
         if election == _UNCLEAN:
@@ -84,11 +97,9 @@ class Elections:
         return Code.ELECTION_NOT_NEEDED if leader == partition.preferred else Code.PREFERRED_LEADER_NOT_AVAILABLE
 
 
-def _result(topic: str, partitions: list[tuple[int, Code]]) -> Value:
-    return {
-        "topic": topic,
-        "partition_result": [
-            {"partition_id": number, "error_code": code, "error_message": _MESSAGES.get(code)}
-            for number, code in partitions
-        ],
-    }
+def _entry(number: int, code: Code) -> Value:
+    return {"partition_id": number, "error_code": code, "error_message": _MESSAGES.get(code)}
+
+
+def _result(topic: str, entries: list[Value]) -> Value:
+    return {"topic": topic, "partition_result": entries}
