@@ -11,12 +11,14 @@ from collections.abc import Callable
 import pytest
 from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code
-from muster_coordinator.ids import GroupNo
+from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.limits import KIB, MIB
 from muster_coordinator.raft.progress import ProgressState
 from muster_coordinator.records.batch import encode_batch
 from muster_coordinator.replica import limits
 from muster_coordinator.replica.snapshots import install_payload
+from muster_coordinator.replica.snapshots.install import _Pull
+from muster_coordinator.replica.snapshots.install_payload import Chunk
 from muster_coordinator.replica.snapshots.install_source import FOLLOW_MS
 
 from tests.replica.cluster import SimCluster, produce_when_room
@@ -222,4 +224,32 @@ def test_one_install_is_enough_where_the_wal_has_room_for_what_is_written_meanwh
     wal = cluster.nodes[leader].host.groups[writer.group].wal_writer.wal
     cluster.world.run_for(limits.INSTALL_HOLD_MS + 3 * FOLLOW_MS)
     assert wal.used_bytes() < 4 * MIB, "nothing is kept for it any more"
+    same_segments(cluster, writer)
+
+
+def test_a_write_that_finishes_after_its_install_ended_is_not_counted_for_the_next_one() -> None:
+    """The next install removes the file, so to fetch from behind those bytes would leave a hole of zeros."""
+    cluster, writer, leader, late = far_behind(16, 300, wal_bytes_max=32 * MIB)
+    installs = cluster.nodes[late].formed.installs
+    chunk, ended = installs._chunk, []
+
+    def interrupted(peer: BrokerId, got: Chunk) -> None:
+        """The link to the leader breaks just after the first bytes of a segment of several chunks have come."""
+        pull = installs._pulls.get(got.install)
+        first = isinstance(pull, _Pull) and not ended and got.offset == 0 and pull.offer.files[got.file].size
+        if pull is not None and first and first > limits.INSTALL_CHUNK_BYTES:
+            cluster.loops[late].latency["transfer"] = Latency(100_000, 100_000)
+            chunk(peer, got)
+            ended.append(got.install)
+            installs.peer_down(BrokerId(leader))
+            installs._pull_from(pull.group, BrokerId(leader), pull.group.core.applied)
+        else:
+            chunk(peer, got)
+
+    installs._chunk = interrupted
+    cluster.world.run_until("installed", lambda: installs.installed[writer.group], 60_000)
+    cluster.loops[late].latency["transfer"] = Latency()
+    assert ended
+    assert installs._numbers == 2, "the second one succeeds"
+    come_level(cluster, writer, leader, late)
     same_segments(cluster, writer)

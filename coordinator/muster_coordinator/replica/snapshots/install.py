@@ -431,6 +431,8 @@ class SnapshotInstalls:
     def _written(self, pull: _Pull, key: tuple[int, int], name: str, result: BaseException | None) -> None:
         if self._failed(pull.group.number, pull, result):
             return
+        if pull.number not in self._pulls:
+            return  # the group's next install may have begun: it keeps only the files that were in `_have` by then
         length = pull.asked.pop(key, 0)
         have = self._have.setdefault(pull.group.number, {})
         if have.get(name, 0) == key[1]:  # only bytes without a gap before them can be used after an interruption
