@@ -11,13 +11,15 @@ from collections.abc import Callable
 import pytest
 from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code
+from muster_coordinator.events import INSTALL_FAILED
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.limits import KIB, MIB
 from muster_coordinator.raft.progress import ProgressState
 from muster_coordinator.records.batch import encode_batch
 from muster_coordinator.replica import limits
+from muster_coordinator.replica.multiraft.payloads import Kind, kind_of
 from muster_coordinator.replica.snapshots import install_payload
-from muster_coordinator.replica.snapshots.install import _Pull
+from muster_coordinator.replica.snapshots.install import CHUNK_AGAIN_MS, CHUNKS_IN_FLIGHT_MAX, SILENCE_MS, _Pull
 from muster_coordinator.replica.snapshots.install_payload import Chunk
 from muster_coordinator.replica.snapshots.install_source import FOLLOW_MS
 
@@ -252,4 +254,45 @@ def test_a_write_that_finishes_after_its_install_ended_is_not_counted_for_the_ne
     assert ended
     assert installs._numbers == 2, "the second one succeeds"
     come_level(cluster, writer, leader, late)
+    same_segments(cluster, writer)
+
+
+@pytest.mark.parametrize("lost", [Kind.CHUNK_ASK, Kind.CHUNK], ids=["a refused request", "a dropped chunk"])
+def test_a_lost_message_about_a_chunk_does_not_end_an_install(lost: Kind) -> None:
+    cluster, writer, leader, late = far_behind(17, 300, wal_bytes_max=32 * MIB)
+    net = cluster.nodes[late if lost is Kind.CHUNK_ASK else leader]._net
+    send, dropped = net.send, []
+
+    def lossy(peer: BrokerId, channel: int, payload: bytes) -> bool:
+        if kind_of(payload) is lost and not dropped:
+            dropped.append(payload)
+            return lost is not Kind.CHUNK_ASK
+        return send(peer, channel, payload)
+
+    net.send = lossy
+    installs = cluster.nodes[late].formed.installs
+    come_level(cluster, writer, leader, late)
+    assert dropped
+    assert installs._numbers == 1, "one transfer"
+    same_segments(cluster, writer)
+
+
+def test_requests_for_chunks_that_never_come_end_with_the_silence() -> None:
+    cluster, writer, leader, late = far_behind(18, 300, wal_bytes_max=32 * MIB)
+    net = cluster.nodes[late]._net
+    send, asked = net.send, []
+
+    def lossy(peer: BrokerId, channel: int, payload: bytes) -> bool:
+        if kind_of(payload) is Kind.CHUNK_ASK:
+            asked.append(payload)
+            return False
+        return send(peer, channel, payload)
+
+    net.send = lossy
+    installs = cluster.nodes[late].formed.installs
+    cluster.world.run_until("it is given up", lambda: cluster.told(INSTALL_FAILED, late), 60_000)
+    assert len(asked) <= CHUNKS_IN_FLIGHT_MAX * (SILENCE_MS // CHUNK_AGAIN_MS + 1)
+    net.send = send
+    come_level(cluster, writer, leader, late)
+    assert installs._numbers > 1
     same_segments(cluster, writer)

@@ -45,6 +45,8 @@ ALIVE_MS = 1_000
 """How often a follower that checks its own segments sends the leader a message, to keep the install alive."""
 SILENCE_MS = 5_000
 """An install without a message from the leader for this time is given up; the leader offers again."""
+CHUNK_AGAIN_MS = 2_000
+"""After this time without a message from the leader, the chunks that have not come are asked for again."""
 HOLD_RETRY_MS = 50
 SILENT = f"no message from the leader for {SILENCE_MS // 1_000} seconds"
 NOT_AS_WRITTEN = "fetched files of a snapshot install are damaged: they are fetched again"
@@ -74,7 +76,7 @@ class _Ask:
 class _Pull(_Ask):
     """An install whose offer has come: its files are fetched."""
 
-    __slots__ = ("asked", "equal", "looks", "offer", "own", "reuse", "todo", "todo_own")
+    __slots__ = ("asked", "awaited", "equal", "heard_ms", "looks", "offer", "own", "reuse", "todo", "todo_own")
 
     def __init__(self, ask: _Ask, offer: Offer) -> None:
         """Replaces `ask` and takes over its timer."""
@@ -85,6 +87,10 @@ class _Pull(_Ask):
         """(file, offset, length) not asked for yet"""
         self.asked: dict[tuple[int, int], int] = {}
         """(file, offset) -> length of chunks that were asked for and are not written yet"""
+        self.awaited: dict[tuple[int, int], int] = {}
+        """The part of `asked` that has not come"""
+        self.heard_ms = 0
+        """When the last chunk came, or chunks were asked for again"""
         self.reuse: Reuse | None = None
         self.own = install_own.NOTHING
         self.looks = False
@@ -372,7 +378,25 @@ class SnapshotInstalls:
             for offset in range(staged, file.size, limits.INSTALL_CHUNK_BYTES):
                 pull.todo.append((at, offset, min(limits.INSTALL_CHUNK_BYTES, file.size - offset)))
         self._listen(pull)
+        pull.heard_ms = self._loop.monotonic_ms()
         self._ask_more(pull)
+        self._ask_again(pull)
+
+    def _ask_again(self, pull: _Pull) -> None:
+        """Ask again for the chunks that have not come, if none came for `CHUNK_AGAIN_MS`: the link may have refused a
+        request or a chunk. This does not keep the install alive: without an answer it ends after `SILENCE_MS`."""
+        if pull.number not in self._pulls:
+            return
+        now_ms = self._loop.monotonic_ms()
+        if now_ms - pull.heard_ms >= CHUNK_AGAIN_MS:
+            pull.heard_ms = now_ms
+            for (file, offset), length in pull.awaited.items():
+                self._ask_chunk(pull, file, offset, length)
+        self._loop.call_at(pull.heard_ms + CHUNK_AGAIN_MS, partial(self._ask_again, pull))
+
+    def _ask_chunk(self, pull: _Pull, file: int, offset: int, length: int) -> None:
+        """A request that the link refuses is repeated by `_ask_again`."""
+        self._net.send(pull.leader, channels.BULK, wire.encode_chunk_ask(pull.number, file, offset, length))
 
     def _checked(self, peer: BrokerId, check: Check) -> None:
         pull = self._pulls.get(check.install)
@@ -407,8 +431,8 @@ class SnapshotInstalls:
             return
         while pull.todo and len(pull.asked) < CHUNKS_IN_FLIGHT_MAX:
             file, offset, length = pull.todo.popleft()
-            pull.asked[file, offset] = length
-            self._net.send(pull.leader, channels.BULK, wire.encode_chunk_ask(pull.number, file, offset, length))
+            pull.asked[file, offset] = pull.awaited[file, offset] = length
+            self._ask_chunk(pull, file, offset, length)
         if not pull.asked:
             self._complete(pull)
 
@@ -417,9 +441,11 @@ class SnapshotInstalls:
         if not isinstance(pull, _Pull) or pull.leader != peer:
             return
         key = (chunk.file, chunk.offset)
-        if pull.asked.get(key) != len(chunk.data) or crc32c(chunk.data) != chunk.checksum:
-            return
+        if pull.awaited.get(key) != len(chunk.data) or crc32c(chunk.data) != chunk.checksum:
+            return  # not asked for, a second answer, or damaged
+        del pull.awaited[key]
         self._listen(pull)
+        pull.heard_ms = self._loop.monotonic_ms()
         self.bytes_received += len(chunk.data)
         name = pull.offer.files[chunk.file].name
         self._loop.submit(
@@ -544,3 +570,6 @@ class SnapshotInstalls:
     def _check(self, result: BaseException | None) -> None:
         if isinstance(result, BaseException):
             self._host.fatal(StorageFailed(str(result)) if isinstance(result, OSError) else result)
+
+
+assert CHUNK_AGAIN_MS < SILENCE_MS
