@@ -174,3 +174,32 @@ def test_a_stopped_group_stores_no_more_than_its_share_of_the_wal(monkeypatch: p
         assert cluster.commit(leader, 0, "now", offset, topic="t" * 200) == Code.NONE
     assert 0 < node.host.groups[GROUP].core.last_index - last < 50
     others_serve(cluster, node)
+
+
+def test_a_group_that_was_healed_and_is_in_trouble_again_has_its_whole_share_of_the_wal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The second trouble is a fetched checkpoint that cannot be put in place: nothing is told of a lost state."""
+    monkeypatch.setattr(limits, "STOPPED_GROUP_BACKLOG_BYTES", 10_000)
+    cluster, _ = started(78)
+    leader = cluster.wait_leader(1)
+    broken = next(broker for broker in cluster.nodes if broker != leader)
+    node = cluster.nodes[broken]
+    spoil(cluster, broken)
+    cluster.commit(leader, 0, "now", 1)
+    stopped(cluster, GROUP, [broken])
+    group_manager = node.group_manager
+    assert group_manager is not None
+    group_manager.troubled.clear()  # nobody asks for a checkpoint yet
+    for offset in range(100):
+        assert cluster.commit(leader, 0, "now", offset, topic="t" * 200) == Code.NONE
+    group = node.host.groups[GROUP]
+    assert group._backlog_bytes > limits.STOPPED_GROUP_BACKLOG_BYTES
+    group_manager.troubled[GROUP] = None
+    cluster.world.run_until("healed", lambda: not group.trouble, 60_000)
+    cluster.converge()
+    group.trouble = "as after a swap that failed"
+    last = group.core.last_index
+    assert cluster.commit(leader, 0, "now", 1) == Code.NONE
+    cluster.world.run_for(1_000)
+    assert group.core.last_index > last, "it stores what is appended"

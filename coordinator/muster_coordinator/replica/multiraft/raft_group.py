@@ -650,6 +650,7 @@ class RaftGroup:
         if self.trouble:
             self.tell(STATE_RESTORED, applied=index)
         self.trouble = ""
+        self._backlog_bytes = 0
         self.give_up()
         self.stopped_at = None
         self.core.may_lead = True
