@@ -371,7 +371,7 @@ class Settings:
     retention_check_ms: int = _key(
         "log.retention.check.interval.ms",
         _MS,
-        str(replica_limits.TOPIC_RETENTION_CHECK_MS),
+        "300000",
         "How often retention is checked.",
     )
     segment_bytes: int = _key(

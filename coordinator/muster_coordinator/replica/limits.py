@@ -109,9 +109,7 @@ NO_SPACE_RETRY_MS = 5_000
 """How long the disk counts as full after it refused a write that can be retried, whatever number of bytes is free:
 quotas and inodes can run out too."""
 
-# Retention, scrubbing and repair.
-TOPIC_RETENTION_CHECK_MS = 300_000
-
+# Scrubbing and repair.
 SCRUB_TICK_MS = 100
 SCRUB_FIRST_MS = 60_000
 """Time from a start to the first pass; a starting replica has more urgent work."""

@@ -101,7 +101,7 @@ class TopicMachine(Protocol):
     def last_stable_offset(self) -> int: ...
     def retention(self, now: Now, segments: tuple[RetentionView, ...], *, configs: Mapping[str, str]) -> bytes | None:
         """The COMMAND to propose if whole segments are to be dropped, else None. Called on the leader every
-        `TOPIC_RETENTION_CHECK_MS`."""
+        `log.retention.check.interval.ms`."""
 
     def delete_records(self, offset: int, *, configs: Mapping[str, str]) -> bytes | Refused | None:
         """The COMMAND to propose for DeleteRecords; None when the log already begins there or later."""

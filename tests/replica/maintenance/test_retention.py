@@ -1,10 +1,13 @@
 """What is forgotten is forgotten by the log: the same on every replica, and never more than the rule says."""
 
+import pytest
 from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.limits import KIB
 from muster_coordinator.records.batch import encode_batch
+from muster_coordinator.replica.maintenance import retention
+from muster_coordinator.replica.maintenance.retention import Retention
 
 from tests.replica.cluster import SimCluster
 from tests.replica.snapshots.test_recovery import commit_many
@@ -143,3 +146,25 @@ def test_offsets_history_without_a_checkpoint_stays() -> None:
     commit_many(cluster, 0, 0, 400)
     cluster.world.run_for(3_000)
     assert {node.group_manager.states[GroupNo(1)].log_start for node in cluster.nodes.values()} == {0}
+
+
+def test_a_check_interval_shorter_than_a_walk_starts_no_second_walk_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`log.retention.check.interval.ms` may be 1."""
+    slices: dict[int, list[int]] = {}
+    original = Retention._slice
+
+    def counted(self: Retention) -> None:
+        slices.setdefault(id(self), []).append(self._loop.monotonic_ms())
+        original(self)
+
+    monkeypatch.setattr(Retention, "_slice", counted)
+    monkeypatch.setattr(retention, "SLICE_GROUPS", 1)
+    cluster = SimCluster(World(7), replicas=1, partitions=40, retention_check_ms=1)
+    cluster.start()
+    cluster.wait_leader(1)
+    cluster.world.run_for(1_000)
+    slices.clear()
+    cluster.world.run_for(2_000)
+    (times,) = slices.values()
+    assert 0 < len(times) <= 2_000 // retention.SLICE_MS + 10, "one walk at a time"
+    assert len(times) > 1_900 // (retention.SLICE_MS + 2), "and the next one after it"
