@@ -96,9 +96,10 @@ class Farewells:
             for known in self._leaving[key]:
                 await self._remove(key, known)
         finally:
-            self._leaving[key] = [one for one in self._leaving[key] if one.records]
-            if not self._leaving[key]:
-                del self._leaving[key]
+            # Meanwhile it may have been dropped, given up for others, or another object of the name may have gone.
+            left = [one for one in self._leaving.pop(key, ()) if one.records]
+            if left:
+                self._leaving[key] = left
         return FAREWELL_LOOK_MS if key in self._leaving else None
 
     async def _remove(self, key: OwnerKey, known: _Known) -> None:

@@ -219,3 +219,38 @@ def test_so_many_at_once_that_the_oldest_is_left_to_the_session_timeout(monkeypa
         return world
 
     assert run(scene()).kafka.removed == [("h", ("h-0", "h-1", "h-2"))]
+
+
+def test_who_is_given_up_while_its_members_are_removed_ends_no_pass(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A KeyError ended a pass, which may raise nothing: others that left had taken its place meanwhile."""
+    known: list[farewells.Farewells] = []
+    gone = farewells.Farewells.gone
+
+    def noted(self: farewells.Farewells, *args: Any, **options: Any) -> None:
+        known[:] = [self]
+        gone(self, *args, **options)
+
+    monkeypatch.setattr(farewells.Farewells, "gone", noted)
+
+    async def scene() -> World:
+        world = await living()
+        remove = world.kafka.remove_members
+
+        async def given_up(**options: Any) -> None:
+            await remove(**options)
+            for key in list(known[0]._leaving):
+                known[0].drop(key)
+
+        monkeypatch.setattr(world.kafka, "remove_members", given_up)
+        world.fake.remove("ConsumerGroup", "ns", "g", cascade=False)
+        await world.run(STEP_MS)
+        collect(world)
+        await world.run(STEP_MS)
+        return world
+
+    world = run(scene())
+    assert names(world) == STRANGERS
+    assert known[0]._leaving == {}
+    assert "bug in a pass" not in caplog.text
