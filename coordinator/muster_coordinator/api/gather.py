@@ -113,21 +113,33 @@ def gather_in_turns(
     gather_few(loop, count, begin, done, at_once=count)
 
 
+class _Turns:
+    """State of one `in_turns`. It refers to no function that refers to it: what is answered is forgotten at once."""
+
+    __slots__ = ("_count", "_done", "_loop", "_next", "_step")
+
+    def __init__(self, loop: Loop, count: int, step: Callable[[int], int], done: Callable[[], None]) -> None:
+        self._loop = loop
+        self._count = count
+        self._step = step
+        self._done = done
+        self._next = 0
+
+    def go_on(self) -> None:
+        hashed = 0
+        last = min(self._count, self._next + PARTS_IN_A_TURN_MAX)
+        while self._next < last and hashed < HASHED_CHARS_IN_A_TURN_MAX:
+            index = self._next
+            self._next += 1
+            hashed += self._step(index)
+        if self._next < self._count:
+            self._loop.call_soon(self.go_on)
+        else:
+            self._done()
+
+
 def in_turns(loop: Loop, count: int, step: Callable[[int], int], done: Callable[[], None]) -> None:
     """Call `step(index)` for each of `count` parts, then `done`. A turn of the loop ends after
     `limits.PARTS_IN_A_TURN_MAX` of them, or when the numbers of hashed characters that they return reach
     `limits.HASHED_CHARS_IN_A_TURN_MAX`. What fits in one turn is done before this returns."""
-
-    def turn(first: int) -> None:
-        hashed = 0
-        for index in range(first, min(count, first + PARTS_IN_A_TURN_MAX)):
-            hashed += step(index)
-            first = index + 1
-            if hashed >= HASHED_CHARS_IN_A_TURN_MAX:
-                break
-        if first < count:
-            loop.call_soon(lambda: turn(first))
-        else:
-            done()
-
-    turn(0)
+    _Turns(loop, count, step, done).go_on()
