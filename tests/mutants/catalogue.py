@@ -184,7 +184,7 @@ MUTANTS = (
         kinds=("transfer", "isolate", "kill", "reset-links"),
         by=("D1", "D2", "D4"),
         topics=True,
-        first=21,
+        first=132,
     ),
     Mutant(
         "an offset is its topic's name's",
