@@ -317,69 +317,65 @@ def test_a_checkpoint_is_offered_with_the_same_words() -> None:
     assert core.suspended
 
 
+def without_its_last_entry(own_heartbeats: bool) -> tuple[Network, RaftCore]:
+    """1 leads and knows that 2 holds entry 3. It is gone from the disk of 2, which has restarted."""
+    network = Network(3, Options(own_heartbeats=own_heartbeats))
+    leader = network.elect(1)
+    leader.propose(network.now_ms, ((EntryKind.NORMAL, b"a"),))
+    leader.propose(network.now_ms, ((EntryKind.NORMAL, b"b"),))
+    network.run()
+    network.crash(2)
+    del network.nodes[2].disk.entries[3]
+    network.restart(2)
+    return network, leader
+
+
+def round_of_heartbeats(network: Network, leader: RaftCore) -> None:
+    network.now_ms += 100
+    if leader.own_heartbeats:
+        leader.advance(network.now_ms)
+    else:
+        network.heartbeat_all(1)
+    network.run()
+
+
+def assert_it_counts(network: Network, leader: RaftCore) -> None:
+    follower = network.nodes[2].core
+    assert follower.last_index == leader.last_index
+    assert not follower.suspended
+    assert not leader.progresses[2].suspended
+    network.crash(3)
+    leader.propose(network.now_ms, ((EntryKind.NORMAL, b"c"),))
+    network.run()
+    assert leader.commit == leader.last_index
+
+
 def test_a_suspended_voter_that_forgot_it_in_a_restart_is_brought_back() -> None:
     """The end of its log is gone; it is told so, and restarts before that is written down, or its barrier is."""
     for own_heartbeats in (False, True):
-        network = Network(3, Options(own_heartbeats=own_heartbeats))
-        leader = network.elect(1)
-        leader.propose(network.now_ms, ((EntryKind.NORMAL, b"a"),))
-        leader.propose(network.now_ms, ((EntryKind.NORMAL, b"b"),))
-        network.run()
-        network.crash(2)
-        del network.nodes[2].disk.entries[3]
-        network.restart(2)
-        network.nodes[2].core.suspend()
-        token = network.nodes[2].core.suspended
-        leader.step(
-            network.now_ms, Message(MsgType.APPEND_REPLY, 2, 1, leader.term, 3, reject=True, hint=2, context=token)
-        )
-        network.crash(2)
-        network.restart(2)
+        network, leader = without_its_last_entry(own_heartbeats)
         follower = network.nodes[2].core
+        follower.suspend()
+        refusal = Message(MsgType.APPEND_REPLY, 2, 1, leader.term, 3, reject=True, hint=2, context=follower.suspended)
+        leader.step(network.now_ms, refusal)
+        network.crash(2)
+        network.restart(2)
         assert leader.progresses[2].suspended
-        assert not follower.suspended
+        assert not network.nodes[2].core.suspended
         for _ in range(8):
-            network.now_ms += 100
-            if own_heartbeats:
-                leader.advance(network.now_ms)
-            else:
-                network.heartbeat_all(1)
-            network.run()
-        assert follower.last_index == leader.last_index
-        assert not follower.suspended
-        assert not leader.progresses[2].suspended
-        network.crash(3)
-        leader.propose(network.now_ms, ((EntryKind.NORMAL, b"c"),))
-        network.run()
-        assert leader.commit == leader.last_index
+            round_of_heartbeats(network, leader)
+        assert_it_counts(network, leader)
 
 
 def test_a_wedged_follower_is_brought_back_and_counts() -> None:
     """The last synced entry is gone: the leader knew 3, the log ends at 2, and nothing moved ever again."""
     for own_heartbeats in (False, True):
-        network = Network(3, Options(own_heartbeats=own_heartbeats))
-        leader = network.elect(1)
-        leader.propose(network.now_ms, ((EntryKind.NORMAL, b"a"),))
-        leader.propose(network.now_ms, ((EntryKind.NORMAL, b"b"),))
-        network.run()
-        network.crash(2)
-        del network.nodes[2].disk.entries[3]
-        network.restart(2)
-        follower = network.nodes[2].core
+        network, leader = without_its_last_entry(own_heartbeats)
         for _ in range(6):
             leader.peer_unreachable(2)
-            network.now_ms += 100
-            if own_heartbeats:
-                leader.advance(network.now_ms)
-            else:
-                network.heartbeat_all(1)
-            network.run()
-        assert follower.last_index == leader.last_index == 4
-        assert not follower.suspended
-        network.crash(3)
-        leader.propose(network.now_ms, ((EntryKind.NORMAL, b"c"),))
-        network.run()
-        assert leader.commit == leader.last_index
+            round_of_heartbeats(network, leader)
+        assert leader.last_index == 4
+        assert_it_counts(network, leader)
 
 
 def test_a_group_whose_majority_lost_something_elects_nobody() -> None:
