@@ -180,13 +180,19 @@ def test_many_keys_leave_the_loop_its_turns_and_ask_once_for_each_partition() ->
     assert answer[7] == (MANY[7], 30, -1)
 
 
-def test_the_answer_for_many_keys_is_made_in_turns() -> None:
+def many_without_leader() -> tuple[FakeSurface, Turns]:
+    """All keys of a large request are hashed, and no leader of theirs is known."""
     surface = FakeSurface()
     for group in range(1, 1 + OFFSETS_PARTITIONS):
         surface.leaders[group] = surface.leaders[group]._replace(leader=None)
     turns = Turns(surface)
     turns.send(MANY)
     turns.run_without_time()
+    return surface, turns
+
+
+def test_the_answer_for_many_keys_is_made_in_turns() -> None:
+    surface, turns = many_without_leader()
     for group in range(1, 1 + OFFSETS_PARTITIONS):
         surface.elect(group, 1, 10)
     assert turns.client.receive() == []
@@ -197,12 +203,7 @@ def test_the_answer_for_many_keys_is_made_in_turns() -> None:
 
 
 def test_many_keys_of_partitions_without_leader_wait_once_for_each_and_at_the_same_time() -> None:
-    surface = FakeSurface()
-    for group in range(1, 1 + OFFSETS_PARTITIONS):
-        surface.leaders[group] = surface.leaders[group]._replace(leader=None)
-    turns = Turns(surface)
-    turns.send(MANY)
-    turns.run_without_time()
+    surface, turns = many_without_leader()
     assert len(surface.waiting_for_leader) == surface.fake_loop.pending == OFFSETS_PARTITIONS
     surface.fake_loop.run(200)
     surface.elect(RAFT_GROUP, 0, 10)

@@ -256,7 +256,9 @@ class RaftCore(RaftState):
 
     def change_members(self, voters: Sequence[int], learners: Sequence[int] = ()) -> LogIndex | Refused:
         """Have these members, by a joint configuration if it takes one; the index of the entry that begins it, or why
-        nothing was appended. The change is complete when `status().config` is the wanted one and is committed."""
+        nothing was appended. The change is complete when `status().config` is the wanted one and is committed.
+
+        Asserts what `members.is_sound` says: some voters, nobody twice, at most `limits.MEMBERS_MAX` of each."""
         return change.begin(self, voters, learners)
 
     def config_at(self, index: int) -> Config | None:

@@ -16,6 +16,7 @@ from muster_coordinator.ids import CONTROLLER_GROUP, GroupNo
 from muster_coordinator.raft.messages import EntryKind
 from muster_coordinator.records.batch import encode_batch
 from muster_coordinator.replica import limits
+from muster_coordinator.replica.node import Node
 
 from tests.replica.cluster import SimCluster, commit_request
 from tests.replica.snapshots.test_damaged_groups import listening, others_serve, troubles
@@ -157,10 +158,9 @@ def test_the_controller_group_stops_alone_and_says_that_nothing_can_be_changed()
     assert all("cannot be applied" in " ".join(node.not_ready()) for node in cluster.nodes.values())
 
 
-def test_a_stopped_group_stores_no_more_than_its_share_of_the_wal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One replica cannot apply, cannot be healed, and the others go on writing."""
-    monkeypatch.setattr(limits, "STOPPED_GROUP_BACKLOG_BYTES", 10_000)
-    cluster, _ = started(77)
+def one_stopped_and_not_healed(seed: int) -> tuple[SimCluster, int, Node]:
+    """A cluster, the leader of GROUP, and a follower that stopped at an entry and asks for no checkpoint."""
+    cluster, _ = started(seed)
     leader = cluster.wait_leader(1)
     broken = next(broker for broker in cluster.nodes if broker != leader)
     node = cluster.nodes[broken]
@@ -168,7 +168,14 @@ def test_a_stopped_group_stores_no_more_than_its_share_of_the_wal(monkeypatch: p
     cluster.commit(leader, 0, "now", 1)
     stopped(cluster, GROUP, [broken])
     assert node.group_manager is not None
-    node.group_manager.troubled.clear()  # nobody asks for a checkpoint
+    node.group_manager.troubled.clear()
+    return cluster, leader, node
+
+
+def test_a_stopped_group_stores_no_more_than_its_share_of_the_wal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One replica cannot apply, cannot be healed, and the others go on writing."""
+    monkeypatch.setattr(limits, "STOPPED_GROUP_BACKLOG_BYTES", 10_000)
+    cluster, leader, node = one_stopped_and_not_healed(77)
     last = node.host.groups[GROUP].core.last_index
     for offset in range(100):
         assert cluster.commit(leader, 0, "now", offset, topic="t" * 200) == Code.NONE
@@ -181,16 +188,9 @@ def test_a_group_that_was_healed_and_is_in_trouble_again_has_its_whole_share_of_
 ) -> None:
     """The second trouble is a fetched checkpoint that cannot be put in place: nothing is told of a lost state."""
     monkeypatch.setattr(limits, "STOPPED_GROUP_BACKLOG_BYTES", 10_000)
-    cluster, _ = started(78)
-    leader = cluster.wait_leader(1)
-    broken = next(broker for broker in cluster.nodes if broker != leader)
-    node = cluster.nodes[broken]
-    spoil(cluster, broken)
-    cluster.commit(leader, 0, "now", 1)
-    stopped(cluster, GROUP, [broken])
+    cluster, leader, node = one_stopped_and_not_healed(78)
     group_manager = node.group_manager
     assert group_manager is not None
-    group_manager.troubled.clear()  # nobody asks for a checkpoint yet
     for offset in range(100):
         assert cluster.commit(leader, 0, "now", offset, topic="t" * 200) == Code.NONE
     group = node.host.groups[GROUP]
