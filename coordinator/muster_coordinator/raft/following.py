@@ -57,7 +57,8 @@ def on_append(state: RaftState, now_ms: int, message: Message) -> None:
                 return
         if entries:
             log.append(entries, entries_bytes(entries))
-            _note_configs(state, entries)
+            if state.may_change:
+                _note_configs(state, entries)
     last = previous + len(message.entries)
     # Not `message.commit`: behind `last` this log may hold a tail that the leader does not have (rule 9).
     commit_to(state, min(message.commit, last))
