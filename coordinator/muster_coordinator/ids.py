@@ -7,7 +7,10 @@ index in its Raft group, a record batch has an offset in its partition, and only
 from typing import NewType
 
 BrokerId = NewType("BrokerId", int)
-"""i32. Given at registration, never reused; also the id of a Raft voter."""
+"""i32. Given at registration, never reused."""
+MemberNo = NewType("MemberNo", int)
+"""i64. Number of a member of a Raft group: a broker id together with the data folder that it is bound to (ADR 37). It
+is never given to another folder, so what a lost folder had promised binds nobody else."""
 GroupNo = NewType("GroupNo", int)
 """u32. Number of a Raft group; 0 is the controller group; never reused."""
 Term = NewType("Term", int)
@@ -20,3 +23,24 @@ Offset = NewType("Offset", int)
 CONTROLLER_GROUP = GroupNo(0)
 FIRST_OFFSETS_GROUP = GroupNo(1)
 """Offsets partition p is Raft group 1 + p; topic partitions take the numbers after them."""
+
+_BINDING_SHIFT = 32
+_BROKER_MASK = (1 << _BINDING_SHIFT) - 1
+
+
+def member_no(broker: BrokerId, binding: int) -> MemberNo:
+    """`binding`: how often the broker's id was bound to another data folder. Of the first folder, 0, the number is the
+    broker's id: clusters that never replaced a replica know no other."""
+    assert 0 <= broker <= _BROKER_MASK >> 1, "a broker id is an i32, and not negative"
+    assert 0 <= binding <= _BROKER_MASK >> 1, "with it, the number is an i64"
+    return MemberNo(binding << _BINDING_SHIFT | broker)
+
+
+def broker_of(member: int) -> BrokerId:
+    """The broker of a member; of a negative number, such as `raft.messages.NOBODY`, that number."""
+    return BrokerId(member if member < 0 else member & _BROKER_MASK)
+
+
+def binding_of(member: MemberNo) -> int:
+    """Which of its broker's folders the member is; 0 is the first."""
+    return member >> _BINDING_SHIFT
