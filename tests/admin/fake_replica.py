@@ -8,7 +8,7 @@ from muster_coordinator.controller.image import OFFSETS_TOPIC, Broker, ClusterIm
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartbeat
 from muster_coordinator.groups.stats import ShardStats
-from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo
+from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo, member_no
 from muster_coordinator.ports import Loop
 from muster_coordinator.replica.maintenance.disk_space import DiskStatus
 from muster_coordinator.replica.multiraft.leaders import Leadership
@@ -17,6 +17,7 @@ from muster_coordinator.replica.multiraft.stopped_entry import StoppedEntry
 from muster_coordinator.replica.multiraft.wal_writer import WalStatus
 
 VOTERS = (BrokerId(0), BrokerId(1), BrokerId(2))
+MEMBERS = tuple(member_no(voter, 0) for voter in VOTERS)
 OFFSETS_PARTITIONS = 4
 
 
@@ -33,7 +34,7 @@ def broker(number: int, *, draining: bool = False) -> Broker:
 
 
 def image(draining: frozenset[int] = frozenset()) -> ClusterImage:
-    partitions = tuple(Partition(group=GroupNo(FIRST_OFFSETS_GROUP + n), voters=VOTERS) for n in range(4))
+    partitions = tuple(Partition(group=GroupNo(FIRST_OFFSETS_GROUP + n), members=MEMBERS) for n in range(4))
     topic = Topic(name=OFFSETS_TOPIC, topic_id=b"o" * 16, partitions=partitions, configs=(), internal=True)
     return ClusterImage(
         applied=7,

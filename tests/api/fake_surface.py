@@ -20,7 +20,7 @@ from muster_coordinator.controller.image import (
 )
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartbeat, refusal
-from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo
+from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo, MemberNo
 from muster_coordinator.ports import Loop, Rand
 from muster_coordinator.replica.multiraft.leaders import Leadership
 from muster_coordinator.replica.multiraft.status import GroupStatus
@@ -262,7 +262,7 @@ def topic(
         name=name,
         topic_id=topic_id or name.encode().ljust(16, b"-")[:16],
         partitions=tuple(
-            Partition(group=GroupNo(first_group + i), voters=tuple(map(BrokerId, voters))) for i in range(partitions)
+            Partition(group=GroupNo(first_group + i), members=tuple(map(MemberNo, voters))) for i in range(partitions)
         ),
         configs=configs,
         internal=internal,

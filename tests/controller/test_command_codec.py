@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from muster_coordinator.controller import codec, commands
 from muster_coordinator.controller.codec import decode_command, decode_result, encode_command, encode_result
-from muster_coordinator.controller.commands import Command, CommandResult, SetDraining
+from muster_coordinator.controller.commands import Command, CommandResult, ReplaceReplica, SetDraining
 from muster_coordinator.controller.image import Endpoint
 from muster_coordinator.errors import Corruption, UnsupportedFormat
 from muster_coordinator.ids import BrokerId
@@ -102,9 +102,11 @@ def test_bytes_of_version_1_stay_what_they_are() -> None:
         "0102000000010000001002020202020202020202020202020202000000000000000100000001"
         "00000009504c41494e54455854000000096c6f63616c686f7374000023850000000e6c6f63616c686f73743a3830383200000001"
     )
+    gone = ReplaceReplica(broker=BrokerId(2), gone_uuid=b"z" * 16)
+    assert encode_command(gone).hex() == "010a00000002000000107a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a"
 
 
 def test_kinds_are_distinct() -> None:
     kinds = [encode_command(c)[1] for c in (form(), register(0), create("a"))]
     assert len(set(kinds)) == 3
-    assert sorted(codec._DECODERS) == list(range(1, 10))
+    assert sorted(codec._DECODERS) == list(range(1, 11))

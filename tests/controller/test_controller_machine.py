@@ -1,12 +1,14 @@
 """The controller's state machine: immutable images, equal replicas, checkpoints."""
 
 import dataclasses
+import hashlib
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from muster_coordinator.controller import limits
-from muster_coordinator.controller.checkpoint import CHECKPOINT_VERSION
+from muster_coordinator.controller.checkpoint import CHECKPOINT_VERSION, MEMBERS_VERSION
 from muster_coordinator.controller.commands import (
     AddPartitions,
     AllocateProducerIds,
@@ -14,14 +16,15 @@ from muster_coordinator.controller.commands import (
     Command,
     DeleteTopic,
     FinalizeFeatures,
+    ReplaceReplica,
     SetDraining,
 )
 from muster_coordinator.controller.machine import ControllerMachine
 from muster_coordinator.errors import Corruption, UnsupportedFormat
 from muster_coordinator.groups.effects import CheckpointBody
-from muster_coordinator.ids import BrokerId
+from muster_coordinator.ids import BrokerId, member_no
 
-from tests.controller.cluster_commands import Log, create, form, formed, register, topic_id
+from tests.controller.cluster_commands import VOTERS, Log, create, form, formed, register, topic_id
 
 ids = st.integers(1, 6).map(topic_id)
 configs = st.sampled_from([(), (("retention.ms", "1"),), (("segment.ms", "1"), ("retention.ms", "2"))])
@@ -38,6 +41,11 @@ any_command = st.one_of(
     st.builds(SetDraining, broker=st.integers(0, 3).map(BrokerId), draining=st.booleans()),
     st.builds(AllocateProducerIds, broker=st.integers(0, 3).map(BrokerId)),
     st.builds(FinalizeFeatures, feature_level=st.integers(1, 3)),
+    st.builds(
+        ReplaceReplica,
+        broker=st.integers(0, 3).map(BrokerId),
+        gone_uuid=st.integers(1, 4).map(lambda n: bytes([n]) * 16),
+    ),
 )
 
 
@@ -48,9 +56,11 @@ def restored(machine: ControllerMachine) -> ControllerMachine:
 
 
 @settings(max_examples=150)
-@given(st.lists(any_command, max_size=25), st.integers(0, 25))
-def test_a_replica_restored_in_the_middle_ends_like_one_that_saw_everything(commands: list[Command], cut: int) -> None:
-    log = Log(form())
+@given(st.lists(any_command, max_size=25), st.integers(0, 25), st.sampled_from([1, 3]))
+def test_a_replica_restored_in_the_middle_ends_like_one_that_saw_everything(
+    commands: list[Command], cut: int, level: int
+) -> None:
+    log = Log(form(feature_level=level))
     twin: ControllerMachine | None = None
     for number, command in enumerate(commands):
         if number == cut:
@@ -133,19 +143,104 @@ def test_an_entry_of_a_newer_binary_stops_the_replica_and_changes_nothing() -> N
     assert log.machine.state_hash() == before
 
 
-def test_a_checkpoint_of_another_version_is_refused() -> None:
+def replaced() -> Log:
+    """A cluster of level 3, in which broker 1 was replaced once and waits for its third folder."""
+    brokers = (register(voter, feature_max=3) for voter in VOTERS)
+    second = register(1, uuid=b"n" * 16, feature_max=3)
+    gone = [ReplaceReplica(broker=BrokerId(1), gone_uuid=uuid) for uuid in (b"\x02" * 16, b"n" * 16)]
+    return Log(form(feature_level=3), *brokers, gone[0], second, create("a", partitions=3), gone[1])
+
+
+def restore(head: bytes) -> ControllerMachine:
+    machine = ControllerMachine()
+    machine.restore(CheckpointBody(head, ()))
+    return machine
+
+
+def test_a_checkpoint_of_a_later_version_is_refused() -> None:
     head = formed().machine.image().encode().head
     with pytest.raises(UnsupportedFormat):
-        ControllerMachine().restore(CheckpointBody(bytes([CHECKPOINT_VERSION + 1]) + head[1:], ()))
+        restore(bytes([MEMBERS_VERSION + 1]) + head[1:])
+
+
+@pytest.mark.parametrize("make", [formed, replaced])
+@given(data=st.data())
+def test_a_cut_or_longer_checkpoint_is_corruption(make: Callable[[], Log], data: st.DataObject) -> None:
+    log = make()
+    log.apply(create("b", n=2))
+    head = log.machine.image().encode().head
+    with pytest.raises(Corruption):
+        restore(head[: data.draw(st.integers(0, len(head) - 1))])
+    with pytest.raises(Corruption):
+        restore(head + data.draw(st.binary(min_size=1, max_size=40)))
+
+
+def test_bindings_and_members_survive_a_checkpoint() -> None:
+    log = replaced()
+    twin = restored(log.machine)
+    assert twin.cluster == log.cluster
+    assert twin.state_hash() == log.machine.state_hash()
+    broker = twin.cluster.brokers[BrokerId(1)] if twin.cluster is not None else None
+    assert broker is not None
+    assert (broker.binding, broker.bound, broker.gone) == (2, False, (b"\x02" * 16, b"n" * 16))
+    log.apply(ReplaceReplica(broker=BrokerId(1), gone_uuid=b"n" * 16))
+    twin.apply_command(len(log.entries), log.entries[-1])
+    assert twin.state_hash() == log.machine.state_hash()
+
+
+def test_bindings_are_written_from_their_level_on_only() -> None:
+    """A release below the level must be able to read what is written until then (decision 16)."""
+    log = Log(form(feature_level=2), *(register(voter, feature_max=3) for voter in VOTERS))
+    head = log.machine.image().encode().head
+    assert head[0] == CHECKPOINT_VERSION == 1
+    assert hashlib.sha256(head).hexdigest()[:32] == "6a536ed3b9542888ac5270247c6c3b35"
+    log.apply(FinalizeFeatures(feature_level=3))
+    later = log.machine.image().encode().head
+    assert later[0] == MEMBERS_VERSION == 2
+    assert len(later) == len(head) + 3 * (4 + 4) + 4 * 3 * 4, "a binding and no folder of each broker; 4 bytes a member"
+
+
+@pytest.mark.parametrize(("make", "other"), [(formed, 2), (replaced, 1), (Log, 2)])
+def test_an_image_has_one_spelling(make: Callable[[], Log], other: int) -> None:
+    head = make().machine.image().encode().head
+    with pytest.raises(Corruption):
+        restore(bytes([other]) + head[1:])
+
+
+def test_the_version_that_fits_its_bytes_and_not_its_level_is_corruption() -> None:
+    """Equal states must have equal bytes, or their hashes part."""
+    unformed = ControllerMachine().image().encode().head
+    with pytest.raises(Corruption, match="version 2 holds a cluster of feature level none"):
+        restore(bytes([MEMBERS_VERSION]) + unformed[1:])
+
+
+def test_impossible_bindings_and_members_are_corruption() -> None:
+    head = replaced().machine.image().encode().head
+    gone = b"\x00\x00\x00\x02" * 2 + b"\x00\x00\x00\x10" + b"\x02" * 16
+    for bad in (
+        gone.replace(b"\x00\x00\x00\x02", b"\x00\x00\x00\x01", 1),
+        gone.replace(b"\x00\x00\x00\x02", b"\xff\xff\xff\xff", 1),
+    ):
+        assert head.count(gone) == 1
+        with pytest.raises(Corruption, match="broker 1"):
+            restore(head.replace(gone, bad))
+    first = b"\x00\x00\x00\x05\x00\x00\x00\x03" + bytes(8)  # group 5, three members, of which the first is 0
+    member = first + member_no(BrokerId(1), 1).to_bytes(8, "big")
+    assert head.count(member) == 1
+    for bad in ((-1).to_bytes(8, "big", signed=True), b"\x00\x00\x00\x01\x80\x00\x00\x01"):
+        with pytest.raises(Corruption, match="no member"):
+            restore(head.replace(member, first + bad))
 
 
 @given(st.data())
-def test_a_cut_checkpoint_is_corruption(data: st.DataObject) -> None:
-    log = formed()
-    log.apply(create("a"))
-    head = log.machine.image().encode().head
-    with pytest.raises(Corruption):
-        ControllerMachine().restore(CheckpointBody(head[: data.draw(st.integers(0, len(head) - 1))], ()))
+def test_a_flipped_bit_is_another_image_or_a_typed_error(data: st.DataObject) -> None:
+    head = bytearray(replaced().machine.image().encode().head)
+    head[data.draw(st.integers(0, len(head) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    try:
+        machine = restore(bytes(head))
+    except (Corruption, UnsupportedFormat):
+        return
+    restored(machine)
 
 
 def test_only_the_newest_deletions_are_remembered_and_all_replicas_agree_which() -> None:

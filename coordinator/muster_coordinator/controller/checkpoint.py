@@ -1,20 +1,27 @@
 """Bytes of the controller's checkpoint: the whole cluster image, and the order in which topics were deleted.
 
 Problem: at the same applied index the checkpoint must have the same bytes on every replica, so that `state_hash` can
-compare them. Mechanism: one head, maps written in sorted order, no blobs (the image is read whole at start; 2,000
-groups take some 100 KiB). What it does not do: use the disk; `storage.checkpoint` frames and checks these bytes.
+compare them, and releases below `MEMBERS_LEVEL` must be able to read those of their levels. Mechanism: one head, maps
+written in sorted order, no blobs (the image is read whole at start; 2,000 groups take some 100 KiB). The version is the
+level's: bindings and members are in version 2, which is written for images of `MEMBERS_LEVEL` on, and only for these.
+What it does not do: use the disk; `storage.checkpoint` frames and checks these bytes.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from muster_coordinator.controller.image import Broker, ClusterImage, Partition, Routing, Topic
+from muster_coordinator.controller.image import MEMBERS_LEVEL, Broker, ClusterImage, Partition, Routing, Topic
 from muster_coordinator.controller.packing import Packer, Unpacker
 from muster_coordinator.errors import Corruption, UnsupportedFormat
 from muster_coordinator.groups.effects import CheckpointBody, CheckpointParts
-from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.ids import BrokerId, GroupNo, MemberNo, broker_of
 
 CHECKPOINT_VERSION = 1
+"""Of images below `MEMBERS_LEVEL`, and of a cluster that is not formed."""
+MEMBERS_VERSION = 2
+"""Of images from `MEMBERS_LEVEL` on: brokers with their bindings, partitions with member numbers."""
+UUID_BYTES = 16
+BROKER_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +34,7 @@ class ControllerCheckpoint:
     """Ids of deleted topics, oldest first; the same ids as `cluster.deleted_topic_ids`."""
 
     def encode(self) -> CheckpointBody:
-        p = Packer(CHECKPOINT_VERSION)
+        p = Packer(version_of(self.cluster))
         p.i64(self.applied)
         p.u8(self.cluster is not None)
         if self.cluster is not None:
@@ -39,28 +46,37 @@ class ControllerCheckpoint:
         return CheckpointParts(self.encode().head, iter(()))
 
 
+def version_of(cluster: ClusterImage | None) -> int:
+    return MEMBERS_VERSION if cluster is not None and cluster.feature_level >= MEMBERS_LEVEL else CHECKPOINT_VERSION
+
+
 def decode_checkpoint(body: CheckpointBody) -> ControllerCheckpoint:
-    """The state in `body`. Raises `UnsupportedFormat` for another version, `Corruption` for malformed bytes."""
+    """The state in `body`. Raises `UnsupportedFormat` for a later version, `Corruption` for malformed bytes."""
     head, blobs = body
     if not head or blobs:
         raise Corruption("a controller checkpoint must have a head and no blobs")
-    if head[0] != CHECKPOINT_VERSION:
-        raise UnsupportedFormat(f"controller checkpoint version {head[0]}; this binary knows {CHECKPOINT_VERSION}")
+    version = head[0]
+    if version not in (CHECKPOINT_VERSION, MEMBERS_VERSION):
+        raise UnsupportedFormat(f"controller checkpoint version {version}; this binary knows up to {MEMBERS_VERSION}")
     u = Unpacker(head, 1)
     applied = u.i64()
     cluster = None
     deleted: tuple[bytes, ...] = ()
     if u.flag():
-        cluster, deleted = _take_cluster(u, applied)
+        cluster, deleted = _take_cluster(u, applied, version)
     u.end()
+    if version != version_of(cluster):  # two spellings of one image would part the hashes of the state
+        level = "none" if cluster is None else cluster.feature_level
+        raise Corruption(f"a controller checkpoint of version {version} holds a cluster of feature level {level}")
     return ControllerCheckpoint(applied, cluster, deleted)
 
 
 def _put_cluster(p: Packer, cluster: ClusterImage) -> None:
     p.text(cluster.cluster_id)
     p.i32s(cluster.voters)
-    p.many((cluster.brokers[key] for key in sorted(cluster.brokers)), lambda broker: _put_broker(p, broker))
-    p.many((cluster.topics[key] for key in sorted(cluster.topics)), lambda topic: _put_topic(p, topic))
+    version = version_of(cluster)
+    p.many((cluster.brokers[key] for key in sorted(cluster.brokers)), lambda broker: _put_broker(p, broker, version))
+    p.many((cluster.topics[key] for key in sorted(cluster.topics)), lambda topic: _put_topic(p, topic, version))
     p.i32(cluster.routing.offsets_partitions)
     p.i32(cluster.routing.epoch)
     p.u32(len(cluster.routing.overrides))
@@ -72,7 +88,7 @@ def _put_cluster(p: Packer, cluster: ClusterImage) -> None:
     p.i64(cluster.next_producer_id)
 
 
-def _put_broker(p: Packer, broker: Broker) -> None:
+def _put_broker(p: Packer, broker: Broker, version: int) -> None:
     p.i32(broker.broker)
     p.blob(broker.replica_uuid)
     p.i64(broker.incarnation)
@@ -80,9 +96,14 @@ def _put_broker(p: Packer, broker: Broker) -> None:
     p.text(broker.admin)
     p.u8(broker.draining)
     p.i32(broker.feature_max)
+    if version >= MEMBERS_VERSION:
+        p.i32(broker.binding)
+        p.many(broker.gone, p.blob)
+    else:
+        assert broker.binding == 0, "nobody is replaced below MEMBERS_LEVEL"
 
 
-def _put_topic(p: Packer, topic: Topic) -> None:
+def _put_topic(p: Packer, topic: Topic, version: int) -> None:
     p.text(topic.name)
     p.blob(topic.topic_id)
     p.u8(topic.internal)
@@ -90,14 +111,14 @@ def _put_topic(p: Packer, topic: Topic) -> None:
     p.u32(len(topic.partitions))
     for partition in topic.partitions:
         p.u32(partition.group)
-        p.i32s(partition.voters)
+        p.many(partition.members, p.i64 if version >= MEMBERS_VERSION else p.i32)
 
 
-def _take_cluster(u: Unpacker, applied: int) -> tuple[ClusterImage, tuple[bytes, ...]]:
+def _take_cluster(u: Unpacker, applied: int, version: int) -> tuple[ClusterImage, tuple[bytes, ...]]:
     cluster_id = u.text()
-    voters = _take_voters(u)
-    brokers = {broker.broker: broker for broker in u.many(lambda: _take_broker(u))}
-    topics = {topic.name: topic for topic in u.many(lambda: _take_topic(u))}
+    voters = u.many(lambda: BrokerId(u.i32()))
+    brokers = {broker.broker: broker for broker in u.many(lambda: _take_broker(u, version))}
+    topics = {topic.name: topic for topic in u.many(lambda: _take_topic(u, version))}
     routing = Routing(
         offsets_partitions=u.i32(),
         epoch=u.i32(),
@@ -123,12 +144,8 @@ def _take_cluster(u: Unpacker, applied: int) -> tuple[ClusterImage, tuple[bytes,
     return cluster, deleted
 
 
-def _take_voters(u: Unpacker) -> tuple[BrokerId, ...]:
-    return u.many(lambda: BrokerId(u.i32()))
-
-
-def _take_broker(u: Unpacker) -> Broker:
-    return Broker(
+def _take_broker(u: Unpacker, version: int) -> Broker:
+    broker = Broker(
         broker=BrokerId(u.i32()),
         replica_uuid=u.blob(),
         incarnation=u.i64(),
@@ -137,9 +154,23 @@ def _take_broker(u: Unpacker) -> Broker:
         draining=u.flag(),
         feature_max=u.i32(),
     )
+    if version < MEMBERS_VERSION:
+        return broker
+    binding, gone = u.i32(), u.many(u.blob)
+    if binding < 0 or len(gone) != binding or any(len(uuid) != UUID_BYTES for uuid in gone):
+        raise Corruption(f"controller bytes: {len(gone)} folders of broker {broker.broker} gone at binding {binding}")
+    return replace(broker, binding=binding, gone=gone)
 
 
-def _take_topic(u: Unpacker) -> Topic:
+def _take_topic(u: Unpacker, version: int) -> Topic:
     name, topic_id, internal, configs = u.text(), u.blob(), u.flag(), u.configs()
-    partitions = u.many(lambda: Partition(group=GroupNo(u.u32()), voters=_take_voters(u)))
+    partitions = u.many(lambda: Partition(group=GroupNo(u.u32()), members=_take_members(u, version)))
     return Topic(name=name, topic_id=topic_id, partitions=partitions, configs=configs, internal=internal)
+
+
+def _take_members(u: Unpacker, version: int) -> tuple[MemberNo, ...]:
+    members = u.many(u.i64 if version >= MEMBERS_VERSION else u.i32)
+    for member in members:
+        if member < 0 or broker_of(member) > BROKER_MAX:
+            raise Corruption(f"controller bytes: {member} is no member of a Raft group")
+    return tuple(map(MemberNo, members))

@@ -20,6 +20,7 @@ from muster_coordinator.controller.commands import (
     FinalizeFeatures,
     FormCluster,
     RegisterBroker,
+    ReplaceReplica,
     SetDraining,
 )
 from muster_coordinator.controller.packing import Packer, Unpacker
@@ -39,6 +40,7 @@ ADD_PARTITIONS = 6
 ALTER_TOPIC_CONFIGS = 7
 ALLOCATE_PRODUCER_IDS = 8
 FINALIZE_FEATURES = 9
+REPLACE_REPLICA = 10  # from `image.MEMBERS_LEVEL` on
 
 READ_INDEX = bytes((COMMAND_VERSION, 255))
 """Not a command, and never in a log. Forwarded like a command, it asks the leader for the index up to which its log is
@@ -92,6 +94,10 @@ def encode_command(command: Command) -> bytes:
         case FinalizeFeatures():
             p = Packer(COMMAND_VERSION, FINALIZE_FEATURES)
             p.i32(command.feature_level)
+        case ReplaceReplica():
+            p = Packer(COMMAND_VERSION, REPLACE_REPLICA)
+            p.i32(command.broker)
+            p.blob(command.gone_uuid)
         case _:
             assert_never(command)
     return p.done()
@@ -136,6 +142,7 @@ _DECODERS: dict[int, Callable[[Unpacker], Command]] = {
     ALTER_TOPIC_CONFIGS: _alter_topic_configs,
     ALLOCATE_PRODUCER_IDS: lambda u: AllocateProducerIds(broker=BrokerId(u.i32())),
     FINALIZE_FEATURES: lambda u: FinalizeFeatures(feature_level=u.i32()),
+    REPLACE_REPLICA: lambda u: ReplaceReplica(broker=BrokerId(u.i32()), gone_uuid=u.blob()),
 }
 
 

@@ -34,6 +34,15 @@ class RegisterBroker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaceReplica:
+    """The broker's data folder is gone for good; the next one that registers is bound to its id (ADR 38). Written from
+    `image.MEMBERS_LEVEL` on only."""
+
+    broker: BrokerId
+    gone_uuid: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SetDraining:
     broker: BrokerId
     draining: bool
@@ -81,7 +90,7 @@ class FinalizeFeatures:
 
 Command = (
     FormCluster | RegisterBroker | SetDraining | CreateTopic | DeleteTopic | AddPartitions | AlterTopicConfigs
-    | AllocateProducerIds | FinalizeFeatures
+    | AllocateProducerIds | FinalizeFeatures | ReplaceReplica
 )  # fmt: skip
 
 
@@ -92,5 +101,6 @@ class CommandResult:
     error: int
     message: str = ""
     value: int = 0
-    """AllocateProducerIds: first id of the block. CreateTopic, AddPartitions: number of partitions.
+    """AllocateProducerIds: first id of the block. CreateTopic, AddPartitions: number of partitions. ReplaceReplica: the
+    binding that follows the folder that is gone.
     `codec.READ_INDEX`: index up to which the leader's log is committed and applied."""

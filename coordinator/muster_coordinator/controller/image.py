@@ -5,10 +5,14 @@ another replica. `machine.ControllerMachine` owns the transitions (COMMAND entri
 request takes one image at its start and uses it to its end.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
-from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.ids import BrokerId, GroupNo, MemberNo, broker_of, member_no
+
+MEMBERS_LEVEL = 3
+"""Feature level from which replicas are replaced (ADR 38), and the image has bindings and members."""
+EMPTY_ID = bytes(16)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,24 +30,45 @@ class Broker:
 
     broker: BrokerId
     replica_uuid: bytes
-    """16 bytes, chosen when the data folder was created (decision 14)."""
+    """16 bytes, chosen when the data folder was created (decision 14). `EMPTY_ID`: the folder before is gone for good,
+    and no new one has registered yet."""
     incarnation: int
-    """How often a replica has started with that data folder."""
+    """How often a replica has started with that data folder; 0 while there is none."""
     endpoints: tuple[Endpoint, ...]
     admin: str
     """host:port of the admin listener, for 421 answers (decision 37)."""
     draining: bool
     feature_max: int
     """Highest feature level that the broker's binary supports (decision 16)."""
+    binding: int = 0
+    """How often a folder of this broker was replaced (ADR 38); `member` is made of it."""
+    gone: tuple[bytes, ...] = ()
+    """uuids of the folders that are gone for good, oldest first: one for each binding that has passed."""
+
+    @property
+    def bound(self) -> bool:
+        """Is a data folder bound to the id? Always below `MEMBERS_LEVEL`."""
+        return self.replica_uuid != EMPTY_ID
+
+    @property
+    def member(self) -> MemberNo:
+        """What the broker is in a Raft group, with its present folder, or with the next one while it has none."""
+        return member_no(self.broker, self.binding)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """One partition of a topic: a Raft group and its voters."""
+    """One partition of a topic: a Raft group and where its replicas are."""
 
     group: GroupNo
-    voters: tuple[BrokerId, ...]
-    """All voters of the cluster, rotated by the partition's index."""
+    members: tuple[MemberNo, ...]
+    """The voters at the beginning of the group's log, which never change: all of the cluster, rotated by the
+    partition's index. Who they are to become is `wanted_members`."""
+    voters: tuple[BrokerId, ...] = field(init=False, compare=False, repr=False)
+    """The brokers of `members`. A replaced replica keeps its broker's id, so they are right for good."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "voters", tuple(map(broker_of, self.members)))
 
     @property
     def preferred(self) -> BrokerId:
@@ -95,4 +120,16 @@ class ClusterImage:
 
 
 OFFSETS_TOPIC = "__consumer_offsets"
-EMPTY_ID = bytes(16)
+
+
+def members_of(cluster: ClusterImage, brokers: Iterable[BrokerId]) -> tuple[MemberNo, ...]:
+    """The brokers, each as the member that it is with its present binding; one that has never registered has 0."""
+    known = cluster.brokers
+    return tuple(known[broker].member if broker in known else member_no(broker, 0) for broker in brokers)
+
+
+def wanted_members(cluster: ClusterImage, partition: Partition) -> tuple[MemberNo, ...]:
+    """Who the voters of the partition's Raft group are to be, in the order of its voters. Differs from `members` once
+    one of its brokers was replaced; a member without a folder yet is among them. Of the controller's group:
+    `members_of(cluster, cluster.voters)`."""
+    return members_of(cluster, partition.voters)

@@ -2,10 +2,10 @@
 
 Problem: every replica must get the same image and the same result from the same log, whatever binary it runs.
 Mechanism: `transition` depends on nothing but the image and the command. A command that is not valid changes nothing,
-and its result has a Kafka error code and a message. The rules here are those of feature level 1: a changed rule needs a
-higher finalised level (decision 16), or old and new replicas would diverge. What it does not do: validate config
-*values*, replication factors or timeouts; the API does that before it proposes (`topic_configs`), because those rules
-may change between binaries.
+and its result has a Kafka error code and a message. The rules here are those of feature level 1 and, where they say so,
+of `MEMBERS_LEVEL`: a changed rule needs a higher finalised level (decision 16), or old and new replicas would diverge.
+What it does not do: validate config *values*, replication factors or timeouts, nor look at who is alive; the APIs do
+that before they propose (`topic_configs`, the admin API), because those rules may change between binaries.
 """
 
 from collections.abc import Mapping
@@ -24,20 +24,24 @@ from muster_coordinator.controller.commands import (
     FinalizeFeatures,
     FormCluster,
     RegisterBroker,
+    ReplaceReplica,
     SetDraining,
 )
 from muster_coordinator.controller.image import (
     EMPTY_ID,
+    MEMBERS_LEVEL,
     OFFSETS_TOPIC,
     Broker,
     ClusterImage,
     Partition,
     Routing,
     Topic,
+    members_of,
 )
+from muster_coordinator.controller.limits import GONE_FOLDERS_MAX
 from muster_coordinator.controller.topic_names import colliding_name, name_error
 from muster_coordinator.errors import Code
-from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo
+from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo, MemberNo, member_no
 from muster_coordinator.limits import PRODUCER_ID_BLOCK, RAFT_GROUPS_MAX, SEGMENT_BYTES
 
 K = TypeVar("K")
@@ -45,7 +49,7 @@ V = TypeVar("V")
 
 _Change = (
     RegisterBroker | SetDraining | CreateTopic | DeleteTopic | AddPartitions | AlterTopicConfigs | AllocateProducerIds
-    | FinalizeFeatures
+    | FinalizeFeatures | ReplaceReplica
 )  # fmt: skip
 
 DONE = CommandResult(Code.NONE)
@@ -91,10 +95,10 @@ def too_many_groups(cluster: ClusterImage, more: int) -> str | None:
     return f"{more} more partitions would exceed the limit of {RAFT_GROUPS_MAX} Raft groups; {groups} are in use"
 
 
-def rotated(voters: tuple[BrokerId, ...], index: int) -> tuple[BrokerId, ...]:
-    """All voters, rotated so that each partition begins with another one."""
-    start = index % len(voters)
-    return voters[start:] + voters[:start]
+def rotated(members: tuple[MemberNo, ...], index: int) -> tuple[MemberNo, ...]:
+    """All members, rotated so that each partition begins with another one."""
+    start = index % len(members)
+    return members[start:] + members[:start]
 
 
 def _change(cluster: ClusterImage, command: _Change) -> tuple[ClusterImage, CommandResult]:
@@ -115,6 +119,8 @@ def _change(cluster: ClusterImage, command: _Change) -> tuple[ClusterImage, Comm
             return _allocate_producer_ids(cluster, command)
         case FinalizeFeatures():
             return _finalize(cluster, command)
+        case ReplaceReplica():
+            return _replace(cluster, command)
         case _:
             assert_never(command)
 
@@ -161,7 +167,7 @@ def _form(cluster: ClusterImage | None, command: FormCluster) -> tuple[ClusterIm
     offsets_topic = Topic(
         name=OFFSETS_TOPIC,
         topic_id=command.offsets_topic_id,
-        partitions=_partitions(voters, 0, partitions, FIRST_OFFSETS_GROUP),
+        partitions=_partitions(tuple(member_no(voter, 0) for voter in voters), 0, partitions, FIRST_OFFSETS_GROUP),
         configs=OFFSETS_TOPIC_CONFIGS,
         internal=True,
     )
@@ -210,6 +216,9 @@ def _register(cluster: ClusterImage, command: RegisterBroker) -> tuple[ClusterIm
         Code.UNSUPPORTED_VERSION,
         f"the cluster has feature level {cluster.feature_level}, broker {broker} supports up to {command.feature_max}",
     )
+    known = cluster.brokers.get(broker)
+    if cluster.feature_level >= MEMBERS_LEVEL:
+        _require_folder(cluster, command)
     fresh = Broker(
         broker=broker,
         replica_uuid=command.replica_uuid,
@@ -218,9 +227,10 @@ def _register(cluster: ClusterImage, command: RegisterBroker) -> tuple[ClusterIm
         admin=command.admin,
         draining=False,
         feature_max=command.feature_max,
+        binding=known.binding if known is not None else 0,
+        gone=known.gone if known is not None else (),
     )
-    known = cluster.brokers.get(broker)
-    if known is not None:
+    if known is not None and (known.bound or cluster.feature_level < MEMBERS_LEVEL):
         _require(
             known.replica_uuid == command.replica_uuid,
             Code.DUPLICATE_BROKER_REGISTRATION,
@@ -235,6 +245,62 @@ def _register(cluster: ClusterImage, command: RegisterBroker) -> tuple[ClusterIm
             f"broker {broker} is registered with incarnation {known.incarnation}",
         )
     return replace(cluster, brokers=_with(cluster.brokers, broker, fresh)), DONE
+
+
+def _require_folder(cluster: ClusterImage, command: RegisterBroker) -> None:
+    """A folder that was ever replaced registers under no id again, and one of another broker is not bound to this."""
+    uuid, known = command.replica_uuid, cluster.brokers.get(command.broker)
+    _require(uuid != EMPTY_ID, Code.INVALID_REQUEST, "a replica uuid is not all zero")
+    bound = known is not None and known.replica_uuid == uuid
+    for other in cluster.brokers.values():
+        _require(
+            uuid not in other.gone,
+            Code.DUPLICATE_BROKER_REGISTRATION,
+            f"data folder {uuid.hex()} of broker {other.broker} was replaced: remove it, and start with an empty one",
+        )
+        _require(
+            bound or uuid != other.replica_uuid,
+            Code.DUPLICATE_BROKER_REGISTRATION,
+            f"data folder {uuid.hex()} is bound to broker {other.broker}",
+        )
+
+
+def _replace(cluster: ClusterImage, command: ReplaceReplica) -> tuple[ClusterImage, CommandResult]:
+    """Unbind the broker from its folder. What the broker had told of itself stays: it is where the next folder is
+    expected, and the level that its binary is known to support counts until then, as no other is known."""
+    broker, uuid = command.broker, command.gone_uuid
+    _require(
+        cluster.feature_level >= MEMBERS_LEVEL,
+        Code.UNSUPPORTED_VERSION,
+        f"replacing a replica needs feature level {MEMBERS_LEVEL}; the cluster has {cluster.feature_level}",
+    )
+    known = _registered(cluster, broker)
+    if uuid in known.gone:  # the same replacement, proposed again because the first answer was lost
+        return cluster, CommandResult(Code.NONE, "", known.gone.index(uuid) + 1)
+    _require(known.bound, Code.INVALID_REQUEST, f"broker {broker} waits for a new data folder already")
+    _require(
+        known.replica_uuid == uuid,
+        Code.INVALID_REQUEST,
+        f"broker {broker} is bound to data folder {known.replica_uuid.hex()}, not to {uuid.hex()}",
+    )
+    _require(len(cluster.voters) > 1, Code.INVALID_REQUEST, f"broker {broker} is the cluster's only replica")
+    unbound = [other.broker for other in cluster.brokers.values() if not other.bound]
+    _require(not unbound, Code.POLICY_VIOLATION, f"broker {min(unbound, default=-1)} waits for a new data folder")
+    _require(
+        len(known.gone) < GONE_FOLDERS_MAX,
+        Code.POLICY_VIOLATION,
+        f"broker {broker} had {len(known.gone)} data folders replaced, the most that are kept",
+    )
+    emptied = replace(
+        known,
+        replica_uuid=EMPTY_ID,
+        incarnation=0,
+        draining=False,
+        binding=known.binding + 1,
+        gone=(*known.gone, uuid),
+    )
+    image = replace(cluster, brokers=_with(cluster.brokers, broker, emptied))
+    return image, CommandResult(Code.NONE, "", emptied.binding)
 
 
 def _set_draining(cluster: ClusterImage, command: SetDraining) -> tuple[ClusterImage, CommandResult]:
@@ -277,7 +343,7 @@ def _create_topic(cluster: ClusterImage, command: CreateTopic) -> tuple[ClusterI
     topic = Topic(
         name=name,
         topic_id=topic_id,
-        partitions=_partitions(cluster.voters, 0, count, cluster.next_group),
+        partitions=_partitions(members_of(cluster, cluster.voters), 0, count, cluster.next_group),
         configs=_canonical(command.configs),
         internal=False,
     )
@@ -310,7 +376,7 @@ def _add_partitions(cluster: ClusterImage, command: AddPartitions) -> tuple[Clus
     _require_room(cluster, total - have)
     grown = replace(
         topic,
-        partitions=topic.partitions + _partitions(cluster.voters, have, total, cluster.next_group),
+        partitions=topic.partitions + _partitions(members_of(cluster, cluster.voters), have, total, cluster.next_group),
     )
     image = replace(
         cluster,
@@ -354,9 +420,9 @@ def _require_room(cluster: ClusterImage, more: int) -> None:
     _require(fits, Code.POLICY_VIOLATION, "all Raft group numbers are used up")
 
 
-def _partitions(voters: tuple[BrokerId, ...], first: int, end: int, group: int) -> tuple[Partition, ...]:
+def _partitions(members: tuple[MemberNo, ...], first: int, end: int, group: int) -> tuple[Partition, ...]:
     return tuple(
-        Partition(group=GroupNo(group + index - first), voters=rotated(voters, index)) for index in range(first, end)
+        Partition(group=GroupNo(group + index - first), members=rotated(members, index)) for index in range(first, end)
     )
 
 
