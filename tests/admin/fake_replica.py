@@ -24,7 +24,7 @@ OFFSETS_PARTITIONS = 4
 def broker(number: int, *, draining: bool = False) -> Broker:
     return Broker(
         broker=BrokerId(number),
-        replica_uuid=bytes([number]) * 16,
+        replica_uuid=bytes([number + 1]) * 16,
         incarnation=number + 1,
         endpoints=(Endpoint(listener="PLAINTEXT", host="127.0.0.1", port=9092 + number),),
         admin=f"127.0.0.1:{9392 + number}",
@@ -71,6 +71,8 @@ class FakeReplica:
         self.transfers: list[tuple[GroupNo, BrokerId]] = []
         self.transfer_works = True
         self.transfer_ms = 5
+        self.current = True
+        """Whether a round shows that this replica's image is current."""
         self.stopped: list[StoppedEntry] = []
         self.skips: list[GroupNo] = []
         self.skip_agreed: bool | None = True
@@ -85,11 +87,14 @@ class FakeReplica:
     def alive(self, broker: BrokerId) -> bool:
         return broker not in self.down
 
+    def linked(self, broker: BrokerId) -> bool:
+        return broker not in self.down
+
     def when_image_current(self, call: Callable[[bool], None]) -> None:
         call(True)
 
     def when_topics_current(self, call: Callable[[bool], None]) -> None:
-        call(True)
+        call(self.current)
 
     def when_leader_known(self, group: GroupNo, wait_ms: int, call: Callable[[], None]) -> None:
         call()

@@ -59,6 +59,9 @@ class Replica:
     def __init__(self, number: int) -> None:
         self.number = number
         self.answers: dict[str, dict] = {}
+        self.posted: list[tuple[str, dict]] = []
+        self.post_answers: list[tuple[int, dict]] = []
+        """What the next POSTs are answered."""
         replica = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -66,6 +69,17 @@ class Replica:
                 allowed = self.headers["Authorization"] == f"Bearer {TOKEN}"
                 body = json.dumps(replica.answers.get(self.path, {}) if allowed else {"error": "unauthorized"}).encode()
                 self.send_response(200 if allowed else 401)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def do_POST(self) -> None:
+                assert self.headers["Authorization"] == f"Bearer {TOKEN}"
+                asked = self.rfile.read(int(self.headers["Content-Length"]))
+                replica.posted.append((self.path, json.loads(asked)))
+                status, document = replica.post_answers.pop(0)
+                body = json.dumps(document).encode()
+                self.send_response(status)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
@@ -144,6 +158,16 @@ def test_a_low_disk_is_remarked(muster, replicas, token):
     ran = muster("cluster", "status", "--admin", replicas[0].address, "--token-file", token, "-o", "json")
     rows = {row["broker"]: row["remarks"] for row in json.loads(ran.out)["replicas"]}
     assert rows == {0: ["catching up"], 1: ["the disk is low: 77 bytes are free"]}
+
+
+def test_a_replica_that_was_replaced_is_remarked_until_its_new_folder_has_come(muster, replicas, token):
+    for one in replicas:
+        brokers = one.answers["/v1/status"]["brokers"]
+        brokers[0]["replica_uuid"], brokers[1]["replica_uuid"] = None, "ab" * 16
+        brokers[0]["admin"] = NOBODY
+    ran = muster("cluster", "status", "--admin", replicas[1].address, "--token-file", token, "-o", "json")
+    rows = {row["broker"]: row["remarks"] for row in json.loads(ran.out)["replicas"]}
+    assert rows == {0: ["waits for a new data folder"], 1: []}
 
 
 def test_problems_only(muster, replicas, token):

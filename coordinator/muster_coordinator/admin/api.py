@@ -15,6 +15,7 @@ from muster_coordinator.admin.auth import TokenFile
 from muster_coordinator.admin.calls import CALL_MS_MAX, admin_context, answer_of, next_turn, until
 from muster_coordinator.admin.drain import Drain, takers
 from muster_coordinator.admin.log_levels import LevelControl, LevelPaths
+from muster_coordinator.admin.replacement import Replacement
 from muster_coordinator.admin.status import (
     Json,
     group_document,
@@ -59,6 +60,7 @@ class AdminApi:
         self._token = token
         self._version = version
         self._stopped_entries = StoppedEntries(replica)
+        self._replacement = Replacement(replica)
         self._levels = LevelPaths(levels)
         self._started_ms = replica.loop.monotonic_ms()
 
@@ -71,6 +73,7 @@ class AdminApi:
         app.router.add_post("/v1/undrain", self.undrain)
         app.router.add_post("/v1/transfer", self.transfer)
         self._stopped_entries.add_to(app)
+        self._replacement.add_to(app)
         self._levels.add_to(app)
         return app
 

@@ -63,6 +63,8 @@ def broker_document(replica: AdminReplica, broker: Broker) -> Json:
         "alive": replica.alive(broker.broker),
         "draining": broker.draining,
         "incarnation": broker.incarnation,
+        "replica_uuid": broker.replica_uuid.hex() if broker.bound else None,
+        "binding": broker.binding,
         "admin": broker.admin,
         "endpoints": [{"listener": e.listener, "host": e.host, "port": e.port} for e in broker.endpoints],
     }

@@ -23,6 +23,11 @@ class AdminReplica(Surface, Protocol):
         """Reasons why the replica is not ready (decision 30); empty when ready."""
         ...
 
+    def linked(self, broker: BrokerId) -> bool:
+        """Self, or a peer that is connected with the data folder that the cluster knows. `alive` is also true of one
+        that is connected with another folder, and takes no part."""
+        ...
+
     def local_groups(self) -> Iterator[GroupStatus]:
         """Raft groups with a voter here, by number; each is read when it is yielded. There may be thousands, so a
         caller that walks all of them lets the loop run in between."""

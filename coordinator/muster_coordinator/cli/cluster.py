@@ -161,18 +161,25 @@ def _is_problem(row: Json) -> bool:
 
 def _replica_row(broker: Json, view: Json | None) -> Json:
     row: Json = {"broker": broker["broker"], "admin": broker["admin"], "endpoints": broker["endpoints"]}
+    unbound = _unbound(broker)
     if view is None:
         # The replica did not answer; whether it is down is what the replica that answered first knows.
         state = "unknown" if broker["alive"] else "down"
-        return {**row, "state": state, "leaderships": UNKNOWN, "version": UNKNOWN, "remarks": []}
+        return {**row, "state": state, "leaderships": UNKNOWN, "version": UNKNOWN, "remarks": unbound}
     state = "ready" if view["ready"] else "not ready"
     return {
         **row,
         "state": "draining" if view["draining"] else state,
         "leaderships": view["leaderships"],
         "version": view["version"],
-        "remarks": [*view["not_ready"], *_disk(view.get("disk")), *_damage(view["partitions"])],
+        "remarks": [*unbound, *view["not_ready"], *_disk(view.get("disk")), *_damage(view["partitions"])],
     }
+
+
+def _unbound(broker: Json) -> list[str]:
+    """A remark when the replica was replaced and its new data folder has not come yet. Replicas of the previous release
+    do not report folders."""
+    return ["waits for a new data folder"] if broker.get("replica_uuid", "") is None else []
 
 
 def _disk(disk: Json | None) -> list[str]:

@@ -82,6 +82,16 @@ def transition(cluster: ClusterImage | None, command: Command) -> tuple[ClusterI
         return cluster, misfit.result
 
 
+def level_refusal(cluster: ClusterImage | None, command: Command) -> CommandResult | None:
+    """Why a command must not be proposed with this image: releases below its feature level could not pass its entry.
+    None: it may be, as levels never fall. Apply says the same."""
+    level = 0 if cluster is None else cluster.feature_level
+    if not isinstance(command, ReplaceReplica) or level >= MEMBERS_LEVEL:
+        return None
+    said = f"replacing a replica needs feature level {MEMBERS_LEVEL}; the cluster has {level or 'none yet'}"
+    return CommandResult(Code.UNSUPPORTED_VERSION, said)
+
+
 def raft_groups(cluster: ClusterImage) -> int:
     """Live Raft groups: the controller's and one per partition. O(topics)."""
     return 1 + sum(len(topic.partitions) for topic in cluster.topics.values())
@@ -269,11 +279,9 @@ def _replace(cluster: ClusterImage, command: ReplaceReplica) -> tuple[ClusterIma
     """Unbind the broker from its folder. What the broker had told of itself stays: it is where the next folder is
     expected, and the level that its binary is known to support counts until then, as no other is known."""
     broker, uuid = command.broker, command.gone_uuid
-    _require(
-        cluster.feature_level >= MEMBERS_LEVEL,
-        Code.UNSUPPORTED_VERSION,
-        f"replacing a replica needs feature level {MEMBERS_LEVEL}; the cluster has {cluster.feature_level}",
-    )
+    early = level_refusal(cluster, command)
+    if early is not None:
+        return cluster, early
     known = _registered(cluster, broker)
     if uuid in known.gone:  # the same replacement, proposed again because the first answer was lost
         return cluster, CommandResult(Code.NONE, "", known.gone.index(uuid) + 1)

@@ -201,6 +201,10 @@ class Node:
 
     # -- for operators ---------------------------------------------------------------------------------------------
 
+    def linked(self, broker: BrokerId) -> bool:
+        """Self, or a peer whose link is up and whose data folder is the one that the cluster knows."""
+        return broker == self.broker or (self.bootstrap is not None and self.bootstrap.trusts(broker))
+
     def not_ready(self) -> tuple[str, ...]:
         """Why this replica is not ready (decision 30); empty when it is."""
         bootstrap, formed = self.bootstrap, self.formed
@@ -320,8 +324,12 @@ class _Peers:
     def peer_up(self, peer: BrokerId, hello: bytes) -> None:
         self._bootstrap.peer_up(peer, hello)
         formed = self._node.formed
-        if formed is not None and self._bootstrap.trusts(peer):
+        if formed is None:
+            return
+        if self._bootstrap.trusts(peer):
             formed.peer_up(peer)
+        else:
+            formed.peer_down(peer)  # it may have come back with another folder before it was missed
 
     def peer_down(self, peer: BrokerId) -> None:
         self._bootstrap.peer_down(peer)

@@ -4,8 +4,9 @@ Problem: clients send CreateTopics to any broker, but only the controller's lead
 replica forwards the encoded command over the link and passes its result on. A command that certainly was not proposed
 (no leader is known, or the receiver does not lead) is tried again for `FIND_LEADER_MS`, then answered NOT_CONTROLLER
 (41). Once it may have been proposed, it is answered with its result or with REQUEST_TIMED_OUT (7) only. The leader's
-read index is requested in the same way, without a proposal. What it does not do: execute commands, or judge them
-(`controller.machine`).
+read index is requested in the same way, without a proposal. A command of a later feature level than the image's is
+refused before it is proposed: a replica of the release before would stop at it. What it does not do: execute commands,
+or judge them otherwise (`controller.machine`).
 """
 
 from collections import deque
@@ -20,6 +21,7 @@ from muster_coordinator.controller.codec import (
 )
 from muster_coordinator.controller.commands import AllocateProducerIds, Command, CommandResult
 from muster_coordinator.controller.image import ClusterImage
+from muster_coordinator.controller.transitions import level_refusal
 from muster_coordinator.errors import Code, Corruption, UnsupportedFormat, WireError
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId
 from muster_coordinator.limits import PRODUCER_ID_BLOCK
@@ -75,6 +77,10 @@ class ControllerClient:
 
     def submit(self, command: Command, *, deadline_ms: int, done: Done) -> None:
         """See `surface.Surface.submit`."""
+        early = level_refusal(self._controller.machine.cluster, command)
+        if early is not None:
+            done(early)
+            return
         now_ms = self._loop.monotonic_ms()
         find_until_ms = min(deadline_ms, now_ms + FIND_LEADER_MS)
         self._try(_Call(encode_command(command), deadline_ms, find_until_ms, done))
@@ -183,13 +189,15 @@ class ControllerClient:
         number, wait_ms, command = payloads.decode_command(payload)
         reads = command == READ_INDEX
         try:
-            if not reads:
-                decode_command(command)
+            early = None if reads else level_refusal(self._controller.machine.cluster, decode_command(command))
         except UnsupportedFormat as error:
             self._reply(peer, number, CommandResult(Code.UNSUPPORTED_VERSION, str(error)))
             return
         except Corruption as error:
             raise WireError(str(error)) from error
+        if early is not None:
+            self._reply(peer, number, early)
+            return
         group = self._controller.group
         refused = not group.serves or self._served >= limits.FORWARDED_REQUESTS_MAX or wait_ms == 0
 

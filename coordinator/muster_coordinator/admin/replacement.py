@@ -1,0 +1,196 @@
+"""`POST /v1/replicas/{id}/replace`: declaring a lost replica's data folder gone for good (ADR 38).
+
+Problem: the folder's votes and acknowledgements are given up, so this must not be done to a replica that lives, nor
+where the others are no majority without it: then its group would need a vote of what is gone. Mechanism: the
+controller's leader decides. After a round has shown that it leads and that its image is current, it judges and proposes
+in one turn: what it sees (links, leaders, its own groups) is in no log, and `transition` checks the rest again.
+
+A group that another replica leads is judged by its leader: a leader without a majority of living voters steps down
+within an election timeout, so one that is known, linked and not the lost replica has a majority without it. What it
+does not do: bind the new folder (its registration does), or change the members of any group.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from aiohttp import web
+
+from muster_coordinator.admin.calls import CALL_MS_MAX, answer_of
+from muster_coordinator.admin.status import Json
+from muster_coordinator.admin.view import AdminReplica
+from muster_coordinator.controller.commands import CommandResult, ReplaceReplica
+from muster_coordinator.controller.image import Broker, ClusterImage
+from muster_coordinator.controller.transitions import level_refusal
+from muster_coordinator.errors import Code
+from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId
+from muster_coordinator.limits import PROPOSAL_TIMEOUT_MS
+from muster_coordinator.raft.quorum import majority
+from muster_coordinator.replica.multiraft.status import GroupStatus
+
+UUID_BYTES = 16
+
+
+class Refusal(NamedTuple):
+    """Why a folder is not declared gone, as an answer."""
+
+    status: int
+    error: str
+    message: str
+    more: Mapping[str, object] = {}
+    """Further fields of the answer: of 421, who is right."""
+
+
+NOT_CURRENT = Refusal(503, "not_known", "the controller's leader cannot show now that its image is current; ask again")
+UNKNOWN_FATE = Refusal(
+    503, "not_known", "it is not known whether the folder was declared gone; ask again, a repetition changes no more"
+)
+
+
+def gone_of(body: bytes) -> bytes | None:
+    """The uuid in the body of a request, `{"gone": "<32 hex digits>"}`; None: it names none. Raises ValueError with a
+    message for the caller."""
+    asked: object = json.loads(body) if body.strip() else {}
+    if not isinstance(asked, dict) or not asked.keys() <= {"gone"}:
+        raise ValueError("expected an object with gone, the uuid of the data folder that is gone for good")
+    uuid = asked.get("gone")
+    if uuid is None:
+        return None
+    if type(uuid) is not str or len(uuid) != 2 * UUID_BYTES:
+        raise ValueError("gone is the uuid of a data folder, 32 hex digits")
+    gone = bytes.fromhex(uuid)
+    if len(gone) != UUID_BYTES:  # blanks between the digits
+        raise ValueError("gone is the uuid of a data folder, 32 hex digits")
+    return gone
+
+
+def judge_folder(image: ClusterImage, broker: BrokerId, gone: bytes | None) -> Refusal | None:
+    """None: by the image, this folder may be declared gone for good, or was before."""
+    if broker not in image.voters:
+        return Refusal(404, "no_such_replica", f"no replica of this cluster has the id {broker}")
+    early = level_refusal(image, ReplaceReplica(broker=broker, gone_uuid=gone or b""))
+    if early is not None:
+        return Refusal(409, "feature_level", early.message)
+    known = image.brokers.get(broker)
+    if known is None:
+        return Refusal(409, "not_registered", f"broker {broker} has never registered a data folder")
+    if gone is None:
+        return Refusal(400, "folder_not_named", f"name the data folder that is gone for good; {_bound(known)}")
+    if gone in known.gone:
+        return None
+    if gone != known.replica_uuid or not known.bound:
+        return Refusal(409, "another_folder", f"data folder {gone.hex()} is not bound to it: {_bound(known)}")
+    unbound = [other.broker for other in image.brokers.values() if not other.bound]
+    if unbound:
+        said = f"another replacement is not finished: broker {unbound[0]} waits for a new data folder"
+        return Refusal(409, "not_finished", said)
+    return None
+
+
+def _bound(broker: Broker) -> str:
+    if broker.bound:
+        return f"broker {broker.broker} is bound to {broker.replica_uuid.hex()}"
+    return f"broker {broker.broker} waits for a new data folder"
+
+
+def judge_group(
+    group: GroupStatus, broker: BrokerId, here: BrokerId, linked: Callable[[BrokerId], bool]
+) -> Refusal | None:
+    """None: the group has a majority without `broker`, as far as `here` sees it."""
+    if broker not in group.voters:
+        return None
+    others = {voter for voter in group.voters if voter != broker and linked(voter)}
+    if group.suspended:
+        others.discard(here)
+    if group.role == "leader":
+        others = {voter for voter in others if voter == here or group.match.get(voter, 0) > 0}
+    needed = majority(len(group.voters))
+    if len(others) < needed:
+        said = (
+            f"Raft group {group.group} would need a vote of what is gone: of its voters {list(group.voters)} only "
+            f"{sorted(others)} are connected and not suspended, {needed} are needed"
+        )
+        return Refusal(409, "no_majority", said)
+    if group.leader not in others:
+        said = f"Raft group {group.group} has no leader among {sorted(others)}; ask again when it has one"
+        return Refusal(503, "no_leader", said)
+    return None
+
+
+class Replacement:
+    """Handler over one replica."""
+
+    def __init__(self, replica: AdminReplica) -> None:
+        self._replica = replica
+
+    def add_to(self, app: web.Application) -> None:
+        app.router.add_post("/v1/replicas/{broker:[0-9]{1,9}}/replace", self.replace)
+
+    async def replace(self, request: web.Request) -> web.StreamResponse:
+        """Answers when it is committed that the folder is gone for good."""
+        broker = BrokerId(int(request.match_info["broker"]))
+        try:
+            gone = gone_of(await request.read())
+        except (ValueError, RecursionError) as error:
+            return _refused(Refusal(400, "bad_request", str(error)))
+        elsewhere = self._elsewhere()
+        if elsewhere is not None:
+            return _refused(elsewhere)
+        if not await answer_of(self._replica.when_topics_current):
+            return _refused(self._elsewhere() or NOT_CURRENT)
+        # From here to the proposal it is one turn: whom it sees now is whom it proposes with.
+        refusal = self._elsewhere() or self._judge(broker, gone)
+        if refusal is not None:
+            return _refused(refusal)
+        assert gone is not None, "judge_folder refuses a request that names no folder"
+        result = await self._propose(ReplaceReplica(broker=broker, gone_uuid=gone))
+        if result.error != Code.NONE:
+            return _refused(_refusal_of(result))
+        return web.json_response({"broker": broker, "gone": gone.hex(), "binding": result.value})
+
+    async def _propose(self, command: ReplaceReplica) -> CommandResult:
+        deadline_ms = self._replica.loop.monotonic_ms() + PROPOSAL_TIMEOUT_MS
+        return await answer_of(lambda done: self._replica.submit(command, deadline_ms=deadline_ms, done=done))
+
+    def _elsewhere(self) -> Refusal | None:
+        """None: this replica leads the controller's group, as far as it knows."""
+        image, leader = self._replica.image(), self._replica.leadership(CONTROLLER_GROUP).leader
+        if image is None:
+            return Refusal(503, "not_formed", "this replica does not know a cluster yet")
+        if leader == self._replica.broker:
+            return None
+        known = None if leader is None else image.brokers.get(leader)
+        if known is None:
+            return Refusal(503, "no_leader", "no controller leader is known")
+        more = {"coordinator": known.broker, "admin": known.admin}
+        return Refusal(421, "misdirected", "another replica leads the controller's group", more)
+
+    def _judge(self, broker: BrokerId, gone: bytes | None) -> Refusal | None:
+        """Look at all Raft groups in this turn; there are at most `RAFT_GROUPS_MAX`, and nobody asks this often."""
+        image, linked = self._replica.image(), self._replica.linked
+        assert image is not None, "_elsewhere has looked"
+        refusal = judge_folder(image, broker, gone)
+        if refusal is not None or gone in image.brokers[broker].gone:
+            return refusal
+        if linked(broker):
+            return Refusal(409, "connected", f"broker {broker} is connected, so it is not lost: stop it first")
+        judged = (judge_group(group, broker, self._replica.broker, linked) for group in self._replica.local_groups())
+        return next((refusal for refusal in judged if refusal is not None), None)
+
+
+def _refusal_of(result: CommandResult) -> Refusal:
+    if result.error == Code.NOT_CONTROLLER:
+        return Refusal(
+            503, "no_leader", "leadership of the controller's group was lost; nothing was changed, ask again"
+        )
+    if result.error == Code.REQUEST_TIMED_OUT:
+        return UNKNOWN_FATE
+    return Refusal(409, "refused", result.message)
+
+
+def _refused(refusal: Refusal) -> web.Response:
+    document: Json = {"error": refusal.error, "message": refusal.message, **refusal.more}
+    return web.json_response(document, status=refusal.status)
+
+
+assert PROPOSAL_TIMEOUT_MS < CALL_MS_MAX

@@ -1,0 +1,98 @@
+"""`muster cluster replace`: declare a lost replica's data folder gone for good, so that a new one takes its id.
+
+The controller's leader says which folder is bound to the id, and decides (docs/adr/0038, docs/runbooks.md "A lost
+replica"). Nothing is changed before the uuid was shown and agreed to. What it does not do: start the new replica, or
+wait for it; `muster cluster status` tells whether it has come.
+"""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from muster_coordinator.cli.admin_client import Json, ask_admin, post_json
+from muster_coordinator.cli.cluster import access, first_status
+from muster_coordinator.cli.exits import CliError, Exit
+from muster_coordinator.cli.options import (
+    DEFAULT_ADMIN,
+    DEFAULT_ADMIN_TIMEOUT_S,
+    Admin,
+    AdminTimeout,
+    DevFolder,
+    TokenFile,
+)
+
+REPLACE_TIMEOUT_S = 15.0
+"""Longer than a replica waits for the proposal's outcome."""
+LEADERS_MAX = 3
+"""How often a request follows the controller's leadership."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `muster cluster`."""
+    app.command("replace")(replace)
+
+
+def replace(
+    replica: Annotated[int, typer.Argument(metavar="ID", min=0, help="Broker id of the lost replica.")],
+    admin: Admin = DEFAULT_ADMIN,
+    token_file: TokenFile = None,
+    dev: DevFolder = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    timeout: AdminTimeout = DEFAULT_ADMIN_TIMEOUT_S,
+) -> None:
+    """Declare the data folder of a lost replica gone for good; the next new one takes its place."""
+    addresses, token = access(admin, token_file, dev)
+    leader, document = _leader_status(first_status(addresses, token, timeout), token, timeout)
+    gone = _folder(replica, document)
+    if gone is None:
+        print(f"replica {replica} waits for a new data folder already; nothing was changed")
+        return
+    print(f"replica {replica} is bound to data folder {gone}")
+    print("It will be gone for good: should it come back, it is refused and has to be removed.")
+    if not yes and not _agreed(replica):
+        raise CliError(Exit.REFUSED, "not confirmed; nothing was changed")
+    _ask(leader, replica, gone, token)
+    print(f"data folder {gone} is gone for good; replica {replica} waits for a new one")
+
+
+def _leader_status(first: Json, token: str, timeout_s: float) -> tuple[str, Json]:
+    """(admin address, status) of the controller's leader. Raises CliError."""
+    leader = first["controller"]["leader"]
+    address = next((one["admin"] for one in first["brokers"] if one["broker"] == leader), "")
+    if not address:
+        raise CliError(Exit.UNREACHABLE, "no leader of the controller's group is known")
+    return address, ask_admin(address, "/v1/status", token, timeout_s)
+
+
+def _folder(replica: int, status: Json) -> str | None:
+    """uuid of the data folder that is bound to the replica's id; None while it waits for one. Raises CliError."""
+    known = next((one for one in status["brokers"] if one["broker"] == replica), None)
+    if known is None:
+        raise CliError(Exit.NOT_FOUND, f"no replica {replica} has registered; the cluster's are {status['voters']}")
+    if "replica_uuid" not in known:
+        raise CliError(Exit.REFUSED, f"the replicas run {status['version']}, which cannot replace one")
+    uuid: str | None = known["replica_uuid"]
+    return uuid
+
+
+def _agreed(replica: int) -> bool:
+    """Ask on standard error; the end of standard input is a no."""
+    question = f"Declare it gone for good, and give id {replica} to the next new data folder? [y/N]: "
+    print(question, end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _ask(address: str, replica: int, gone: str, token: str) -> None:
+    """Ask the controller's leader, wherever it is by now. Raises CliError with its answer."""
+    for _ in range(LEADERS_MAX):
+        path = f"/v1/replicas/{replica}/replace"
+        status, answer = post_json(address, path, token, REPLACE_TIMEOUT_S, {"gone": gone})
+        if status == 200:
+            return
+        if status == 421:
+            address = answer["admin"]
+            continue
+        code = {404: Exit.NOT_FOUND, 503: Exit.UNREACHABLE}.get(status, Exit.REFUSED)
+        raise CliError(code, answer.get("message", f"{address}{path} answers HTTP {status}"))
+    raise CliError(Exit.UNREACHABLE, "the leadership of the controller's group moves; ask again")
