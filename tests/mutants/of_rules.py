@@ -4,6 +4,7 @@ As `catalogue`, but nothing is drawn: the test that is to notice a mutant is nam
 Mutants of single functions of the core are in `tests/raft/mutants.txt`. `docs/raft-rules.md` lists both by rule.
 """
 
+from tests.mutants.of_bindings import BINDING_MUTANTS
 from tests.mutants.of_wal_holes import HOLE_MUTANTS
 from tests.mutants.rule_mutant import one
 
@@ -78,9 +79,9 @@ RULE_MUTANTS = (
     one(
         "r32 the number of a deleted group is given again",
         "controller.transitions",
-        "        partitions=_partitions(cluster.voters, 0, count, cluster.next_group),\n",
+        "        partitions=_partitions(members_of(cluster, cluster.voters), 0, count, cluster.next_group),\n",
         "        partitions=_partitions(\n"
-        "            cluster.voters,\n"
+        "            members_of(cluster, cluster.voters),\n"
         "            0,\n"
         "            count,\n"
         "            1 + max(one.group for known in cluster.topics.values() for one in known.partitions),\n"
@@ -155,6 +156,7 @@ RULE_MUTANTS = (
         "replica.bootstrap.test_formation.test_emptied_replicas_never_form_a_second_cluster_not_even_as_a_majority",
     ),
     *HOLE_MUTANTS,
+    *BINDING_MUTANTS,
     one(
         "decision 7: a leader that hears nobody lets sessions expire",
         "replica.partitions.shards",
