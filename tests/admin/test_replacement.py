@@ -14,10 +14,11 @@ from muster_coordinator.admin.auth import TokenFile
 from muster_coordinator.admin.calls import next_turn
 from muster_coordinator.admin.drain import Drain
 from muster_coordinator.admin.replacement import gone_of, judge_group
-from muster_coordinator.controller.commands import CommandResult, RegisterBroker, ReplaceReplica
+from muster_coordinator.controller.commands import CommandResult, RegisterBroker, ReplaceReplica, SetDraining
 from muster_coordinator.controller.image import EMPTY_ID, Broker, ClusterImage
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo, member_no
+from muster_coordinator.limits import KIB
 from muster_coordinator.replica.multiraft.status import GroupStatus
 
 from tests.admin import json_schema
@@ -273,7 +274,7 @@ class RealCluster(SimCluster):
 
 
 def real(tmp_path: Path, level: int, body: Callable[[RealCluster], Awaitable[None]]) -> None:
-    it = RealCluster(World(11), feature_max=level)
+    it = RealCluster(World(11), feature_max=level, checkpoint_bytes=4 * KIB, trailing_entries=1)
     it.start()
     (tmp_path / "token").write_text(TOKEN + "\n")
     it.token = TokenFile(tmp_path / "token", it.loops[0])
@@ -324,6 +325,36 @@ def register(it: RealCluster, leader: int, victim: int) -> None:
     it.nodes[leader].submit(command, deadline_ms=deadline_ms, done=results.append)
     it.world.run_until("registered", lambda: bool(results), 6_000)
     assert results[0].error == Code.NONE, results
+
+
+def test_a_replica_that_starts_from_a_checkpoint_knows_the_bindings(tmp_path: Path) -> None:
+    async def body(it: RealCluster) -> None:
+        leader = it.controller()
+        victim, other = (n for n in range(3) if n != leader)
+        gone = it.seen(victim).replica_uuid
+        it.kill(victim)
+        it.world.run_for(5_000)
+        assert (await it.post(leader, path_of(victim), {"gone": gone.hex()}))[0] == 200
+        register(it, leader, victim)
+        before = it.seen(victim)
+
+        def written() -> bool:
+            command = SetDraining(broker=BrokerId(other), draining=it.world.rand.random() < 0.5)
+            deadline_ms = it.loops[leader].monotonic_ms() + 5_000
+            it.nodes[leader].submit(command, deadline_ms=deadline_ms, done=lambda _: None)
+            return any(path.startswith(f"checkpoints/{CONTROLLER_GROUP}/") for path in it.disks[other].files())
+
+        it.world.run_until("a checkpoint of the controller's group", written, 60_000)
+        it.world.run_for(1_000)
+        it.kill(other)
+        it.restart(other)
+        it.wait_ready([leader, other])
+        image = it.nodes[other].image()
+        assert image is not None
+        assert image.brokers[BrokerId(victim)] == before
+        assert before.gone == (gone,)
+
+    real(tmp_path, 3, body)
 
 
 def test_the_folder_that_is_gone_is_refused_when_it_comes_back(tmp_path: Path) -> None:
