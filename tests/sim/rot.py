@@ -13,7 +13,7 @@ import random
 from typing import NamedTuple
 
 from muster_coordinator.replica.group_manager import OFFSETS_WAL, TOPICS_WAL
-from muster_coordinator.storage.wal_format import ALIGN, BATCH_END, DROP, FILE_HEADER_BYTES, RECORD_HEADER_BYTES
+from muster_coordinator.storage.wal_format import ALIGN, BATCH_END, CONFIG, FILE_HEADER_BYTES, RECORD_HEADER_BYTES
 from muster_coordinator.storage.wal_proof import PROOF_NAME
 
 from tests.sim.disk import SimDisk
@@ -96,7 +96,7 @@ def batch_ends(content: bytes) -> list[int]:
     while at + RECORD_HEADER_BYTES <= len(content):
         kind = content[at + 8]
         length = int.from_bytes(content[at : at + 4], "big")
-        if not 1 <= kind <= DROP or at + RECORD_HEADER_BYTES + length > len(content):
+        if not 1 <= kind <= CONFIG or at + RECORD_HEADER_BYTES + length > len(content):
             break
         at += RECORD_HEADER_BYTES + length + -length % ALIGN
         if kind == BATCH_END:

@@ -3,13 +3,14 @@
 import struct
 
 from muster_coordinator.groups.effects import CheckpointBody, CheckpointParts
+from muster_coordinator.raft.quorum import Config
 from muster_coordinator.records.crc import crc32c
 from muster_coordinator.storage.checkpoint import CheckpointMeta, encode_checkpoint
 
 from tests.sim.disk import SimDisk
 from tests.storage.log_kit import FOLDER as LOG_FOLDER
 from tests.storage.log_kit import START_MS, fill, flush, open_log
-from tests.storage.wal_kit import CLUSTER, FOLDER, NODE, commit, entries, open_wal, wal_files, writes
+from tests.storage.wal_kit import CLUSTER, FOLDER, NODE, commit, conf, entries, open_wal, wal_files, writes
 
 
 def read_wal_file(data):
@@ -76,6 +77,22 @@ def test_wal_files():
         (e.index, e.term, e.data) for e in entries(8, 60, term=2, size=150)
     ]
     assert seen[-1][:3] == (7, 0, 5)
+
+
+def test_configurations_in_wal_files():
+    disk = SimDisk()
+    wal = open_wal(disk)
+    config = Config((1, 1 << 32 | 3), (1, 2, 3), (7,))
+    data = struct.pack(">BBBB6q", 1, 2, 3, 1, 1, 2**32 + 3, 1, 2, 3, 7)
+    commit(wal, writes(3, (conf(1, config),), hard=(1, 1 << 32 | 3, 1)))
+    commit(wal, writes(3, checkpoint=(1, 1), config=config))
+    _, _, _, batches, _ = read_wal_file(disk.content(f"{FOLDER}/{wal_files(disk)[0]}"))
+    assert [record for _, records in batches for record in records] == [
+        (2, 0, 3, 1, 1, struct.pack(">q", 2**32 + 3)),
+        (1, 3, 3, 1, 1, data),
+        (4, 1, 3, 1, 1, b""),
+        (8, 0, 3, 1, 0, data),
+    ]
 
 
 def test_wal_files_whose_states_are_spread_over_batches():

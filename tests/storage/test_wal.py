@@ -51,7 +51,7 @@ def test_hard_state_entries_recovery_point_and_checkpoint_come_back():
 def test_entry_kinds_and_empty_and_odd_sized_payloads_are_kept():
     disk = SimDisk()
     wal = open_wal(disk)
-    odd = tuple(Entry(1, 1 + n, n % 4, bytes(range(n))) for n in range(20))
+    odd = tuple(Entry(1, 1 + n, (0, 1, 2, 4)[n % 4], bytes(range(n))) for n in range(20))
     commit(wal, writes(2, odd))
     assert reopened(disk).read(2, 1, 21, 1 << 20) == list(odd)
 
@@ -183,7 +183,7 @@ def test_an_idle_group_outlives_the_files_that_named_it():
         commit(wal, writes(1, checkpoint=(last, 1)))
     assert "0000000000000002.wal" not in wal_files(disk)
     idle = reopened(disk).groups()[9]
-    assert idle == (HardState(3, 1, 3), 4, 3, 3, RecoveryPoint(3, 30, 0, 5), (3, 3), ())
+    assert idle == (HardState(3, 1, 3), 4, 3, 3, RecoveryPoint(3, 30, 0, 5), (3, 3), (), ())
 
 
 def test_a_group_without_checkpoint_keeps_its_file_pins_and_fills_the_wal():

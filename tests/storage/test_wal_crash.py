@@ -8,11 +8,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from muster_coordinator.errors import Corruption, StorageFailed, UnsupportedFormat
-from muster_coordinator.raft.messages import HardState
+from muster_coordinator.raft.members import Placed, decode_config
+from muster_coordinator.raft.messages import EntryKind, HardState
 from muster_coordinator.records.crc import crc32c
 
 from tests.sim.disk import PowerLoss, SimDisk
-from tests.storage.wal_kit import FOLDER, all_entries, commit, entries, entry, open_wal, wal_files, writes
+from tests.storage.wal_kit import (
+    FOLDER,
+    all_entries,
+    commit,
+    conf,
+    entries,
+    entry,
+    open_wal,
+    some_config,
+    wal_files,
+    writes,
+)
 
 FIRST = f"{FOLDER}/0000000000000001.wal"
 
@@ -227,12 +239,24 @@ class Model:
         self.logs = {}
         self.hard = {}
         self.checkpoints = {}
+        self.configs = {}
+        """Of each group the one at its checkpoint."""
+
+    def last(self, group):
+        return max(self.logs.get(group, {}), default=self.checkpoints.get(group, (0, 0))[0])
+
+    def config_at(self, group, index):
+        """The newest that an entry up to there, or a checkpoint, has brought."""
+        confs = [e for i, e in self.logs[group].items() if i <= index and e.kind == EntryKind.CONF]
+        newest = max(confs, key=lambda e: e.index, default=None)
+        return self.configs.get(group) if newest is None else decode_config(newest.data)
 
     def copy(self):
         other = Model()
         other.logs = {group: dict(log) for group, log in self.logs.items()}
         other.hard = dict(self.hard)
         other.checkpoints = dict(self.checkpoints)
+        other.configs = dict(self.configs)
         return other
 
     def apply(self, one):
@@ -241,6 +265,10 @@ class Model:
             self.hard[one.group] = one.hard_state
         if one.checkpoint is not None:
             self.checkpoints[one.group] = one.checkpoint
+            self.configs[one.group] = None if one.config is None else one.config.config
+            index, term = one.checkpoint
+            if index not in log or log[index].term != term:
+                log.clear()
         if one.entries:
             for index in [i for i in log if i >= one.entries[0].index]:
                 del log[index]
@@ -255,12 +283,17 @@ class Model:
                 return False
             if found.checkpoint != self.checkpoints.get(group, (0, 0)):
                 return False
-            if found.last_index != max(log, default=0):
+            if found.last_index != self.last(group):
                 return False
             kept = wal.read(group, found.first_index, found.last_index + 1, 1 << 30)
             if kept != [log[i] for i in range(found.first_index, found.last_index + 1)]:
                 return False
             if found.first_index > found.checkpoint[0] + 1:
+                return False
+            configs = {e.index: decode_config(e.data) for e in kept if e.kind == EntryKind.CONF}
+            if self.configs.get(group) is not None:
+                configs[found.checkpoint[0]] = self.configs[group]
+            if found.configs != tuple(Placed(index, configs[index]) for index in sorted(configs)):
                 return False
         return True
 
@@ -268,19 +301,27 @@ class Model:
 def random_writes(rand, model):
     group = rand.choice((1, 2, 7))
     log = model.logs.get(group, {})
-    last = max(log, default=0)
-    term = max(model.hard.get(group, HardState(0, -1, 0)).term, log[last].term if log else 0)
+    last = model.last(group)
     checkpoint = model.checkpoints.get(group, (0, 0))
+    term = max(model.hard.get(group, HardState(0, -1, 0)).term, log[last].term if log else checkpoint[1])
     kind = rand.random()
     if kind < 0.15:
         return writes(group, hard=(term + 1, rand.randrange(3), last))
     if kind < 0.3 and last > checkpoint[0]:
         index = rand.randrange(checkpoint[0] + 1, last + 1)
-        return writes(group, checkpoint=(index, log[index].term))
+        return writes(group, checkpoint=(index, log[index].term), config=model.config_at(group, index))
+    if kind < 0.34:
+        index = rand.randrange(checkpoint[0] + 1, last + 4)
+        known = model.configs.get(group) is not None
+        config = some_config(rand.randrange(40)) if known or rand.random() < 0.5 else None
+        return writes(group, hard=(term + 1, -1, 0), checkpoint=(index, term + 1), config=config)
     first = last + 1
     if kind < 0.4 and last > checkpoint[0]:
         first, term = rand.randrange(checkpoint[0] + 1, last + 1), term + 1
     new = entries(first, first + rand.randrange(1, 5), max(term, 1), size=rand.randrange(10, 260))
+    if group != 7 and rand.random() < 0.3:
+        at = rand.randrange(len(new))
+        new = (*new[:at], conf(first + at, some_config(rand.randrange(40)), max(term, 1)), *new[at + 1 :])
     return writes(group, new, hard=(max(term, 1), 1, 0) if rand.random() < 0.5 else None)
 
 
@@ -337,8 +378,9 @@ def test_a_long_life_with_restarts_stays_bounded_and_complete(seed):
                 wal.stage(one)
             commit(wal)
             for group in wal.pinning():
-                last = max(model.logs[group])
-                one = writes(group, checkpoint=(last, model.logs[group][last].term))
+                last = model.last(group)
+                config = model.config_at(group, last)
+                one = writes(group, checkpoint=(last, model.logs[group][last].term), config=config)
                 model.apply(one)
                 commit(wal, one)
             assert wal.used_bytes() < 13 * 4096

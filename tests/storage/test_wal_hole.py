@@ -9,6 +9,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from muster_coordinator.ids import GroupNo
+from muster_coordinator.raft.members import Placed
 from muster_coordinator.raft.messages import HardState
 from muster_coordinator.storage.wal_format import (
     END_BYTES,
@@ -259,6 +260,17 @@ def check_group(wal, number, either):
     assert at == (0, 0) or whole[at[0] - 1] == at[1]
     taken = min(max(found.hard_state.commit, found.recovery_point.applied, at[0]), last)
     assert whole[:taken] == others.committed[:taken], "what is taken for committed is"
+    check_configs(found, log, voter, whole)
+
+
+def check_configs(found, log, voter, whole):
+    """Also who is suspended knows the configuration at its checkpoint, and that of each CONF entry that it has."""
+    at = found.checkpoint[0]
+    below = [one.config for one in found.configs if one.at <= at]
+    assert (below[-1] if below else None) == voter.config_at(whole, at)
+    brought = [Placed(index, voter.brought(index, one.term)) for index, one in sorted(log.items())]
+    assert [one for one in found.configs if one.at > at] == [one for one in brought if one.config and one.at > at]
+    assert set(found.configs) >= {one for one in brought if one.config and one.at != at}
 
 
 def lived(rand):

@@ -11,10 +11,12 @@ from copy import deepcopy
 from random import Random
 
 from muster_coordinator.ids import GroupNo
+from muster_coordinator.raft.members import Placed
 from muster_coordinator.raft.messages import Entry, HardState
+from muster_coordinator.raft.quorum import Config
 from muster_coordinator.storage.contract import NO_RECOVERY_POINT, GroupWrites, RecoveryPoint
 
-from tests.storage.wal_kit import entry
+from tests.storage.wal_kit import conf, entry, some_config
 
 NEVER = HardState(0, -1, 0)
 
@@ -81,8 +83,25 @@ class Voter:
         self._captured: tuple[int, int] | None = None
         """A checkpoint whose recovery point is written."""
 
+    def brought(self, index: int, term: int) -> Config | None:
+        """The configuration that this entry brings, if it is one. Of every third group none ever is."""
+        number = 3 * index + 5 * term + self.number
+        return some_config(number) if self.number % 3 and number % 7 == 0 else None
+
+    def config_at(self, log: list[int], index: int) -> Config | None:
+        """The one in effect at `index` of this log, None if no entry has brought one."""
+        found = (self.brought(at, log[at - 1]) for at in range(index, 0, -1))
+        return next((config for config in found if config is not None), None)
+
+    def _placed(self, index: int) -> Placed | None:
+        config = self.config_at(self.log, index)
+        return None if config is None else Placed(index, config)
+
     def entry(self, index: int) -> Entry:
         term = self.log[index - 1]
+        config = self.brought(index, term)
+        if config is not None:
+            return conf(index, config, term)
         size = (37 * index + 91 * term) % 200
         return entry(index, term, b"%d:%d:%d|" % (self.number, term, index) + bytes(size))
 
@@ -164,7 +183,7 @@ class Voter:
         self.checkpoint = at
         self.checkpoints.add(at)
         self._captured = None
-        more = {"checkpoint": at}
+        more: dict[str, object] = {"checkpoint": at, "config": self._placed(index)}
         if self.bears_log:
             more["recovery_point"] = self._marked(index)
         found += self._written(hard, **more)
@@ -198,7 +217,7 @@ class Voter:
                 return []
             self.checkpoint = at
             self.checkpoints.add(at)
-            return self._written(self.hard, checkpoint=at)
+            return self._written(self.hard, checkpoint=at, config=self._placed(at[0]))
         applied = self.hard.commit
         if applied <= self.checkpoint[0]:
             return []

@@ -1,7 +1,9 @@
 """Small WALs on a simulated disk, and the writes that fill them."""
 
 from muster_coordinator.ids import GroupNo
+from muster_coordinator.raft.members import Placed, encode_config
 from muster_coordinator.raft.messages import Entry, EntryKind, HardState
+from muster_coordinator.raft.quorum import Config
 from muster_coordinator.storage.contract import GroupWrites, RecoveryPoint
 from muster_coordinator.storage.limits import WAL_STATES_PER_BATCH
 from muster_coordinator.storage.wal import Wal
@@ -44,13 +46,25 @@ def entries(low, high, term=1, size=None):
     )
 
 
-def writes(group, new=(), *, hard=None, recovery_point=None, checkpoint=None):
+def conf(index, config, term=1):
+    return Entry(term, index, EntryKind.CONF, encode_config(config))
+
+
+def some_config(number):
+    """Different ones for different numbers; some are joint, and members are of any size that a number may have."""
+    few = [(number + n) << (31 * (n % 2)) for n in range(1, 2 + number % 5)]
+    return Config(tuple(few), tuple(few[:1]) if number % 3 == 0 else (), (number + 9,) if number % 2 else ())
+
+
+def writes(group, new=(), *, hard=None, recovery_point=None, checkpoint=None, config=None):
+    """`config`: the one at the checkpoint."""
     return GroupWrites(
         GroupNo(group),
         HardState(*hard) if hard else None,
         tuple(new),
         RecoveryPoint(*recovery_point) if recovery_point else None,
         checkpoint,
+        None if config is None else Placed(checkpoint[0], config),
     )
 
 

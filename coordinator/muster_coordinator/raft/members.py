@@ -23,6 +23,7 @@ from muster_coordinator.raft.quorum import Config
 _HEAD = struct.Struct(">BBBB")
 """Version, how many voters, outgoing voters and learners; then each as i64, in this order."""
 _VERSION = 1
+CONFIG_DATA_BYTES_MAX = _HEAD.size + 3 * 8 * MEMBERS_MAX
 
 
 def encode_config(config: Config) -> bytes:
@@ -60,7 +61,8 @@ def is_sound(config: Config) -> bool:
 
 
 class Placed(NamedTuple):
-    """A configuration, and the index of the entry that brought it: that one's, or where the log begins."""
+    """A configuration, and the index of the entry that brought it: that one's, or where the log begins. 0: it is that
+    of the group's beginning, and no entry brought it."""
 
     at: int
     config: Config

@@ -14,7 +14,9 @@ from typing import NamedTuple, Protocol
 
 from muster_coordinator.errors import Corruption
 from muster_coordinator.ids import GroupNo
+from muster_coordinator.raft.members import Placed
 from muster_coordinator.raft.messages import Entry, HardState
+from muster_coordinator.raft.quorum import Config
 
 
 class RecoveryPoint(NamedTuple):
@@ -43,6 +45,9 @@ class RecoveredGroup(NamedTuple):
     """(index, term) of the newest published checkpoint, (0, 0) for none."""
     skips: tuple[int, ...] = ()
     """Indexes at which SKIP entries may stand (`replica.multiraft.skips`)."""
+    configs: tuple[Placed, ...] = ()
+    """The configurations in log order: that of the checkpoint, and that of each CONF entry that is still in the WAL, at
+    or below the checkpoint too. (): the log never held a CONF entry."""
 
 
 class GroupWrites(NamedTuple):
@@ -54,6 +59,9 @@ class GroupWrites(NamedTuple):
     recovery_point: RecoveryPoint | None = None
     checkpoint: tuple[int, int] | None = None
     """A checkpoint at (index, term) is published: entries at and below may be dropped from the WAL."""
+    config: Placed | None = None
+    """The configuration at `checkpoint`, once the log has held a CONF entry at or below it. None: the members there are
+    the group's first ones."""
 
 
 class WalStore(Protocol):
@@ -116,9 +124,9 @@ class WalStore(Protocol):
         once."""
         ...
 
-    def checkpoint_lost(self, group: GroupNo, index: int, term: int) -> None:
-        """The checkpoint that the WAL names is damaged; the older one at (index, term) is used instead. Entries after
-        that one stay until a newer checkpoint is named."""
+    def checkpoint_lost(self, group: GroupNo, index: int, term: int, config: Config | None) -> None:
+        """The checkpoint that the WAL names is damaged; the older one at (index, term), which carries `config`, is used
+        instead. Entries after that one stay until a newer checkpoint is named."""
 
     def drop_group(self, group: GroupNo) -> bool:
         """Stage that the group is deleted. False: the WAL does not know the group."""

@@ -5,8 +5,8 @@ times too slow. Mechanism: `stage` collects writes; `take_job` turns all of them
 While that job runs the next batch accumulates (group commit without a timer). Nothing is overwritten: an entry
 supersedes all entries at and above its index. Files are deleted oldest first, when checkpoints cover their entries
 (`wal_leaving`); small tails that keep the oldest file are carried into the newest (`wal_carry`). Every file repeats the
-hard state, recovery point and checkpoint of every group, so that these do not keep older files (`wal_opening`). The
-work of one turn does not grow with the number of groups.
+hard state, recovery point, checkpoint and configuration of every group, so that these do not keep older files
+(`wal_opening`). The work of one turn does not grow with the number of groups.
 What it does not do: serve readers of topics (segments do), or retry a failed sync.
 """
 
@@ -18,7 +18,9 @@ from muster_coordinator.errors import Corruption, StorageFailed
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.limits import MIB
 from muster_coordinator.ports import Disk
+from muster_coordinator.raft.members import Placed, decode_config, encode_config
 from muster_coordinator.raft.messages import Entry
+from muster_coordinator.raft.quorum import Config
 from muster_coordinator.storage.contract import GroupWrites, RecoveredGroup
 from muster_coordinator.storage.limits import (
     LOG_CACHE_BYTES_MAX,
@@ -34,6 +36,8 @@ from muster_coordinator.storage.wal_file import Rotation, Spare, WriteJob, creat
 from muster_coordinator.storage.wal_format import (
     ANEW,
     CHECKPOINT,
+    CONFIG,
+    CONFIG_BYTES_MAX,
     DROP,
     ENTRY,
     FILE_HEADER_BYTES,
@@ -49,6 +53,7 @@ from muster_coordinator.storage.wal_format import (
     record_is_sound,
 )
 from muster_coordinator.storage.wal_index import (
+    NO_CONFIG,
     NO_HARD_STATE,
     UNPLACED,
     EntryCache,
@@ -213,7 +218,9 @@ class Wal:
         if log is None:
             log = self._logs[writes.group] = GroupLog(writes.group)
         if writes.checkpoint is not None:
+            assert writes.config or log.written.config == NO_CONFIG, "a group's configuration is never forgotten"
             self._stage_checkpoint(log, *writes.checkpoint)
+        assert writes.checkpoint or not writes.config, "a configuration belongs to a checkpoint"
         entries = writes.entries
         if entries:
             first = entries[0].index
@@ -229,10 +236,12 @@ class Wal:
                 self._staged_bytes += len(entry.data) + RECORD_HEADER_BYTES
         self._staged.append(writes)
 
-    def checkpoint_lost(self, group: GroupNo, index: int, term: int) -> None:
-        """The checkpoint that the WAL names is damaged; the older one at (index, term) is used, so the entries after it
-        stay."""
-        self._logs[group].written.checkpoint = (index, term)
+    def checkpoint_lost(self, group: GroupNo, index: int, term: int, config: Config | None) -> None:
+        """The checkpoint that the WAL names is damaged; the older one at (index, term), which carries `config`, is
+        used, so the entries after it stay."""
+        written = self._logs[group].written
+        written.checkpoint = (index, term)
+        written.config = NO_CONFIG if config is None else (index, encode_config(config))
 
     def drop_group(self, group: GroupNo) -> bool:
         """Stage that the group is deleted; its number is never given again. False: the WAL does not know it, and
@@ -489,6 +498,7 @@ class Wal:
         for writes in staged:
             size += 5 * RECORD_HEADER_BYTES
             if isinstance(writes, GroupWrites):
+                size += CONFIG_BYTES_MAX * (writes.config is not None)
                 for entry in writes.entries:
                     size += len(entry.data) + RECORD_HEADER_BYTES + 8
         return size
@@ -563,7 +573,7 @@ class Wal:
                 writer.add_hard_state(writes, NO_HARD_STATE)
                 writer.add(DROP, writes, 0, 0)
                 continue
-            group, hard_state, entries, recovery_point, checkpoint = writes
+            group, hard_state, entries, recovery_point, checkpoint, config = writes
             log = self._logs.get(group)
             if log is None:
                 continue  # deleted in this turn
@@ -573,7 +583,10 @@ class Wal:
                 written.hard_state = hard_state
             if checkpoint is not None:
                 writer.add(CHECKPOINT, group, *checkpoint, kind=ANEW if at in self._anew else KEEPS)
-                written.checkpoint = checkpoint
+                written.checkpoint, written.config = checkpoint, NO_CONFIG
+            if config is not None:
+                index, data = written.config = config.at, encode_config(config.config)
+                writer.add(CONFIG, group, index, 0, data)
             if recovery_point is not None:
                 writer.add_recovery_point(group, recovery_point)
                 written.recovery_point = recovery_point
@@ -708,8 +721,9 @@ class Wal:
             chunks = self._chunks(log, low)
             first = next(chunks, ())
             self.drop_group(group)
-            self.stage(GroupWrites(group, written.hard_state, first, written.recovery_point, written.checkpoint))
-            self._logs[group].skips = log.skips
+            state = written.hard_state, first, written.recovery_point, written.checkpoint, _placed(written.config)
+            self.stage(GroupWrites(group, *state))
+            self._logs[group].skips, self._logs[group].confs = log.skips, log.confs
             self._write_now()
             for entries in chunks:
                 self.stage(GroupWrites(group, None, entries))
@@ -733,7 +747,9 @@ class Wal:
                 written.recovery_point,
                 written.checkpoint,
                 tuple(sorted(log.skips)),
+                log.configs(),
             )
+            log.confs.clear()
 
     def _chunks(self, log: GroupLog, low: int) -> Iterator[tuple[Entry, ...]]:
         """Entries from `low` on, read from the disk; ends before one that cannot be read back."""
@@ -772,3 +788,9 @@ class Wal:
         self._files = [LiveFile(1, file, 0, header.seed)]
         self._bases = {1: 0}
         self._position = FILE_HEADER_BYTES + len(data)
+
+
+def _placed(written: tuple[int, bytes]) -> Placed | None:
+    """`GroupState.config` as it is staged. Raises Corruption if it cannot be read."""
+    index, data = written
+    return Placed(index, decode_config(data)) if data else None

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from muster_coordinator.errors import Corruption, UnsupportedFormat
+from muster_coordinator.raft.members import CONFIG_DATA_BYTES_MAX
 from muster_coordinator.raft.messages import HardState
 from muster_coordinator.records.crc import crc32c
 from muster_coordinator.storage.contract import RecoveryPoint
@@ -28,6 +29,9 @@ CHECKPOINT = 4
 BATCH_END = 5
 SEAL = 6
 DROP = 7
+CONFIG = 8
+"""The configuration at the checkpoint of the CHECKPOINT record before it. Only groups whose log has held a CONF entry
+have one. No release before feature level 3 reads it, and none has to: below that level no CONF entry exists."""
 NO_GROUP = 0xFFFFFFFF
 """Group of BATCH_END and SEAL."""
 
@@ -37,6 +41,8 @@ RECORD = struct.Struct(">IIBBHIQQ")
 _LENGTH_CRC = struct.Struct(">II")
 _COVERED = struct.Struct(">BBHIQQ")
 _VOTE = struct.Struct(">i")
+_LONG_VOTE = struct.Struct(">q")
+"""A member number above the i32 of a broker id. Its record is as long: payloads are padded to 8 bytes."""
 _RECOVERY_POINT = struct.Struct(">qqq")
 _END = struct.Struct(">IQI")
 END_BYTES = RECORD_HEADER_BYTES + 16
@@ -44,6 +50,7 @@ HARD_STATE_BYTES = RECORD_HEADER_BYTES + 8
 CHECKPOINT_BYTES = RECORD_HEADER_BYTES
 RECOVERY_POINT_BYTES = RECORD_HEADER_BYTES + 24
 """Bytes of a whole record, padding included, as in the two above."""
+CONFIG_BYTES_MAX = RECORD_HEADER_BYTES + CONFIG_DATA_BYTES_MAX + ALIGN - 1
 COMPLETES = 1
 """Kind of a HARD_STATE: with it, the file holds the states of all groups (`wal_opening`)."""
 COMPLETES_AT_ONCE = 2
@@ -54,6 +61,7 @@ KEEPS = 1
 the record and did not say."""
 ANEW = 2
 """Kind of a CHECKPOINT: the log did not hold the checkpoint's entry and begins anew after it."""
+_SHORT_VOTE_MAX = 2**31 - 1
 _SPREAD = 1
 """Flag in the file header, see `FileHeader.spread`."""
 _PADS = [bytes(-n % ALIGN) for n in range(ALIGN)]
@@ -145,7 +153,9 @@ class BatchWriter:
 
     def add_hard_state(self, group: int, state: HardState, *, kind: int = 0) -> None:
         """`kind`: 0, COMPLETES or COMPLETES_AT_ONCE."""
-        self.add(HARD_STATE, group, state.commit, state.term, _VOTE.pack(state.vote), kind)
+        vote = state.vote
+        payload = _VOTE.pack(vote) if vote <= _SHORT_VOTE_MAX else _LONG_VOTE.pack(vote)
+        self.add(HARD_STATE, group, state.commit, state.term, payload, kind)
 
     def add_recovery_point(self, group: int, recovery_point: RecoveryPoint) -> None:
         self.add(
@@ -169,7 +179,8 @@ class BatchWriter:
 
 
 def decode_hard_state(index: int, term: int, payload: bytes) -> HardState:
-    return HardState(term, _VOTE.unpack(payload)[0], index)
+    form = _VOTE if len(payload) == _VOTE.size else _LONG_VOTE
+    return HardState(term, form.unpack(payload)[0], index)
 
 
 def decode_recovery_point(index: int, payload: bytes) -> RecoveryPoint:

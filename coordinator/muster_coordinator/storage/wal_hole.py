@@ -27,7 +27,7 @@ from muster_coordinator.storage.wal_format import (
     ALIGN,
     ANEW,
     BATCH_END,
-    DROP,
+    CONFIG,
     END_BYTES,
     ENTRY,
     KEEPS,
@@ -65,7 +65,7 @@ def batch_at(data: bytes, position: int) -> tuple[Parsed, int]:
         length, _crc, kind_of_record, kind, _zero, group, index, term = unpack(data, position)
         if kind_of_record == BATCH_END:
             return parsed, position
-        if not ENTRY <= kind_of_record <= DROP:
+        if not ENTRY <= kind_of_record <= CONFIG:
             break
         parsed.append((kind_of_record, kind, group, index, term, position, length))
         position += RECORD_HEADER_BYTES + length + (-length % ALIGN)

@@ -9,12 +9,15 @@ from array import array
 from bisect import bisect_left
 from collections import deque
 
+from muster_coordinator.errors import Corruption
 from muster_coordinator.ids import GroupNo
+from muster_coordinator.raft.members import Placed, decode_config
 from muster_coordinator.raft.messages import NOBODY, Entry, HardState
 from muster_coordinator.storage.contract import NO_RECOVERY_POINT, RecoveryPoint
 
 NO_CHECKPOINT = (0, 0)
 NO_HARD_STATE = HardState(0, NOBODY, 0)
+NO_CONFIG = (0, b"")
 UNPLACED = 0
 """Place of an entry that is staged and in no job yet."""
 _ENTRY_OVERHEAD_BYTES = 96
@@ -28,12 +31,15 @@ def place_of(sequence: int, position: int) -> int:
 class GroupState:
     """A group's state as every file repeats it (`wal_opening`)."""
 
-    __slots__ = ("checkpoint", "hard_state", "recovery_point")
+    __slots__ = ("checkpoint", "config", "hard_state", "recovery_point")
 
     def __init__(self) -> None:
         self.hard_state = NO_HARD_STATE
         self.recovery_point: RecoveryPoint = NO_RECOVERY_POINT
         self.checkpoint = NO_CHECKPOINT
+        self.config = NO_CONFIG
+        """Index and data of the configuration at `checkpoint` (`raft.members`). Invariant: whoever writes a CHECKPOINT
+        writes this beside it in the same batch, so no damage parts the two."""
 
 
 class GroupLog:
@@ -42,7 +48,18 @@ class GroupLog:
     Invariant: `terms`, `places` and `lengths` have one item per entry; `places` ascends, UNPLACED items are at its end.
     """
 
-    __slots__ = ("cached", "compacted_term", "first", "group", "lengths", "places", "skips", "terms", "written")
+    __slots__ = (
+        "cached",
+        "compacted_term",
+        "confs",
+        "first",
+        "group",
+        "lengths",
+        "places",
+        "skips",
+        "terms",
+        "written",
+    )  # fmt: skip
 
     def __init__(self, group: GroupNo) -> None:
         self.group = group
@@ -54,6 +71,8 @@ class GroupLog:
         """Payload bytes."""
         self.skips: set[int] = set()
         """Indexes at which the start found a SKIP, superseded or not."""
+        self.confs: dict[tuple[int, int], bytes] = {}
+        """(index, term) -> data of each CONF that the start found, superseded or not."""
         self.cached: dict[int, Entry] = {}
         self.written = GroupState()
         """As of the last job taken: the next file repeats it."""
@@ -66,6 +85,23 @@ class GroupLog:
     def live_from(self) -> int:
         """Index of the first entry above the checkpoint; `last` + 1 when there is none."""
         return max(self.written.checkpoint[0] + 1, self.first)
+
+    def configs(self) -> tuple[Placed, ...]:
+        """As `RecoveredGroup.configs`; right only until entries are written after the start. Raises Corruption if one
+        cannot be read."""
+        # A term has one leader, who writes an index once: of the CONF entries met, these pairs tell those still here.
+        found = {
+            index: data
+            for (index, term), data in self.confs.items()
+            if index >= self.first and self.term_at(index) == term
+        }
+        index, data = self.written.config
+        if data:
+            found[index] = data
+        try:
+            return tuple(Placed(index, decode_config(found[index])) for index in sorted(found))
+        except Corruption as error:
+            raise Corruption(f"group {self.group}: {error}") from error
 
     def placed_stop(self) -> int:
         """1 + the index of the last entry that is in a job or on disk; `first` when there is none."""

@@ -12,20 +12,24 @@ whole WAL from one that lost its oldest files.
 
 from collections import deque
 from collections.abc import Mapping
+from itertools import islice
 
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.storage.contract import NO_RECOVERY_POINT
 from muster_coordinator.storage.wal_format import (
+    ALIGN,
     CHECKPOINT,
     CHECKPOINT_BYTES,
     COMPLETES,
     COMPLETES_AT_ONCE,
+    CONFIG,
     HARD_STATE_BYTES,
     KEEPS,
+    RECORD_HEADER_BYTES,
     RECOVERY_POINT_BYTES,
     BatchWriter,
 )
-from muster_coordinator.storage.wal_index import NO_CHECKPOINT, NO_HARD_STATE, GroupLog, GroupState
+from muster_coordinator.storage.wal_index import NO_CHECKPOINT, NO_CONFIG, NO_HARD_STATE, GroupLog, GroupState
 
 _STATE_BYTES_MAX = HARD_STATE_BYTES + CHECKPOINT_BYTES + RECOVERY_POINT_BYTES
 _SPEED = 2
@@ -69,7 +73,8 @@ class Opening:
 
     def batch_bytes_max(self) -> int:
         """Most bytes of states that a small batch writes."""
-        return min(len(self._queue), self._groups_max) * _STATE_BYTES_MAX
+        configs_bytes = sum(_config_bytes(log.written) for log in islice(self._queue, self._groups_max))
+        return min(len(self._queue), self._groups_max) * _STATE_BYTES_MAX + configs_bytes
 
     def write(self, writer: BatchWriter, logs: Mapping[GroupNo, GroupLog], *, batch_bytes: int, file_bytes: int) -> int:
         """Write this batch's share of states, before its `batch_bytes` of other records. Returns the bytes of all
@@ -117,6 +122,9 @@ def write_state(writer: BatchWriter, group: GroupNo, written: GroupState) -> Non
         writer.add_hard_state(group, written.hard_state)
     if written.checkpoint != NO_CHECKPOINT:
         writer.add(CHECKPOINT, group, *written.checkpoint, kind=KEEPS)
+    if written.config != NO_CONFIG:
+        index, data = written.config
+        writer.add(CONFIG, group, index, 0, data)
     if written.recovery_point != NO_RECOVERY_POINT:
         writer.add_recovery_point(group, written.recovery_point)
 
@@ -127,4 +135,10 @@ def state_bytes(written: GroupState) -> int:
         HARD_STATE_BYTES * (written.hard_state != NO_HARD_STATE)
         + CHECKPOINT_BYTES * (written.checkpoint != NO_CHECKPOINT)
         + RECOVERY_POINT_BYTES * (written.recovery_point != NO_RECOVERY_POINT)
+        + _config_bytes(written)
     )
+
+
+def _config_bytes(written: GroupState) -> int:
+    size = len(written.config[1])
+    return RECORD_HEADER_BYTES + size + -size % ALIGN if size else 0

@@ -24,6 +24,7 @@ from muster_coordinator.storage.wal_format import (
     CHECKPOINT,
     COMPLETES,
     COMPLETES_AT_ONCE,
+    CONFIG,
     DROP,
     END_BYTES,
     ENTRY,
@@ -43,7 +44,7 @@ from muster_coordinator.storage.wal_format import (
     later_end,
 )
 from muster_coordinator.storage.wal_hole import Anchor, Holes, Parsed, Sound, batch_at, sound_behind
-from muster_coordinator.storage.wal_index import GroupLog, place_of
+from muster_coordinator.storage.wal_index import NO_CONFIG, GroupLog, place_of
 
 _NAME = re.compile(r"[0-9a-f]{16}\.wal")
 _ZEROS = bytes(1 << 20)
@@ -315,11 +316,10 @@ def _apply(scan: _Scan, parsed: Parsed, data: bytes, sequence: int) -> None:
             if holed:
                 scan.holes.entry(log, index, term)
             replay_entry(log, index, term, place_of(sequence, position), length)
-            if kind == EntryKind.SKIP:
-                log.skips.add(index)
+            if kind >= EntryKind.CONF:
+                _note(log, kind, index, term, _payload(data, position, length))
             continue
-        start = position + RECORD_HEADER_BYTES
-        payload = data[start : start + length]
+        payload = _payload(data, position, length)
         if kind_of_record == HARD_STATE:
             log.written.hard_state = decode_hard_state(index, term, payload)
             if kind == COMPLETES_AT_ONCE or (kind == COMPLETES and not scan.broken):
@@ -330,9 +330,23 @@ def _apply(scan: _Scan, parsed: Parsed, data: bytes, sequence: int) -> None:
             if holed:
                 scan.holes.checkpoint(log, index, term, kind)
             replay_checkpoint(log, index, term, kind)
+        elif kind_of_record == CONFIG:
+            log.written.config = (index, payload)
         elif kind_of_record == DROP:
             del groups[group]
             scan.holes.dropped(group)
+
+
+def _note(log: GroupLog, kind: int, index: int, term: int, payload: bytes) -> None:
+    if kind == EntryKind.SKIP:
+        log.skips.add(index)
+    elif kind == EntryKind.CONF:
+        log.confs[index, term] = payload
+
+
+def _payload(data: bytes, position: int, length: int) -> bytes:
+    start = position + RECORD_HEADER_BYTES
+    return data[start : start + length]
 
 
 def replay_entry(log: GroupLog, index: int, term: int, place: int, length: int) -> None:
@@ -348,8 +362,9 @@ def replay_entry(log: GroupLog, index: int, term: int, place: int, length: int) 
 def replay_checkpoint(log: GroupLog, index: int, term: int, kind: int) -> None:
     """As when it was staged: a log that holds (index, term) keeps its entries, any other begins anew. Whether it held
     that entry cannot be seen once older files are deleted, so the record's kind says it. Records of older releases do
-    not: there, entries of a lower term than the checkpoint's cannot follow it."""
-    log.written.checkpoint = (index, term)
+    not: there, entries of a lower term than the checkpoint's cannot follow it. The configuration there, if any, is the
+    next record."""
+    log.written.checkpoint, log.written.config = (index, term), NO_CONFIG
     if kind != ANEW and index < log.first and (log.term_at(log.first) or term) >= term:
         return
     if kind == ANEW or log.term_at(index) != term:

@@ -253,7 +253,7 @@ class GroupMaker:
         if strays:
             self._disk.sync_dir(folder)
         if meta.index < known.checkpoint[0]:
-            wal.checkpoint_lost(number, meta.index, meta.term)
+            wal.checkpoint_lost(number, meta.index, meta.term, None)
             self._fell_back[number] = f"{checkpoint_name(*known.checkpoint)} is damaged, {meta.index} is used"
         return Recovery(meta, body, known.recovery_point)
 
