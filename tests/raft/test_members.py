@@ -314,6 +314,21 @@ def test_rule_22_an_installed_checkpoint_brings_its_configuration() -> None:
     assert sent(core, MsgType.PRE_VOTE) == {1, 2}
 
 
+def test_rule_22_a_checkpoint_that_no_entry_led_up_to_has_the_configuration_of_the_beginning() -> None:
+    """The entry that is in this log was of a deposed leader: what the checkpoint covers has none."""
+    core = member(terms=(1, 1))
+    core.step(NOW, Message(MsgType.APPEND, 2, 1, 1, 2, 1, entries=(conf(Config((1, 2)), 3),)))
+    settle(core)
+    assert core.config == Config((1, 2))
+    assert core.is_first_config(2)
+    assert not core.is_first_config(3)
+    core.step(NOW, Message(MsgType.SNAPSHOT, 3, 1, 2, index=9, log_term=2))
+    settle(core)
+    assert core.snapshot_installed(9, 2, None)
+    assert core.config == OLD
+    assert core.is_first_config(9)
+
+
 def test_rule_22_who_came_later_than_an_entry_makes_no_checkpoint_there() -> None:
     core = member(Config(()), node=4)
     new = (*entries((1,)), conf(Config((1, 2, 3, 4)), 2))

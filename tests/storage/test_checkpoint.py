@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from muster_coordinator.errors import Corruption, StorageFailed, UnsupportedFormat
 from muster_coordinator.groups.effects import CheckpointBody, CheckpointParts
+from muster_coordinator.raft.quorum import Config
 from muster_coordinator.records.crc import crc32c
 from muster_coordinator.storage import limits
 from muster_coordinator.storage.checkpoint import (
@@ -69,6 +70,19 @@ def test_a_roll_comes_back_and_without_one_an_older_release_can_read_the_file():
     assert disk.content(written(disk, META._replace(index=42)))[4:6] == b"\0\1"
 
 
+def test_a_configuration_comes_back_with_a_roll_and_without_one_and_only_then_is_the_version_new():
+    disk = SimDisk()
+    config = Config((1, 2, 1 << 32 | 3), (1, 2, 3), (7,))
+    for roll in (None, (2**31 - 1, 2**63 - 1)):
+        with_config = META._replace(roll=roll, config=config)
+        path = written(disk, with_config)
+        assert disk.content(path)[4:6] == b"\0\3"
+        checkpoint = open_checkpoint(disk, path)
+        list(checkpoint.verify())
+        assert checkpoint.meta == with_config
+        assert checkpoint.body() == CheckpointBody(b"head", tuple(sorted(BODY.blobs)))
+
+
 def test_opening_reads_no_blob():
     disk = SimDisk()
     body = CheckpointBody(b"", tuple((b"%d" % n, bytes(100_000)) for n in range(20)))
@@ -104,9 +118,11 @@ def test_the_loop_has_the_interpreter_between_steps_and_the_disk_little_at_once(
     assert len(synced) == 3, "every MiB"
 
 
-def test_damage_to_any_byte_is_found():
+@pytest.mark.parametrize("config", [None, Config((1, 2, 1 << 32 | 3), (), (7,))])
+def test_damage_to_any_byte_is_found(config):
     disk = SimDisk()
-    path = written(disk, body=CheckpointBody(b"head", ((b"a", b"12345"), (b"b", b"678"))))
+    meta = META._replace(config=config)
+    path = written(disk, meta, body=CheckpointBody(b"head", ((b"a", b"12345"), (b"b", b"678"))))
     content = disk.content(path)
     for at in range(len(content)):
         disk.damage(path, at, bytes((content[at] ^ 0x40,)))
@@ -123,9 +139,9 @@ def test_a_file_of_a_newer_release_is_refused_as_such():
     disk = SimDisk()
     path = written(disk)
     size = 4 + 2 + 2 + 4 + 8 + 4 + 8 + 8 + 4 + 4 + 8
-    head = disk.content(path)[:4] + b"\0\3" + disk.content(path)[6:size]
+    head = disk.content(path)[:4] + b"\0\4" + disk.content(path)[6:size]
     disk.damage(path, 0, head + crc32c(head).to_bytes(4, "big"))
-    with pytest.raises(UnsupportedFormat, match="version 3"):
+    with pytest.raises(UnsupportedFormat, match="version 4"):
         newest_checkpoint(disk, FOLDER, (41, 3), 1)
 
 

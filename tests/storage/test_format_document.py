@@ -149,6 +149,13 @@ def test_checkpoints():
     assert fields[-1] == crc32c(data[:56])
     assert list(struct.iter_unpack(">iq", data[60:84])) == [(1, 20), (3, 60)]
     assert data[84:88] == b"head"
+    version_3 = b"".join(
+        encode_checkpoint(meta._replace(config=Config((1, 2), (), (7,))), CheckpointParts(b"", iter(())))
+    )
+    config = struct.pack(">BBBB3q", 1, 2, 0, 1, 1, 2, 7)
+    assert struct.unpack(">4sHHIQIqqIIQI", version_3[:60])[:-1] == (b"MCKP", 3, 0, 9, 41, 3, 100, 20, 2, len(config), 0)
+    assert version_3[84:100] == bytes(16)
+    assert version_3[100 : 100 + len(config)] == config
     slots_at, slots, keys_at, index_crc, head_crc, size, crc, magic = struct.unpack(">QIQIIQI4s", data[-44:])
     assert (size, magic, crc) == (len(data), b"MCKE", crc32c(data[-44:-8]))
     assert index_crc == crc32c(data[keys_at:-44])

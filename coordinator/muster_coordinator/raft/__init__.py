@@ -16,6 +16,7 @@ The surface (`core.RaftCore`), all calls synchronous, none raising for anything 
                                            starts after this call
     change_members(voters, learners) -> index | Refused    with `configs`: the entry that begins the change
     config_at(index) -> Config | None      what a checkpoint there has to carry; None: not known here
+    is_first_config(index) -> bool        nothing, since no entry up to there brought one
     transfer(now_ms, target) -> bool       leadership transfer; proposals refused meanwhile; aborts after an election
                                            timeout
     persisted(term, index)                 a Ready's (persist_term, persist_index) and all before it are durable

@@ -86,7 +86,7 @@ class RaftCore(RaftState):
     ) -> None:
         """`own_heartbeats` False: the host sends heartbeats for all groups at once and reports by `heartbeat_ok` and
         `contact`. Either `voters`, who are fixed, or `configs`: those that the log holds, its beginning's first."""
-        members = Members(configs or (Placed(log.compacted_index, Config(tuple(voters))),))
+        members = Members(configs or (Placed(0, Config(tuple(voters))),))
         super().__init__(node, members, bool(configs), log, hard_state, applied, rand, timing, flow, own_heartbeats)
 
     # Peers.
@@ -266,6 +266,11 @@ class RaftCore(RaftState):
         the group later than that, and does not know; no checkpoint can be made there."""
         return self.members.at(index)
 
+    def is_first_config(self, index: int) -> bool:
+        """Is it that of the group's beginning, which no entry brought? Whoever knows the group knows that one, so a
+        checkpoint carries nothing, and none does in a group whose members are fixed."""
+        return self.members.is_first(index)
+
     def transfer(self, now_ms: int, target: int) -> bool:
         """Hand leadership to `target`; see `transfer.begin`."""
         return transfer.begin(self, now_ms, target)
@@ -379,8 +384,8 @@ class RaftCore(RaftState):
             become_follower(self, now_ms, term, NOBODY)
 
     def snapshot_installed(self, index: int, term: int, config: Config | None = None) -> bool:
-        """An installed checkpoint at (index, term), with its configuration (None where members are fixed), is durable
-        here. False: the core is past it; do not use it."""
+        """An installed checkpoint at (index, term), with its configuration, is durable here. None: that of the
+        group's beginning, since no entry up to `index` brought one. False: the core is past it; do not use it."""
         return following.snapshot_installed(self, index, term, config)
 
     def skip_to(self, index: int) -> None:

@@ -220,7 +220,7 @@ def snapshot_installed(state: RaftState, index: int, term: int, config: Config |
         state.members.compact(index)
     else:
         log.restart_at(index, term, state.term)
-        state.members.restart_at(index, state.config if config is None else config)
+        state.members.restart_at(index, config)
         change.adopt(state)
     state.commit = state.handed = state.applied = index
     state.unapplied.clear()

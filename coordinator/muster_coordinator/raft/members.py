@@ -90,6 +90,10 @@ class Members:
         config = next(placed.config for placed in reversed(self._placed) if placed.at <= index)
         return config if config.voters else None
 
+    def is_first(self, index: int) -> bool:
+        """Is the one at `index` that of the group's beginning, which no entry brought?"""
+        return self._placed[0].at == 0 and (len(self._placed) == 1 or self._placed[1].at > index)
+
     def append(self, index: int, config: Config) -> None:
         """A CONF entry came into the log."""
         assert index > self.newest.at, "in the order of the log"
@@ -108,6 +112,7 @@ class Members:
         while len(self._placed) > 1 and self._placed[1].at <= index:
             del self._placed[0]
 
-    def restart_at(self, index: int, config: Config) -> None:
-        """The whole log is replaced by a checkpoint at `index`, which carries `config`."""
-        self._placed = [Placed(index, config)]
+    def restart_at(self, index: int, config: Config | None) -> None:
+        """The whole log is replaced by a checkpoint at `index`, which carries `config`. None: no entry up to there
+        brought one, so those that this log held were of deposed leaders."""
+        self._placed = self._placed[:1] if config is None else [Placed(index, config)]

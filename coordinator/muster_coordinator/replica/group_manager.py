@@ -23,6 +23,7 @@ from muster_coordinator.groups.shard import GroupShard
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, GroupNo
 from muster_coordinator.limits import ERROR_MESSAGE_CHARS_MAX, SEGMENT_BYTES, SEGMENT_MS
 from muster_coordinator.ports import Disk, Loop, Notice, Rand, unnoticed
+from muster_coordinator.raft.members import Placed
 from muster_coordinator.raft.messages import Entry, kind_name
 from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Identity
 from muster_coordinator.replica.bootstrap.identity import store as store_file
@@ -486,11 +487,12 @@ class GroupManager:
         machine_of(group).restore(staged.body)
         self.damage.forget(group.number)
         at = (meta.index, meta.term)
-        writes = GroupWrites(group.number, None, (), recovery_point=staged.offer.recovery_point, checkpoint=at)
+        config = None if meta.config is None else Placed(meta.index, meta.config)
+        writes = GroupWrites(group.number, None, (), staged.offer.recovery_point, at, config)
         group.wal_writer.stage_install(group, writes, durable)
         if group.trouble:
             self._notice(STATE_AGAIN, {"group": group.number}, None)
-        group.installed(meta.index, meta.term)
+        group.installed(meta.index, meta.term, meta.config)
         self.troubled.pop(group.number, None)
 
     def _unreadable(self, number: GroupNo, error: Corruption) -> None:

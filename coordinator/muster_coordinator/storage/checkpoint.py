@@ -18,16 +18,22 @@ from muster_coordinator.errors import Corruption, DiskFull, StorageFailed, Unsup
 from muster_coordinator.groups.effects import CheckpointBody, CheckpointImage, CheckpointParts
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.ports import Disk, File
+from muster_coordinator.raft.members import decode_config, encode_config
+from muster_coordinator.raft.quorum import Config
 from muster_coordinator.records.crc import crc32c
 from muster_coordinator.storage.limits import CHECKPOINT_STEP_BYTES, CHECKPOINT_WRITE_BYTES, CHECKPOINTS_KEPT
 
 MAGIC = b"MCKP"
-VERSION = 2
-"""Version 1 has no roll. A checkpoint without a roll is written as version 1, so that older releases can read it."""
+VERSION = 3
+"""Version 1 has no roll, version 2 no configuration. Each is written as the lowest that will do, so that older releases
+can read it. A configuration there is only where a CONF entry was, so not below feature level 3."""
 _HEADER = struct.Struct(">4sHHIQIqqIIQI")
-"""Magic, version, kind, group, index, term, next offset, log start offset, epochs, 0, head bytes, CRC of all before."""
+"""Magic, version, kind, group, index, term, next offset, log start offset, epochs, configuration bytes, head bytes, CRC
+of all before."""
 _EPOCH = struct.Struct(">iq")
 _ROLL = struct.Struct(">qq")
+_NO_ROLL = (0, 0)
+"""In version 3, whose roll is always there."""
 _SLOT = struct.Struct(">IIQII")
 """Key position in the key area, key bytes, blob position, blob bytes, blob CRC."""
 _FOOTER = struct.Struct(">QIQIIQI4s")
@@ -55,6 +61,8 @@ class CheckpointMeta(NamedTuple):
     """Which state machine wrote the body; its owner gives the numbers (docs/format.md)."""
     roll: tuple[int, int] | None = None
     """Segment size in bytes and milliseconds, as the log last set them; None: the log never set them."""
+    config: Config | None = None
+    """The configuration at `index`; None: the log held no CONF entry up to there."""
 
 
 def checkpoint_name(index: int, term: int) -> str:
@@ -133,10 +141,11 @@ def publish(disk: Disk, folder: str, temporary: str, name: str) -> None:
 def encode_checkpoint(meta: CheckpointMeta, body: CheckpointParts) -> Iterator[bytes]:
     """The file in pieces. Equal state gives equal bytes: blobs come ordered by key."""
     epochs = b"".join(_EPOCH.pack(epoch, start) for epoch, start in meta.epochs)
-    roll = b"" if meta.roll is None else _ROLL.pack(*meta.roll)
+    config = b"" if meta.config is None else encode_config(meta.config)
+    roll = b"" if meta.roll is None and not config else _ROLL.pack(*(meta.roll or _NO_ROLL))
     header = _HEADER.pack(
         MAGIC,
-        VERSION if roll else 1,
+        VERSION if config else 2 if roll else 1,
         meta.kind,
         meta.group,
         meta.index,
@@ -144,12 +153,12 @@ def encode_checkpoint(meta: CheckpointMeta, body: CheckpointParts) -> Iterator[b
         meta.next_offset,
         meta.log_start_offset,
         len(meta.epochs),
-        0,
+        len(config),
         len(body.head),
         0,
     )[:-4]
     yield header + crc32c(header).to_bytes(4, "big")
-    extra = epochs + roll
+    extra = epochs + roll + config
     yield extra
     yield body.head
     position = _HEADER.size + len(extra) + len(body.head)
@@ -234,21 +243,24 @@ class Checkpoint:
 
     def _read_head(self, head_crc: int) -> tuple[CheckpointMeta, bytes]:
         header = self._file.pread(0, _HEADER.size)
-        magic, version, kind, group, index, term, next_offset, start, count, _zero, head_bytes, crc = _HEADER.unpack(
-            header
-        )
+        fields = _HEADER.unpack(header)
+        magic, version, kind, group, index, term = fields[:6]
+        next_offset, start, count, config_bytes, head_bytes, crc = fields[6:]
         if magic != MAGIC or crc32c(header[:-4]) != crc:
             raise Corruption(f"checkpoint {self._name}: the header is damaged")
         if not 1 <= version <= VERSION:
             raise UnsupportedFormat(f"checkpoint {self._name}: version {version}, this release knows {VERSION}")
         roll_at = count * _EPOCH.size
-        head_at = roll_at + (_ROLL.size if version > 1 else 0)
+        config_at = roll_at + (_ROLL.size if version > 1 else 0)
+        head_at = config_at + config_bytes
         data = self._file.pread(_HEADER.size, head_at + head_bytes)
         if crc32c(data) != head_crc:
             raise Corruption(f"checkpoint {self._name}: the head is damaged")
         epochs = tuple(_EPOCH.iter_unpack(data[:roll_at]))
-        roll = _ROLL.unpack_from(data, roll_at) if version > 1 else None
-        meta = CheckpointMeta(GroupNo(group), index, term, next_offset, start, epochs, kind, roll)
+        roll = _ROLL.unpack_from(data, roll_at) if version > 1 else _NO_ROLL
+        config = decode_config(data[config_at:head_at]) if config_bytes else None
+        at = GroupNo(group), index, term, next_offset, start
+        meta = CheckpointMeta(*at, epochs, kind, None if roll == _NO_ROLL else roll, config)
         return meta, data[head_at:]
 
 

@@ -2,13 +2,16 @@
 
 import contextlib
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from muster_coordinator.errors import WireError
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.limits import OFFSETS_BATCH_BYTES_MAX, PEER_FRAME_BYTES_MAX
 from muster_coordinator.links import limits
+from muster_coordinator.raft.members import encode_config
 from muster_coordinator.raft.messages import Entry, Message, MsgType
+from muster_coordinator.raft.quorum import Config
 from muster_coordinator.replica.bootstrap import bootstrap_payload
 from muster_coordinator.replica.bootstrap.formation import BootstrapState, Expectation
 from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Phase, Voter
@@ -141,6 +144,22 @@ def test_installs() -> None:
     check = install.Check(1, 2, 3, 4, 5)
     assert install.decode_check(install.encode_check(check)) == check
     assert install.decode_refusal(install.encode_refusal(9, "why")) == (9, "why")
+
+
+def test_an_offer_with_a_configuration_ends_with_it() -> None:
+    files = tuple(install.OfferedFile(1, f"{n:020d}.log", n) for n in range(3))
+    files = (install.OfferedFile(0, "00000000000000000007-0000000002.ckpt", 99), *files)
+    plain = install.Offer(3, 4, 7, 2, RecoveryPoint(7, 5, 0, 12345), files, True)
+    offer = plain._replace(config=Config((1, 2, 1 << 32 | 3), (1, 2, 3), (7,)))
+    payload, without = install.encode_offer(offer), install.encode_offer(plain)
+    assert install.decode_offer(payload) == offer
+    assert payload == without[:-1] + bytes([without[-1] | 4]) + encode_config(offer.config)  # type: ignore[arg-type]
+    for broken in (payload[:-1], payload + b"\0", without[:-1] + b"\5"):
+        with pytest.raises(WireError):
+            install.decode_offer(broken)
+    with pytest.raises(WireError, match="different"):
+        install.joined(offer._replace(more=True), plain)
+    assert all(part.config == offer.config for part in install.parts(offer))
 
 
 def test_an_install_cannot_name_a_file_elsewhere() -> None:

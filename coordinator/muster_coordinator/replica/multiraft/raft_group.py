@@ -36,6 +36,7 @@ from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.limits import RAFT_ENTRY_OVERHEAD_BYTES
 from muster_coordinator.raft.core import NO_CONTACT, VOTE_REQUESTS, RaftCore
 from muster_coordinator.raft.messages import NOBODY, Entry, EntryKind, Message, MsgType, ReadGrant, Ready, Refused, Role
+from muster_coordinator.raft.quorum import Config
 from muster_coordinator.replica import limits
 from muster_coordinator.replica.multiraft.deadlines import Due
 from muster_coordinator.replica.multiraft.heartbeats import Heartbeats
@@ -46,6 +47,9 @@ ENTRY_COST_BYTES = 2_048
 """Added to each entry's bytes when a turn's budget is counted, so that a turn applies a bounded number of entries."""
 DONE_BATCH = Batch()
 DONE_BATCH.durable = True
+
+OF_RAFT = (EntryKind.NOOP, EntryKind.CONF)
+"""Entries that no machine applies."""
 
 
 class Machine(Protocol):
@@ -516,7 +520,7 @@ class RaftGroup:
             used += size + ENTRY_COST_BYTES
             self.applied_bytes += size
             try:
-                result = None if entry.kind == EntryKind.NOOP or self._passes(entry) else machine.apply(entry)
+                result = None if entry.kind in OF_RAFT or self._passes(entry) else machine.apply(entry)
             except DiskFull:
                 self._queue.appendleft(entry)
                 self.applied_bytes -= size
@@ -637,11 +641,11 @@ class RaftGroup:
         self.core.may_lead = False
         self.give_up()
 
-    def installed(self, index: int, term: int) -> None:
-        """The machine holds an installed checkpoint of `index` and `term`. Invariant: its WAL record is staged before
-        any promise that the core makes from here on. If the core has committed past `index` in the meantime, it keeps
-        its log; entries that the checkpoint covers are not applied."""
-        if self.core.snapshot_installed(index, term):
+    def installed(self, index: int, term: int, config: Config | None = None) -> None:
+        """The machine holds an installed checkpoint of `index` and `term`, which carries `config`. Invariant: its WAL
+        record is staged before any promise that the core makes from here on. If the core has committed past `index` in
+        the meantime, it keeps its log; entries that the checkpoint covers are not applied."""
+        if self.core.snapshot_installed(index, term, config):
             self._queue.clear()
         else:
             self.core.skip_to(index)

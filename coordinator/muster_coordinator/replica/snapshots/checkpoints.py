@@ -29,6 +29,7 @@ from muster_coordinator.events import CHECKPOINT_POSTPONED, CHECKPOINT_STARTED, 
 from muster_coordinator.groups.effects import CheckpointBody, CheckpointImage
 from muster_coordinator.ids import GroupNo
 from muster_coordinator.ports import Disk, Loop
+from muster_coordinator.raft.members import Placed
 from muster_coordinator.replica import limits
 from muster_coordinator.replica.folders import checkpoint_folder
 from muster_coordinator.replica.multiraft.host import CHECKPOINT, SEGMENT, SIDECAR, Host
@@ -279,7 +280,7 @@ class Checkpoints:
                 before = wal_writer.wal.files_before(number)
                 keepers += not before
                 tracked = self._tracked.get(number)
-                if tracked is None or tracked.group.applied <= tracked.group.core.log.checkpoint[0]:
+                if tracked is None or not _may_be_covered(tracked.group):
                     wal_writer.wal.carry(number)
                 elif not tracked.busy:
                     self._active[number] = tracked
@@ -310,6 +311,7 @@ class Checkpoints:
     def _due(self, tracked: _Tracked, now_ms: int) -> bool:
         return bool(
             tracked.group.applied
+            and _knows_config(tracked.group)
             and now_ms >= tracked.postponed_until_ms
             and (
                 tracked.wanted
@@ -435,7 +437,8 @@ class Checkpoints:
             return  # replay has not reached the recovery point: the segments are ahead of the state
         term = group.core.log.term_at(group.applied)
         assert term is not None, "applied entries are in the log"
-        meta = CheckpointMeta(GroupNo(group.number), group.applied, term)
+        config = None if group.core.is_first_config(group.applied) else group.core.config_at(group.applied)
+        meta = CheckpointMeta(GroupNo(group.number), group.applied, term, config=config)
         if state is not None:
             meta = meta._replace(
                 next_offset=state.next_offset,
@@ -489,7 +492,8 @@ class Checkpoints:
             if tracked.gone is not None:
                 self._end(tracked)
                 return
-            writes = GroupWrites(group.number, None, (), checkpoint=(meta.index, meta.term))
+            config = None if meta.config is None else Placed(meta.index, meta.config)
+            writes = GroupWrites(group.number, None, (), checkpoint=(meta.index, meta.term), config=config)
             group.wal_writer.stage(writes, lambda: self._published(tracked, meta, recovery_point))
             self._host.want_turn()
 
@@ -534,6 +538,17 @@ class Checkpoints:
     def _check(self, result: object) -> None:
         if isinstance(result, BaseException):
             self._host.fatal(StorageFailed(str(result)) if isinstance(result, OSError) else result)
+
+
+def _knows_config(group: RaftGroup) -> bool:
+    """Who came into the group after the applied entry cannot say who its members were there, and makes no checkpoint
+    until the entry that names them is applied too."""
+    return group.core.config_at(group.applied) is not None
+
+
+def _may_be_covered(group: RaftGroup) -> bool:
+    """Is there anything that a new checkpoint would cover, and can one be made?"""
+    return group.applied > group.core.log.checkpoint[0] and _knows_config(group)
 
 
 def _freed_bytes(tracked: _Tracked) -> float:

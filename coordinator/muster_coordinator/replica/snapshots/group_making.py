@@ -22,7 +22,9 @@ from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.ports import Disk, Rand
 from muster_coordinator.raft.core import RaftCore
 from muster_coordinator.raft.log import RaftLog
+from muster_coordinator.raft.members import Placed
 from muster_coordinator.raft.messages import NOBODY, Entry, HardState
+from muster_coordinator.raft.quorum import Config
 from muster_coordinator.replica.folders import CHECKPOINTS, SEGMENTS, checkpoint_folder
 from muster_coordinator.replica.multiraft.host import Host
 from muster_coordinator.replica.multiraft.raft_group import Machine, RaftGroup
@@ -118,12 +120,15 @@ class GroupMaker:
         segments: str = "",
         *,
         begins: bool = False,
+        may_change: bool = False,
     ) -> RaftGroup:
         """Recover a group, or begin a new one, and add it to the host.
 
         `restore` reads all files that may be damaged; if one is, it is called again to make an empty state. `segments`:
         the group's folder, "" for the controller. `begins`: the group is new (not `begun`), and its folders exist and
-        are empty; otherwise the call blocks on the disk.
+        are empty; otherwise the call blocks on the disk. `voters`: the members at the beginning of the group's log,
+        which stay, unless the log holds other configurations or `may_change` allows that it will. No group may change
+        below feature level 3.
         """
         known = wal_writer.wal.groups().get(number)
         if known is None:
@@ -134,7 +139,7 @@ class GroupMaker:
             make_machine = restore(recovery)
         else:
             known = _as_of_now(wal_writer.wal, number, known)
-            trouble = ALONE if wal_writer.wal.is_suspended(number) and len(voters) == 1 else ""
+            trouble = ALONE if wal_writer.wal.is_suspended(number) and _is_alone(known, voters) else ""
             trouble = trouble or self._swap_interrupted(number, known, segments)
             if not trouble:
                 known = self._name_interrupted(number, wal_writer.wal, known)
@@ -151,10 +156,12 @@ class GroupMaker:
             last_index=known.last_index,
             checkpoint=(meta.index, meta.term),
         )
+        configs = _configs(number, known, recovery, voters)
         term, vote, commit = _of_term(known.hard_state, known.checkpoint[1])
         core = RaftCore(
             node=self._settings.broker,
-            voters=voters,
+            voters=() if configs or may_change else voters,
+            configs=configs or ((Placed(0, Config(voters)),) if may_change else ()),
             log=log,
             hard_state=HardState(term, vote, max(commit, known.recovery_point.applied, meta.index)),
             applied=meta.index,
@@ -194,7 +201,8 @@ class GroupMaker:
         if known.checkpoint[0] < offer.index:
             kept = wal.term_at(number, offer.index) == offer.term
             known = known._replace(hard_state=_of_term(known.hard_state, offer.term))
-            wal.stage(GroupWrites(number, known.hard_state, (), recovery_point=offer.recovery_point, checkpoint=at))
+            config = None if offer.config is None else Placed(offer.index, offer.config)
+            wal.stage(GroupWrites(number, known.hard_state, (), offer.recovery_point, at, config))
             job = wal.take_job()
             assert job is not None, "a write is staged"
             job()
@@ -203,7 +211,9 @@ class GroupMaker:
             if kept:
                 first, before, last = known.first_index, known.compacted_term, known.last_index
             recovery_point = offer.recovery_point if offer.recovery_point is not None else known.recovery_point
-            known = RecoveredGroup(known.hard_state, first, before, last, recovery_point, at, known.skips)
+            configs = {one.at: one for one in (*(known.configs if kept else ()), *([config] if config else []))}
+            placed = tuple(configs[index] for index in sorted(configs))
+            known = RecoveredGroup(known.hard_state, first, before, last, recovery_point, at, known.skips, placed)
         with suppress(OSError):  # the WAL names the checkpoint: the next start or install removes the staged files
             staging.finish(self._disk, number)
         return known
@@ -253,9 +263,32 @@ class GroupMaker:
         if strays:
             self._disk.sync_dir(folder)
         if meta.index < known.checkpoint[0]:
-            wal.checkpoint_lost(number, meta.index, meta.term, None)
+            wal.checkpoint_lost(number, meta.index, meta.term, meta.config)
             self._fell_back[number] = f"{checkpoint_name(*known.checkpoint)} is damaged, {meta.index} is used"
         return Recovery(meta, body, known.recovery_point)
+
+
+def _is_alone(known: RecoveredGroup, voters: tuple[BrokerId, ...]) -> bool:
+    """Has the group no other member, by the newest configuration in its log?"""
+    newest = known.configs[-1].config if known.configs else Config(voters)
+    return len(newest.everyone()) == 1
+
+
+def _configs(
+    number: GroupNo, known: RecoveredGroup, recovery: Recovery, voters: tuple[BrokerId, ...]
+) -> tuple[Placed, ...]:
+    """What `RaftCore` is given: the configuration where the state is restored, then those of the entries behind. () if
+    the log never held one. Raises Corruption if WAL and checkpoint contradict each other."""
+    meta = recovery.meta
+    covered = [one.config for one in known.configs if one.at <= meta.index]
+    if covered and recovery.whole and covered[-1] != meta.config:
+        raise Corruption(f"group {number}: members at {meta.index}: WAL {covered[-1]}, checkpoint {meta.config}")
+    if not known.configs and meta.config is None:
+        return ()
+    # A checkpoint older than the one that the WAL names carries its own, and the entries behind it are in the WAL.
+    config = meta.config or (covered[-1] if covered else None)
+    first = Placed(0, Config(voters)) if config is None else Placed(meta.index, config)
+    return (first, *(one for one in known.configs if one.at > meta.index))
 
 
 def _as_of_now(wal: WalStore, number: GroupNo, known: RecoveredGroup) -> RecoveredGroup:

@@ -254,7 +254,7 @@ class SnapshotInstalls:
             self._listen(ask)
             return
         has_segments = offer.group in self._group_manager.states
-        outdated = not self._of_use(ask.group, offer) or offer.term > TERM_MAX
+        outdated = not self._of_use(ask.group, offer) or offer.term > TERM_MAX or not _may_follow(ask.group, offer)
         if has_segments != (offer.recovery_point is not None) or outdated:
             self._drop(ask)
             return
@@ -570,6 +570,13 @@ class SnapshotInstalls:
     def _check(self, result: BaseException | None) -> None:
         if isinstance(result, BaseException):
             self._host.fatal(StorageFailed(str(result)) if isinstance(result, OSError) else result)
+
+
+def _may_follow(group: RaftGroup, offer: Offer) -> bool:
+    """Can the group go on with the offer's configuration? Not if its members are fixed here, and not if it has none
+    although an entry that was applied here brought one: then it is not of a leader of this group."""
+    core = group.core
+    return core.is_first_config(core.applied) if offer.config is None else core.may_change
 
 
 assert CHUNK_AGAIN_MS < SILENCE_MS

@@ -9,7 +9,9 @@ import struct
 from enum import IntEnum
 from typing import NamedTuple
 
-from muster_coordinator.errors import WireError
+from muster_coordinator.errors import Corruption, WireError
+from muster_coordinator.raft.members import decode_config, encode_config
+from muster_coordinator.raft.quorum import Config
 from muster_coordinator.replica import limits
 from muster_coordinator.replica.multiraft.payloads import HEAD_BYTES, HEADS, Kind
 from muster_coordinator.storage.contract import RecoveryPoint
@@ -25,7 +27,10 @@ SEGMENT_ASKED = 1 << 63
 """Bit in the index of an ask: the other bits are the base offset of a segment."""
 _CHECKS = 1
 _MORE = 2
-"""Bits of an offer's last byte: the leader answers CHECK_ASK; another frame of the same offer follows."""
+_CONFIG = 4
+"""Bits of an offer's flags: the leader answers CHECK_ASK; another frame of the same offer follows; the configuration
+follows, and ends the offer. A release before takes no notice of that, and would refuse the checkpoint file, which has
+it too; but it leads and follows no group with a CONF entry, since none exists below feature level 3."""
 _NAMES = re.compile(r"[0-9]{20}(-[0-9]{10}\.ckpt|\.log)")
 
 
@@ -56,6 +61,8 @@ class Offer(NamedTuple):
     """Does the leader answer CHECK_ASK? Offers of releases that do not, end after the files."""
     more: bool = False
     """Does another frame of this offer follow? (`parts`)"""
+    config: Config | None = None
+    """As `CheckpointMeta.config`."""
 
 
 class Check(NamedTuple):
@@ -114,7 +121,8 @@ def encode_offer(offer: Offer) -> bytes:
     for file in offer.files:
         name = file.name.encode()
         parts += (_FILE.pack(file.kind, len(name), file.size), name)
-    parts.append(bytes([_CHECKS * offer.checks | _MORE * offer.more]))
+    config = b"" if offer.config is None else encode_config(offer.config)
+    parts += (bytes([_CHECKS * offer.checks | _MORE * offer.more | _CONFIG * bool(config)]), config)
     return b"".join(parts)
 
 
@@ -164,13 +172,14 @@ def decode_offer(payload: bytes, position: int = HEAD_BYTES, files_max: int = li
             ):
                 raise WireError(f"an install of a file named {name!r}")
             files.append(OfferedFile(kind, name, size))
-    except (struct.error, UnicodeDecodeError) as error:
+        flags = payload[position] if position < len(payload) else 0
+        config = decode_config(payload[position + 1 :]) if flags & _CONFIG else None
+    except (struct.error, UnicodeDecodeError, Corruption) as error:
         raise WireError("malformed install offer") from error
     if sum(file.kind == FileKind.CHECKPOINT for file in files) != 1:
         raise WireError("an install has one checkpoint")
-    flags = payload[position] if position < len(payload) else 0
     where = RecoveryPoint(*recovery_point) if has_recovery_point else None
-    return Offer(install, group, index, term, where, tuple(files), bool(flags & _CHECKS), bool(flags & _MORE))
+    return Offer(install, group, index, term, where, tuple(files), bool(flags & _CHECKS), bool(flags & _MORE), config)
 
 
 def encode_refusal(install: int, why: str) -> bytes:

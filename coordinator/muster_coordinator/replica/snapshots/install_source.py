@@ -209,7 +209,7 @@ class InstallSource:
             OfferedFile(kind, path.rpartition("/")[2], size)
             for kind, path, size in zip(kinds, paths, sizes, strict=True)
         )
-        offer = Offer(install, number, meta.index, meta.term, recovery_point, files, True)
+        offer = Offer(install, number, meta.index, meta.term, recovery_point, files, True, config=meta.config)
         self._send_offer(session, [wire.encode_offer(part) for part in wire.parts(offer)], SEND_TRIES_MAX)
 
     def _send_offer(self, session: _Session, frames: list[bytes], tries: int) -> None:

@@ -271,8 +271,9 @@ def _verify_checkpoint(disk: Disk, offer: Offer) -> Generator[None, None, None]:
     try:
         yield from checkpoint.verify()
         meta = checkpoint.meta
-        if (meta.group, meta.index, meta.term) != (offer.group, offer.index, offer.term):
-            raise Corruption(f"the checkpoint is {meta}, the offer says {offer.index} of term {offer.term}")
+        if (meta.group, meta.index, meta.term, meta.config) != (offer.group, offer.index, offer.term, offer.config):
+            offered = f"{offer.index} of term {offer.term} with {offer.config}"
+            raise Corruption(f"the checkpoint is {meta}, the offer says {offered}")
     finally:
         checkpoint.close()
 
