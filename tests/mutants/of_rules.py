@@ -19,8 +19,8 @@ RULE_MUTANTS = (
     one(
         "r14 a deserter goes on hearing its leader",
         "replica.multiraft.heartbeats",
-        "        if incoming is None or incoming.table.get(number) != term or number in incoming.deserted:\n",
-        "        if incoming is None or incoming.table.get(number) != term:\n",
+        "        if incoming.table.get(number) != term or number in incoming.deserted:\n",
+        "        if incoming.table.get(number) != term:\n",
         "replica.multiraft.test_heartbeats_contact."
         "test_a_follower_that_deserted_hears_its_leader_again_when_it_is_named_anew",
     ),
@@ -35,23 +35,23 @@ RULE_MUTANTS = (
     one(
         "r18 an ack that a group waits for counts from when it came",
         "replica.multiraft.heartbeats",
-        "            self._confirm(peer, outgoing, ack.round, ack.sent_ms)\n",
-        "            self._confirm(peer, outgoing, ack.round, now_ms)\n",
+        "            self._confirm(outgoing, ack.round, ack.sent_ms)\n",
+        "            self._confirm(outgoing, ack.round, now_ms)\n",
         "replica.multiraft.test_heartbeats_contact."
         "test_a_group_that_waits_for_single_acks_counts_them_from_when_their_heartbeat_was_sent_too",
     ),
     one(
         "r32 what was agreed on survives the link it was agreed over",
         "replica.multiraft.heartbeats",
-        "        self._outgoing[peer] = _Outgoing()\n",
-        "        self._outgoing.setdefault(peer, _Outgoing())\n",
+        "        self._outgoing[peer] = _Outgoing(member)\n",
+        "        self._outgoing.setdefault(peer, _Outgoing(member))\n",
         "replica.multiraft.test_heartbeats_contact.test_nothing_is_covered_over_a_new_link_before_it_is_named_there",
     ),
     one(
         "r32 what a peer agreed to survives the link it was agreed over",
         "replica.multiraft.heartbeats",
-        "        self._incoming[peer] = _Incoming()\n",
-        "        self._incoming.setdefault(peer, _Incoming())\n",
+        "        self._incoming[peer] = _Incoming(member)\n",
+        "        self._incoming.setdefault(peer, _Incoming(member))\n",
         "replica.multiraft.test_heartbeats_contact."
         "test_a_leader_is_not_heard_over_a_new_link_before_it_named_the_group_there",
     ),

@@ -13,7 +13,7 @@ from muster_coordinator.controller.commands import CommandResult, RegisterBroker
 from muster_coordinator.controller.image import ClusterImage
 from muster_coordinator.controller.machine import ControllerMachine
 from muster_coordinator.errors import Code
-from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId
+from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, member_no
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Rand
 from muster_coordinator.replica import limits
 from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Identity
@@ -90,7 +90,7 @@ class FormedNode:
         HandOver(loop, host, self.preferred).start()
         self._gossip()
         for peer in peers:
-            host.peer_up(peer)
+            self.peer_up(peer)
         self._register()
 
     def _gossip(self) -> None:
@@ -127,7 +127,7 @@ class FormedNode:
 
     def peer_up(self, peer: BrokerId) -> None:
         """The link to a trusted peer is new."""
-        self._host.peer_up(peer)
+        self._host.peer_up(peer, member_no(peer, 0))
 
     def peer_down(self, peer: BrokerId) -> None:
         self._host.peer_down(peer)

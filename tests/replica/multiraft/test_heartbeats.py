@@ -5,7 +5,7 @@ import random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.ids import BrokerId, GroupNo, member_no
 from muster_coordinator.limits import HEARTBEAT_MS
 from muster_coordinator.raft.messages import Role
 from muster_coordinator.replica.multiraft.heartbeats import Heartbeats
@@ -22,6 +22,8 @@ from tests.replica.cluster import SimCluster, fetch_request, fetched
 from tests.sim.loop import SimLoop, World
 
 LEADER, FOLLOWER = BrokerId(0), BrokerId(1)
+LEADER_MEMBER, FOLLOWER_MEMBER = member_no(LEADER, 2), member_no(FOLLOWER, 1)
+"""Links know brokers, cores know members. Both have replaced lost folders, so that neither number is the other."""
 
 
 class Core:
@@ -34,7 +36,7 @@ class Core:
         self.leader = -1
         self.commit = 0
         self.committed_in_term = True
-        self.progresses = {FOLLOWER: None}
+        self.progresses: dict[int, None] = {FOLLOWER_MEMBER: None}
         self.wants_heartbeats = False
         self.quorum_peers = 1
         self.oks: list[int] = []
@@ -105,12 +107,12 @@ class Pair:
     def link(self) -> None:
         self.down.clear()
         self.up.clear()
-        self.leader.peer_up(FOLLOWER)
-        self.follower.peer_up(LEADER)
+        self.leader.peer_up(FOLLOWER, FOLLOWER_MEMBER)
+        self.follower.peer_up(LEADER, LEADER_MEMBER)
 
     def lead(self, number: int, term: int) -> None:
         group = self.leading[GroupNo(number)]
-        group.core.role, group.core.term, group.core.leader = Role.LEADER, term, LEADER
+        group.core.role, group.core.term, group.core.leader = Role.LEADER, term, LEADER_MEMBER
         self.leader.leads(group)
 
     def give_up(self, number: int) -> None:
@@ -145,11 +147,11 @@ class Pair:
     def confirmed(self, number: int) -> bool:
         """Does the leader count the follower's proof of life for this group now?"""
         now = self.loop.monotonic_ms()
-        return self.leader.contact(self.leading[GroupNo(number)]).get(FOLLOWER, 0) >= now - 100
+        return self.leader.contact(self.leading[GroupNo(number)]).get(FOLLOWER_MEMBER, 0) >= now - 100
 
     def follows(self, number: int) -> bool:
         mine, theirs = self.leading[GroupNo(number)].core, self.following[GroupNo(number)].core
-        return mine.role is Role.LEADER and theirs.term == mine.term and theirs.leader == LEADER
+        return mine.role is Role.LEADER and theirs.term == mine.term and theirs.leader == LEADER_MEMBER
 
 
 def test_idle_heartbeats_are_short_and_name_nothing() -> None:

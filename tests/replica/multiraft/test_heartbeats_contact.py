@@ -3,7 +3,7 @@ from when."""
 
 from muster_coordinator.ids import GroupNo
 
-from tests.replica.multiraft.test_heartbeats import FOLLOWER, LEADER, Pair
+from tests.replica.multiraft.test_heartbeats import FOLLOWER_MEMBER, LEADER_MEMBER, Pair
 
 
 def settled_pair(groups: int = 2) -> Pair:
@@ -17,12 +17,12 @@ def settled_pair(groups: int = 2) -> Pair:
 
 def heard_by_leader(pair: Pair, number: int) -> int | None:
     """From when the leader counts the follower's last proof of life."""
-    return pair.leader.contact(pair.leading[GroupNo(number)]).get(FOLLOWER)
+    return pair.leader.contact(pair.leading[GroupNo(number)]).get(FOLLOWER_MEMBER)
 
 
 def heard_by_follower(pair: Pair, number: int) -> int | None:
     """From when the follower counts the leader's."""
-    return pair.follower.contact(pair.following[GroupNo(number)]).get(LEADER)
+    return pair.follower.contact(pair.following[GroupNo(number)]).get(LEADER_MEMBER)
 
 
 def round_trip(pair: Pair) -> None:
@@ -74,7 +74,7 @@ def test_a_follower_that_deserted_hears_its_leader_again_when_it_is_named_anew()
     core = pair.following[GroupNo(1)].core
     core.leader = -1
     pair.follower.follows(pair.following[GroupNo(1)])
-    core.leader = LEADER
+    core.leader = LEADER_MEMBER
     pair.follower.follows(pair.following[GroupNo(1)])
     pair.leader.send_round()
     pair.deliver_one_down()

@@ -2,7 +2,7 @@
 
 import pytest
 from muster_coordinator.errors import Code
-from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.ids import BrokerId, GroupNo, member_no
 from muster_coordinator.limits import HEARTBEAT_MS
 from muster_coordinator.raft.messages import Role
 from muster_coordinator.replica.multiraft.heartbeats import Heartbeats
@@ -32,16 +32,16 @@ class Hosts:
         for peer in self.peers:
             self.following[peer] = {GroupNo(n): Group(n, int(peer)) for n in range(groups)}
             self.followers[peer] = self._heartbeats(self.following[peer])
-            self.leader.peer_up(peer)
-            self.followers[peer].peer_up(LEADER)
+            self.leader.peer_up(peer, member_no(peer, 3))
+            self.followers[peer].peer_up(LEADER, member_no(LEADER, 1))
         for group in self.groups.values():
             self._make_leader(group.core)
             self.leader.leads(group)
         self.settle()
 
     def _make_leader(self, core: Core) -> None:
-        core.role, core.leader, core.quorum_peers = Role.LEADER, LEADER, (len(self.peers) + 1) // 2
-        core.progresses = dict.fromkeys(self.peers)
+        core.role, core.leader, core.quorum_peers = Role.LEADER, member_no(LEADER, 1), (len(self.peers) + 1) // 2
+        core.progresses = {member_no(peer, 3): None for peer in self.peers}
 
     def _heartbeats(self, groups: dict[GroupNo, Group]) -> Heartbeats:
         return Heartbeats(
@@ -167,7 +167,7 @@ def test_a_round_that_ended_with_its_link_is_followed_by_one_to_all(back: bool) 
     wanted = hosts.read(0)
     hosts.down[BrokerId(1)].clear()
     if back:
-        hosts.leader.peer_up(BrokerId(1))
+        hosts.leader.peer_up(BrokerId(1), member_no(BrokerId(1), 3))
     else:
         hosts.leader.peer_down(BrokerId(1))
     hosts.leader.end_of_turn()

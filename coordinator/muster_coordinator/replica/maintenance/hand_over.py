@@ -61,5 +61,9 @@ class HandOver:
 
     def takers(self, group: RaftGroup) -> list[BrokerId]:
         """Voters that may lead instead, those with the highest match first."""
-        fit = [voter for voter in group.voters if voter != self._host.broker and self._preferred.fit(group, voter)]
-        return sorted(fit, key=lambda voter: (-group.core.progresses[voter].match, voter))
+        fit = [
+            (-progress.match, voter)
+            for voter in group.voters
+            if (progress := group.progress_of(voter)) is not None and self._preferred.fit(group, voter)
+        ]
+        return [voter for _, voter in sorted(fit)]

@@ -10,6 +10,7 @@ room on its disk for `takeback_ms`; at most `TAKEBACKS_AT_ONCE` at a time. What 
 from muster_coordinator.controller.machine import ControllerMachine
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo
 from muster_coordinator.ports import Loop
+from muster_coordinator.raft.messages import NOBODY
 from muster_coordinator.raft.progress import ProgressState
 from muster_coordinator.replica.multiraft.host import Host
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
@@ -26,7 +27,9 @@ LAG_ENTRIES_MAX = 1_000
 
 
 def preferred_of(group: RaftGroup) -> BrokerId:
-    return group.voters[group.number % len(group.voters)]
+    """Nobody (-1) at a member that does not know the configuration yet."""
+    voters = group.voters
+    return voters[group.number % len(voters)] if voters else BrokerId(NOBODY)
 
 
 class Preferred:
@@ -92,7 +95,7 @@ class Preferred:
             return False
         if self._draining(target):
             return False
-        progress = group.core.progresses.get(target)
+        progress = group.progress_of(target)
         return (
             progress is not None
             and progress.state is ProgressState.REPLICATE

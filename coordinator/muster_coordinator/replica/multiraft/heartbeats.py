@@ -30,7 +30,7 @@ names. An ack with more than `rows_max` rejections is preceded by acks that conf
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.ids import BrokerId, GroupNo, MemberNo, broker_of
 from muster_coordinator.ports import Loop
 from muster_coordinator.raft.core import RaftCore
 from muster_coordinator.raft.messages import Role
@@ -57,20 +57,29 @@ class HeartbeatGroup(Protocol):
     number: GroupNo
     core: RaftCore
 
-    def heartbeat_named(self, leader: BrokerId, term: int, commit: int, leader_commit: int) -> bool:
+    def heartbeat_named(self, leader: MemberNo, term: int, commit: int, leader_commit: int) -> bool:
         """Step a heartbeat that names this group into the core. False: the core did not accept it."""
 
 
 class _Outgoing:
     """The sender's state of its heartbeats to one peer."""
 
-    __slots__ = ("anew", "confirmed_ms", "confirmed_round", "cover", "cover_hash", "dropped", "mended_round", "named")
+    __slots__ = (
+        "anew",
+        "confirmed_ms",
+        "confirmed_round",
+        "cover",
+        "cover_hash",
+        "dropped",
+        "member",
+        "mended_round",
+        "named",
+    )
 
-    def __init__(self) -> None:
-        self.forget()
-
-    def forget(self) -> None:
+    def __init__(self, member: MemberNo) -> None:
         """The link is new: no group is covered."""
+        self.member = member
+        """The peer, as the cores call it."""
         self.cover: dict[GroupNo, tuple[int, int]] = {}
         """group -> (term, round since which it is covered)"""
         self.cover_hash = 0
@@ -107,9 +116,11 @@ class _Outgoing:
 class _Incoming:
     """The receiver's state of one peer's heartbeats: a copy of the sender's `cover`."""
 
-    __slots__ = ("commits", "deserted", "hash", "heard_ms", "rejected", "table")
+    __slots__ = ("commits", "deserted", "hash", "heard_ms", "member", "rejected", "table")
 
-    def __init__(self) -> None:
+    def __init__(self, member: MemberNo) -> None:
+        self.member = member
+        """The peer, as the cores call it."""
         self.table: dict[GroupNo, int] = {}
         """group -> covered term"""
         self.commits: dict[GroupNo, int] = {}
@@ -206,11 +217,11 @@ class Heartbeats:
 
     # -- links -----------------------------------------------------------------------------------------------------
 
-    def peer_up(self, peer: BrokerId) -> None:
+    def peer_up(self, peer: BrokerId, member: MemberNo) -> None:
         """A link is new: messages may have been lost before it."""
         self._lost_on_the_way()
-        self._outgoing[peer] = _Outgoing()
-        self._incoming[peer] = _Incoming()
+        self._outgoing[peer] = _Outgoing(member)
+        self._incoming[peer] = _Incoming(member)
         self._watched.update(self._led)
 
     def peer_down(self, peer: BrokerId) -> None:
@@ -319,9 +330,9 @@ class Heartbeats:
         named: list[NamedGroup] = []
         for number, group in moved.items():
             core = group.core
-            if core.role is not Role.LEADER or peer not in core.progresses:
+            if core.role is not Role.LEADER or outgoing.member not in core.progresses:
                 continue
-            commit = core.heartbeat_commit(peer)
+            commit = core.heartbeat_commit(outgoing.member)
             if outgoing.named.get(number) == (core.term, commit):
                 continue
             if len(dropped) + len(named) >= self._rows_max:
@@ -360,7 +371,7 @@ class Heartbeats:
             return
         self._answered_round = max(self._answered_round, ack.round)
         for number, term in ack.rejected:
-            self._rejected(peer, outgoing, GroupNo(number), term, now_ms)
+            self._rejected(outgoing, GroupNo(number), term, now_ms)
         if ack.round == 0:
             return  # it only carries rejections for which the ack that follows had no room
         if ack.matched:
@@ -368,7 +379,7 @@ class Heartbeats:
             outgoing.confirmed_ms = max(outgoing.confirmed_ms, ack.sent_ms)
             if ack.round in self._full_rounds:
                 self._was_quick(peer)
-            self._confirm(peer, outgoing, ack.round, ack.sent_ms)
+            self._confirm(outgoing, ack.round, ack.sent_ms)
         elif ack.round > outgoing.mended_round:
             outgoing.mended_round = self.round
             outgoing.anew = True
@@ -382,24 +393,24 @@ class Heartbeats:
             known = self._outgoing
             self._outgoing = {one: known[one] for one in (*self._quick, *known) if one in known}
 
-    def _rejected(self, peer: BrokerId, outgoing: _Outgoing, number: GroupNo, term: int, now_ms: int) -> None:
+    def _rejected(self, outgoing: _Outgoing, number: GroupNo, term: int, now_ms: int) -> None:
         if outgoing.remove(number):
             outgoing.dropped.append(number)
         group = self._led.get(number)
         if group is None:
             return
         self._moved[number] = group
-        group.core.heartbeat_rejected(now_ms, peer, term)
+        group.core.heartbeat_rejected(now_ms, outgoing.member, term)
         self._acked(group)
 
-    def _confirm(self, peer: BrokerId, outgoing: _Outgoing, round_no: int, sent_ms: int) -> None:
+    def _confirm(self, outgoing: _Outgoing, round_no: int, sent_ms: int) -> None:
         """Pass an ack to the cores that want each one; the other groups read `contact` when their deadline comes."""
         done = []
         for number, group in self._watched.items():
             core = group.core
             covered = outgoing.cover.get(number)
             if covered is not None and covered[0] == core.term and covered[1] <= round_no:
-                core.heartbeat_ok(sent_ms, peer, round_no)
+                core.heartbeat_ok(sent_ms, outgoing.member, round_no)
                 self._acked(group)
             if not core.wants_heartbeats:
                 done.append(number)
@@ -421,7 +432,8 @@ class Heartbeats:
             number = GroupNo(named.group)
             group = self._groups.get(number)
             incoming.put(number, named.term, named.commit)
-            if group is None or not group.heartbeat_named(peer, named.term, named.commit, named.leader_commit):
+            heard = named.term, named.commit, named.leader_commit
+            if group is None or not group.heartbeat_named(incoming.member, *heard):
                 incoming.desert(number, 0 if group is None else group.core.term)
         matched = len(incoming.table) == heartbeat.covered and incoming.hash == heartbeat.cover_hash
         if matched:
@@ -438,28 +450,32 @@ class Heartbeats:
     def follows(self, group: HeartbeatGroup) -> None:
         """The group's core changed role, term or leader: mark it deserted for peers that it no longer follows."""
         number, core = group.number, group.core
-        for peer, incoming in self._incoming.items():
+        for incoming in self._incoming.values():
             term = incoming.table.get(number)
-            if term is not None and number not in incoming.deserted and (core.term != term or core.leader != peer):
+            if term is None or number in incoming.deserted:
+                continue
+            if core.term != term or core.leader != incoming.member:
                 incoming.desert(number, core.term)
 
     # -- what is known ---------------------------------------------------------------------------------------------
 
     def contact(self, group: HeartbeatGroup) -> Mapping[int, int]:
-        """Peer -> the last time in ms at which its heartbeats or acks prove contact, for this group in its current term
-        (see `RaftCore.advance`)."""
+        """Member -> the last time in ms at which its heartbeats or acks prove contact, for this group in its current
+        term (see `RaftCore.advance`)."""
         core = group.core
         number, term = group.number, core.term
         if core.role is Role.LEADER:
             found = {}
-            for peer, outgoing in self._outgoing.items():
+            for outgoing in self._outgoing.values():
                 covered = outgoing.cover.get(number)
                 if covered is not None and covered[0] == term and covered[1] <= outgoing.confirmed_round:
-                    found[int(peer)] = outgoing.confirmed_ms
+                    found[int(outgoing.member)] = outgoing.confirmed_ms
             return found
-        leader = BrokerId(core.leader)
-        incoming = self._incoming.get(leader)
-        if incoming is None or incoming.table.get(number) != term or number in incoming.deserted:
+        leader = core.leader
+        incoming = self._incoming.get(broker_of(leader))
+        if incoming is None or incoming.member != leader:
+            return NO_CONTACT
+        if incoming.table.get(number) != term or number in incoming.deserted:
             return NO_CONTACT
         return {leader: incoming.heard_ms}
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from muster_coordinator.errors import Corruption, WireError
 from muster_coordinator.events import Tell, untold
-from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.ids import BrokerId, GroupNo, MemberNo, broker_of, member_no
 from muster_coordinator.limits import APPLY_BYTES_PER_TURN_MAX
 from muster_coordinator.links import channels
 from muster_coordinator.ports import Loop, PeerNet
@@ -58,6 +58,9 @@ class Host:
         self.loop = loop
         self.net = net
         self.broker = broker
+        self.member = member_no(broker, 0)
+        """This replica's member number in every group; set before groups are made if another folder had the broker's id
+        before."""
         self.timing = timing
         self.fatal = fatal
         self.groups: dict[GroupNo, RaftGroup] = {}
@@ -92,8 +95,9 @@ class Host:
         """Called at each of these."""
         self.waiting_for_space: dict[GroupNo, RaftGroup] = {}
         """Groups that apply nothing because the disk is full."""
-        self.peers: list[BrokerId] = []
-        """Peers whose link is up and whose identity the formed record names."""
+        self.peers: dict[BrokerId, MemberNo] = {}
+        """Peers whose link is up and whose identity the formed record names, and the members that they are. A link is a
+        broker's; a message for a member leaves only over a link to the folder that this member is."""
         self.applied: Callable[[RaftGroup], None] = _ignore
         """Called with a group that may have applied entries (for checkpoints)."""
         self.deleted: Callable[[GroupNo], bool] = _still_there
@@ -218,31 +222,34 @@ class Host:
 
     # -- links -----------------------------------------------------------------------------------------------------
 
-    def peer_up(self, peer: BrokerId) -> None:
+    def peer_up(self, peer: BrokerId, member: MemberNo) -> None:
         """A trusted peer's link is new: messages sent before may be lost."""
-        if peer not in self.peers:
-            self.peers.append(peer)
-        self.heartbeats.peer_up(peer)
+        self.peers[peer] = member
+        self.heartbeats.peer_up(peer, member)
         for group in self.heartbeats.led().values():
-            group.core.peer_unreachable(peer)
+            group.core.peer_unreachable(member)
             self.touch(self.groups[group.number])
         self._gossip(self.leaders.table(), (peer,))
 
     def peer_down(self, peer: BrokerId) -> None:
         """The link is gone and did not come back: the peer counts as dead (decision 17). O(groups)."""
-        if peer in self.peers:
-            self.peers.remove(peer)
+        member = self.peers.pop(peer, None)
         self.low_peers.discard(peer)
         self.heartbeats.peer_down(peer)
         self.leaders.broker_gone(peer)
+        if member is None:
+            return
         now_ms = self.now_ms()
         for group in self.groups.values():
-            group.core.peer_lost(now_ms, peer)
+            group.core.peer_lost(now_ms, member)
             self.touch(group)
 
     def raft_payload(self, peer: BrokerId, payload: bytes) -> None:
         """A trusted peer's Raft messages."""
-        for number, message in unpack_raft(payload, peer, self.broker):
+        member = self.peers.get(peer)
+        if member is None:
+            return
+        for number, message in unpack_raft(payload, member, self.member):
             group = self.groups.get(GroupNo(number))
             if group is None:
                 continue
@@ -328,7 +335,7 @@ class Host:
     def _note_leader(self, group: RaftGroup) -> None:
         core = group.core
         if core.leader >= 0:
-            self.leaders.note(group.number, core.term, BrokerId(core.leader))
+            self.leaders.note(group.number, core.term, broker_of(core.leader))
         elif self.leaders.of(group.number).leader == self.broker:
             self.leaders.left(group.number, core.term)
 
@@ -372,8 +379,8 @@ class Host:
             outbox, self._outbox = self._outbox, {}
             packer = RaftPacker()
             for to, messages in outbox.items():
-                peer = BrokerId(to)
-                if peer not in self.peers:
+                peer = broker_of(to)
+                if self.peers.get(peer) != to:
                     continue  # dropped, as if lost on the network; `peer_up` makes the cores probe again
                 urgent = [item for item in messages if item[1].type in URGENT]
                 others = [item for item in messages if item[1].type not in URGENT] if urgent else messages

@@ -16,7 +16,7 @@ disk is full waits for space.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from muster_coordinator.errors import DiskFull, StorageFailed
@@ -32,10 +32,11 @@ from muster_coordinator.events import (
     EventKind,
     Tell,
 )
-from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.ids import BrokerId, GroupNo, MemberNo, broker_of
 from muster_coordinator.limits import RAFT_ENTRY_OVERHEAD_BYTES
 from muster_coordinator.raft.core import NO_CONTACT, VOTE_REQUESTS, RaftCore
 from muster_coordinator.raft.messages import NOBODY, Entry, EntryKind, Message, MsgType, ReadGrant, Ready, Refused, Role
+from muster_coordinator.raft.progress import Progress
 from muster_coordinator.raft.quorum import Config
 from muster_coordinator.replica import limits
 from muster_coordinator.replica.multiraft.deadlines import Due
@@ -80,6 +81,10 @@ class GroupHost(Protocol):
     heartbeats: Heartbeats
     tell: Tell
     """Takes events for the log: leadership, and the machine's own."""
+
+    @property
+    def peers(self) -> Mapping[BrokerId, MemberNo]:
+        """Peers whose link is up, and the members that they are."""
 
     def touch(self, group: "RaftGroup") -> None:
         """The group's core may have a `Ready`, or its deadline may have moved."""
@@ -170,7 +175,6 @@ class RaftGroup:
         "stopped_at",
         "suspended",
         "trouble",
-        "voters",
         "waits_for_space",
         "wal_writer",
     )
@@ -179,7 +183,6 @@ class RaftGroup:
         self,
         host: GroupHost,
         number: GroupNo,
-        voters: tuple[BrokerId, ...],
         core: RaftCore,
         make_machine: Callable[["RaftGroup"], Machine],
         wal_writer: WalWriter,
@@ -190,7 +193,6 @@ class RaftGroup:
         self.number = number
         self.name = name
         """Name of the group's partition, for log events."""
-        self.voters = voters
         self.core = core
         self.wal_writer = wal_writer
         self.batch = DONE_BATCH
@@ -248,6 +250,17 @@ class RaftGroup:
         return self.ready_term != 0 and self.ready_term == self.core.term and self.core.role is Role.LEADER
 
     @property
+    def voters(self) -> tuple[BrokerId, ...]:
+        """The brokers that vote, in the order of the configuration; none at a member that does not know one yet. While
+        the configuration is a joint one: those that it leads to."""
+        return tuple(broker_of(voter) for voter in self.core.config.voters)
+
+    def progress_of(self, peer: BrokerId) -> Progress | None:
+        """How far a linked peer is. None: this replica does not lead, or that folder of the broker is no member."""
+        member = self._host.peers.get(peer)
+        return None if member is None else self.core.progresses.get(member)
+
+    @property
     def transferring(self) -> bool:
         return self.core.transfer_target >= 0
 
@@ -287,7 +300,7 @@ class RaftGroup:
         self._host.touch(self)
         if target >= 0 and not self.transferring:
             if self.leads:
-                self.tell(TRANSFER_ABORTED, term=self.core.term, target=target)
+                self.tell(TRANSFER_ABORTED, term=self.core.term, target=broker_of(target))
             self.machine.moved()  # the transfer was aborted, or leadership lost: wake the requests that wait for it
 
     def campaign(self) -> None:
@@ -307,8 +320,11 @@ class RaftGroup:
     def transfer(self, target: BrokerId) -> bool:
         """Transfer leadership to `target`. Proposals are refused until it has taken over or an election timeout has
         passed. False: the transfer was not started."""
+        member = self._host.peers.get(target)
+        if member is None:
+            return False
         under_way = self.transferring
-        begun = self.core.transfer(self._host.now_ms(), target)
+        begun = self.core.transfer(self._host.now_ms(), member)
         self._host.touch(self)
         if begun and not under_way:
             self.tell(TRANSFER_STARTED, term=self.core.term, target=int(target))
@@ -318,7 +334,7 @@ class RaftGroup:
         self.core.step_down(self._host.now_ms())
         self._host.touch(self)
 
-    def heartbeat_named(self, leader: BrokerId, term: int, commit: int, leader_commit: int) -> bool:
+    def heartbeat_named(self, leader: MemberNo, term: int, commit: int, leader_commit: int) -> bool:
         accepted = self.core.heartbeat(self._host.now_ms(), leader, term, commit)
         if accepted and self.leader_commit is None and leader_commit:
             self.leader_commit = leader_commit
@@ -465,7 +481,7 @@ class RaftGroup:
         self._host.tell(Event(kind, {"raft_group": int(self.number), "partition": self.name, **fields}))
 
     def _lost_leadership(self) -> None:
-        leader = None if self.core.leader == NOBODY else int(self.core.leader)
+        leader = None if self.core.leader == NOBODY else int(broker_of(self.core.leader))
         self.tell(LOST_LEADERSHIP, term=self.core.term, leader=leader)
         self._led_term = 0
         self.ready_term = 0

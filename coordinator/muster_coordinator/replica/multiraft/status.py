@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.ids import BrokerId, GroupNo, broker_of
 from muster_coordinator.raft.messages import Role
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 
@@ -92,13 +92,13 @@ def group_status(group: RaftGroup, damaged: Sequence[DamagedFile] = ()) -> Group
     core = group.core
     match: dict[BrokerId, int] = {}
     if core.role is Role.LEADER:
-        match = {BrokerId(peer): 0 if one.suspended else one.match for peer, one in core.progresses.items()}
-        match[BrokerId(core.node)] = core.log.stable
+        match = {broker_of(peer): 0 if one.suspended else one.match for peer, one in core.progresses.items()}
+        match[broker_of(core.node)] = core.log.stable
     return GroupStatus(
         group=group.number,
         role=ROLE_NAMES[core.role],
         term=core.term,
-        leader=BrokerId(core.leader) if core.leader >= 0 else None,
+        leader=broker_of(core.leader) if core.leader >= 0 else None,
         commit=core.commit,
         applied=group.applied,
         last_index=core.last_index,

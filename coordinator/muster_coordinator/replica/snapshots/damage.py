@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from muster_coordinator.errors import Corruption, SegmentDamaged
 from muster_coordinator.events import SEGMENT_DAMAGED
-from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.ids import GroupNo
 from muster_coordinator.ports import Notice
 from muster_coordinator.raft.progress import ProgressState
 from muster_coordinator.replica.limits import DAMAGED_SEGMENTS_MAX
@@ -104,11 +104,11 @@ class Damage:
         if group is None or not group.serves or group.transferring:
             return None
         fit = [
-            (progress.match, broker)
-            for broker, progress in group.core.progresses.items()
-            if broker in self._host.peers and progress.state is ProgressState.REPLICATE
+            (progress.match, peer)
+            for peer in self._host.peers
+            if (progress := group.progress_of(peer)) is not None and progress.state is ProgressState.REPLICATE
         ]
         if not fit:
             return None
-        target = BrokerId(max(fit)[1])
+        target = max(fit)[1]
         return target if group.transfer(target) else None

@@ -172,7 +172,7 @@ class GroupMaker:
         if wal_writer.wal.is_suspended(number):
             core.suspend()
         name = segments.rpartition("/")[2] or CONTROLLER_NAME
-        group = RaftGroup(self._host, number, voters, core, make_machine, wal_writer, name)
+        group = RaftGroup(self._host, number, core, make_machine, wal_writer, name)
         for index in known.skips:
             if meta.index < index <= known.last_index:
                 group.skips.note(*wal_writer.wal.read(number, index, index + 1, 1))

@@ -21,7 +21,7 @@ from crc32c import crc32c
 
 from muster_coordinator.errors import Corruption, SegmentDamaged, StorageFailed, WireError
 from muster_coordinator.events import INSTALL_FAILED, INSTALL_STARTED, INSTALLED
-from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.ids import BrokerId, GroupNo, broker_of
 from muster_coordinator.links import channels
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Timer, unnoticed
 from muster_coordinator.raft.core import TERM_MAX
@@ -141,7 +141,7 @@ class SnapshotInstalls:
         offer = group.core.snapshot_offer if group is not None else None
         if group is None or offer is None or number in self._installing:
             return
-        self._pull_from(group, BrokerId(offer[0]), offer[1])
+        self._pull_from(group, broker_of(offer[0]), offer[1])
 
     def start(self) -> None:
         """Start the timers that heal groups without a state, and damaged segments."""
@@ -159,7 +159,7 @@ class SnapshotInstalls:
                 self._installing.add(number)
                 self._sealed(sealed, None)
             elif group.core.leader >= 0:
-                self._pull_from(group, BrokerId(group.core.leader), group.core.applied)
+                self._pull_from(group, broker_of(group.core.leader), group.core.applied)
 
     def _pull_from(self, group: RaftGroup, leader: BrokerId, index: int) -> None:
         """Ask `leader` for a checkpoint of at least `index`, unless an install from it is under way."""
@@ -514,7 +514,7 @@ class SnapshotInstalls:
         if group is not None:
             group.tell(INSTALL_FAILED, reason=str(error))
         if group is not None and group.core.leader >= 0 and isinstance(error, SegmentDamaged):
-            self._net.send(BrokerId(group.core.leader), channels.BULK, wire.encode_segment_ask(0, number, error.base))
+            self._net.send(broker_of(group.core.leader), channels.BULK, wire.encode_segment_ask(0, number, error.base))
 
     def _swap(self, group: RaftGroup, job: Callable[[], Swapped], release: Callable[[], None]) -> None:
         self._loop.submit("transfer", job, partial(self._swapped, group, job, release))

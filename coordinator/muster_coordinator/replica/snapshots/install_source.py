@@ -111,7 +111,7 @@ class InstallSource:
         if index & wire.SEGMENT_ASKED:
             self._segment_ask(peer, install, group, index ^ wire.SEGMENT_ASKED)
             return
-        if group is None or not group.leads or peer not in group.voters:
+        if group is None or not group.leads or group.progress_of(peer) is None:
             self._refuse(peer, install, "not led here")
             return
         if self._usable(group.number, index) is None:
@@ -262,7 +262,7 @@ class InstallSource:
         time it sends nothing; until its core has the checkpoint, or `until_ms`."""
         peer, index = session.peer, session.index
         group = self._host.groups.get(session.group)
-        progress = group.core.progresses.get(peer) if group is not None and group.leads else None
+        progress = group.progress_of(peer) if group is not None and group.leads else None
         if group is None or progress is None or index is None or peer not in self._host.peers:
             return
         now_ms = self._loop.monotonic_ms()
@@ -276,7 +276,7 @@ class InstallSource:
         """After an install: keep the entries that the follower still lacks, for as long as its match advances.
         `before`: its match at the last check."""
         group = self._host.groups.get(number)
-        progress = group.core.progresses.get(peer) if group is not None and group.leads else None
+        progress = group.progress_of(peer) if group is not None and group.leads else None
         if group is None or progress is None or progress.state is ProgressState.SNAPSHOT or progress.match <= before:
             return
         if group.core.last_index - progress.match <= limits.TRAILING_ENTRIES // FOLLOWED_SHARE:
