@@ -1,6 +1,7 @@
 """Deadlines, leaders, identity files and the controller's client, each alone."""
 
 import random
+import struct
 
 import pytest
 from muster_coordinator.controller.commands import CreateTopic
@@ -125,6 +126,29 @@ def test_a_record_is_the_old_or_the_new_one_wherever_power_fails(after: int, see
     phase, record = identity.load_cluster(disk)
     assert record == RECORD
     assert phase is Phase.FORMED if done else phase in (Phase.PREPARED, Phase.FORMED)
+
+
+def test_only_a_folder_that_was_bound_anew_is_written_as_older_releases_cannot_read_it() -> None:
+    name = b"c" * 22
+    old = struct.pack(">B16sIHH", 1, bytes(16), 50, 1, 22) + name + struct.pack(">i16s", 0, bytes(range(16)))
+    assert identity.pack_record(RECORD) == old
+    seats = tuple(Voter(BrokerId(n), bytes([n]) * 16, 2**31 - n) for n in range(5))
+    for record in (RECORD, RECORD._replace(voters=seats)):
+        assert identity.unpack_record(b"x" + identity.pack_record(record), 1)[0] == record
+    disk = SimDisk()
+    first = open_identity(disk, BrokerId(1), random.Random(1))
+    plain = disk.open(identity.IDENTITY_FILE).size()
+    identity.store_identity(disk, first._replace(joined=True))
+    assert open_identity(disk, BrokerId(1), random.Random(2)) == first._replace(joined=True, incarnation=2)
+    assert disk.open(identity.IDENTITY_FILE).size() == plain + 1
+
+
+def test_an_identity_of_another_length_is_refused() -> None:
+    for body in (bytes(27), bytes(29), bytes(28) + b"\x02", bytes(28) + b"\x01\x01"):
+        disk = SimDisk()
+        identity.store(disk, identity.IDENTITY_FILE, identity._IDENTITY_MAGIC, body)
+        with pytest.raises(Corruption):
+            open_identity(disk, BrokerId(0), random.Random(1))
 
 
 def test_a_damaged_record_is_refused_and_a_newer_one_is_named() -> None:

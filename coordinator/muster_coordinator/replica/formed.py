@@ -13,7 +13,7 @@ from muster_coordinator.controller.commands import CommandResult, RegisterBroker
 from muster_coordinator.controller.image import ClusterImage
 from muster_coordinator.controller.machine import ControllerMachine
 from muster_coordinator.errors import Code
-from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, member_no
+from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, MemberNo
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Rand
 from muster_coordinator.replica import limits
 from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Identity
@@ -56,6 +56,8 @@ class FormedNode:
         self._loop = loop
         self._host = host
         self._identity = identity
+        self._record = record
+        host.member = record.member_of(settings.broker)
         machine = ControllerMachine()
         self.preferred = Preferred(loop, host, machine, settings)
         born = self.preferred.born
@@ -90,7 +92,7 @@ class FormedNode:
         HandOver(loop, host, self.preferred).start()
         self._gossip()
         for peer in peers:
-            self.peer_up(peer)
+            self.peer_up(peer, self._record.member_of(peer))
         self._register()
 
     def _gossip(self) -> None:
@@ -125,9 +127,12 @@ class FormedNode:
 
     # -- peers -----------------------------------------------------------------------------------------------------
 
-    def peer_up(self, peer: BrokerId) -> None:
-        """The link to a trusted peer is new."""
-        self._host.peer_up(peer, member_no(peer, 0))
+    def peer_up(self, peer: BrokerId, member: MemberNo) -> None:
+        """The link to a trusted peer is new, or the peer is trusted from now on."""
+        self._host.peer_up(peer, member)
+
+    def candidate(self, peer: BrokerId, replica_uuid: bytes) -> None:
+        """A peer with an empty folder asks for its seat, which is unbound."""
 
     def peer_down(self, peer: BrokerId) -> None:
         self._host.peer_down(peer)

@@ -81,6 +81,7 @@ class Node:
             phase=phase,
             record=record,
             fresh=Fresh(_cluster_id(self.rand), self.rand.randbytes(16)),
+            joined=self.identity.joined,
         )
         bootstrap = Bootstrap(
             self.loop,
@@ -90,6 +91,8 @@ class Node:
             formation,
             formed=self._formed,
             all_formed=self._all_formed,
+            renewed=self._renewed,
+            candidate=self._candidate,
             fatal=self._fatal,
         )
         self.bootstrap = bootstrap
@@ -111,6 +114,23 @@ class Node:
         """Every voter has formed, so elections can succeed: in a new cluster the preferred leaders campaign at once."""
         if self.formed is not None:
             self.formed.preferred.all_formed()
+
+    def _renewed(self) -> None:
+        """The record names other folders than before: end what was trusted and is not any more, begin what is now."""
+        formed, bootstrap = self.formed, self.bootstrap
+        if formed is None or bootstrap is None:
+            return
+        for peer in bootstrap.linked():
+            member = bootstrap.member_of(peer)
+            known = self.host.peers.get(peer)
+            if known is not None and known != member:
+                formed.peer_down(peer)
+            if member is not None and known != member:
+                formed.peer_up(peer, member)
+
+    def _candidate(self, peer: BrokerId, replica_uuid: bytes) -> None:
+        if self.formed is not None:
+            self.formed.candidate(peer, replica_uuid)
 
     @property
     def group_manager(self) -> GroupManager | None:
@@ -200,10 +220,6 @@ class Node:
             self.formed.client.producer_id(self.image(), done)
 
     # -- for operators ---------------------------------------------------------------------------------------------
-
-    def linked(self, broker: BrokerId) -> bool:
-        """Self, or a peer whose link is up and whose data folder is the one that the cluster knows."""
-        return broker == self.broker or (self.bootstrap is not None and self.bootstrap.trusts(broker))
 
     def not_ready(self) -> tuple[str, ...]:
         """Why this replica is not ready (decision 30); empty when it is."""
@@ -323,13 +339,9 @@ class _Peers:
 
     def peer_up(self, peer: BrokerId, hello: bytes) -> None:
         self._bootstrap.peer_up(peer, hello)
-        formed = self._node.formed
-        if formed is None:
-            return
-        if self._bootstrap.trusts(peer):
-            formed.peer_up(peer)
-        else:
-            formed.peer_down(peer)  # it may have come back with another folder before it was missed
+        formed, member = self._node.formed, self._bootstrap.member_of(peer)
+        if formed is not None and member is not None:
+            formed.peer_up(peer, member)
 
     def peer_down(self, peer: BrokerId) -> None:
         self._bootstrap.peer_down(peer)

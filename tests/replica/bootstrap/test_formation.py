@@ -8,12 +8,14 @@ from muster_coordinator.ids import BrokerId
 from muster_coordinator.replica.bootstrap.formation import (
     AllFormed,
     BootstrapState,
+    Candidate,
     Effect,
     Expectation,
     Formation,
     Formed,
     Fresh,
     Persist,
+    Renewed,
     Tell,
 )
 from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Phase, StartRefused, Voter
@@ -29,6 +31,8 @@ class Seat:
         self.broker = BrokerId(broker)
         self.uuid = net.rand.randbytes(16)
         self.stored: tuple[Phase, ClusterRecord | None] = (Phase.EMPTY, None)
+        self.joined = False
+        self.asked: list[Candidate] = []
         self.expects = Expectation(**{"cluster_id": "", "voters": VOTERS, "offsets_partitions": 50} | expects)
         self.formation: Formation | None = None
         self.todo: list[Effect] = []
@@ -44,6 +48,7 @@ class Seat:
             phase=self.stored[0],
             record=self.stored[1],
             fresh=fresh,
+            joined=self.joined,
         )
         self.todo = self.formation.start()
 
@@ -52,7 +57,7 @@ class Seat:
         self.net.lost(self.broker)
 
     def wipe(self) -> None:
-        self.stored = (Phase.EMPTY, None)
+        self.stored, self.joined = (Phase.EMPTY, None), False
         self.uuid = self.net.rand.randbytes(16)
 
     def do(self) -> None:
@@ -61,13 +66,17 @@ class Seat:
         effect = self.todo.pop(0)
         match effect:
             case Persist():
-                assert effect.phase > self.stored[0]
+                assert effect.phase > self.stored[0] or effect.phase is Phase.FORMED
+                if effect.phase is Phase.FORMED and effect.record.member_of(self.broker) != self.broker:
+                    self.joined = True
                 self.stored = (effect.phase, effect.record)
                 self.todo += self.formation.stored(effect.phase, effect.record)
             case Tell():
                 self.net.tell(self.formation.state(), effect.peer)
-            case Formed():
+            case Formed() | Renewed():
                 self.formed = effect.record
+            case Candidate():
+                self.asked.append(effect)
             case AllFormed():
                 pass
 

@@ -8,7 +8,7 @@ bootstrap state is accepted (decisions 14, 15). What it does not do: decide when
 from collections.abc import Callable
 
 from muster_coordinator.errors import StorageFailed, WireError
-from muster_coordinator.ids import BrokerId
+from muster_coordinator.ids import BrokerId, MemberNo, binding_of
 from muster_coordinator.limits import LINK_HELLO_BYTES_MAX
 from muster_coordinator.links import channels
 from muster_coordinator.ports import Disk, Loop, PeerNet
@@ -16,13 +16,22 @@ from muster_coordinator.replica.bootstrap.bootstrap_payload import encode_bootst
 from muster_coordinator.replica.bootstrap.formation import (
     AllFormed,
     BootstrapState,
+    Candidate,
     Effect,
     Formation,
     Formed,
     Persist,
+    Renewed,
     Tell,
 )
-from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Identity, store_cluster
+from muster_coordinator.replica.bootstrap.identity import (
+    ClusterRecord,
+    Identity,
+    Phase,
+    Voter,
+    store_cluster,
+    store_identity,
+)
 from muster_coordinator.replica.multiraft.payloads import Hello, decode_hello, encode_hello
 
 TELL_MS = 500
@@ -31,7 +40,8 @@ TELL_MS = 500
 
 class Bootstrap:
     """See the module. `formed(record, peers)` and `all_formed` are called at most once each; `peers`: the trusted peers
-    whose links are up already."""
+    whose links are up already. `renewed()` is called when other folders are trusted than before, `candidate(broker,
+    uuid)` when the empty folder of a peer may be bound to its unbound seat; it is repeated."""
 
     def __init__(
         self,
@@ -43,6 +53,8 @@ class Bootstrap:
         *,
         formed: Callable[[ClusterRecord, list[BrokerId]], None],
         all_formed: Callable[[], None],
+        renewed: Callable[[], None],
+        candidate: Callable[[BrokerId, bytes], None],
         fatal: Callable[[BaseException], None],
     ) -> None:
         self._loop = loop
@@ -52,6 +64,8 @@ class Bootstrap:
         self.formation = formation
         self._formed = formed
         self._all_formed = all_formed
+        self._renewed = renewed
+        self._candidate = candidate
         self._fatal = fatal
         self._peers: dict[BrokerId, Hello] = {}
         """Peers whose link is up -> their hello."""
@@ -83,10 +97,23 @@ class Bootstrap:
             raise WireError(f"broker {peer} tells about a data folder that is not its own")
         self._run(self.formation.heard(peer, state))
 
+    def seats_told(self, seats: tuple[Voter, ...]) -> None:
+        """The controller's image tells these states of the cluster's seats."""
+        self._run(self.formation.seats_told(seats))
+
+    def linked(self) -> list[BrokerId]:
+        """Peers whose link is up, trusted or not."""
+        return list(self._peers)
+
     def trusts(self, peer: BrokerId) -> bool:
         """Does the formed record name the data folder that the peer has introduced?"""
         hello = self._peers.get(peer)
         return hello is not None and self.formation.trusts(peer, hello.replica_uuid)
+
+    def member_of(self, peer: BrokerId) -> MemberNo | None:
+        """The member that a trusted peer is; None for any other."""
+        record = self.formation.formed()
+        return record.member_of(peer) if record is not None and self.trusts(peer) else None
 
     def refused(self) -> list[str]:
         """Why linked peers are not trusted, in words. Empty while this replica belongs to no cluster."""
@@ -135,6 +162,10 @@ class Bootstrap:
                     self._formed(effect.record, [peer for peer in self._peers if self.trusts(peer)])
                 case AllFormed():
                     self._all_formed()
+                case Renewed():
+                    self._renewed()
+                case Candidate():
+                    self._candidate(effect.broker, effect.replica_uuid)
 
     def _persist(self, wanted: Persist) -> None:
         def stored(result: BaseException | None) -> None:
@@ -143,4 +174,18 @@ class Bootstrap:
             else:
                 self._run(self.formation.stored(wanted.phase, wanted.record))
 
-        self._loop.submit("checkpoint", lambda: store_cluster(self._disk, wanted.phase, wanted.record), stored)
+        joins = wanted.phase is Phase.FORMED and binding_of(wanted.record.member_of(self._identity.broker)) > 0
+        if joins and not self._identity.joined:
+            self._identity = self._identity._replace(joined=True)
+            identity = self._identity
+        else:
+            identity = None
+
+        def store() -> None:
+            # The identity first: a folder that knows it has joined goes on from the prepared record; one that has
+            # formed and does not know would join a second time if its record were lost.
+            if identity is not None:
+                store_identity(self._disk, identity)
+            store_cluster(self._disk, wanted.phase, wanted.record)
+
+        self._loop.submit("checkpoint", store, stored)

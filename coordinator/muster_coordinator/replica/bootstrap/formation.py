@@ -8,17 +8,24 @@ configuration expects, and its record. The transitions:
     EMPTY -> PREPARED    the lowest initial voter writes a record while all others are EMPTY and agree with it
     EMPTY -> PREPARED    a peer has a record that names this replica's uuid and fits its configuration
     PREPARED -> FORMED   all voters are PREPARED or FORMED with the same record, or one of them is FORMED
+    FORMED -> FORMED     the controller's image or a peer's record has later states of seats of the same cluster
 
 Invariant: a phase is sent only when it is durable. If a peer's record names this broker with another uuid, the data
-folder was replaced: the replica stays out and reports it, and forms no cluster while a peer has such a record. What it
-does not do: change voters, or touch disk or links; it takes events and returns effects.
+folder was replaced: the replica stays out and reports it, and forms no cluster while a peer has such a record. When the
+controller has declared the folder of a seat gone for good (ADR 38), the seat is unbound: an empty replica with that id
+is reported as `Candidate`, and once the controller has bound its folder the records of all replicas name it, and it
+joins as in the second transition. It does so once: a folder that has joined and lost its record stays out.
+
+A seat only ever changes to later states, so records of one cluster are merged seat by seat, from whichever peer they
+come: a replica that was away while others were replaced must learn whom to trust before it trusts them. What this does
+not do: change seats, or touch disk or links; it takes events and returns effects.
 """
 
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from muster_coordinator.ids import BrokerId
-from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Phase, StartRefused, Voter
+from muster_coordinator.replica.bootstrap.identity import UNBOUND, ClusterRecord, Phase, StartRefused, Voter
 
 
 class Expectation(NamedTuple):
@@ -68,7 +75,22 @@ class AllFormed:
     """Every voter is known to be FORMED, so elections can succeed. Returned at most once."""
 
 
-Effect = Persist | Tell | Formed | AllFormed
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """The record names other folders than before; it is durable."""
+
+    record: ClusterRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A peer with an empty folder asks for its seat, which is unbound. Repeated until it is bound."""
+
+    broker: BrokerId
+    replica_uuid: bytes
+
+
+Effect = Persist | Tell | Formed | AllFormed | Renewed | Candidate
 
 
 class _Held(NamedTuple):
@@ -97,8 +119,10 @@ class Formation:
         phase: Phase,
         record: ClusterRecord | None,
         fresh: Fresh,
+        joined: bool = False,
     ) -> None:
-        """Raises `StartRefused` if the stored record and the configuration contradict each other."""
+        """`joined`: see `Identity`. Raises `StartRefused` if the stored record and the configuration contradict each
+        other."""
         if broker not in expects.voters:
             raise StartRefused(f"broker {broker} is not among the initial voters {list(expects.voters)}")
         if record is not None:
@@ -112,6 +136,9 @@ class Formation:
         """True: the cluster is formed and this data folder cannot join it; the replica takes part in nothing."""
         self.status = ""
         self._fresh = fresh
+        self._joined = joined
+        self._seats: tuple[Voter, ...] = ()
+        """As the controller's image tells them."""
         self._heard: dict[BrokerId, BootstrapState] = {}
         self._persisting = False
         self._told_all_formed = False
@@ -146,9 +173,21 @@ class Formation:
             return []
         self._heard[peer] = state
         effects: list[Effect] = []
-        if self.phase is Phase.FORMED and state.phase is not Phase.FORMED:
+        record = self.formed()
+        if record is not None and state.phase is not Phase.FORMED:
             effects.append(Tell(peer))
+            if (
+                state.phase is Phase.EMPTY
+                and record.uuid_of(peer) == UNBOUND
+                and not record_misfit(record, state.expects)
+            ):
+                effects.append(Candidate(peer, state.replica_uuid))
         return effects + self._decide()
+
+    def seats_told(self, seats: tuple[Voter, ...]) -> list[Effect]:
+        """The controller's image tells these states of the cluster's seats."""
+        self._seats = seats
+        return self._decide()
 
     def lost(self, peer: BrokerId) -> list[Effect]:
         """The link to a peer is down: the state that it sent no longer counts."""
@@ -158,44 +197,58 @@ class Formation:
     def stored(self, phase: Phase, record: ClusterRecord) -> list[Effect]:
         """A `Persist` is durable."""
         assert self._persisting, "stored follows Persist"
-        assert phase > self.phase, "a phase never goes back"
+        renewed = phase is self.phase is Phase.FORMED
+        assert renewed or phase > self.phase, "a phase never goes back"
         self._persisting = False
         self._held = _held(phase, record)
         effects: list[Effect] = [Tell(None)]
         if phase is Phase.FORMED:
-            effects.insert(0, Formed(record))
+            effects.insert(0, Renewed(record) if renewed else Formed(record))
         return effects + self._decide()
 
     def trusts(self, peer: BrokerId, replica_uuid: bytes) -> bool:
         """Does the formed record name `replica_uuid` as the data folder of `peer`?"""
         record = self.formed()
-        return record is not None and record.uuid_of(peer) == replica_uuid
+        return record is not None and replica_uuid != UNBOUND and record.uuid_of(peer) == replica_uuid
 
     # -- decisions -------------------------------------------------------------------------------------------------
 
     def _decide(self) -> list[Effect]:
-        if self.out or self._persisting:
+        if self._persisting:
             return []
         record = self.formed()
         if record is not None:
-            return self._watch_others_form(record)
+            return self._decide_formed(record)
         named = self._record_told()
+        if self.out and named is None:
+            return []  # the cluster exists, whoever of it can be reached now
+        self.out = False
         if named is not None and named.uuid_of(self.broker) != self.replica_uuid:
             self._stay_out(named)
             return []
         return self._decide_empty(named) if self._held is None else self._decide_prepared(self._held.record)
 
     def _record_told(self) -> ClusterRecord | None:
-        """A record that a peer has; a formed one rather than a prepared one."""
-        told = [state for state in self._heard.values() if state.record is not None]
-        told.sort(key=lambda state: (-state.phase, state.broker))
-        return told[0].record if told else None
+        """A record that a peer has; a formed one rather than a prepared one, with the latest states of its seats."""
+        told = [(-state.phase, state.broker, state.record) for state in self._heard.values() if state.record]
+        if not told:
+            return None
+        phase, _, record = min(told)
+        for other_phase, _, other in told:
+            if other_phase == phase and record.is_same_cluster(other):
+                record = record.merged(other.voters)
+        return record
 
     def _stay_out(self, named: ClusterRecord) -> None:
-        formed = any(t.phase is Phase.FORMED and t.record == named for t in self._heard.values())
+        formed = any(
+            t.phase is Phase.FORMED and t.record is not None and t.record.is_same_cluster(named)
+            for t in self._heard.values()
+        )
         seat = named.uuid_of(self.broker)
         if seat is None:
             self.status = f"cluster {named.cluster_id} has no seat for broker {self.broker}"
+        elif seat == UNBOUND:
+            self.status = f"waiting for the controller to bind this data folder to the seat of broker {self.broker}"
         else:
             self.status = (
                 f"the seat of broker {self.broker} in cluster {named.cluster_id} belongs to the data folder "
@@ -210,6 +263,9 @@ class Formation:
             if misfit:
                 self.status = misfit
                 return []
+            bound = next(seat for seat in named.voters if seat.broker == self.broker)
+            if bound.binding and not self._joined:
+                return self._persist(Phase.PREPARED, named)
             if any(t.phase is Phase.FORMED for t in self._heard.values()):
                 self.status = "the cluster is formed, and this replica has lost its own record of it: it stays out"
                 self.out = True
@@ -241,6 +297,9 @@ class Formation:
         )
 
     def _decide_prepared(self, record: ClusterRecord) -> list[Effect]:
+        for told in self._heard.values():
+            if told.phase is Phase.FORMED and told.record is not None and told.record.is_same_cluster(record):
+                return self._persist(Phase.FORMED, record.merged(told.record.voters))
         unprepared = []
         for voter in record.voters:
             if voter.broker == self.broker:
@@ -254,15 +313,30 @@ class Formation:
                         f"{record.cluster_id} was being formed"
                     )
                     return []
-            elif state.record != record:
+            elif state.record is None or not state.record.is_same_cluster(record):
                 self.status = f"broker {voter.broker} belongs to another cluster record"
                 return []
-            elif state.phase is Phase.FORMED:
-                return self._persist(Phase.FORMED, record)
         if unprepared:
             self.status = f"prepared for cluster {record.cluster_id}, waiting for {unprepared}"
             return []
         return self._persist(Phase.FORMED, record)
+
+    def _decide_formed(self, record: ClusterRecord) -> list[Effect]:
+        latest = record.merged(self._seats)
+        for state in self._heard.values():
+            if state.phase is Phase.FORMED and state.record is not None and state.record.is_same_cluster(record):
+                latest = latest.merged(state.record.voters)
+        self.out = latest.uuid_of(self.broker) != self.replica_uuid
+        if self.out:
+            # Its own record stays as it is: with another one, this folder could not even start to say so.
+            self.status = (
+                f"the data folder {self.replica_uuid.hex()} of broker {self.broker} was declared gone for good and "
+                f"replaced in cluster {record.cluster_id}: this replica stays out, remove its folder"
+            )
+            return []
+        if latest != record:
+            return self._persist(Phase.FORMED, latest)
+        return self._watch_others_form(record)
 
     def _watch_others_form(self, record: ClusterRecord) -> list[Effect]:
         self.status = ""
@@ -271,7 +345,10 @@ class Formation:
         for voter in record.voters:
             state = self._heard.get(voter.broker)
             if voter.broker != self.broker and (
-                state is None or state.phase is not Phase.FORMED or state.record != record
+                state is None
+                or state.phase is not Phase.FORMED
+                or state.record is None
+                or not state.record.is_same_cluster(record)
             ):
                 return []
         self._told_all_formed = True

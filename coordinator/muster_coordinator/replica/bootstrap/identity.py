@@ -3,32 +3,44 @@
 Problem: a broker id does not tell one data folder from another: after the loss of a disk, a replica with the same id
 has other promises (decision 14). Mechanism: two small files, each `magic u32 | version u16 | length u32 | crc32c u32 |
 body`, replaced as a whole by write, sync, rename, and sync of the folder. `identity` is written at every start (its
-incarnation counts the starts); `cluster` has the record of decision 15 with its phase, prepared or formed.
+incarnation counts the starts); `cluster` has the record of decision 15 with its phase, prepared or formed. A seat of
+the record is a broker id, the folder that it is bound to, and how often it was bound to another one: a lost folder is
+replaced under the same id (ADR 38). As long as none was, the files are those of releases that know no bindings.
 
 What it does not do: decide anything; `formation` does. These functions block, and run before the loop or in a job.
 """
 
 import struct
+from collections.abc import Sequence
 from enum import IntEnum
+from itertools import zip_longest
 from typing import NamedTuple
 
 from crc32c import crc32c
 
 from muster_coordinator.errors import Corruption, EnvironmentFault, UnsupportedFormat
-from muster_coordinator.ids import BrokerId
+from muster_coordinator.ids import BrokerId, MemberNo, member_no
 from muster_coordinator.ports import Disk, Rand
 
 IDENTITY_FILE = "identity"
 CLUSTER_FILE = "cluster"
 UUID_BYTES = 16
+UNBOUND = bytes(UUID_BYTES)
+"""The folder of a seat whose own is gone for good, until a new one is bound to it."""
 
 _HEADER = struct.Struct(">IHII")
 _IDENTITY = struct.Struct(">i16sQ")
+_JOINED = b"\x01"
+"""One more byte of the identity, see `Identity.joined`."""
 _CLUSTER = struct.Struct(">B16sIHH")
 _VOTER = struct.Struct(">i16s")
+_BOUND_VOTER = struct.Struct(">i16sI")
+"""As in a record of version 2: with the binding."""
 _IDENTITY_MAGIC = 0x4D55_4944
 _CLUSTER_MAGIC = 0x4D55_434C
 _VERSION = 1
+_WITH_BINDINGS = 2
+"""Version of a record in which some seat was bound anew."""
 
 
 class StartRefused(EnvironmentFault):
@@ -43,6 +55,8 @@ class Identity(NamedTuple):
     """16 bytes, drawn when the folder is first used, never all zero."""
     incarnation: int
     """Number of this start, from 1."""
+    joined: bool = False
+    """This folder replaced another one, and has been a part of the cluster: if its record is missing, that was lost."""
 
 
 class Phase(IntEnum):
@@ -54,10 +68,18 @@ class Phase(IntEnum):
 
 
 class Voter(NamedTuple):
-    """A broker and the data folder that votes for it."""
+    """A seat of the cluster: a broker and the data folder that votes for it."""
 
     broker: BrokerId
     replica_uuid: bytes
+    """`UNBOUND`: the folder is gone for good, and no other is bound yet."""
+    binding: int = 0
+    """How often the broker's id was bound to another folder. It never falls."""
+
+    def is_later(self, other: "Voter") -> bool:
+        """Is this a later state of the same seat? With the same binding, being bound follows being unbound."""
+        mine, its = (self.binding, self.replica_uuid != UNBOUND), (other.binding, other.replica_uuid != UNBOUND)
+        return mine > its
 
 
 class ClusterRecord(NamedTuple):
@@ -79,6 +101,32 @@ class ClusterRecord(NamedTuple):
     def brokers(self) -> tuple[BrokerId, ...]:
         return tuple(voter.broker for voter in self.voters)
 
+    def member_of(self, broker: BrokerId) -> MemberNo:
+        """The member that a voter is to Raft. Raises `LookupError` if `broker` is not a voter."""
+        for voter in self.voters:
+            if voter.broker == broker:
+                return member_no(broker, voter.binding)
+        raise LookupError(f"broker {broker} has no seat")
+
+    def is_same_cluster(self, other: "ClusterRecord") -> bool:
+        """Are both records of one cluster, at whatever time? A binding names one folder, in all of them."""
+        return self._replace(voters=()) == other._replace(voters=()) and all(
+            mine.broker == its.broker and (mine == its or mine.is_later(its) or its.is_later(mine))
+            for mine, its in zip_longest(self.voters, other.voters, fillvalue=_NO_SEAT)
+        )
+
+    def merged(self, seats: Sequence[Voter]) -> "ClusterRecord":
+        """This record with those of these seats, of the same cluster, that are later states of its own."""
+        told = {seat.broker: seat for seat in seats}
+        merged = []
+        for own in self.voters:
+            seat = told.get(own.broker, own)
+            merged.append(seat if seat.is_later(own) else own)
+        return self._replace(voters=tuple(merged))
+
+
+_NO_SEAT = Voter(BrokerId(-1), UNBOUND)
+
 
 def open_identity(disk: Disk, broker: BrokerId, rand: Rand) -> Identity:
     """Read the identity, or make a new one, and count this start; durable when it returns.
@@ -89,16 +137,22 @@ def open_identity(disk: Disk, broker: BrokerId, rand: Rand) -> Identity:
     if body is None:
         identity = Identity(broker, _fresh_uuid(rand), 1)
     else:
-        if len(body) != _IDENTITY.size:
+        if body[_IDENTITY.size :] not in (b"", _JOINED) or len(body) < _IDENTITY.size:
             raise Corruption(f"the identity file holds {len(body)} bytes")
-        owner, replica_uuid, incarnation = _IDENTITY.unpack(body)
+        owner, replica_uuid, incarnation = _IDENTITY.unpack_from(body)
         if owner != broker:
             record = load_cluster(disk)[1]
             whose = f"broker {owner}" + (f" of cluster {record.cluster_id}" if record is not None else "")
             raise StartRefused(f"this data folder belongs to {whose}, the configuration says broker {broker}")
-        identity = Identity(broker, replica_uuid, incarnation + 1)
-    store(disk, IDENTITY_FILE, _IDENTITY_MAGIC, _IDENTITY.pack(*identity))
+        identity = Identity(broker, replica_uuid, incarnation + 1, len(body) > _IDENTITY.size)
+    store_identity(disk, identity)
     return identity
+
+
+def store_identity(disk: Disk, identity: Identity) -> None:
+    """Replace the stored identity; durable when it returns."""
+    body = _IDENTITY.pack(identity.broker, identity.replica_uuid, identity.incarnation)
+    store(disk, IDENTITY_FILE, _IDENTITY_MAGIC, body + (_JOINED if identity.joined else b""))
 
 
 def _fresh_uuid(rand: Rand) -> bytes:
@@ -129,23 +183,29 @@ def store_cluster(disk: Disk, phase: Phase, record: ClusterRecord) -> None:
 def pack_record(record: ClusterRecord) -> bytes:
     """Encode a record, for the file and for bootstrap states."""
     name = record.cluster_id.encode()
-    fixed = _CLUSTER.pack(_VERSION, record.offsets_topic_id, record.offsets_partitions, len(record.voters), len(name))
-    return fixed + name + b"".join(_VOTER.pack(*voter) for voter in record.voters)
+    bound_anew = any(voter.binding for voter in record.voters)
+    version = _WITH_BINDINGS if bound_anew else _VERSION
+    fixed = _CLUSTER.pack(version, record.offsets_topic_id, record.offsets_partitions, len(record.voters), len(name))
+    if bound_anew:
+        seats = [_BOUND_VOTER.pack(*voter) for voter in record.voters]
+    else:
+        seats = [_VOTER.pack(voter.broker, voter.replica_uuid) for voter in record.voters]
+    return fixed + name + b"".join(seats)
 
 
 def unpack_record(data: bytes, position: int) -> tuple[ClusterRecord, int]:
     """The record at `position`, and where it ends. Raises `struct.error` or `UnicodeDecodeError` if it is malformed."""
     version, topic_id, partitions, voters, name_bytes = _CLUSTER.unpack_from(data, position)
-    if version != _VERSION:
-        raise UnsupportedFormat(f"cluster record version {version}; this binary knows {_VERSION}")
+    if version not in (_VERSION, _WITH_BINDINGS):
+        raise UnsupportedFormat(f"cluster record version {version}; this binary knows up to {_WITH_BINDINGS}")
+    seat = _VOTER if version == _VERSION else _BOUND_VOTER
     position += _CLUSTER.size
     name = data[position : position + name_bytes].decode()
     position += name_bytes
     found = []
     for _ in range(voters):
-        broker, uuid = _VOTER.unpack_from(data, position)
-        found.append(Voter(BrokerId(broker), uuid))
-        position += _VOTER.size
+        found.append(Voter(*seat.unpack_from(data, position)))
+        position += seat.size
     return ClusterRecord(name, tuple(found), partitions, topic_id), position
 
 
