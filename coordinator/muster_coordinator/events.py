@@ -142,6 +142,15 @@ ELECTION_STARTED = EventKind(
     "This replica requests votes: it has not heard a leader for an election timeout, or leadership is handed to it.",
     rare=True,
 )
+MEMBERS_CHANGE = EventKind(
+    "members change",
+    Room.RAFT,
+    Level.INFO,
+    ("raft_group", "partition", "voters", "learners", "reason"),
+    "The leader begins to give the group these members, as the controller wants. A member is its broker's id, and "
+    "after a dot how often that was bound to another folder.",
+    rare=True,
+)
 TRANSFER_STARTED = EventKind(
     "leadership transfer started",
     Room.RAFT,
@@ -328,6 +337,7 @@ KINDS = (
     ELECTION_STARTED,
     BECAME_LEADER,
     LOST_LEADERSHIP,
+    MEMBERS_CHANGE,
     TRANSFER_STARTED,
     TRANSFER_ABORTED,
     STATE_LOST,

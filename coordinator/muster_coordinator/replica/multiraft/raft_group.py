@@ -330,6 +330,12 @@ class RaftGroup:
             self.tell(TRANSFER_STARTED, term=self.core.term, target=int(target))
         return begun
 
+    def change_members(self, voters: Sequence[int], learners: Sequence[int]) -> Refused | None:
+        """Begin a change to these members (`RaftCore.change_members`). None: it is in the log, or was true already."""
+        begun = self.core.change_members(voters, learners)
+        self._host.touch(self)
+        return begun if isinstance(begun, Refused) else None
+
     def step_down(self) -> None:
         self.core.step_down(self._host.now_ms())
         self._host.touch(self)

@@ -1,0 +1,110 @@
+"""Gives the groups that this replica leads the members that the controller's image wants (ADR 38).
+
+Problem: when the folder of a broker was replaced, every group must take the new member in and the old one out, whoever
+dies meanwhile. Mechanism: what is wanted stands in the controller's image, and the leader of each group is the one who
+carries it out, step by step (`multiraft.reconfiguration`), on every look anew. So a leader that dies leaves nothing
+behind but the configuration in the log. At most `GROUPS_AT_ONCE` of the groups led here change at a time, the
+controller's first: until it has its new member, one more loss would leave nobody who could decide anything.
+
+What this does not do: choose who is wanted (`controller.image.wanted_members`), or free the disk of who is gone.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from muster_coordinator.events import MEMBERS_CHANGE
+from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo, MemberNo, binding_of, broker_of
+from muster_coordinator.ports import Loop
+from muster_coordinator.raft.progress import ProgressState
+from muster_coordinator.replica.maintenance.preferred import LAG_ENTRIES_MAX
+from muster_coordinator.replica.multiraft.host import Host
+from muster_coordinator.replica.multiraft.raft_group import RaftGroup
+from muster_coordinator.replica.multiraft.reconfiguration import Standing, next_step
+
+LOOK_MS = 500
+GROUPS_AT_ONCE = 2
+"""Of the groups led here; Kafka's tools move as few at a time. Each is a snapshot install."""
+
+Wanted = Callable[[], Mapping[GroupNo, Sequence[MemberNo]]]
+
+
+class Membership:
+    """See the module. `wanted()`: the voters that each group should have; a group that is not in it is left alone."""
+
+    def __init__(self, loop: Loop, host: Host, wanted: Wanted) -> None:
+        self._loop = loop
+        self._host = host
+        self._wanted = wanted
+        self.waiting: dict[GroupNo, str] = {}
+        """Groups led here that lack wanted members, and what they wait for."""
+
+    def start(self) -> None:
+        self._loop.call_at(self._loop.monotonic_ms() + LOOK_MS, self._look)
+
+    def _look(self) -> None:
+        self._loop.call_at(self._loop.monotonic_ms() + LOOK_MS, self._look)
+        self.waiting = {}
+        wanted = self._wanted()
+        led = [self._host.groups[number] for number in self._host.heartbeats.led() if number in wanted]
+        changing = sum(self._changes(group) for group in led)
+        for group in sorted(led, key=lambda group: group.number):
+            under_way = not is_settled(group)
+            if not group.serves or not (under_way or changing < GROUPS_AT_ONCE or group.number == CONTROLLER_GROUP):
+                continue
+            if self._carry_on(group, wanted[group.number]) and not under_way:
+                changing += 1
+
+    def _changes(self, group: RaftGroup) -> bool:
+        """Is a change under way that goes on? One that waits for a member that is away must not hold up the others."""
+        config = group.core.config
+        return bool(config.outgoing) or any(
+            self._standing(group, learner) is not Standing.AWAY for learner in config.learners
+        )
+
+    def _carry_on(self, group: RaftGroup, wanted: Sequence[MemberNo]) -> bool:
+        """Take the group's next step, if it needs one. True: it was begun."""
+        members = {*group.core.config.everyone(), *wanted}
+        step = next_step(group.core.config, wanted, {member: self._standing(group, member) for member in members})
+        if step is None:
+            return False
+        if not step.voters:
+            self.waiting[group.number] = step.reason
+            return False
+        refused = group.change_members(step.voters, step.learners)
+        if refused is not None:
+            self.waiting[group.number] = refused.name
+            return False
+        group.tell(
+            MEMBERS_CHANGE,
+            voters=[spelled(member) for member in step.voters],
+            learners=[spelled(member) for member in step.learners],
+            reason=step.reason,
+        )
+        return True
+
+    def _standing(self, group: RaftGroup, member: int) -> Standing:
+        if member == group.core.node:
+            return Standing.LEVEL
+        if self._host.peers.get(broker_of(member)) != member:
+            return Standing.AWAY
+        progress = group.core.progresses.get(member)
+        if progress is not None and progress.suspended:
+            return Standing.AWAY
+        level = (
+            progress is not None
+            and progress.state is ProgressState.REPLICATE
+            and group.core.last_index - progress.match <= LAG_ENTRIES_MAX
+        )
+        return Standing.LEVEL if level else Standing.BEHIND
+
+
+def is_settled(group: RaftGroup) -> bool:
+    """No change of the group's members is under way."""
+    config = group.core.config
+    return not config.learners and not config.outgoing
+
+
+def spelled(member: int) -> str:
+    """A member for people: the broker, and after a dot which of its folders, if it is not the first."""
+    binding = binding_of(MemberNo(member))
+    broker: BrokerId = broker_of(member)
+    return f"{broker}.{binding}" if binding else str(broker)

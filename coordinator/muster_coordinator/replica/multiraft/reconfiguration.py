@@ -1,0 +1,62 @@
+"""The next step of a Raft group from the members it has to those it should have (pure).
+
+Problem: a new member of a group lacks its whole log. If it voted at once, the group would be one failure from standing
+still until it has caught up. Mechanism: one step at a time, each judged anew from what is true now: members that are
+new join as learners; when they are level, the voters are changed, jointly if it takes that (`raft.change`); learners
+that nobody wants are dropped. Nothing is remembered between steps, so whoever leads goes on from wherever the one
+before it stopped, and wishes may change at any time.
+
+A change waits until a majority of the voters to come is level: with fewer, the group would stand still as soon as the
+change is in its log. What this does not do: choose the members that a group should have, or keep count of how many
+groups change at once.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from muster_coordinator.raft.quorum import Config, majority
+
+
+class Standing(Enum):
+    """How a member stands to the leader that asks."""
+
+    AWAY = "away"
+    """Without a link, or not registered, or suspended."""
+    BEHIND = "behind"
+    LEVEL = "level"
+    """It lacks next to nothing of the log. The leader itself is."""
+
+
+class Step(NamedTuple):
+    """What to do now, and why. Without `voters`: wait."""
+
+    reason: str
+    voters: tuple[int, ...] = ()
+    learners: tuple[int, ...] = ()
+
+
+def next_step(present: Config, wanted: Sequence[int], standings: Mapping[int, Standing]) -> Step | None:
+    """None: the group has the wanted members, and those alone. `wanted`: the voters, each once. A member that is not in
+    `standings` is away."""
+    if present.outgoing:
+        return Step("the change before is being completed")
+    newcomers = [member for member in wanted if member not in present.voters]
+    kept = tuple(learner for learner in present.learners if learner in newcomers)
+    if kept != present.learners:
+        return Step("learners that are not wanted any more leave", present.voters, kept)
+    joining = [
+        member for member in newcomers if member not in kept and standings.get(member) not in (None, Standing.AWAY)
+    ]
+    if joining:
+        return Step("new members learn the log", present.voters, (*kept, *joining))
+    if set(wanted) == set(present.voters):
+        return None
+    for member in newcomers:
+        standing = standings.get(member, Standing.AWAY)
+        if standing is not Standing.LEVEL:
+            return Step(f"member {member} is {standing.value}")
+    level = sum(standings.get(member) is Standing.LEVEL for member in wanted)
+    if level < majority(len(wanted)):
+        return Step(f"{level} of {len(wanted)} voters to come are level")
+    return Step("all new members are level", tuple(wanted))

@@ -1,0 +1,94 @@
+"""From the members that a group has to those that it should have, step by step."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from muster_coordinator.raft.members import is_sound
+from muster_coordinator.raft.quorum import Config, majority
+from muster_coordinator.replica.multiraft.reconfiguration import Standing, Step, next_step
+
+AWAY, BEHIND, LEVEL = Standing.AWAY, Standing.BEHIND, Standing.LEVEL
+NEW = 3 + (1 << 32)
+THREE = Config((1, 2, 3))
+WANTED = (1, 2, NEW)
+
+
+def test_a_group_with_the_wanted_members_in_any_order_is_left_alone() -> None:
+    assert next_step(THREE, (3, 1, 2), {}) is None
+
+
+def test_a_replaced_member_learns_first_and_votes_when_it_is_level() -> None:
+    standings = {1: LEVEL, 2: LEVEL, 3: AWAY, NEW: BEHIND}
+    assert next_step(THREE, WANTED, standings) == Step("new members learn the log", (1, 2, 3), (NEW,))
+    learning = Config((1, 2, 3), (), (NEW,))
+    waits = next_step(learning, WANTED, standings)
+    assert waits == Step(f"member {NEW} is behind")
+    assert next_step(learning, WANTED, {**standings, NEW: LEVEL}) == Step("all new members are level", WANTED)
+
+
+def test_a_member_that_is_not_there_is_waited_for_and_not_taken_in() -> None:
+    for standings in ({1: LEVEL, 2: LEVEL}, {1: LEVEL, 2: LEVEL, NEW: AWAY}):
+        assert next_step(THREE, WANTED, standings) == Step(f"member {NEW} is away")
+
+
+def test_a_joint_configuration_is_left_alone() -> None:
+    joint = Config(WANTED, (1, 2, 3))
+    step = next_step(joint, WANTED, dict.fromkeys((1, 2, 3, NEW), LEVEL))
+    assert step is not None
+    assert not step.voters
+
+
+def test_a_learner_that_is_not_wanted_any_more_leaves_before_anything_else() -> None:
+    newer = 3 + (2 << 32)
+    present = Config((1, 2, 3), (), (NEW,))
+    standings = dict.fromkeys((1, 2, NEW, newer), LEVEL)
+    assert next_step(present, (1, 2, newer), standings) == Step(
+        "learners that are not wanted any more leave", (1, 2, 3), ()
+    )
+    assert next_step(present, (1, 2, 3), standings) == Step(
+        "learners that are not wanted any more leave", (1, 2, 3), ()
+    )
+
+
+def test_voters_do_not_change_before_a_majority_of_those_to_come_is_level() -> None:
+    present = Config((1, 2, 3), (), (NEW,))
+    assert next_step(present, WANTED, {1: LEVEL, 2: AWAY, NEW: LEVEL}) == Step("all new members are level", WANTED)
+    step = next_step(Config((1,), (), ()), (1,), {1: LEVEL})
+    assert step is None
+    shrinking = next_step(Config((1, 2, 3, 4, 5)), (1, 2, 3), {1: LEVEL, 2: BEHIND, 3: AWAY})
+    assert shrinking == Step("1 of 3 voters to come are level")
+
+
+MEMBERS = st.integers(0, 9)
+VOTERS = st.lists(MEMBERS, min_size=1, max_size=5, unique=True)
+
+
+@given(VOTERS, VOTERS, st.data())
+def test_it_ends_with_the_wanted_members_and_every_step_is_sound(
+    present: list[int], wanted: list[int], data: st.DataObject
+) -> None:
+    """The steps are carried out as `raft.change` does; members come and go, and in the end all are level."""
+    config = Config(tuple(present))
+    for turn in range(40):
+        restless = turn < 20
+        standings = (
+            data.draw(st.dictionaries(MEMBERS, st.sampled_from(Standing)))
+            if restless
+            else dict.fromkeys(range(10), LEVEL)
+        )
+        step = next_step(config, wanted, standings)
+        if step is None or not step.voters:
+            continue
+        after = Config(step.voters, (), step.learners)
+        assert is_sound(after)
+        entering = set(after.voters) - set(config.voters)
+        assert entering <= set(config.learners), "whoever votes has learned before"
+        assert all(standings.get(member) is LEVEL for member in entering)
+        if set(after.voters) != set(config.voters):
+            assert set(after.voters) == set(wanted)
+            assert sum(standings.get(member) is LEVEL for member in wanted) >= majority(len(wanted))
+        assert set(after.learners) <= set(wanted), "nobody learns who is not wanted"
+        assert after != config, "a step changes something"
+        config = after
+    assert set(config.voters) == set(wanted)
+    assert not config.learners
+    assert next_step(config, wanted, {}) is None
