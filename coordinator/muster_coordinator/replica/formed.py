@@ -9,6 +9,8 @@ What it does not do: form the cluster (`bootstrap`), decide whether a peer is tr
 cluster is formed (`node`).
 """
 
+from collections.abc import Callable
+
 from muster_coordinator.controller.commands import CommandResult, RegisterBroker
 from muster_coordinator.controller.image import ClusterImage
 from muster_coordinator.controller.machine import ControllerMachine
@@ -16,13 +18,15 @@ from muster_coordinator.errors import Code
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, MemberNo
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Rand
 from muster_coordinator.replica import limits
-from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Identity
+from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Identity, Voter
 from muster_coordinator.replica.controller.controller_client import ControllerClient
 from muster_coordinator.replica.controller.current_image import COMMITS, TOPICS, CurrentImage
 from muster_coordinator.replica.controller.feature_level import FeatureLevel
+from muster_coordinator.replica.controller.seats import Seats
 from muster_coordinator.replica.group_manager import GroupManager
 from muster_coordinator.replica.maintenance.disk_space import DiskSpace
 from muster_coordinator.replica.maintenance.hand_over import HandOver
+from muster_coordinator.replica.maintenance.membership import Membership
 from muster_coordinator.replica.maintenance.preferred import Preferred
 from muster_coordinator.replica.maintenance.retention import Retention
 from muster_coordinator.replica.maintenance.scrub import Scrub
@@ -50,6 +54,7 @@ class FormedNode:
         identity: Identity,
         record: ClusterRecord,
         notice: Notice,
+        seats_told: Callable[[tuple[Voter, ...]], None],
     ) -> None:
         """Blocking: recovers all groups of the record. Raises `Corruption`, `UnsupportedFormat`, `StorageFailed`."""
         self._settings = settings
@@ -73,6 +78,8 @@ class FormedNode:
         self.installs = SnapshotInstalls(loop, disk, net, host, self.group_manager, notice)
         host.offered = self.installs.offered
         self.scrub = Scrub(loop, disk, self.group_manager, settings.scrub_rate)
+        self.membership = Membership(loop, host, machine)
+        self._seats = Seats(controller, seats_told)
         self.space = DiskSpace(loop, disk, host, settings)
         self._caught_up = False
         self._registered = False
@@ -90,6 +97,8 @@ class FormedNode:
         self.scrub.start()
         self.space.start()
         HandOver(loop, host, self.preferred).start()
+        self.membership.start()
+        self._seats.start()
         self._gossip()
         for peer in peers:
             self.peer_up(peer, self._record.member_of(peer))
@@ -133,6 +142,7 @@ class FormedNode:
 
     def candidate(self, peer: BrokerId, replica_uuid: bytes) -> None:
         """A peer with an empty folder asks for its seat, which is unbound."""
+        self._seats.candidate(peer, replica_uuid)
 
     def peer_down(self, peer: BrokerId) -> None:
         self._host.peer_down(peer)

@@ -105,8 +105,19 @@ class Node:
         raise error
 
     def _formed(self, record: ClusterRecord, peers: list[BrokerId]) -> None:
+        bootstrap = self.bootstrap
+        assert bootstrap is not None, "it is what calls"
         self.formed = FormedNode(
-            self.settings, self.loop, self._disk, self._net, self.rand, self.host, self.identity, record, self._notice
+            self.settings,
+            self.loop,
+            self._disk,
+            self._net,
+            self.rand,
+            self.host,
+            self.identity,
+            record,
+            self._notice,
+            bootstrap.seats_told,
         )
         self.formed.start(peers)
 

@@ -6,11 +6,13 @@ carries it out, step by step (`multiraft.reconfiguration`), on every look anew. 
 behind but the configuration in the log. At most `GROUPS_AT_ONCE` of the groups led here change at a time, the
 controller's first: until it has its new member, one more loss would leave nobody who could decide anything.
 
-What this does not do: choose who is wanted (`controller.image.wanted_members`), or free the disk of who is gone.
+What this does not do: choose who is wanted (`controller.image.wanted_members` does), or free the disk of who is gone.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
+from muster_coordinator.controller.image import ClusterImage, members_of, wanted_members
+from muster_coordinator.controller.machine import ControllerMachine
 from muster_coordinator.events import MEMBERS_CHANGE
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo, MemberNo, binding_of, broker_of
 from muster_coordinator.ports import Loop
@@ -24,16 +26,32 @@ LOOK_MS = 500
 GROUPS_AT_ONCE = 2
 """Of the groups led here; Kafka's tools move as few at a time. Each is a snapshot install."""
 
-Wanted = Callable[[], Mapping[GroupNo, Sequence[MemberNo]]]
+Wanted = Mapping[GroupNo, Sequence[MemberNo]]
+
+
+def wanted_of(image: ClusterImage | None) -> Wanted:
+    """The voters that each group should have. None of them has other members than at its beginning as long as no folder
+    was replaced: then nothing is wanted."""
+    if image is None or not any(broker.binding for broker in image.brokers.values()):
+        return {}
+    partitions = {
+        partition.group: wanted_members(image, partition)
+        for topic in image.topics.values()
+        for partition in topic.partitions
+    }
+    return {CONTROLLER_GROUP: members_of(image, image.voters), **partitions}
 
 
 class Membership:
-    """See the module. `wanted()`: the voters that each group should have; a group that is not in it is left alone."""
+    """See the module."""
 
-    def __init__(self, loop: Loop, host: Host, wanted: Wanted) -> None:
+    def __init__(self, loop: Loop, host: Host, controller: ControllerMachine) -> None:
         self._loop = loop
         self._host = host
-        self._wanted = wanted
+        self._controller = controller
+        self._image: ClusterImage | None = None
+        self._wanted: Wanted = {}
+        """What `_image` wants."""
         self.waiting: dict[GroupNo, str] = {}
         """Groups led here that lack wanted members, and what they wait for."""
 
@@ -43,7 +61,10 @@ class Membership:
     def _look(self) -> None:
         self._loop.call_at(self._loop.monotonic_ms() + LOOK_MS, self._look)
         self.waiting = {}
-        wanted = self._wanted()
+        image = self._controller.cluster
+        if image is not self._image:
+            self._image, self._wanted = image, wanted_of(image)
+        wanted = self._wanted
         led = [self._host.groups[number] for number in self._host.heartbeats.led() if number in wanted]
         changing = sum(self._changes(group) for group in led)
         for group in sorted(led, key=lambda group: group.number):
