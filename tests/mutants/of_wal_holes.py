@@ -202,7 +202,7 @@ HOLE_MUTANTS = (
     one(
         "r31 the only replica's files are cut before anybody accepts it",
         "replica.snapshots.group_making",
-        '            trouble = ALONE if wal_writer.wal.is_suspended(number) and _is_alone(known, voters) else ""\n',
+        '            trouble = ALONE if wal_writer.wal.is_suspended(number) and _is_alone(known, beginning) else ""\n',
         '            trouble = ""\n',
         "replica.test_wal_holes.test_what_the_only_replica_has_lost_is_neither_served_nor_cut_until_it_is_accepted",
     ),

@@ -17,10 +17,11 @@ from typing import NamedTuple
 from muster_coordinator.controller.commands import FormCluster
 from muster_coordinator.controller.image import OFFSETS_TOPIC, ClusterImage, Topic
 from muster_coordinator.controller.machine import ControllerMachine
+from muster_coordinator.controller.transitions import rotated
 from muster_coordinator.errors import Corruption, DiskFull
 from muster_coordinator.events import VOTER_RELEASED, VOTER_SUSPENDED
 from muster_coordinator.groups.shard import GroupShard
-from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, GroupNo
+from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, GroupNo, member_no
 from muster_coordinator.limits import ERROR_MESSAGE_CHARS_MAX, SEGMENT_BYTES, SEGMENT_MS
 from muster_coordinator.ports import Disk, Loop, Notice, Rand, unnoticed
 from muster_coordinator.raft.members import Placed
@@ -222,7 +223,8 @@ class GroupManager:
                 group, machine, form, changed=self._image_changed, moved=self._controller_moved
             )
 
-        group = self._maker.make(CONTROLLER_GROUP, record.brokers(), self._offsets_writer, restore)
+        members = tuple(member_no(broker, 0) for broker in record.brokers())
+        group = self._maker.make(CONTROLLER_GROUP, members, self._offsets_writer, restore)
         controller = group.machine
         assert isinstance(controller, ControllerGroup)
         self._track(group, controller, None)
@@ -230,9 +232,7 @@ class GroupManager:
 
     def _make_shard(self, partition: int) -> None:
         number = GroupNo(FIRST_OFFSETS_GROUP + partition)
-        brokers = self.record.brokers()
-        at = partition % len(brokers)
-        voters = brokers[at:] + brokers[:at]
+        members = rotated(tuple(member_no(broker, 0) for broker in self.record.brokers()), partition)
         shard = GroupShard(self._settings.shard, self._rand)
 
         folder = f"{segments_folder(number)}/{OFFSETS_TOPIC}-{partition}"
@@ -255,7 +255,7 @@ class GroupManager:
                 roll=lambda: self._roll_wanted(number),
             )
 
-        group = self._maker.make(number, voters, self._offsets_writer, restore, folder)
+        group = self._maker.make(number, members, self._offsets_writer, restore, folder)
         machine = group.machine
         assert isinstance(machine, ShardGroup)
         self.shards[partition] = machine
@@ -363,8 +363,8 @@ class GroupManager:
                 group, self._loop, self._host.deadlines, state, partition, roll=lambda: self._roll_wanted(number)
             )
 
-        voters, begins = topic.partitions[index].voters, log is not None
-        group = self._maker.make(number, voters, self._topics_writer, restore, folder, begins=begins)
+        members, begins = topic.partitions[index].members, log is not None
+        group = self._maker.make(number, members, self._topics_writer, restore, folder, begins=begins)
         machine = group.machine
         assert isinstance(machine, TopicGroup)
         self._unclaimed.discard(number)

@@ -16,12 +16,12 @@ from muster_coordinator.errors import Code
 from muster_coordinator.events import Tell, untold
 from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartbeat, refusal
 from muster_coordinator.groups.stats import GroupMetrics, ShardStats, summed
-from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo
+from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo, MemberNo
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Rand, unnoticed
 from muster_coordinator.replica.bootstrap import bootstrap_payload
 from muster_coordinator.replica.bootstrap.bootstrap import Bootstrap
 from muster_coordinator.replica.bootstrap.formation import Expectation, Formation, Fresh
-from muster_coordinator.replica.bootstrap.identity import ClusterRecord, load_cluster, open_identity
+from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Voter, load_cluster, open_identity
 from muster_coordinator.replica.formed import FormedNode
 from muster_coordinator.replica.group_manager import GroupManager
 from muster_coordinator.replica.maintenance.disk_space import DiskStatus
@@ -105,8 +105,6 @@ class Node:
         raise error
 
     def _formed(self, record: ClusterRecord, peers: list[BrokerId]) -> None:
-        bootstrap = self.bootstrap
-        assert bootstrap is not None, "it is what calls"
         self.formed = FormedNode(
             self.settings,
             self.loop,
@@ -117,7 +115,7 @@ class Node:
             self.identity,
             record,
             self._notice,
-            bootstrap.seats_told,
+            self._seats_told,
         )
         self.formed.start(peers)
 
@@ -126,18 +124,28 @@ class Node:
         if self.formed is not None:
             self.formed.preferred.all_formed()
 
+    def _seats_told(self, seats: tuple[Voter, ...]) -> None:
+        if self.bootstrap is not None:
+            self.bootstrap.seats_told(seats)
+
     def _renewed(self) -> None:
         """The record names other folders than before: end what was trusted and is not any more, begin what is now."""
-        formed, bootstrap = self.formed, self.bootstrap
-        if formed is None or bootstrap is None:
+        bootstrap = self.bootstrap
+        if bootstrap is not None:
+            for peer in bootstrap.linked():
+                self.judge_link(peer, bootstrap.member_of(peer), is_new=False)
+
+    def judge_link(self, peer: BrokerId, member: MemberNo | None, *, is_new: bool) -> None:
+        """The link to `peer` is to this member, or to nobody who is trusted. A link that replaces one that just broke
+        may lead to another folder: then the member before is gone, although no `peer_down` told so."""
+        formed = self.formed
+        if formed is None:
             return
-        for peer in bootstrap.linked():
-            member = bootstrap.member_of(peer)
-            known = self.host.peers.get(peer)
-            if known is not None and known != member:
-                formed.peer_down(peer)
-            if member is not None and known != member:
-                formed.peer_up(peer, member)
+        known = self.host.peers.get(peer)
+        if known is not None and known != member:
+            formed.peer_down(peer)
+        if member is not None and (is_new or known != member):
+            formed.peer_up(peer, member)
 
     def _candidate(self, peer: BrokerId, replica_uuid: bytes) -> None:
         if self.formed is not None:
@@ -231,6 +239,10 @@ class Node:
             self.formed.client.producer_id(self.image(), done)
 
     # -- for operators ---------------------------------------------------------------------------------------------
+
+    def linked(self, broker: BrokerId) -> bool:
+        """Self, or a peer whose link is up and whose data folder is the one that the cluster knows."""
+        return broker == self.broker or (self.bootstrap is not None and self.bootstrap.trusts(broker))
 
     def not_ready(self) -> tuple[str, ...]:
         """Why this replica is not ready (decision 30); empty when it is."""
@@ -350,9 +362,7 @@ class _Peers:
 
     def peer_up(self, peer: BrokerId, hello: bytes) -> None:
         self._bootstrap.peer_up(peer, hello)
-        formed, member = self._node.formed, self._bootstrap.member_of(peer)
-        if formed is not None and member is not None:
-            formed.peer_up(peer, member)
+        self._node.judge_link(peer, self._bootstrap.member_of(peer), is_new=True)
 
     def peer_down(self, peer: BrokerId) -> None:
         self._bootstrap.peer_down(peer)

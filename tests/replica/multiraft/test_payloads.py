@@ -104,7 +104,11 @@ def test_commands_and_results(request: int, wait_ms: int, data: bytes) -> None:
 
 
 records = st.builds(
-    ClusterRecord, names, st.lists(st.builds(Voter, brokers, uuids), max_size=5).map(tuple), st.integers(1, 1000), uuids
+    ClusterRecord,
+    names,
+    st.lists(st.builds(Voter, brokers, uuids, st.integers(0, 2**31 - 1)), max_size=5).map(tuple),
+    st.integers(1, 1000),
+    uuids,
 )
 expectations = st.builds(Expectation, names, st.lists(brokers, max_size=5).map(tuple), st.integers(1, 1000))
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from muster_coordinator.controller.image import ClusterImage, members_of, wanted_members
 from muster_coordinator.controller.machine import ControllerMachine
 from muster_coordinator.events import MEMBERS_CHANGE
-from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo, MemberNo, binding_of, broker_of
+from muster_coordinator.ids import CONTROLLER_GROUP, GroupNo, MemberNo, binding_of, broker_of
 from muster_coordinator.ports import Loop
 from muster_coordinator.raft.progress import ProgressState
 from muster_coordinator.replica.maintenance.preferred import LAG_ENTRIES_MAX
@@ -52,7 +52,7 @@ class Membership:
         self._image: ClusterImage | None = None
         self._wanted: Wanted = {}
         """What `_image` wants."""
-        self.waiting: dict[GroupNo, str] = {}
+        self.held_up: dict[GroupNo, str] = {}
         """Groups led here that lack wanted members, and what they wait for."""
 
     def start(self) -> None:
@@ -60,7 +60,7 @@ class Membership:
 
     def _look(self) -> None:
         self._loop.call_at(self._loop.monotonic_ms() + LOOK_MS, self._look)
-        self.waiting = {}
+        self.held_up = {}
         image = self._controller.cluster
         if image is not self._image:
             self._image, self._wanted = image, wanted_of(image)
@@ -88,16 +88,16 @@ class Membership:
         if step is None:
             return False
         if not step.voters:
-            self.waiting[group.number] = step.reason
+            self.held_up[group.number] = step.reason
             return False
         refused = group.change_members(step.voters, step.learners)
         if refused is not None:
-            self.waiting[group.number] = refused.name
+            self.held_up[group.number] = refused.name
             return False
         group.tell(
             MEMBERS_CHANGE,
-            voters=[spelled(member) for member in step.voters],
-            learners=[spelled(member) for member in step.learners],
+            voters=spelled(step.voters),
+            learners=spelled(step.learners),
             reason=step.reason,
         )
         return True
@@ -124,8 +124,9 @@ def is_settled(group: RaftGroup) -> bool:
     return not config.learners and not config.outgoing
 
 
-def spelled(member: int) -> str:
-    """A member for people: the broker, and after a dot which of its folders, if it is not the first."""
-    binding = binding_of(MemberNo(member))
-    broker: BrokerId = broker_of(member)
-    return f"{broker}.{binding}" if binding else str(broker)
+def spelled(members: Sequence[int]) -> str:
+    """Members for people, such as 0,1,2.1: the broker, and after a dot which of its folders, if it is not the first."""
+    return ",".join(
+        f"{broker_of(member)}.{binding}" if (binding := binding_of(MemberNo(member))) else str(member)
+        for member in members
+    )

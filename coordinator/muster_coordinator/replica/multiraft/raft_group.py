@@ -46,6 +46,8 @@ from muster_coordinator.replica.multiraft.wal_writer import Batch, WalWriter
 
 ENTRY_COST_BYTES = 2_048
 """Added to each entry's bytes when a turn's budget is counted, so that a turn applies a bounded number of entries."""
+OF_RAFT = (EntryKind.NOOP, EntryKind.CONF)
+"""Entries that say nothing to the machine."""
 DONE_BATCH = Batch()
 DONE_BATCH.durable = True
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from muster_coordinator.errors import Corruption, StorageFailed
 from muster_coordinator.groups.effects import CheckpointBody
-from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.ids import GroupNo, MemberNo
 from muster_coordinator.ports import Disk, Rand
 from muster_coordinator.raft.core import RaftCore
 from muster_coordinator.raft.log import RaftLog
@@ -114,32 +114,31 @@ class GroupMaker:
     def make(
         self,
         number: GroupNo,
-        voters: tuple[BrokerId, ...],
+        members: tuple[MemberNo, ...],
         wal_writer: WalWriter,
         restore: Callable[[Recovery], MakeMachine],
         segments: str = "",
         *,
         begins: bool = False,
-        may_change: bool = False,
     ) -> RaftGroup:
         """Recover a group, or begin a new one, and add it to the host.
 
         `restore` reads all files that may be damaged; if one is, it is called again to make an empty state. `segments`:
         the group's folder, "" for the controller. `begins`: the group is new (not `begun`), and its folders exist and
-        are empty; otherwise the call blocks on the disk. `voters`: the members at the beginning of the group's log,
-        which stay, unless the log holds other configurations or `may_change` allows that it will. No group may change
-        below feature level 3.
+        are empty; otherwise the call blocks on the disk. `members`: the voters at the beginning of the group's log. If
+        this replica is none of them, it came later and learns of the configurations by the log.
         """
         known = wal_writer.wal.groups().get(number)
         if known is None:
             known = RecoveredGroup(HardState(0, NOBODY, 0), 1, 0, 0, NO_RECOVERY_POINT, (0, 0))
+        beginning = Config(members if self._host.member in members else ())
         trouble = ""
         if begins:
             recovery = Recovery(NO_META, None, NO_RECOVERY_POINT)
             make_machine = restore(recovery)
         else:
             known = _as_of_now(wal_writer.wal, number, known)
-            trouble = ALONE if wal_writer.wal.is_suspended(number) and _is_alone(known, voters) else ""
+            trouble = ALONE if wal_writer.wal.is_suspended(number) and _is_alone(known, beginning) else ""
             trouble = trouble or self._swap_interrupted(number, known, segments)
             if not trouble:
                 known = self._name_interrupted(number, wal_writer.wal, known)
@@ -156,12 +155,10 @@ class GroupMaker:
             last_index=known.last_index,
             checkpoint=(meta.index, meta.term),
         )
-        configs = _configs(number, known, recovery, voters)
         term, vote, commit = _of_term(known.hard_state, known.checkpoint[1])
         core = RaftCore(
-            node=self._settings.broker,
-            voters=() if configs or may_change else voters,
-            configs=configs or ((Placed(0, Config(voters)),) if may_change else ()),
+            node=self._host.member,
+            configs=_configs(number, known, recovery, beginning),
             log=log,
             hard_state=HardState(term, vote, max(commit, known.recovery_point.applied, meta.index)),
             applied=meta.index,
@@ -268,26 +265,22 @@ class GroupMaker:
         return Recovery(meta, body, known.recovery_point)
 
 
-def _is_alone(known: RecoveredGroup, voters: tuple[BrokerId, ...]) -> bool:
+def _is_alone(known: RecoveredGroup, beginning: Config) -> bool:
     """Has the group no other member, by the newest configuration in its log?"""
-    newest = known.configs[-1].config if known.configs else Config(voters)
+    newest = known.configs[-1].config if known.configs else beginning
     return len(newest.everyone()) == 1
 
 
-def _configs(
-    number: GroupNo, known: RecoveredGroup, recovery: Recovery, voters: tuple[BrokerId, ...]
-) -> tuple[Placed, ...]:
-    """What `RaftCore` is given: the configuration where the state is restored, then those of the entries behind. () if
-    the log never held one. Raises Corruption if WAL and checkpoint contradict each other."""
+def _configs(number: GroupNo, known: RecoveredGroup, recovery: Recovery, beginning: Config) -> tuple[Placed, ...]:
+    """What `RaftCore` is given: the configuration where the state is restored, then those of the entries behind. Raises
+    Corruption if WAL and checkpoint contradict each other."""
     meta = recovery.meta
     covered = [one.config for one in known.configs if one.at <= meta.index]
     if covered and recovery.whole and covered[-1] != meta.config:
         raise Corruption(f"group {number}: members at {meta.index}: WAL {covered[-1]}, checkpoint {meta.config}")
-    if not known.configs and meta.config is None:
-        return ()
     # A checkpoint older than the one that the WAL names carries its own, and the entries behind it are in the WAL.
     config = meta.config or (covered[-1] if covered else None)
-    first = Placed(0, Config(voters)) if config is None else Placed(meta.index, config)
+    first = Placed(0, beginning) if config is None else Placed(meta.index, config)
     return (first, *(one for one in known.configs if one.at > meta.index))
 
 

@@ -34,6 +34,5 @@ class WriteRate:
 
 def share_of(broker: BrokerId, voters: Sequence[BrokerId], group: GroupNo) -> float:
     """This replica's share, from 0 to below 1; it differs on each replica of the group."""
-    ordered = sorted(voters)
-    place = ordered.index(broker) if broker in ordered else 0
-    return (place + group) % len(ordered) / len(ordered)
+    ordered = sorted({*voters, broker})  # a replica that came later may not know yet that it will vote
+    return (ordered.index(broker) + group) % len(ordered) / len(ordered)
