@@ -305,14 +305,17 @@ class SnapshotInstalls:
         self._next_own(pull, folder, result)
 
     def _look_alive(self, pull: _Pull) -> None:
-        """Keep the install alive on both sides while own files are checked and copied: ask for the checksum of one
-        byte every `ALIVE_MS`. Else the leader would end the session, and this replica the install, for silence."""
-        if pull.number in self._pulls and pull.looks:
+        """Keep the install alive on both sides while nothing is expected of the leader: own files are checked and
+        copied, or all chunks that were asked for have come and this disk is slow to take them. Ask for the checksum of
+        one byte every `ALIVE_MS`; else the leader would end the session, and this replica the install, for silence."""
+        if pull.number not in self._pulls:
+            return
+        if pull.looks or not pull.awaited:
             self._listen(pull)
             self._net.send(pull.leader, channels.BULK, wire.encode_check_ask(pull.number, 0, 0, 1))
             if pull.reuse is not None:
                 pull.reuse.ask_again()
-            self._loop.call_at(self._loop.monotonic_ms() + ALIVE_MS, lambda: self._look_alive(pull))
+        self._loop.call_at(self._loop.monotonic_ms() + ALIVE_MS, lambda: self._look_alive(pull))
 
     def _next_own(self, pull: _Pull, folder: str, here: dict[str, int]) -> None:
         """Check the next own segment in a job of its own; after the last, ask the leader about the other files."""
