@@ -41,6 +41,7 @@ class Refusal(NamedTuple):
     """Further fields of the answer: of 421, who is right."""
 
 
+NOT_FORMED = Refusal(503, "not_formed", "this replica does not know a cluster yet")
 NOT_CURRENT = Refusal(503, "not_known", "the controller's leader cannot show now that its image is current; ask again")
 UNKNOWN_FATE = Refusal(
     503, "not_known", "it is not known whether the folder was declared gone; ask again, a repetition changes no more"
@@ -140,9 +141,8 @@ class Replacement:
             return _refused(self._elsewhere() or NOT_CURRENT)
         # From here to the proposal it is one turn: whom it sees now is whom it proposes with.
         refusal = self._elsewhere() or self._judge(broker, gone)
-        if refusal is not None:
-            return _refused(refusal)
-        assert gone is not None, "judge_folder refuses a request that names no folder"
+        if refusal is not None or gone is None:  # a request that names no folder is refused with the folder's name
+            return _refused(refusal or NOT_CURRENT)
         result = await self._propose(ReplaceReplica(broker=broker, gone_uuid=gone))
         if result.error != Code.NONE:
             return _refused(_refusal_of(result))
@@ -156,7 +156,7 @@ class Replacement:
         """None: this replica leads the controller's group, as far as it knows."""
         image, leader = self._replica.image(), self._replica.leadership(CONTROLLER_GROUP).leader
         if image is None:
-            return Refusal(503, "not_formed", "this replica does not know a cluster yet")
+            return NOT_FORMED
         if leader == self._replica.broker:
             return None
         known = None if leader is None else image.brokers.get(leader)
@@ -168,7 +168,8 @@ class Replacement:
     def _judge(self, broker: BrokerId, gone: bytes | None) -> Refusal | None:
         """Look at all Raft groups in this turn; there are at most `RAFT_GROUPS_MAX`, and nobody asks this often."""
         image, linked = self._replica.image(), self._replica.linked
-        assert image is not None, "_elsewhere has looked"
+        if image is None:
+            return NOT_FORMED
         refusal = judge_folder(image, broker, gone)
         if refusal is not None or gone in image.brokers[broker].gone:
             return refusal
