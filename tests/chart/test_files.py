@@ -61,6 +61,12 @@ def test_the_golden_rules_are_the_rules() -> None:
     assert rendered == yaml.safe_load((CHART / "rules" / "muster.yaml").read_text())
 
 
+def test_the_golden_dashboard_is_the_dashboard() -> None:
+    objects = yaml.safe_load_all((ROOT / "e2e" / "golden" / "everything.yaml").read_text())
+    (rendered,) = [one["data"] for one in objects if one and "muster.json" in (one.get("data") or {})]
+    assert rendered == {"muster.json": (CHART / "dashboards" / "muster.json").read_text()}
+
+
 def test_every_alert_has_its_runbook_and_names_its_subject() -> None:
     headings = (ROOT / "docs" / "runbooks.md").read_text().lower().splitlines()
     rules = yaml.safe_load((CHART / "rules" / "muster.yaml").read_text())

@@ -4,12 +4,14 @@ The replica is real but for its ports: a `Node` that leads, a group that commits
 operator's metrics are its own registry. Alerts, panels, variables of the dashboard, and queries in the documentation.
 """
 
+import itertools
 import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -36,6 +38,11 @@ SELECTOR = re.compile(r"\b(muster_[a-z_]+|up)\b(?:\{([^}]*)\})?")
 MATCHER = re.compile(r'(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"')
 GROUPING = re.compile(r"\b(?:by|without|on|ignoring)\s*\(([^)]*)\)")
 NO_METRICS = re.compile(r"muster_(coordinator|operator|pipeline)(?![a-z_])")
+ON_CALL = {
+    "muster_groups_without_state", "muster_suspended_groups", "muster_wal_room_bytes", "muster_requests_held_bytes",
+    "muster_transfers_installed_total", "muster_transfers_given_up_total", "muster_notices_total",
+}  # fmt: skip
+"""What somebody who is woken looks at first has a panel."""
 Series = dict[str, list[dict[str, str]]]
 """Name of a sample -> label sets; one without labels is there with an empty one."""
 
@@ -128,6 +135,51 @@ def matches(found: str, how: str, wanted: str) -> bool:
 @pytest.mark.parametrize(("where", "expression"), [*expressions()])
 def test_a_query_finds_what_it_names(where: str, expression: str) -> None:
     assert list(faults(expression)) == [], where
+
+
+def panels() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(BOARD.read_text())["panels"]
+    return found
+
+
+def test_what_somebody_on_call_needs_has_a_panel() -> None:
+    shown = {
+        name
+        for panel in panels()
+        for target in panel.get("targets", ())
+        for name, _ in SELECTOR.findall(target["expr"])
+    }
+    assert ON_CALL - shown == set()
+
+
+def test_a_share_is_of_series_with_the_same_labels() -> None:
+    """Prometheus finds no pair otherwise, and the panel stays empty without an error."""
+    shares = [expression for _, expression in expressions() if "/" in expression and not re.search(r"\w\(", expression)]
+    assert shares
+    for expression in shares:
+        first, *others = (
+            {tuple(sorted(one.items())) for one in coordinators()[name]} for name, _ in SELECTOR.findall(expression)
+        )
+        assert [other for other in others if other != first] == [], expression
+
+
+def test_no_panel_covers_another() -> None:
+    taken: dict[tuple[int, int], str] = {}
+    for panel in panels():
+        at = panel["gridPos"]
+        assert at["x"] + at["w"] <= 24, panel["title"]
+        for place in itertools.product(range(at["x"], at["x"] + at["w"]), range(at["y"], at["y"] + at["h"])):
+            assert place not in taken, (panel["title"], taken.get(place))
+            taken[place] = panel["title"]
+    ids = [panel["id"] for panel in panels()]
+    assert len(set(ids)) == len(ids)
+
+
+def test_a_panel_links_to_runbooks_that_are_written() -> None:
+    headings = {line.removeprefix("## ").lower() for line in (ROOT / "docs" / "runbooks.md").read_text().splitlines()}
+    linked = [link["url"].partition("#")[2] for panel in panels() for link in panel.get("links", ())]
+    assert linked
+    assert set(linked) <= headings
 
 
 def test_there_are_queries_of_each_kind() -> None:
