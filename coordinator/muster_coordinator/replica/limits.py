@@ -65,6 +65,10 @@ the WAL its files, while less than three quarters of `WAL_BYTES_MAX` are used. A
 INSTALL_MS_MAX = 600_000
 """How long after its last request a follower with an open link may verify the files and put them in place, while the
 entries are kept in the same way: a hundred gigabytes are read in less."""
+FOLLOWED_ENTRIES = 100
+"""A follower that lacks at most this number after its install has caught up, and nothing more is kept for it: an append
+or two bring it level. It does not depend on `muster.raft.trailing.entries`, which may be 0: then no leader that is
+written to would ever see a follower that lacks nothing."""
 INSTALL_FILES_MAX = 250_000
 """Files of one install: 250 TiB in segments of 1 GiB. A partition with more files is refused with an error."""
 INSTALL_OFFER_FILES_MAX = 4_000
@@ -128,6 +132,7 @@ assert GROUP_UNCOMMITTED_BYTES_MAX <= HOST_UNCOMMITTED_BYTES_MAX < WAL_BYTES_MAX
 assert APPLY_BYTES_PER_VISIT <= APPLY_BYTES_PER_TURN_MAX
 assert GROUP_CACHE_FLUSHED_BYTES < GROUP_CACHE_BYTES_MAX < LOG_CACHE_BYTES_MAX
 assert INSTALL_CHUNK_BYTES < LINK_BULK_UNSENT_BYTES_MAX
+assert FOLLOWED_ENTRIES < TRAILING_ENTRIES, "what it lacks then, a checkpoint does not take by default"
 assert CHECKPOINT_BYTES_MIN < CHECKPOINT_BYTES
 assert WAL_FILE_BYTES * DISK_LOW_WAL_FILES < DISK_LOW_BYTES
 assert DISK_LOOK_MS < NO_SPACE_RETRY_MS

@@ -24,7 +24,7 @@ from muster_coordinator.replica.snapshots.install_payload import (
     decode_check,
     decode_check_ask,
 )
-from muster_coordinator.replica.snapshots.install_source import FOLLOW_MS, FOLLOWED_SHARE
+from muster_coordinator.replica.snapshots.install_source import FOLLOW_MS
 from muster_coordinator.storage.contract import RecoveryPoint
 
 from tests.replica.cluster import SimCluster
@@ -192,7 +192,7 @@ def test_what_a_follower_needs_after_an_install_is_kept_for_as_long_as_it_comes_
 ) -> None:
     """However long that takes: 500 MB are a minute and more of a link."""
     cluster, writer, leader, late = far_behind(15, 300, install_rate=FAST, wal_bytes_max=32 * MIB)
-    monkeypatch.setattr(limits, "TRAILING_ENTRIES", -100 * FOLLOWED_SHARE)  # nobody is near enough
+    monkeypatch.setattr(limits, "FOLLOWED_ENTRIES", -1)  # nobody is near enough
     come_level(cluster, writer, leader, late)
     group, clock = cluster.nodes[leader].host.groups[writer.group], cluster.loops[leader]
     before = group.core.progresses[late].match

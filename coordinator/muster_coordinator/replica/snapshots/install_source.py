@@ -36,8 +36,6 @@ from muster_coordinator.storage.segment_index import segment_name
 TOO_MANY = "a partition has too many segments for a snapshot install; raise its segment.bytes or shorten its retention"
 FOLLOW_MS = 5_000
 """How often a follower that catches up after an install is checked."""
-FOLLOWED_SHARE = 50
-"""A follower that lacks at most `TRAILING_ENTRIES` / this has caught up."""
 SEND_RETRY_MS = 20
 SEND_TRIES_MAX = 250
 """Five seconds of a full bulk channel; then the chunk is dropped, and the follower gives the install up for silence."""
@@ -279,7 +277,7 @@ class InstallSource:
         progress = group.progress_of(peer) if group is not None and group.leads else None
         if group is None or progress is None or progress.state is ProgressState.SNAPSHOT or progress.match <= before:
             return
-        if group.core.last_index - progress.match <= limits.TRAILING_ENTRIES // FOLLOWED_SHARE:
+        if group.core.last_index - progress.match <= limits.FOLLOWED_ENTRIES:
             return
         now_ms, match = self._loop.monotonic_ms(), progress.match
         group.hold_from(peer, match, now_ms + 2 * FOLLOW_MS)
