@@ -13,7 +13,7 @@ from muster_coordinator.controller.commands import CreateTopic
 from muster_coordinator.errors import Code
 from muster_coordinator.groups.requests import DescribeGroup
 from muster_coordinator.ids import CONTROLLER_GROUP, GroupNo
-from muster_coordinator.raft.messages import EntryKind
+from muster_coordinator.raft.messages import ACKNOWLEDGED_MAX, KNOWS_SUSPENSION, EntryKind, Message, MsgType
 from muster_coordinator.records.batch import encode_batch
 from muster_coordinator.replica import limits
 from muster_coordinator.replica.node import Node
@@ -194,7 +194,7 @@ def test_a_group_that_was_healed_and_is_in_trouble_again_has_its_whole_share_of_
     for offset in range(100):
         assert cluster.commit(leader, 0, "now", offset, topic="t" * 200) == Code.NONE
     group = node.host.groups[GROUP]
-    assert group._backlog_bytes > limits.STOPPED_GROUP_BACKLOG_BYTES
+    assert group.core.last_index < cluster.nodes[leader].host.groups[GROUP].core.last_index, "its share is used up"
     group_manager.troubled[GROUP] = None
     cluster.world.run_until("healed", lambda: not group.trouble, 60_000)
     cluster.converge()
@@ -203,3 +203,43 @@ def test_a_group_that_was_healed_and_is_in_trouble_again_has_its_whole_share_of_
     assert cluster.commit(leader, 0, "now", 1) == Code.NONE
     cluster.world.run_for(1_000)
     assert group.core.last_index > last, "it stores what is appended"
+
+
+@pytest.mark.parametrize("copies", ["repeated", "refused"])
+def test_what_a_stopped_group_does_not_store_takes_nothing_of_its_share(
+    copies: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An append that comes again, or that does not join on, was counted as if it were stored: a hundred of those that
+    a lost answer causes, and the group took nothing more until it was healed."""
+    monkeypatch.setattr(limits, "STOPPED_GROUP_BACKLOG_BYTES", 20_000)
+    cluster, leader, node = one_stopped_and_not_healed(79)
+    group = node.host.groups[GROUP]
+    first = group.core.last_index + 1
+    for offset in range(3):
+        assert cluster.commit(leader, 0, "now", offset, topic="t" * 200) == Code.NONE
+    cluster.world.run_for(1_000)
+    last = group.core.last_index
+    assert last > first, "they are stored"
+    log = group.core.log
+    entries, _ = log.slice(first, last + 1, 1 << 20)
+    sent = Message(
+        MsgType.APPEND,
+        leader,
+        group.core.node,
+        group.core.term,
+        first - 1,
+        log.term_at(first - 1) or 0,
+        entries=entries,
+        hint=ACKNOWLEDGED_MAX,
+        context=KNOWS_SUSPENSION,
+    )
+    if copies == "refused":
+        moved = tuple(entry._replace(index=entry.index + 1_000) for entry in entries)
+        sent = sent._replace(index=first + 999, log_term=group.core.term, entries=moved)
+    for _ in range(100):
+        group.step(sent)
+    cluster.world.run_for(1_000)
+    last = group.core.last_index
+    assert cluster.commit(cluster.wait_leader(1), 0, "now", 4, topic="t" * 200) == Code.NONE
+    cluster.world.run_for(1_000)
+    assert group.core.last_index > last, "there is room for it"

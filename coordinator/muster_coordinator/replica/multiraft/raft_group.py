@@ -35,6 +35,7 @@ from muster_coordinator.events import (
 from muster_coordinator.ids import BrokerId, GroupNo, MemberNo, broker_of
 from muster_coordinator.limits import RAFT_ENTRY_OVERHEAD_BYTES
 from muster_coordinator.raft.core import NO_CONTACT, VOTE_REQUESTS, RaftCore
+from muster_coordinator.raft.log import entries_bytes
 from muster_coordinator.raft.messages import NOBODY, Entry, EntryKind, Message, MsgType, ReadGrant, Ready, Refused, Role
 from muster_coordinator.raft.progress import Progress
 from muster_coordinator.raft.quorum import Config
@@ -213,7 +214,7 @@ class RaftGroup:
         self._skip_vote: _SkipVote | None = None
         """Set while `pass_over` is under way."""
         self._backlog_bytes = 0
-        """Bytes of the appends received since the state was lost."""
+        """Bytes of the entries stored since the state was lost."""
         self.due = Due(self._deadline)
         self.applied = core.applied
         self.applied_bytes = 0
@@ -274,11 +275,15 @@ class RaftGroup:
 
     def step(self, message: Message) -> None:
         """Step a peer's message into the core."""
-        if message.entries and not self._takes(message):
+        new = self._new_of(message) if self.trouble else ()
+        if message.entries and not self._takes(message, new):
             return  # dropped, as if lost on the network: the leader probes again, or offers a checkpoint
         host = self._host
         contact = host.heartbeats.contact(self) if message.type in VOTE_REQUESTS else NO_CONTACT
         self.core.step(host.now_ms(), message, contact)
+        if new:
+            log = self.core.log
+            self._backlog_bytes += entries_bytes([entry for entry in new if log.term_at(entry.index) == entry.term])
         if message.type == MsgType.APPEND_REPLY and not self.core.has_ready():
             # Typical of the second follower's reply: it moves no commit index and no deadline to an earlier time.
             if self.leads:
@@ -286,15 +291,21 @@ class RaftGroup:
         else:
             host.touch(self)
 
-    def _takes(self, message: Message) -> bool:
-        """May these entries be stored? A full disk takes no NORMAL entries: the other kinds may free space."""
+    def _new_of(self, message: Message) -> tuple[Entry, ...]:
+        """Entries that the log does not have; whether it takes them is the core's to say."""
+        log = self.core.log
+        return tuple(
+            entry
+            for entry in message.entries
+            if entry.index > log.compacted_index and log.term_at(entry.index) != entry.term
+        )
+
+    def _takes(self, message: Message, new: tuple[Entry, ...]) -> bool:
+        """May these entries be stored, of which a group without a state lacks `new`? A full disk takes no NORMAL
+        entries: the other kinds may free space."""
         if self._host.disk_full and any(entry.kind == EntryKind.NORMAL for entry in message.entries):
             return False
-        return not self.trouble or self._has_room_for(message)
-
-    def _has_room_for(self, message: Message) -> bool:
-        self._backlog_bytes += sum(len(entry.data) + RAFT_ENTRY_OVERHEAD_BYTES for entry in message.entries)
-        return self._backlog_bytes <= limits.STOPPED_GROUP_BACKLOG_BYTES
+        return not new or self._backlog_bytes + entries_bytes(new) <= limits.STOPPED_GROUP_BACKLOG_BYTES
 
     def _deadline(self, now_ms: int) -> None:
         target = self.core.transfer_target
