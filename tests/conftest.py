@@ -14,12 +14,15 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests import event_fields
 from tests.machine_parts import excuse, require
 from tests.suites import has_none_of, longest_first
 
 # A property is never a timed test: a machine that stalls for 200 ms proves nothing.
 settings.register_profile("muster", deadline=None)
 settings.load_profile("muster")
+
+event_fields.hold()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 from muster_coordinator import events
-from muster_coordinator.events import EXPELLED, KINDS, PREPARING, Event, EventKind, Level
+from muster_coordinator.events import EXPELLED, KINDS, PREPARING, Event, EventKind, Level, Room
 from muster_coordinator.runtime import limits
 from muster_coordinator.runtime.event_log import EventLog
 from muster_coordinator.runtime.logs import JsonFormatter
@@ -118,3 +118,20 @@ def test_every_declared_kind_is_among_those_that_are_counted_and_documented() ->
     forgotten = {name for name, kind in declared.items() if kind not in KINDS}
     assert not forgotten, "declared in events.py: add them to KINDS there, then python -m tests.cli.events_doc"
     assert len(declared) == len(KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_no_event_can_be_made_in_a_test_with_other_fields_than_it_declares(kind: EventKind) -> None:
+    """`tests/event_fields.py` holds this for every event that any test of this process meets."""
+    whole: dict[str, object] = dict.fromkeys(kind.fields, "x")
+    assert Event(kind, whole).fields == whole
+    for name in kind.fields:
+        with pytest.raises(AssertionError, match=name):
+            Event(kind, {one: "x" for one in kind.fields if one != name})
+    with pytest.raises(AssertionError, match="one_more"):
+        Event(kind, whole | {"one_more": "x"})
+    if kind.room is not Room.GROUPS:
+        return
+    assert Event(kind, whole | {"raft_group": 1, "partition": "__consumer_offsets-0"}).kind is kind
+    with pytest.raises(AssertionError, match="raft_group"):
+        Event(kind, whole | {"raft_group": 1})
