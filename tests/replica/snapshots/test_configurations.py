@@ -2,12 +2,11 @@
 
 import copy
 import random
-from functools import partialmethod
 from typing import Any
 
 import pytest
 from muster_coordinator.errors import Corruption
-from muster_coordinator.ids import BrokerId, GroupNo
+from muster_coordinator.ids import GroupNo
 from muster_coordinator.raft.members import Members, Placed
 from muster_coordinator.raft.messages import HardState, Refused
 from muster_coordinator.raft.quorum import Config
@@ -15,7 +14,7 @@ from muster_coordinator.replica.folders import checkpoint_folder
 from muster_coordinator.replica.group_manager import OLDER_STATE
 from muster_coordinator.replica.node import Node
 from muster_coordinator.replica.snapshots import group_making
-from muster_coordinator.replica.snapshots.group_making import NO_META, GroupMaker, Recovery
+from muster_coordinator.replica.snapshots.group_making import NO_META, Recovery
 from muster_coordinator.storage.checkpoint import CheckpointMeta, checkpoint_files, open_checkpoint
 from muster_coordinator.storage.contract import NO_RECOVERY_POINT, RecoveredGroup
 
@@ -25,12 +24,6 @@ from tests.replica.snapshots.test_recovery import FREQUENT, TINY_WAL, behind, co
 from tests.sim.loop import Latency, World
 
 GROUP = GroupNo(1)
-
-
-@pytest.fixture
-def changing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a cluster of a feature level in which members may change."""
-    monkeypatch.setattr(GroupMaker, "make", partialmethod(GroupMaker.make, may_change=True))
 
 
 def change(cluster: SimCluster, voters: tuple[int, ...]) -> int:
@@ -74,7 +67,6 @@ def advance(cluster: SimCluster, index: int, done: int) -> None:
     raise AssertionError("the WAL keeps the entry")
 
 
-@pytest.mark.usefixtures("changing")
 def test_a_restart_behind_the_entry_that_brought_it_finds_the_configuration() -> None:
     cluster = SimCluster(World(31), **{**TINY_WAL, **FREQUENT})
     cluster.start()
@@ -107,7 +99,6 @@ def late_and_installed(seed: int) -> tuple[SimCluster, int, Config]:
     return cluster, late, config
 
 
-@pytest.mark.usefixtures("changing")
 def test_an_install_brings_the_configuration_and_a_restart_finds_it() -> None:
     cluster, late, config = late_and_installed(32)
     node = cluster.restart(late)
@@ -124,7 +115,6 @@ def test_an_install_brings_the_configuration_and_a_restart_finds_it() -> None:
     cluster.converge()
 
 
-@pytest.mark.usefixtures("changing")
 def test_power_lost_at_any_effect_of_an_install_leaves_the_old_configuration_or_the_new_one() -> None:
     cluster, late, config = late_and_installed(33)
     disk = cluster.disks[late]
@@ -155,7 +145,6 @@ def test_power_lost_at_any_effect_of_an_install_leaves_the_old_configuration_or_
     assert starts(disk.durable_copy(), late).host.groups[GROUP].core.config == config
 
 
-@pytest.mark.usefixtures("changing")
 def test_a_damaged_newest_checkpoint_falls_back_to_one_with_its_own_configuration() -> None:
     """The configuration of the older one is another: entries behind it bring the present one."""
     cluster = SimCluster(World(34), **{**TINY_WAL, **FREQUENT})
@@ -211,24 +200,19 @@ def test_who_came_later_makes_no_checkpoint_before_it_knows_who_the_members_were
     assert {(meta.index >= named, meta.config) for meta in checkpoints(cluster, late)} == {(True, core.config)}
 
 
-def test_where_members_are_fixed_an_offer_with_a_configuration_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its replica is not yet at the feature level at which it could follow."""
-    with monkeypatch.context() as patched:
-        patched.setattr(GroupMaker, "make", partialmethod(GroupMaker.make, may_change=True))
-        cluster, late, config = late_and_installed(36)
+def test_where_members_are_fixed_an_offer_with_a_configuration_is_not_taken() -> None:
+    cluster, late, config = late_and_installed(36)
     node = cluster.restart(late)
+    node.host.groups[GROUP].core.may_change = False
     cluster.world.run_for(3_000)
     assert not node.formed.installs.installed[GROUP]
-    assert not node.host.groups[GROUP].core.may_change
-    cluster.kill(late)
-    monkeypatch.setattr(GroupMaker, "make", partialmethod(GroupMaker.make, may_change=True))
-    again = cluster.restart(late)
+    node.host.groups[GROUP].core.may_change = True
+    cluster.world.run_until("installed", lambda: node.formed.installs.installed[GROUP], 10_000)
     cluster.wait_ready()
-    assert again.host.groups[GROUP].core.config == config
+    assert node.host.groups[GROUP].core.config == config
 
 
-@pytest.mark.usefixtures("changing")
-def test_a_group_that_never_changed_writes_as_ever_also_where_it_might() -> None:
+def test_a_group_that_never_changed_writes_as_ever() -> None:
     cluster, late = behind(37)
     node = cluster.restart(late)
     offers: list[Any] = []
@@ -249,14 +233,13 @@ ONE, TWO, FIRST = Config((1, 2)), Config((1, 2, 3)), (7, 8, 9)
 def configs(known: tuple[Placed, ...], meta: CheckpointMeta, *, whole: bool = True) -> tuple[Placed, ...]:
     """What the core is given, from the configurations of the WAL and a checkpoint."""
     group = RecoveredGroup(HardState(1, -1, 0), 1, 0, 40, NO_RECOVERY_POINT, (20, 1), configs=known)
-    voters = tuple(BrokerId(voter) for voter in FIRST)
-    return group_making._configs(GROUP, group, Recovery(meta, None, NO_RECOVERY_POINT, whole), voters)
+    return group_making._configs(GROUP, group, Recovery(meta, None, NO_RECOVERY_POINT, whole), Config(FIRST))
 
 
 def test_what_the_core_is_given_begins_where_the_state_does() -> None:
     at = CheckpointMeta(GROUP, 20, 1)
     none, with_one = at, at._replace(config=ONE)
-    assert configs((), none) == ()
+    assert configs((), none) == (Placed(0, Config(FIRST)),)
     assert configs((Placed(30, TWO),), none) == (Placed(0, Config(FIRST)), Placed(30, TWO))
     assert configs((Placed(5, TWO), Placed(20, ONE), Placed(30, TWO)), with_one) == (Placed(20, ONE), Placed(30, TWO))
     older = CheckpointMeta(GROUP, 4, 1)
