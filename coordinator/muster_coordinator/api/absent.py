@@ -5,6 +5,7 @@ are no quotas, so no client is throttled.
 """
 
 from muster_coordinator.api.authorize import Operation
+from muster_coordinator.api.gather import in_turns
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.errors import Code
@@ -31,8 +32,18 @@ class Absent:
     def transactions(self, _context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
         """ListTransactions v0-2. Ids that the caller may not DESCRIBE would be left out; as there are none, no right is
         checked."""
-        unknown = [state for state in dict.fromkeys(request.state_filters) if state not in _STATES]
-        reply({"error_code": Code.NONE, "unknown_state_filters": unknown, "transaction_states": ()})
+        filters = request.state_filters
+        unknown: dict[str, None] = {}
+
+        def judge(index: int) -> int:
+            if filters[index] not in _STATES:
+                unknown[filters[index]] = None
+            return 0
+
+        def judged() -> None:
+            reply({"error_code": Code.NONE, "unknown_state_filters": list(unknown), "transaction_states": ()})
+
+        in_turns(self._services.surface.loop, len(filters), judge, judged)
 
     def quotas(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
         """DescribeClientQuotas v0-1, with Kafka's checks of the filter."""

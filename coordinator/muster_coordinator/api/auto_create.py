@@ -8,11 +8,12 @@ and are created when the client asks again. What the controller's log would refu
 would fill the log with it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from muster_coordinator.api import limits
 from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.create_topics import fresh_topic_id
+from muster_coordinator.api.gather import in_turns
 from muster_coordinator.api.services import Services, TopicsMode
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import CommandResult, CreateTopic
@@ -30,23 +31,35 @@ class AutoCreate:
         self._services = services
         self._making: set[str] = set()
 
-    def missing(self, context: RequestContext, names: Iterable[str | None], image: ClusterImage) -> dict[str, Code]:
-        """The code for each missing name that is being created or cannot be; other names are not in the result, and are
-        answered as without this option."""
+    def missing(
+        self,
+        context: RequestContext,
+        names: Sequence[str],
+        image: ClusterImage,
+        done: Callable[[dict[str, Code]], None],
+    ) -> None:
+        """Passes on the code for each missing name that is being created or cannot be; other names are not in it, and
+        are answered as without this option. A turn of the loop looks at a thousand names."""
         settings = self._services.settings
-        if not settings.auto_create_topics or settings.topics_mode is TopicsMode.NONE:
-            return {}
         told: dict[str, Code] = {}
-        looked_at = 0
-        for name in names:
-            if name is None or not self._services.may_topic(context, Operation.DESCRIBE, name):
-                continue
-            if name in image.topics or name in INTERNAL_NAMES or name_error(name) is not None:
-                continue
-            looked_at += 1
-            enough = looked_at > limits.AUTO_CREATES_AT_ONCE_MAX
-            told[name] = Code.LEADER_NOT_AVAILABLE if enough else self._make(context, name, image)
-        return told
+        if not settings.auto_create_topics or settings.topics_mode is TopicsMode.NONE:
+            done(told)
+            return
+
+        def look(index: int) -> int:
+            name = names[index]
+            if self._lacks(context, name, image):
+                enough = len(told) >= limits.AUTO_CREATES_AT_ONCE_MAX
+                told[name] = Code.LEADER_NOT_AVAILABLE if enough else self._make(context, name, image)
+            return 0
+
+        in_turns(self._services.surface.loop, len(names), look, lambda: done(told))
+
+    def _lacks(self, context: RequestContext, name: str, image: ClusterImage) -> bool:
+        """Whether this is the name of a topic that could exist, that does not, and that the client may know of."""
+        if not self._services.may_topic(context, Operation.DESCRIBE, name):
+            return False
+        return name not in image.topics and name not in INTERNAL_NAMES and name_error(name) is None
 
     def in_the_making(self, names: Iterable[str]) -> bool:
         """Whether the creation of one of them is under way."""

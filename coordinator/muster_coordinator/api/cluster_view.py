@@ -38,19 +38,21 @@ class Leader(NamedTuple):
 
 
 class ClusterView:
-    """The view of one request: it uses one image from beginning to end."""
+    """The view of one request: it uses one image from beginning to end, and asks once whether a broker is alive. So
+    brokers, controller and leaders of an answer agree, although it is made in several turns."""
 
-    __slots__ = ("_listener", "_surface", "image")
+    __slots__ = ("_alive", "_listener", "_surface", "image")
 
     def __init__(self, surface: Surface, image: ClusterImage, listener: str) -> None:
         self._surface = surface
         self._listener = listener
+        self._alive: dict[BrokerId, bool] = {}
         self.image = image
 
     def node(self, broker: BrokerId) -> Node | None:
         """Address of a live broker; None when it is dead, unknown, or has no such listener."""
         registered = self.image.brokers.get(broker)
-        if registered is None or not self._surface.alive(broker):
+        if registered is None or not self.alive(broker):
             return None
         for endpoint in registered.endpoints:
             if endpoint.listener == self._listener:
@@ -64,7 +66,9 @@ class ClusterView:
 
     def alive(self, broker: BrokerId) -> bool:
         """Whether the broker's replicas count as online."""
-        return broker in self.image.brokers and self._surface.alive(broker)
+        if broker not in self._alive:
+            self._alive[broker] = broker in self.image.brokers and self._surface.alive(broker)
+        return self._alive[broker]
 
     def controller_id(self) -> int:
         """The controller's leader if it is listed, else this broker, else any listed one: every broker forwards to the

@@ -1,8 +1,9 @@
 """DescribeConfigs (protocol notes 15). Topics have all 33 of Kafka's names; a broker shows its own settings read-only;
 groups have no settings yet. Changes are in `alter_configs`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from muster_coordinator.api.authorize import Operation, ResourceType
 from muster_coordinator.api.doubt import Doubt
@@ -22,6 +23,28 @@ TOPIC, BROKER, _LOGGER, _METRICS, _GROUP = 2, 4, 8, 16, 32
 _STRING = int(ConfigType.STRING)
 
 
+class _Named(NamedTuple):
+    """A resource of a request."""
+
+    type: int
+    name: str
+    keys: frozenset[str]
+    """The configs that are asked for; empty: all."""
+
+
+def _once(resources: Sequence[Value]) -> list[_Named]:
+    """Each resource once, whatever it is named for. A topic of 5 characters has 33 configs."""
+    keys: dict[tuple[int, str], set[str]] = {}
+    whole = set()
+    """Those of which all configs are asked for."""
+    for resource in resources:
+        key, wanted = (resource.resource_type, resource.resource_name), resource.configuration_keys
+        keys.setdefault(key, set()).update(wanted or ())
+        if not wanted:
+            whole.add(key)
+    return [_Named(*key, frozenset() if key in whole else frozenset(wanted)) for key, wanted in keys.items()]
+
+
 class Configs:
     """Handler of DescribeConfigs."""
 
@@ -29,8 +52,8 @@ class Configs:
         self._services = services
 
     def describe(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
-        """DescribeConfigs v1-4: each resource by itself."""
-        resources = request.resources
+        """DescribeConfigs v1-4: each resource by itself, and once, with all configs for which it is named."""
+        resources = _once(request.resources)
         doubt = Doubt(self._services.surface, Code.REQUEST_TIMED_OUT)
 
         def begin(index: int, arrived: Callable[[Value], None]) -> None:
@@ -40,7 +63,7 @@ class Configs:
         gather_in_turns(loop, len(resources), begin, lambda results: reply({"results": results}))
 
     def _one(
-        self, context: RequestContext, resource: Value, request: Value, doubt: Doubt, done: Callable[[Value], None]
+        self, context: RequestContext, resource: _Named, request: Value, doubt: Doubt, done: Callable[[Value], None]
     ) -> None:
         try:
             entries = self._describe(context, resource, request)
@@ -54,25 +77,25 @@ class Configs:
             {
                 "error_code": code,
                 "error_message": message,
-                "resource_type": resource.resource_type,
-                "resource_name": resource.resource_name,
+                "resource_type": resource.type,
+                "resource_name": resource.name,
                 "configs": entries,
             }
         )
 
-    def _describe(self, context: RequestContext, resource: Value, request: Value) -> list[Value]:
-        wanted = frozenset(resource.configuration_keys or ())
-        if resource.resource_type == TOPIC:
-            topic, _ = existing_topic(self._services, context, Operation.DESCRIBE_CONFIGS, resource.resource_name)
+    def _describe(self, context: RequestContext, resource: _Named, request: Value) -> list[Value]:
+        wanted = resource.keys
+        if resource.type == TOPIC:
+            topic, _ = existing_topic(self._services, context, Operation.DESCRIBE_CONFIGS, resource.name)
             return _topic_entries(topic, wanted, request)
         code = self._services.cluster_code(context, Operation.DESCRIBE_CONFIGS)
         if code is not Code.NONE:
             raise ApiError(code)
-        if resource.resource_type == BROKER:
-            return self._broker_entries(resource.resource_name, wanted)
-        if resource.resource_type in (_LOGGER, _METRICS, _GROUP):
+        if resource.type == BROKER:
+            return self._broker_entries(resource.name, wanted)
+        if resource.type in (_LOGGER, _METRICS, _GROUP):
             return []
-        raise ApiError(Code.INVALID_REQUEST, f"unknown type of resource {resource.resource_type}")
+        raise ApiError(Code.INVALID_REQUEST, f"unknown type of resource {resource.type}")
 
     def _broker_entries(self, name: str, wanted: frozenset[str]) -> list[Value]:
         """The settings of this broker only: clients ask the broker that they mean. Name "" stands for the cluster-wide

@@ -16,16 +16,16 @@ from muster_coordinator.api import limits
 from muster_coordinator.api.assignments import judge_numbers, judge_replicas
 from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.doubt import PRESENT, Doubt
-from muster_coordinator.api.gather import Gather
+from muster_coordinator.api.gather import gather_in_turns
 from muster_coordinator.api.leader_wait import Grown, LeaderWait, standing_of_grown
+from muster_coordinator.api.place_for_topics import PlaceForTopics
 from muster_coordinator.api.services import Services, TopicsMode
-from muster_coordinator.api.topic_entries import created_entries
+from muster_coordinator.api.topic_entries import CreatedEntries
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import CommandResult, CreateTopic
 from muster_coordinator.controller.image import EMPTY_ID, ClusterImage
 from muster_coordinator.controller.topic_configs import validate_all
-from muster_coordinator.controller.topic_names import colliding_name, name_error
-from muster_coordinator.controller.transitions import too_many_groups
+from muster_coordinator.controller.topic_names import name_error
 from muster_coordinator.errors import ApiError, Code
 from muster_coordinator.replica.partitions.surface import Surface
 from muster_coordinator.wire.connection import Exchange
@@ -58,6 +58,7 @@ class _Asked(NamedTuple):
     """Number of partitions of all its topics."""
     until_ms: int
     doubt: Doubt
+    place: PlaceForTopics
 
 
 class CreateTopics:
@@ -76,7 +77,8 @@ class CreateTopics:
 
         def answered(created: list[Created]) -> None:
             image = self._services.surface.image()
-            entries = [_entry(topic.name, one, image) for topic, one in zip(topics, created, strict=True)]
+            configs = CreatedEntries()
+            entries = [_entry(topic.name, one, image, configs) for topic, one in zip(topics, created, strict=True)]
             reply({"topics": entries})
 
         def decided(created: list[Created]) -> None:
@@ -85,17 +87,19 @@ class CreateTopics:
             else:
                 self._when_led(context, created, until_ms, answered)
 
-        gather: Gather[Created] = Gather(len(topics), decided)
         doubt = Doubt(self._services.surface, Code.NOT_CONTROLLER, PRESENT)
-        asked = _Asked(context, request, times, wanted, until_ms, doubt)
-        for index, topic in enumerate(topics):
-            self._one(asked, topic, gather.part(index))
+        asked = _Asked(context, request, times, wanted, until_ms, doubt, PlaceForTopics())
+
+        def begin(index: int, arrived: Callable[[Created], None]) -> None:
+            self._one(asked, topics[index], arrived)
+
+        gather_in_turns(self._services.surface.loop, len(topics), begin, decided)
 
     def _one(self, asked: "_Asked", topic: Value, done: Callable[[Created], None]) -> None:
         try:
             if asked.times[topic.name] > 1:
                 raise ApiError(Code.INVALID_REQUEST, "the topic is named twice")
-            command = self._judge(asked.context, topic, self._services.surface.image(), asked.wanted)
+            command = self._judge(asked, topic, self._services.surface.image())
         except ApiError as error:
             # TOPIC_ALREADY_EXISTS may be wrong: if this replica is behind, the topic may have been deleted.
             if not asked.doubt.parks(error.code, partial(self._one, asked, topic, done)):
@@ -104,15 +108,15 @@ class CreateTopics:
             return
         self._create(command, asked.request, asked.until_ms, done)
 
-    def _judge(self, context: RequestContext, topic: Value, image: ClusterImage | None, wanted: int) -> CreateTopic:
+    def _judge(self, asked: "_Asked", topic: Value, image: ClusterImage | None) -> CreateTopic:
         """The command that creates one topic. Raises ApiError for the first fault."""
-        if not self._services.may_topic(context, Operation.CREATE, topic.name):
+        if not self._services.may_topic(asked.context, Operation.CREATE, topic.name):
             raise ApiError(Code.TOPIC_AUTHORIZATION_FAILED)
         if image is None:
             raise ApiError(Code.NOT_CONTROLLER, "the cluster is not formed yet")
         if self._services.settings.topics_mode is TopicsMode.NONE:
             raise ApiError(Code.POLICY_VIOLATION, "topics.mode is none: this cluster has no topics")
-        self._judge_name(topic.name, image)
+        _judge_name(topic.name, image, asked.place)
         configs = self._judge_configs(topic, image)
         _judge_assignments(topic, image)
         if topic.replication_factor != _DEFAULT and not 1 <= topic.replication_factor <= len(image.voters):
@@ -123,9 +127,9 @@ class CreateTopics:
         partitions = self._partitions(topic)
         if partitions < 1:
             raise ApiError(Code.INVALID_PARTITIONS, f"a topic cannot have {partitions} partitions")
-        if wanted > limits.PARTITIONS_PER_REQUEST_MAX:
+        if asked.wanted > limits.PARTITIONS_PER_REQUEST_MAX:
             raise ApiError(Code.POLICY_VIOLATION, f"more than {limits.PARTITIONS_PER_REQUEST_MAX} partitions")
-        too_many = too_many_groups(image, partitions)
+        too_many = asked.place.too_many(partitions, image)
         if too_many is not None:
             raise ApiError(Code.POLICY_VIOLATION, too_many)
         return CreateTopic(
@@ -140,19 +144,6 @@ class CreateTopics:
             return len(topic.assignments)
         asked: int = topic.num_partitions
         return self._services.settings.num_partitions if asked == _DEFAULT else asked
-
-    @staticmethod
-    def _judge_name(name: str, image: ClusterImage) -> None:
-        error = name_error(name)
-        if error is not None:
-            raise ApiError(Code.INVALID_TOPIC_EXCEPTION, error)
-        if name == _CLUSTER_METADATA:
-            raise ApiError(Code.INVALID_REQUEST, "this name is reserved")
-        if name in image.topics:
-            raise ApiError(Code.TOPIC_ALREADY_EXISTS, f"topic {name} exists")
-        other = colliding_name(name, image.topics)
-        if other is not None:
-            raise ApiError(Code.INVALID_TOPIC_EXCEPTION, f"topic {name} collides with {other} in metric names")
 
     @staticmethod
     def _judge_configs(topic: Value, image: ClusterImage) -> tuple[tuple[str, str], ...]:
@@ -193,6 +184,19 @@ class CreateTopics:
         LeaderWait(surface, grown, standing_of_grown(surface, context.listener), until_ms, waited)
 
 
+def _judge_name(name: str, image: ClusterImage, place: PlaceForTopics) -> None:
+    error = name_error(name)
+    if error is not None:
+        raise ApiError(Code.INVALID_TOPIC_EXCEPTION, error)
+    if name == _CLUSTER_METADATA:
+        raise ApiError(Code.INVALID_REQUEST, "this name is reserved")
+    if name in image.topics:
+        raise ApiError(Code.TOPIC_ALREADY_EXISTS, f"topic {name} exists")
+    other = place.colliding(name, image)
+    if other is not None:
+        raise ApiError(Code.INVALID_TOPIC_EXCEPTION, f"topic {name} collides with {other} in metric names")
+
+
 def fresh_topic_id(surface: Surface, image: ClusterImage) -> bytes:
     """A random id: never zero, never one that was used before (trap T2)."""
     while True:
@@ -210,7 +214,7 @@ def _judge_assignments(topic: Value, image: ClusterImage) -> None:
     judge_replicas([assignment.broker_ids for assignment in topic.assignments], image)
 
 
-def _entry(name: str, one: Created, image: ClusterImage | None) -> Value:
+def _entry(name: str, one: Created, image: ClusterImage | None, configs: CreatedEntries) -> Value:
     if one.command is None or image is None:
         return {"name": name, "error_code": one.code, "error_message": one.message, "configs": ()}
     return {
@@ -220,5 +224,5 @@ def _entry(name: str, one: Created, image: ClusterImage | None) -> Value:
         "topic_id": one.command.topic_id,
         "num_partitions": one.command.partitions,
         "replication_factor": len(image.voters),
-        "configs": created_entries(dict(one.command.configs)),
+        "configs": configs.of(one.command.configs),
     }

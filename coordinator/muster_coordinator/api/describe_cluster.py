@@ -5,6 +5,7 @@ from muster_coordinator.api import limits
 from muster_coordinator.api.authorize import CLUSTER, Operation, Resource, ResourceType
 from muster_coordinator.api.cluster_view import ClusterView
 from muster_coordinator.api.doubt import ABSENT, Doubt
+from muster_coordinator.api.gather import in_turns
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.image import EMPTY_ID, ClusterImage, Partition
@@ -14,6 +15,40 @@ from muster_coordinator.wire.connection import Exchange
 from muster_coordinator.wire.schema import Value
 
 _BROKERS, _CONTROLLERS = 1, 2
+
+
+class _Page:
+    """One answer to DescribeTopicPartitions under construction."""
+
+    __slots__ = ("_cursor", "left", "next_cursor", "topics")
+
+    def __init__(self, cursor: Value, limit: int) -> None:
+        self._cursor = cursor
+        self.left = limit
+        """Number of partitions that still fit."""
+        self.topics: list[dict[str, Value]] = []
+        self.next_cursor: dict[str, Value] | None = None
+        """Where the next page begins; None: there is none, as far as is known yet."""
+
+    def takes(self, name: str) -> bool:
+        """Whether the page has room; if not, the next one begins with this topic."""
+        if self.left == 0 and self.next_cursor is None:
+            self.next_cursor = {"topic_name": name, "partition_index": 0}
+        return self.next_cursor is None
+
+    def first(self, name: str) -> int:
+        """The topic's first partition that belongs to this page."""
+        of_cursor = self._cursor is not None and self._cursor.topic_name == name
+        return max(0, self._cursor.partition_index) if of_cursor else 0
+
+    def add(self, topic: dict[str, Value]) -> None:
+        """A described topic, with `more` where the page ends within its partitions."""
+        described = len(topic["partitions"])
+        self.topics.append(topic)
+        self.left -= described
+        if topic.pop("more", False):
+            name = topic["name"]
+            self.next_cursor = {"topic_name": name, "partition_index": self.first(name) + described}
 
 
 class DescribeCluster:
@@ -78,21 +113,22 @@ class DescribeCluster:
         cursor = request.cursor
         if cursor is not None:
             names = [name for name in names if name >= cursor.topic_name]
-        left = max(1, min(request.response_partition_limit, limits.DESCRIBED_PARTITIONS_MAX))
-        topics: list[Value] = []
-        next_cursor = None
-        for name in names:
-            if left == 0:
-                next_cursor = {"topic_name": name, "partition_index": 0}
-                break
-            first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
-            topic = self._topic(context, name, max(0, first), left, image)
-            topics.append(topic)
-            described = len(topic["partitions"])
-            left -= described
-            if topic.pop("more"):
-                next_cursor = {"topic_name": name, "partition_index": max(0, first) + described}
-                break
+        view = None if image is None else ClusterView(self._services.surface, image, context.listener)
+        page = _Page(cursor, max(1, min(request.response_partition_limit, limits.DESCRIBED_PARTITIONS_MAX)))
+
+        def add(index: int) -> int:
+            name = names[index]
+            if page.takes(name):
+                page.add(self._topic(context, name, page.first(name), page.left, view))
+            return 0
+
+        in_turns(
+            self._services.surface.loop, len(names), add, lambda: self._paged(context, request, doubt, page, reply)
+        )
+
+    def _paged(self, context: RequestContext, request: Value, doubt: Doubt, page: "_Page", reply: Exchange) -> None:
+        """All topics are judged."""
+        topics, cursor = page.topics, request.cursor
         if cursor is not None and cursor.topic_name not in {topic["name"] for topic in topics}:
             topics.insert(0, _no_topic(Code.INVALID_REQUEST, cursor.topic_name))
         absent = next((topic["error_code"] for topic in topics if topic["error_code"] in ABSENT), Code.NONE)
@@ -101,8 +137,7 @@ class DescribeCluster:
             return
         for topic in topics:
             topic["error_code"] = doubt.answer(topic["error_code"])
-            topic.pop("more", None)
-        reply({"topics": topics, "next_cursor": next_cursor})
+        reply({"topics": topics, "next_cursor": page.next_cursor})
 
     def _names(self, context: RequestContext, request: Value, image: ClusterImage | None) -> list[str]:
         if request.topics:
@@ -111,15 +146,15 @@ class DescribeCluster:
         return sorted(name for name in names if self._services.may_topic(context, Operation.DESCRIBE, name))
 
     def _topic(
-        self, context: RequestContext, name: str, first: int, left: int, image: ClusterImage | None
+        self, context: RequestContext, name: str, first: int, left: int, view: ClusterView | None
     ) -> dict[str, Value]:
+        """Up to `left` partitions, from number `first` on."""
         if not self._services.may_topic(context, Operation.DESCRIBE, name):
             return _no_topic(Code.TOPIC_AUTHORIZATION_FAILED, name)
-        topic = None if image is None else image.topics.get(name)
-        if topic is None or image is None:
+        topic = None if view is None else view.image.topics.get(name)
+        if topic is None or view is None:
             invalid = name_error(name) is not None
             return _no_topic(Code.INVALID_TOPIC_EXCEPTION if invalid else Code.UNKNOWN_TOPIC_OR_PARTITION, name)
-        view = ClusterView(self._services.surface, image, context.listener)
         indexes = range(first, min(len(topic.partitions), first + left))
         return {
             "error_code": Code.NONE,
@@ -140,7 +175,7 @@ class DescribeCluster:
 
 
 def _no_topic(code: Code, name: str) -> dict[str, Value]:
-    return {"error_code": code, "name": name, "topic_id": EMPTY_ID, "partitions": (), "more": False}
+    return {"error_code": code, "name": name, "topic_id": EMPTY_ID, "partitions": ()}
 
 
 def _partition(index: int, partition: Partition, view: ClusterView) -> Value:

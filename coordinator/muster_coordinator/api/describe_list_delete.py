@@ -33,8 +33,8 @@ class DescribeListDelete:
     # -- DescribeGroups
 
     def describe(self, context: RequestContext, version: int, request: Value, reply: Exchange) -> None:
-        """DescribeGroups v0-6: each group by itself; an unknown one is Dead, from v6 on error 69."""
-        names, operations = request.groups, request.include_authorized_operations
+        """DescribeGroups v0-6: each group by itself, and once; an unknown one is Dead, from v6 on error 69."""
+        names, operations = tuple(dict.fromkeys(request.groups)), request.include_authorized_operations
 
         def begin(index: int, arrived: Callable[[Value], None]) -> None:
             self._describe(context, version, names[index], operations, arrived)

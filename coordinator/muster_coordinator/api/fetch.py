@@ -12,65 +12,28 @@ whose image may be behind calls no topic or partition unknown before that is con
 6.
 """
 
-import struct
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from functools import partial
 
 from muster_coordinator.api import limits
-from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.cluster_view import ClusterView
-from muster_coordinator.api.doubt import ABSENT, Doubt
-from muster_coordinator.api.gather import Gather
+from muster_coordinator.api.doubt import Doubt
+from muster_coordinator.api.fetch_pass import NOTHING_PROVEN, READ_COMMITTED, Pass, Reading, Wanted, wanted_of
+from muster_coordinator.api.gather import Gather, in_turns
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
-from muster_coordinator.controller.image import EMPTY_ID, ClusterImage, Topic
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import GroupNo
+from muster_coordinator.limits import RAFT_GROUPS_MAX
 from muster_coordinator.ports import Timer
 from muster_coordinator.replica.partitions.surface import LocalLog, ReadResult
 from muster_coordinator.wire.connection import Exchange
 from muster_coordinator.wire.schema import Value
 
-_BY_ID_SINCE, _LEADER_TAG_SINCE = 13, 16
+_LEADER_TAG_SINCE = 16
 _STORAGE_ERROR_FROM = 6
 """KIP-112: older clients do not know KAFKA_STORAGE_ERROR; NOT_LEADER_OR_FOLLOWER makes them look for the leader."""
-_READ_COMMITTED = 1
-_UNPACK_FRAME = struct.Struct(">qi").unpack_from
-_FRAME_BYTES = 12
-"""baseOffset and batchLength of a batch."""
-_NOTHING_PROVEN: Mapping[GroupNo, bool] = {}
 _LEADER_ELSEWHERE = (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
-
-
-class Wanted(NamedTuple):
-    """One partition of the request; if it is named twice, the last entry counts."""
-
-    key: str | bytes
-    """The topic's name or id, as in the request."""
-    asked: Value
-
-
-class Reading(NamedTuple):
-    """Result of one pass over all partitions."""
-
-    results: list[tuple[Wanted, ReadResult, GroupNo | None]]
-    bytes: int
-    urgent: bool
-    """There is an error or a diverging epoch, so the request is answered at once."""
-    logs: list[LocalLog]
-    unproven: list[LocalLog]
-    """Logs whose result (an offset out of range, a diverging epoch) must be confirmed by a ReadIndex round."""
-    absent: Code
-    """The error of a topic or partition that the image does not have; NONE: it has all."""
-
-
-def _wanted(request: Value, version: int) -> list[Wanted]:
-    found: dict[tuple[str | bytes, int], Wanted] = {}
-    for topic in request.topics:
-        key = topic.topic_id if version >= _BY_ID_SINCE else topic.topic
-        for one in topic.partitions:
-            found[key, one.partition] = Wanted(key, one)
-    return list(found.values())
 
 
 class Fetch:
@@ -85,10 +48,20 @@ class Fetch:
         if request.session_epoch > 0:
             reply(_refused(Code.FETCH_SESSION_ID_NOT_FOUND))
             return
-        if request.isolation_level not in (0, _READ_COMMITTED):
+        if request.isolation_level not in (0, READ_COMMITTED):
             reply(_refused(Code.INVALID_REQUEST))
             return
-        wanted = _wanted(request, version)
+        wanted = wanted_of(request, version)
+        if len(wanted) > RAFT_GROUPS_MAX:
+            # There are fewer partitions, so it is answered at once: in turns, because they are many.
+            self._read(
+                context,
+                request,
+                wanted,
+                NOTHING_PROVEN,
+                lambda reading: self.finish(context, version, request, wanted, reading, reply),
+            )
+            return
         reading = self.read(context, request, wanted)
         enough = reading.bytes >= min(request.min_bytes, request.max_bytes)
         if not wanted or request.max_wait_ms <= 0 or enough or reading.urgent or not reading.logs:
@@ -107,96 +80,71 @@ class Fetch:
         wanted: list[Wanted],
         reading: Reading,
         reply: Exchange,
-        proven: Mapping[GroupNo, bool] = _NOTHING_PROVEN,
+        proven: Mapping[GroupNo, bool] = NOTHING_PROVEN,
         doubt: Doubt | None = None,
     ) -> None:
         """Answer. Before that, confirm what the reading says does not exist, and read again. A confirmation holds for
         the whole request."""
+
+        def read_again(shown: Mapping[GroupNo, bool], again: Reading) -> None:
+            self.finish(context, version, request, wanted, again, reply, shown, doubt)
+
         if reading.absent is not Code.NONE:
             doubt = doubt or Doubt(self.services.surface, Code.NOT_LEADER_OR_FOLLOWER)
 
             def look_again() -> None:
-                again = self.read(context, request, wanted, proven)
-                self.finish(context, version, request, wanted, again, reply, proven, doubt)
+                self._read(context, request, wanted, proven, partial(read_again, proven))
 
             if doubt.parks(reading.absent, look_again):
                 return
         unproven = [log for log in reading.unproven if log.group not in proven]
         if not unproven:
-            reply(self.answer(context, version, request, reading, doubt))
+            self._answer(context, version, request, reading, doubt, reply)
             return
 
         def confirmed(results: list[bool]) -> None:
             now = {**proven, **{log.group: result for log, result in zip(unproven, results, strict=True)}}
-            again = self.read(context, request, wanted, now)
-            self.finish(context, version, request, wanted, again, reply, now, doubt)
+            self._read(context, request, wanted, now, partial(read_again, now))
 
         gather: Gather[bool] = Gather(len(unproven), confirmed)
         for index, log in enumerate(unproven):
             log.confirm(gather.part(index))
 
-    def read(
+    def read(self, context: RequestContext, request: Value, wanted: list[Wanted]) -> Reading:
+        """One pass in this turn: for no more partitions than there may be."""
+        return Pass(self.services, context, request, wanted, NOTHING_PROVEN).whole()
+
+    def _read(
         self,
         context: RequestContext,
         request: Value,
         wanted: list[Wanted],
-        proven: Mapping[GroupNo, bool] = _NOTHING_PROVEN,
-    ) -> Reading:
-        """One pass in request order. The first partition with data returns a whole batch whatever the limits (KIP-74).
-        `proven`: results of ReadIndex rounds; where one failed, this replica counts as no leader."""
-        image = self.services.surface.image()
-        results: list[tuple[Wanted, ReadResult, GroupNo | None]] = []
-        logs: list[LocalLog] = []
-        unproven: list[LocalLog] = []
-        left = max(0, min(request.max_bytes, limits.FETCH_BYTES_MAX))
-        got, urgent, absent = 0, False, Code.NONE
-        topics: dict[str | bytes, Topic | Code] = {}
-        for one in wanted:
-            topic = topics.get(one.key)
-            if topic is None:
-                topic = topics[one.key] = self._topic(context, one.key, image)
-            code, group = _partition(topic, one.asked)
-            if group is not None:
-                log = self.services.surface.local_log(group)
-                result = ReadResult(Code.NOT_LEADER_OR_FOLLOWER)
-                if log is not None and proven.get(group, True):
-                    logs.append(log)
-                    result = _read_one(log, one.asked, left, first=got == 0)
-                    if result.unproven:
-                        unproven.append(log)
-                    if request.isolation_level == _READ_COMMITTED and result.last_stable_offset < result.high_watermark:
-                        result = result._replace(records=_stable(result.records, result.last_stable_offset))
-            else:
-                result = ReadResult(code)
-                absent = code if code in ABSENT else absent
-            got += len(result.records)
-            left = max(0, left - len(result.records))
-            waits = result.code in (Code.NONE, Code.OFFSET_NOT_AVAILABLE)
-            urgent = urgent or not waits or result.diverging_epoch >= 0
-            results.append((one, result, group))
-        return Reading(results, got, urgent, logs, unproven, absent)
+        proven: Mapping[GroupNo, bool],
+        done: Callable[[Reading], None],
+    ) -> None:
+        """One pass, in turns of the loop if it is for more partitions than there may be."""
+        one = Pass(self.services, context, request, wanted, proven)
+        if len(wanted) > RAFT_GROUPS_MAX:
+            in_turns(self.services.surface.loop, len(wanted), one.step, lambda: done(one.reading()))
+        else:
+            done(one.whole())
 
-    def _topic(self, context: RequestContext, key: str | bytes, image: ClusterImage | None) -> Topic | Code:
-        """The topic, or its error by rows 3 and 4 of protocol notes 13.1."""
-        name = key
-        if isinstance(name, bytes):
-            found = None if image is None or name == EMPTY_ID else image.names_by_id.get(name)
-            if found is None:
-                return Code.UNKNOWN_TOPIC_ID
-            name = found
-        if not self.services.may_topic(context, Operation.READ, name):
-            return Code.TOPIC_AUTHORIZATION_FAILED
-        topic = None if image is None else image.topics.get(name)
-        return Code.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic
-
-    def answer(
-        self, context: RequestContext, version: int, request: Value, reading: Reading, doubt: Doubt | None
-    ) -> Value:
+    def _answer(
+        self,
+        context: RequestContext,
+        version: int,
+        request: Value,
+        reading: Reading,
+        doubt: Doubt | None,
+        reply: Exchange,
+    ) -> None:
         """The response; partitions are grouped by topic in request order."""
         topics: dict[str | bytes, list[Value]] = {}
         endpoints: dict[int, Value] = {}
-        aborted = () if request.isolation_level == _READ_COMMITTED else None
-        for one, result, group in reading.results:
+        aborted = () if request.isolation_level == READ_COMMITTED else None
+
+        def add(index: int) -> int:
+            one, result, group = reading.results[index]
             code = result.code
             if code is Code.OFFSET_NOT_AVAILABLE or (
                 code is Code.KAFKA_STORAGE_ERROR and version < _STORAGE_ERROR_FROM
@@ -204,32 +152,20 @@ class Fetch:
                 code = Code.NOT_LEADER_OR_FOLLOWER
             elif doubt is not None:
                 code = doubt.answer(code)
-            entry: dict[str, Value] = {
-                "partition_index": one.asked.partition,
-                "error_code": code,
-                "high_watermark": -1,
-                "last_stable_offset": -1,
-                "log_start_offset": -1,
-                "aborted_transactions": aborted,
-                "preferred_read_replica": -1,
-                "records": b"",
-            }
-            if code is Code.NONE:
-                entry["high_watermark"] = result.high_watermark
-                entry["last_stable_offset"] = result.last_stable_offset
-                entry["log_start_offset"] = result.log_start_offset
-                entry["records"] = result.records
-                if result.diverging_epoch >= 0:
-                    diverging = {"epoch": result.diverging_epoch, "end_offset": result.diverging_end_offset}
-                    entry["diverging_epoch"] = diverging
-            elif code in _LEADER_ELSEWHERE and version >= _LEADER_TAG_SINCE and group is not None:
+            entry = _entry(one, result, code, aborted)
+            if code in _LEADER_ELSEWHERE and version >= _LEADER_TAG_SINCE and group is not None:
                 self._point_to_leader(context, group, entry, endpoints)
             topics.setdefault(one.key, []).append(entry)
-        responses = [
-            {"partitions": entries, ("topic_id" if isinstance(key, bytes) else "topic"): key}
-            for key, entries in topics.items()
-        ]
-        return {"error_code": 0, "responses": responses, "node_endpoints": list(endpoints.values()) or None}
+            return 0
+
+        def added() -> None:
+            responses = [
+                {"partitions": entries, ("topic_id" if isinstance(key, bytes) else "topic"): key}
+                for key, entries in topics.items()
+            ]
+            reply({"error_code": 0, "responses": responses, "node_endpoints": list(endpoints.values()) or None})
+
+        in_turns(self.services.surface.loop, len(reading.results), add, added)
 
     def _point_to_leader(
         self, context: RequestContext, group: GroupNo, entry: dict[str, Value], endpoints: dict[int, Value]
@@ -244,48 +180,25 @@ class Fetch:
             endpoints[leader.leader_id] = leader.node._asdict()
 
 
-def _partition(topic: Topic | Code, asked: Value) -> tuple[Code, GroupNo | None]:
-    """The partition's Raft group, or the error why there is none."""
-    if isinstance(topic, Code):
-        return topic, None
-    if not 0 <= asked.partition < len(topic.partitions):
-        return Code.UNKNOWN_TOPIC_OR_PARTITION, None
-    if asked.partition_max_bytes < 0:
-        return Code.INVALID_REQUEST, None
-    return Code.NONE, topic.partitions[asked.partition].group
-
-
-def _read_one(log: LocalLog, asked: Value, left: int, *, first: bool) -> ReadResult:
-    code = log.serving(asked.current_leader_epoch)
-    if code is not Code.NONE:
-        return ReadResult(code)
-    if asked.last_fetched_epoch != -1:
-        end = log.epoch_end(asked.last_fetched_epoch)
-        if end.epoch < 0:
-            return ReadResult(Code.OFFSET_OUT_OF_RANGE, unproven=True)
-        if end.epoch < asked.last_fetched_epoch or end.end_offset < asked.fetch_offset:
-            here = log.read(asked.fetch_offset, 0, whole_first_batch=False)
-            if here.code is Code.NONE or here.code is Code.OFFSET_OUT_OF_RANGE:
-                return here._replace(
-                    code=Code.NONE,
-                    records=b"",
-                    diverging_epoch=end.epoch,
-                    diverging_end_offset=end.end_offset,
-                    unproven=True,
-                )
-            return here
-    return log.read(asked.fetch_offset, min(asked.partition_max_bytes, left), whole_first_batch=first)
-
-
-def _stable(records: bytes, last_stable_offset: int) -> bytes:
-    """The whole batches below the last stable offset, where read_committed ends while a transaction is open."""
-    pos = 0
-    while pos < len(records):
-        base_offset, length = _UNPACK_FRAME(records, pos)
-        if base_offset >= last_stable_offset:
-            break
-        pos += _FRAME_BYTES + length
-    return records[:pos]
+def _entry(one: Wanted, result: ReadResult, code: Code, aborted: tuple[()] | None) -> dict[str, Value]:
+    entry: dict[str, Value] = {
+        "partition_index": one.asked.partition,
+        "error_code": code,
+        "high_watermark": -1,
+        "last_stable_offset": -1,
+        "log_start_offset": -1,
+        "aborted_transactions": aborted,
+        "preferred_read_replica": -1,
+        "records": b"",
+    }
+    if code is Code.NONE:
+        entry["high_watermark"] = result.high_watermark
+        entry["last_stable_offset"] = result.last_stable_offset
+        entry["log_start_offset"] = result.log_start_offset
+        entry["records"] = result.records
+        if result.diverging_epoch >= 0:
+            entry["diverging_epoch"] = {"epoch": result.diverging_epoch, "end_offset": result.diverging_end_offset}
+    return entry
 
 
 class ParkedFetch:

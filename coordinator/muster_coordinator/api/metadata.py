@@ -6,9 +6,11 @@ without leader waits up to `limits.METADATA_LEADERLESS_WAIT_MS` for one, because
 (about 1,500 times a second), and up to `limits.METADATA_NEW_PARTITION_WAIT_MS` when a partition has never had a leader.
 A topic is called unknown, and all topics are listed, only after the image was confirmed as current (`doubt`). Without
 confirmation an unknown topic is answered 5, and a list of all is sent after `limits.METADATA_ALL_TOPICS_WAIT_MS`.
+A thousand topics are judged in a turn of the loop, all from one image and one view of the brokers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from muster_coordinator.api import limits
@@ -16,6 +18,7 @@ from muster_coordinator.api.authorize import CLUSTER, Operation, Resource, Resou
 from muster_coordinator.api.auto_create import AutoCreate
 from muster_coordinator.api.cluster_view import ClusterView
 from muster_coordinator.api.doubt import ABSENT, Doubt
+from muster_coordinator.api.gather import in_turns
 from muster_coordinator.api.leader_wait import LeaderWait, standing_of_group
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
@@ -82,9 +85,31 @@ class Metadata:
     def handle(self, context: RequestContext, version: int, request: Value, reply: Exchange) -> None:
         """Answers at once when all partitions have leaders, else when they have, or after the wait."""
         surface = self._services.surface
-        created, again = self._create_missing(context, version, request)
-        doubt = Doubt(surface, Code.LEADER_NOT_AVAILABLE)
-        asking = _Asking(context, version, request, created, doubt, reply)
+        image = surface.image()
+        allowed = version < _ALLOWED_SINCE or request.allow_auto_topic_creation
+        by_id = version in _IDS or version >= _BY_ID_SINCE
+        if image is None or not allowed or (by_id and any(t.topic_id != EMPTY_ID for t in request.topics or ())):
+            self._begin(context, version, request, {}, reply)
+            return
+        names = list(dict.fromkeys(t.name for t in request.topics or () if t.name is not None))
+        again = self._auto.in_the_making(names)
+        self._auto.missing(
+            context, names, image, lambda created: self._begin(context, version, request, created, reply, again=again)
+        )
+
+    def _begin(
+        self,
+        context: RequestContext,
+        version: int,
+        request: Value,
+        created: Mapping[str, Code],
+        reply: Exchange,
+        *,
+        again: bool = False,
+    ) -> None:
+        """`again`: the creation of one of the topics was already under way."""
+        surface = self._services.surface
+        asking = _Asking(context, version, request, created, Doubt(surface, Code.LEADER_NOT_AVAILABLE), reply)
         if again:
             # A client that asks again without a pause waits until there may be news.
             later_ms = surface.loop.monotonic_ms() + limits.METADATA_LEADERLESS_WAIT_MS
@@ -92,22 +117,13 @@ class Metadata:
         else:
             self._prove(asking)
 
-    def _create_missing(self, context: RequestContext, version: int, request: Value) -> tuple[dict[str, Code], bool]:
-        """(codes of topics that are being created, whether the creation of one of them was already under way)."""
-        image = self._services.surface.image()
-        allowed = version < _ALLOWED_SINCE or request.allow_auto_topic_creation
-        by_id = version in _IDS or version >= _BY_ID_SINCE
-        if image is None or not allowed or (by_id and any(t.topic_id != EMPTY_ID for t in request.topics or ())):
-            return {}, False
-        names = dict.fromkeys(t.name for t in request.topics or ())
-        before = self._auto.in_the_making(name for name in names if name is not None)
-        return self._auto.missing(context, names, image), before
-
     def _prove(self, asking: _Asking, *, waited: bool = False) -> None:
         """Make the answer. If it says that something does not exist, first confirm that the image is current."""
-        answer = self._make(asking)
+        self._make(asking, partial(self._made, asking, waited))
+
+    def _made(self, asking: _Asking, waited: bool, answer: _Answer) -> None:
         if asking.doubt.proven is not None or answer.absent is Code.NONE:
-            self._answer(asking, answer, waited=waited)
+            self._answer(asking, waited, answer)
         elif asking.everything:
             self._list_all(asking, waited=waited)
         else:
@@ -123,12 +139,12 @@ class Metadata:
             if not told:
                 told = True
                 timer.cancel()
-                self._answer(asking, self._make(asking), waited=waited)
+                self._make(asking, partial(self._answer, asking, waited))
 
         timer = loop.call_at(loop.monotonic_ms() + limits.METADATA_ALL_TOPICS_WAIT_MS, tell)
         asking.doubt.parks(Code.UNKNOWN_TOPIC_OR_PARTITION, tell)
 
-    def _answer(self, asking: _Asking, answer: _Answer, *, waited: bool) -> None:
+    def _answer(self, asking: _Asking, waited: bool, answer: _Answer) -> None:
         if waited or not answer.leaderless:
             asking.reply(answer.value)
             return
@@ -145,7 +161,8 @@ class Metadata:
             lambda _: self._prove(asking, waited=True),
         )
 
-    def _make(self, asking: _Asking) -> _Answer:
+    def _make(self, asking: _Asking, done: Callable[[_Answer], None]) -> None:
+        """Make an answer from the present image, and pass it on, maybe in a later turn."""
         context, version, request = asking.context, asking.version, asking.request
         answer = _Answer()
         image = self._services.surface.image()
@@ -154,7 +171,8 @@ class Metadata:
             asked = request.topics or ()
             codes = [_topic(Code.LEADER_NOT_AVAILABLE, t.name or "", t.topic_id) for t in asked]
             answer.value = {"error_code": 0, "brokers": (), "topics": codes, "cluster_id": None, "controller_id": -1}
-            return answer
+            done(answer)
+            return
         view = ClusterView(self._services.surface, image, context.listener)
         nodes = view.nodes()
         if not nodes:
@@ -163,37 +181,48 @@ class Metadata:
         if asked is not None and version in _IDS and any(t.name is None or t.topic_id != EMPTY_ID for t in asked):
             topics = [_topic(Code.INVALID_REQUEST, t.name or "", t.topic_id) for t in asked]
             answer.value = {"brokers": (), "topics": topics, "cluster_id": image.cluster_id, "controller_id": -1}
-            return answer
+            done(answer)
+            return
         answer.value = {
             "error_code": 0,
             "brokers": [{"node_id": n.node_id, "host": n.host, "port": n.port} for n in nodes],
             "cluster_id": image.cluster_id,
             "controller_id": view.controller_id(),
-            "topics": self._topics(asking, view, answer),
+            "topics": [],
         }
         if request.include_cluster_authorized_operations:
             answer.value["cluster_authorized_operations"] = self._services.operations(context, CLUSTER)
-        return answer
+        self._topics(asking, view, answer, done)
 
-    def _topics(self, asking: _Asking, view: ClusterView, answer: _Answer) -> list[Value]:
-        context, version, request = asking.context, asking.version, asking.request
-        asked = request.topics
+    def _topics(self, asking: _Asking, view: ClusterView, answer: _Answer, done: Callable[[_Answer], None]) -> None:
+        """Fill in the topics, some of them in each turn of the loop."""
+        asked = asking.request.topics
+        keys: list[str | bytes | None]
         if asking.everything:
             answer.absent = Code.UNKNOWN_TOPIC_OR_PARTITION
-            seen = [t for name, t in view.image.topics.items() if self._may(context, name)]
-            topics = [self._described(version, topic, view, answer) for topic in seen]
-        elif version >= _BY_ID_SINCE and any(t.topic_id != EMPTY_ID for t in asked):
-            ids = dict.fromkeys(t.topic_id for t in asked if t.topic_id != EMPTY_ID)
-            topics = [self._by_id(asking, topic_id, view, answer) for topic_id in ids]
+            keys = [name for name in view.image.topics if self._may(asking.context, name)]
+        elif asking.version >= _BY_ID_SINCE and any(t.topic_id != EMPTY_ID for t in asked):
+            keys = list(dict.fromkeys(t.topic_id for t in asked if t.topic_id != EMPTY_ID))
         else:
-            names = dict.fromkeys(t.name for t in asked)
-            topics = [self._by_name(asking, name, view, answer) for name in names]
-        if request.include_topic_authorized_operations:
-            for topic in topics:
-                if topic["error_code"] == Code.NONE:
-                    resource = Resource(ResourceType.TOPIC, topic["name"])
-                    topic["topic_authorized_operations"] = self._services.operations(context, resource)
-        return topics
+            keys = list(dict.fromkeys(t.name for t in asked))
+        topics: list[Value] = answer.value["topics"]
+
+        def add(index: int) -> int:
+            topics.append(self._one(asking, keys[index], view, answer))
+            return 0
+
+        in_turns(self._services.surface.loop, len(keys), add, lambda: done(answer))
+
+    def _one(self, asking: _Asking, key: str | bytes | None, view: ClusterView, answer: _Answer) -> dict[str, Value]:
+        """The topic of this name or id."""
+        if isinstance(key, bytes):
+            topic = self._by_id(asking, key, view, answer)
+        else:
+            topic = self._by_name(asking, key, view, answer)
+        if asking.request.include_topic_authorized_operations and topic["error_code"] == Code.NONE:
+            resource = Resource(ResourceType.TOPIC, topic["name"])
+            topic["topic_authorized_operations"] = self._services.operations(asking.context, resource)
+        return topic
 
     def _may(self, context: RequestContext, name: str) -> bool:
         return self._services.may_topic(context, Operation.DESCRIBE, name)

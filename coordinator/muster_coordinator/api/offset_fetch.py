@@ -38,15 +38,16 @@ class OffsetFetches:
         self._services = services
 
     def handle(self, context: RequestContext, version: int, request: tuple[Asked, ...], reply: Exchange) -> None:
-        """OffsetFetch v1-10: several groups since v8, each answered by itself."""
-        if len(request) == 1:
-            self._group(context, version, request[0], lambda offsets: reply((offsets,)))
+        """OffsetFetch v1-10: several groups since v8, each answered by itself, and once."""
+        groups = _once(request)
+        if len(groups) == 1:
+            self._group(context, version, groups[0], lambda offsets: reply((offsets,)))
             return
 
         def begin(index: int, arrived: Done) -> None:
-            self._group(context, version, request[index], arrived)
+            self._group(context, version, groups[index], arrived)
 
-        gather_few(self._services.surface.loop, len(request), begin, reply)
+        gather_few(self._services.surface.loop, len(groups), begin, reply)
 
     def _group(self, context: RequestContext, version: int, asked: Asked, done: Done) -> None:
         if self._services.may_group(context, Operation.DESCRIBE, asked.group):
@@ -165,6 +166,34 @@ class OffsetFetches:
             elif topic is not None:
                 found.append((topic.topic_id, offsets))
         return found
+
+
+def _once(request: Sequence[Asked]) -> Sequence[Asked]:
+    """Each group, topic and partition once: the 4 bytes that name a partition may have 4 KiB of metadata."""
+    if len(request) == 1 or len({asked.group for asked in request}) == len(request):
+        return [asked if _is_plain(asked) else asked._replace(topics=_merged([asked])) for asked in request]
+    groups: dict[str, list[Asked]] = {}
+    for asked in request:
+        groups.setdefault(asked.group, []).append(asked)
+    return [same[0]._replace(topics=_merged(same)) for same in groups.values()]
+
+
+def _is_plain(asked: Asked) -> bool:
+    """Whether nothing in it is named twice, as in every request of an ordinary client."""
+    topics = asked.topics or ()
+    named_once = len(topics) < 2 or len({topic for topic, _ in topics}) == len(topics)
+    return named_once and all(len(numbers) < 2 or len(set(numbers)) == len(numbers) for _, numbers in topics)
+
+
+def _merged(same: Sequence[Asked]) -> tuple[tuple[Topic, tuple[int, ...]], ...] | None:
+    """All that is asked of one group; None is everything."""
+    merged: dict[Topic, dict[int, None]] = {}
+    for asked in same:
+        if asked.topics is None:
+            return None
+        for topic, numbers in asked.topics:
+            merged.setdefault(topic, {}).update(dict.fromkeys(numbers))
+    return tuple((topic, tuple(numbers)) for topic, numbers in merged.items())
 
 
 def _offsets(partitions: tuple[int, ...], code: int) -> tuple[FetchedOffset, ...]:

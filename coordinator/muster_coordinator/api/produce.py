@@ -18,7 +18,7 @@ from muster_coordinator.api import limits
 from muster_coordinator.api.authorize import Operation, Resource, ResourceType
 from muster_coordinator.api.cluster_view import ClusterView, Leader
 from muster_coordinator.api.doubt import ABSENT, Doubt
-from muster_coordinator.api.gather import Gather
+from muster_coordinator.api.gather import Gather, in_turns
 from muster_coordinator.api.refused_batches import RefusedBatches, numbered
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
@@ -119,13 +119,25 @@ class Produce:
                 failed = any(result.code is not Code.NONE for result in results)
                 reply(CLOSE if failed else NO_ANSWER)
                 return
-            reply(self._answer(context, parts, results))
+            self._answer(context, parts, results, reply)
 
         # With acks=0 the client learns only that the connection is closed, so no error needs a confirmation.
         doubt = Doubt(self._services.surface, Code.NOT_LEADER_OR_FOLLOWER) if request.acks != 0 else None
         gather: Gather[ProduceResult] = Gather(len(parts), answered)
+        refused = []
         for index, part in enumerate(parts):
-            self._when_room(context, part, deadline_ms, doubt, gather.part(index))
+            if _changes_nothing(context, part):
+                refused.append(index)
+            else:
+                self._when_room(context, part, deadline_ms, doubt, gather.part(index))
+
+        def refuse(at: int) -> int:
+            index = refused[at]
+            self._when_room(context, parts[index], deadline_ms, doubt, gather.part(index))
+            return 0
+
+        # In turns, as there may be tens of thousands. The others are begun at once: before any pipelined request.
+        in_turns(self._services.surface.loop, len(refused), refuse, lambda: None)
 
     def _deadline_ms(self, request: Value) -> int:
         now_ms = self._services.surface.loop.monotonic_ms()
@@ -278,32 +290,31 @@ class Produce:
         configs = dict(part.existing.configs)
         log.produce(part.first.batch, configs=configs, deadline_ms=deadline_ms, may_begin=may_begin, done=done)
 
-    def _answer(self, context: RequestContext, parts: list[Part], results: list[ProduceResult]) -> Value:
+    def _answer(
+        self, context: RequestContext, parts: list[Part], results: list[ProduceResult], reply: Exchange
+    ) -> None:
         topics: dict[str | bytes, list[Value]] = {}
         endpoints: dict[int, Value] = {}
-        for part, result in zip(parts, results, strict=True):
-            entry: dict[str, Value] = {
-                "index": part.partition,
-                "error_code": result.code,
-                "base_offset": result.base_offset,
-                "log_append_time_ms": result.log_append_time_ms,
-                "log_start_offset": result.log_start_offset,
-                "error_message": result.message,
-                "record_errors": [
-                    {"batch_index": e.record, "batch_index_error_message": e.message} for e in result.record_errors
-                ],
-            }
+
+        def add(index: int) -> int:
+            part, result = parts[index], results[index]
+            entry = _entry(part, result)
             if result.code is Code.NOT_LEADER_OR_FOLLOWER:
                 leader = self._leader(context, part)
                 if leader is not None and leader.node is not None:
                     entry["current_leader"] = {"leader_id": leader.leader_id, "leader_epoch": leader.epoch}
                     endpoints[leader.leader_id] = leader.node._asdict()
             topics.setdefault(part.key, []).append(entry)
-        responses = [
-            {"partition_responses": entries, ("topic_id" if isinstance(key, bytes) else "name"): key}
-            for key, entries in topics.items()
-        ]
-        return {"responses": responses, "node_endpoints": list(endpoints.values()) or None}
+            return 0
+
+        def added() -> None:
+            responses = [
+                {"partition_responses": entries, ("topic_id" if isinstance(key, bytes) else "name"): key}
+                for key, entries in topics.items()
+            ]
+            reply({"responses": responses, "node_endpoints": list(endpoints.values()) or None})
+
+        in_turns(self._services.surface.loop, len(parts), add, added)
 
     def _leader(self, context: RequestContext, part: Part) -> Leader | None:
         """The partition's leader (KIP-951), when known."""
@@ -313,3 +324,25 @@ class Produce:
         view = ClusterView(self._services.surface, image, context.listener)
         partition = view.partition(part.topic, part.partition)
         return None if partition is None else view.leader(partition.group)
+
+
+def _changes_nothing(context: RequestContext, part: Part) -> bool:
+    """Whether the partition is certain to be refused, and no batch that is pipelined behind it depends on that."""
+    batch = part.first.batch
+    if not batch:
+        return True
+    return part.code is not Code.NONE and numbered(context.connection_id, part.key, part.partition, batch) is None
+
+
+def _entry(part: Part, result: ProduceResult) -> dict[str, Value]:
+    return {
+        "index": part.partition,
+        "error_code": result.code,
+        "base_offset": result.base_offset,
+        "log_append_time_ms": result.log_append_time_ms,
+        "log_start_offset": result.log_start_offset,
+        "error_message": result.message,
+        "record_errors": [
+            {"batch_index": e.record, "batch_index_error_message": e.message} for e in result.record_errors
+        ],
+    }

@@ -26,7 +26,8 @@ class Quorum:
         self._services = services
 
     def handle(self, context: RequestContext, _version: int, request: Value, reply: Exchange) -> None:
-        """The request names Kafka's metadata topic, although no topic of that name exists here."""
+        """The request names Kafka's metadata topic, although no topic of that name exists here. If it names anything
+        else, nothing of it is described, as in Kafka."""
         services = self._services
         code = services.cluster_code(context, Operation.DESCRIBE)
         status = services.surface.group_status(CONTROLLER_GROUP) if code is Code.NONE else None
@@ -36,33 +37,31 @@ class Quorum:
         if status is None or image is None:
             reply({"error_code": code, "error_message": f"refused: {code.name}", "topics": (), "nodes": ()})
             return
-        topics = [
-            {
-                "topic_name": topic.topic_name,
-                "partitions": [
-                    self._partition(topic.topic_name, one.partition_index, status, image) for one in topic.partitions
-                ],
-            }
-            for topic in request.topics
-        ]
+        named = [(topic.topic_name, one.partition_index) for topic in request.topics for one in topic.partitions]
+        if named == [(_TOPIC, _PARTITION)]:
+            topics = [{"topic_name": _TOPIC, "partitions": [self._partition(status, image)]}]
+        else:
+            unknown = Code.UNKNOWN_TOPIC_OR_PARTITION
+            topics = [
+                {
+                    "topic_name": topic.topic_name,
+                    "partitions": [_nobody(one.partition_index, unknown) for one in topic.partitions],
+                }
+                for topic in request.topics
+            ]
         reply({"error_code": code, "error_message": None, "topics": topics, "nodes": _nodes(context, image)})
 
-    def _partition(self, topic: str, number: int, status: GroupStatus, image: ClusterImage) -> Value:
+    def _partition(self, status: GroupStatus, image: ClusterImage) -> Value:
         leadership = self._services.surface.leadership(CONTROLLER_GROUP)
-        known = (topic, number) == (_TOPIC, _PARTITION)
-        code = Code.NONE if known else Code.UNKNOWN_TOPIC_OR_PARTITION
-        if known and leadership.leader is None:
-            code = Code.LEADER_NOT_AVAILABLE
-        if code is not Code.NONE:
-            nobody = {"leader_id": -1, "leader_epoch": -1, "high_watermark": -1, "current_voters": (), "observers": ()}
-            return {"partition_index": number, "error_code": code, "error_message": None, **nobody}
+        if leadership.leader is None:
+            return _nobody(_PARTITION, Code.LEADER_NOT_AVAILABLE)
         ends = dict(status.match)
         if not ends:
             told = (self._services.surface.broker, leadership.leader)
-            ends = {broker: status.last_index for broker in told if broker is not None}
+            ends = dict.fromkeys(told, status.last_index)
         return {
-            "partition_index": number,
-            "error_code": code,
+            "partition_index": _PARTITION,
+            "error_code": Code.NONE,
             "error_message": None,
             "leader_id": leadership.leader,
             "leader_epoch": leadership.term,
@@ -70,6 +69,19 @@ class Quorum:
             "current_voters": [_voter(voter, ends, image) for voter in status.voters],
             "observers": (),
         }
+
+
+def _nobody(number: int, code: Code) -> Value:
+    return {
+        "partition_index": number,
+        "error_code": code,
+        "error_message": None,
+        "leader_id": -1,
+        "leader_epoch": -1,
+        "high_watermark": -1,
+        "current_voters": (),
+        "observers": (),
+    }
 
 
 def _voter(voter: BrokerId, ends: dict[BrokerId, int], image: ClusterImage) -> Value:

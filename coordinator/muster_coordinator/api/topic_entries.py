@@ -16,8 +16,21 @@ def source_and_value(definition: ConfigDef, overrides: Mapping[str, str]) -> tup
     return (SOURCE_DEFAULT, definition.default) if value is None else (SOURCE_TOPIC, value)
 
 
-def created_entries(overrides: Mapping[str, str]) -> list[Value]:
-    """`configs` of a CreateTopics answer."""
+class CreatedEntries:
+    """`configs` of the topics of one CreateTopics answer; equal ones are made once, as an answer may have 10,000."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[tuple[str, str], ...], list[Value]] = {}
+
+    def of(self, overrides: tuple[tuple[str, str], ...]) -> list[Value]:
+        """The entries of a topic with these overrides."""
+        made = self._made.get(overrides)
+        if made is None:
+            made = self._made[overrides] = _created_entries(dict(overrides))
+        return made
+
+
+def _created_entries(overrides: Mapping[str, str]) -> list[Value]:
     entries = []
     for name, definition in CONFIGS.items():
         source, value = source_and_value(definition, overrides)

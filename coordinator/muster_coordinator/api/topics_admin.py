@@ -12,11 +12,11 @@ from muster_coordinator.api.authorize import Operation
 from muster_coordinator.api.doubt import Doubt
 from muster_coordinator.api.gather import gather_in_turns
 from muster_coordinator.api.leader_wait import Grown, LeaderWait, standing_of_grown
+from muster_coordinator.api.place_for_topics import PlaceForTopics
 from muster_coordinator.api.services import Services
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import AddPartitions, Command, CommandResult, DeleteTopic
 from muster_coordinator.controller.image import EMPTY_ID, ClusterImage, Topic
-from muster_coordinator.controller.transitions import too_many_groups
 from muster_coordinator.errors import ApiError, Code
 from muster_coordinator.wire.connection import Exchange
 from muster_coordinator.wire.schema import Value
@@ -51,6 +51,7 @@ class _Asked(NamedTuple):
     until_ms: int
     """When its time is over, on the monotonic clock."""
     doubt: Doubt
+    place: PlaceForTopics
 
 
 class TopicsAdmin:
@@ -71,7 +72,7 @@ class TopicsAdmin:
         once = list(times)
         doubt = Doubt(self._services.surface, Code.NOT_CONTROLLER)
 
-        asked = _Asked(context, version, request, self._until_ms(request), doubt)
+        asked = _Asked(context, version, request, self._until_ms(request), doubt, PlaceForTopics())
 
         def begin(index: int, arrived: Callable[[Value], None]) -> None:
             one = once[index]
@@ -135,7 +136,7 @@ class TopicsAdmin:
             LeaderWait(surface, grown, standing, until_ms, lambda late: reply(_partitions_created(outcomes, late)))
 
         doubt = Doubt(surface, Code.NOT_CONTROLLER)
-        asked = _Asked(context, version, request, until_ms, doubt)
+        asked = _Asked(context, version, request, until_ms, doubt, PlaceForTopics())
 
         def begin(index: int, arrived: Callable[[Outcome], None]) -> None:
             one = once[index]
@@ -148,7 +149,7 @@ class TopicsAdmin:
             if times > 1:
                 raise ApiError(Code.INVALID_REQUEST, "the topic is named twice")
             topic, image = self._existing(asked.context, Operation.ALTER, one.name, self._services.surface.image())
-            self._judge_growth(topic, one, image)
+            self._judge_growth(topic, one, image, asked.place)
         except ApiError as error:
             if not asked.doubt.parks(error.code, partial(self._grow_one, asked, times, one, done)):
                 error = asked.doubt.error(error)
@@ -166,7 +167,7 @@ class TopicsAdmin:
         self._submit(command, asked, outcome._replace(grown=grown), done)
 
     @staticmethod
-    def _judge_growth(topic: Topic, one: Value, image: ClusterImage) -> None:
+    def _judge_growth(topic: Topic, one: Value, image: ClusterImage, place: PlaceForTopics) -> None:
         have = len(topic.partitions)
         if one.count <= have:
             raise ApiError(
@@ -174,7 +175,7 @@ class TopicsAdmin:
             )
         if one.count - have > limits.PARTITIONS_PER_REQUEST_MAX:
             raise ApiError(Code.POLICY_VIOLATION, f"more than {limits.PARTITIONS_PER_REQUEST_MAX} partitions")
-        too_many = too_many_groups(image, one.count - have)
+        too_many = place.too_many(one.count - have, image)
         if too_many is not None:
             raise ApiError(Code.POLICY_VIOLATION, too_many)
         if one.assignments is None:

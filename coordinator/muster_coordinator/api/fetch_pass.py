@@ -1,0 +1,193 @@
+"""One pass of a Fetch over the partitions that it names, in the order of the request.
+
+Problem: a request of 1.7 MB may name 60,000 partitions, a parked one is read again whenever a log moves, and limits of
+bytes hold over all its partitions. Mechanism: the pass goes partition by partition, so that whoever runs it may pause
+between two; it uses one image throughout. What this does not do: wait, or answer.
+"""
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from muster_coordinator.api import limits
+from muster_coordinator.api.authorize import Operation
+from muster_coordinator.api.doubt import ABSENT
+from muster_coordinator.api.services import Services
+from muster_coordinator.context import RequestContext
+from muster_coordinator.controller.image import EMPTY_ID, ClusterImage, Topic
+from muster_coordinator.errors import Code
+from muster_coordinator.ids import GroupNo
+from muster_coordinator.replica.partitions.surface import LocalLog, ReadResult
+from muster_coordinator.wire.schema import Value
+
+READ_COMMITTED = 1
+"""Isolation level; the other one is 0."""
+NOTHING_PROVEN: Mapping[GroupNo, bool] = {}
+_BY_ID_SINCE = 13
+_UNPACK_FRAME = struct.Struct(">qi").unpack_from
+_FRAME_BYTES = 12
+"""baseOffset and batchLength of a batch."""
+
+
+class Wanted(NamedTuple):
+    """One partition of the request; if it is named twice, the last entry counts."""
+
+    key: str | bytes
+    """The topic's name or id, as in the request."""
+    asked: Value
+
+
+class Reading(NamedTuple):
+    """Result of one pass over all partitions."""
+
+    results: list[tuple[Wanted, ReadResult, GroupNo | None]]
+    bytes: int
+    urgent: bool
+    """There is an error or a diverging epoch, so the request is answered at once."""
+    logs: list[LocalLog]
+    unproven: list[LocalLog]
+    """Logs whose result (an offset out of range, a diverging epoch) must be confirmed by a ReadIndex round."""
+    absent: Code
+    """The error of a topic or partition that the image does not have; NONE: it has all."""
+
+
+def wanted_of(request: Value, version: int) -> list[Wanted]:
+    """The partitions of a request, each once."""
+    found: dict[tuple[str | bytes, int], Wanted] = {}
+    for topic in request.topics:
+        key = topic.topic_id if version >= _BY_ID_SINCE else topic.topic
+        for one in topic.partitions:
+            found[key, one.partition] = Wanted(key, one)
+    return list(found.values())
+
+
+class Pass:
+    """The first partition with data returns a whole batch whatever the limits (KIP-74). `proven`: results of ReadIndex
+    rounds; where one failed, this replica counts as no leader."""
+
+    __slots__ = (
+        "_absent", "_context", "_got", "_image", "_left", "_logs", "_proven", "_request", "_results", "_services",
+        "_topics", "_unproven", "_urgent", "_wanted",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        services: Services,
+        context: RequestContext,
+        request: Value,
+        wanted: Sequence[Wanted],
+        proven: Mapping[GroupNo, bool],
+    ) -> None:
+        self._services = services
+        self._context = context
+        self._request = request
+        self._wanted = wanted
+        self._proven = proven
+        self._image = services.surface.image()
+        self._results: list[tuple[Wanted, ReadResult, GroupNo | None]] = []
+        self._logs: list[LocalLog] = []
+        self._unproven: list[LocalLog] = []
+        self._left = max(0, min(request.max_bytes, limits.FETCH_BYTES_MAX))
+        self._got = 0
+        self._urgent = False
+        self._absent = Code.NONE
+        self._topics: dict[str | bytes, Topic | Code] = {}
+
+    def whole(self) -> Reading:
+        """All partitions in this turn."""
+        for index in range(len(self._wanted)):
+            self.step(index)
+        return self.reading()
+
+    def step(self, index: int) -> int:
+        """Read the partition of this index; to be called for each once, in their order. Returns 0: it hashes nothing
+        (`gather.in_turns`)."""
+        one = self._wanted[index]
+        topic = self._topics.get(one.key)
+        if topic is None:
+            topic = self._topics[one.key] = self._topic(one.key, self._image)
+        code, group = _partition(topic, one.asked)
+        if group is not None:
+            result = self._read(one, group)
+        else:
+            result = ReadResult(code)
+            self._absent = code if code in ABSENT else self._absent
+        self._got += len(result.records)
+        self._left = max(0, self._left - len(result.records))
+        waits = result.code in (Code.NONE, Code.OFFSET_NOT_AVAILABLE)
+        self._urgent = self._urgent or not waits or result.diverging_epoch >= 0
+        self._results.append((one, result, group))
+        return 0
+
+    def reading(self) -> Reading:
+        """What was read, once every partition was."""
+        return Reading(self._results, self._got, self._urgent, self._logs, self._unproven, self._absent)
+
+    def _read(self, one: Wanted, group: GroupNo) -> ReadResult:
+        log = self._services.surface.local_log(group)
+        if log is None or not self._proven.get(group, True):
+            return ReadResult(Code.NOT_LEADER_OR_FOLLOWER)
+        self._logs.append(log)
+        result = _read_one(log, one.asked, self._left, first=self._got == 0)
+        if result.unproven:
+            self._unproven.append(log)
+        if self._request.isolation_level == READ_COMMITTED and result.last_stable_offset < result.high_watermark:
+            result = result._replace(records=_stable(result.records, result.last_stable_offset))
+        return result
+
+    def _topic(self, key: str | bytes, image: ClusterImage | None) -> Topic | Code:
+        """The topic, or its error by rows 3 and 4 of protocol notes 13.1."""
+        name = key
+        if isinstance(name, bytes):
+            found = None if image is None or name == EMPTY_ID else image.names_by_id.get(name)
+            if found is None:
+                return Code.UNKNOWN_TOPIC_ID
+            name = found
+        if not self._services.may_topic(self._context, Operation.READ, name):
+            return Code.TOPIC_AUTHORIZATION_FAILED
+        topic = None if image is None else image.topics.get(name)
+        return Code.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic
+
+
+def _partition(topic: Topic | Code, asked: Value) -> tuple[Code, GroupNo | None]:
+    """The partition's Raft group, or the error why there is none."""
+    if isinstance(topic, Code):
+        return topic, None
+    if not 0 <= asked.partition < len(topic.partitions):
+        return Code.UNKNOWN_TOPIC_OR_PARTITION, None
+    if asked.partition_max_bytes < 0:
+        return Code.INVALID_REQUEST, None
+    return Code.NONE, topic.partitions[asked.partition].group
+
+
+def _read_one(log: LocalLog, asked: Value, left: int, *, first: bool) -> ReadResult:
+    code = log.serving(asked.current_leader_epoch)
+    if code is not Code.NONE:
+        return ReadResult(code)
+    if asked.last_fetched_epoch != -1:
+        end = log.epoch_end(asked.last_fetched_epoch)
+        if end.epoch < 0:
+            return ReadResult(Code.OFFSET_OUT_OF_RANGE, unproven=True)
+        if end.epoch < asked.last_fetched_epoch or end.end_offset < asked.fetch_offset:
+            here = log.read(asked.fetch_offset, 0, whole_first_batch=False)
+            if here.code is Code.NONE or here.code is Code.OFFSET_OUT_OF_RANGE:
+                return here._replace(
+                    code=Code.NONE,
+                    records=b"",
+                    diverging_epoch=end.epoch,
+                    diverging_end_offset=end.end_offset,
+                    unproven=True,
+                )
+            return here
+    return log.read(asked.fetch_offset, min(asked.partition_max_bytes, left), whole_first_batch=first)
+
+
+def _stable(records: bytes, last_stable_offset: int) -> bytes:
+    """The whole batches below the last stable offset, where read_committed ends while a transaction is open."""
+    pos = 0
+    while pos < len(records):
+        base_offset, length = _UNPACK_FRAME(records, pos)
+        if base_offset >= last_stable_offset:
+            break
+        pos += _FRAME_BYTES + length
+    return records[:pos]
