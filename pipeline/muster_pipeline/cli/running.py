@@ -85,6 +85,8 @@ def ingest(run: Run, source: Input, *, strict: bool) -> None:
 
 def stream(run: Run, bootstrap: str, *, every_s: float, once: bool, strict: bool) -> None:
     """Follow a cluster until SIGTERM or Ctrl-C; each round publishes whole tables."""
+    if run.log_ends != LIVE:
+        run.sampled()  # before Spark starts: what cannot be read is refused at once
     check_java()
     stop = threading.Event()
     root = str(run.tables)

@@ -68,7 +68,10 @@ def fingerprint(schema: pa.Schema) -> str:
 
 
 def encode(manifest: Manifest) -> bytes:
-    """The file's bytes."""
+    """The file's bytes. Raises DamagedStore for tables of which this release does not know the columns."""
+    unknown = sorted(manifest.tables - TABLES.keys())
+    if unknown:
+        raise DamagedStore(f"the manifest names {', '.join(unknown)}, of which this release does not know the columns")
     tables = {
         TABLES[name].stored_as: {
             "schema": fingerprint(TABLES[name].schema),

@@ -116,7 +116,7 @@ def test_what_cannot_be_used_is_exit_code_2(arguments: tuple[str, ...], said: st
     [
         ("ingest", Exit.USAGE, "is no file of log end offsets"),
         ("gold", Exit.USAGE, "is no file of log end offsets"),
-        ("stream", Exit.NO_SPARK, "has no bin/java"),
+        ("stream", Exit.USAGE, "is no file of log end offsets"),
     ],
 )
 def test_the_old_option_does_the_same_with_a_notice(
@@ -244,3 +244,13 @@ def test_a_workers_error_is_one_line() -> None:
     )
     assert worker_error(dead) == "Python worker exited unexpectedly (crashed). Consider setting 'x'."
     assert worker_error("no such thing\n\n") == "no such thing"
+
+
+def test_a_stream_refuses_samples_that_it_cannot_read_before_it_starts_spark(tmp_path: Path) -> None:
+    """It took ten seconds to say so, and said where Java was missing that Java was missing."""
+    given = ("--bootstrap", "127.0.0.1:1", "--log-end-offsets", tmp_path / "nothing.parquet")
+    found = run("stream", "--tables", tmp_path / "out", "--cluster", "c", *given)
+    assert found.exit_code == Exit.USAGE, found.output
+    assert "is no file of log end offsets" in re.sub(r"[\s│]+", " ", found.stderr)
+    assert "Spark" not in found.stderr
+    assert not (tmp_path / "out").exists()

@@ -9,7 +9,7 @@ import pytest
 from muster_pipeline import store
 from muster_pipeline.job.build import build
 from muster_pipeline.job.inputs import BronzeInput, SegmentInput
-from muster_pipeline.store.manifest import Manifest
+from muster_pipeline.store.manifest import EMPTY, Manifest, decode, encode
 from muster_pipeline.store.reader import Published
 from muster_pipeline.tables.catalog import OLD_NAMES, TABLES, table
 from muster_pipeline.tables.errors import DamagedStore
@@ -93,3 +93,13 @@ def test_files_of_a_table_are_replaced_under_either_name(root: Path) -> None:
         after: Manifest = known.with_partitions([name], [], [-1], {})
         assert after.of("log_end_offsets") == ()
         assert after.tables == known.tables
+
+
+def test_a_manifest_with_a_table_that_this_release_does_not_know_is_refused_in_words() -> None:
+    """A later release may have made it; what it cannot be is written again."""
+    later = decode(
+        encode(EMPTY).replace(b'"tables": {}', b'"tables": {"later": {"schema": "x", "rows": 0, "files": []}}')
+    )
+    assert later.tables == {"later"}
+    with pytest.raises(DamagedStore, match="names later, of which this release does not know the columns"):
+        encode(later)
