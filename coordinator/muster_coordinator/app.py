@@ -263,7 +263,7 @@ class Replica:
                     drained.set_result(None)
 
             grace_ms = self._settings.shutdown_grace_ms
-            self._drain.start(finished)
+            self._drain.start(finished, for_good=True)
             try:
                 await asyncio.wait_for(drained, max(grace_ms - DRAIN_MARGIN_MS, grace_ms // 2) / 1_000)
             except TimeoutError:

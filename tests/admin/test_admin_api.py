@@ -39,8 +39,9 @@ LEVELS = LogLevels("info")
 
 
 class Harness:
-    def __init__(self, replica: FakeReplica, client: TestClient[Any, Any]) -> None:
+    def __init__(self, replica: FakeReplica, client: TestClient[Any, Any], drain: Drain) -> None:
         self.replica = replica
+        self.drain = drain
         self.client = client
 
     async def ask(self, method: str, path: str, body: Any = None, *, template: str | None = None) -> tuple[int, Any]:
@@ -60,9 +61,10 @@ def run(tmp_path: Path, body: Callable[[Harness], Awaitable[None]]) -> None:
     async def main() -> None:
         loop = AsyncLoop(asyncio.get_running_loop(), on_fatal=lambda error, _: fatal.append(error))
         replica = FakeReplica(loop)
-        api = AdminApi(replica, Drain(replica), TokenFile(tmp_path / "token", loop), LEVELS, version="1.2.3")
+        drain = Drain(replica)
+        api = AdminApi(replica, drain, TokenFile(tmp_path / "token", loop), LEVELS, version="1.2.3")
         async with TestClient(TestServer(api.application())) as client:
-            await body(Harness(replica, client))
+            await body(Harness(replica, client, drain))
         loop.close()
 
     asyncio.run(main())
@@ -215,6 +217,10 @@ def test_drain_answers_at_once_and_undrain_clears_it(tmp_path: Path) -> None:
         assert (status, document["phase"]) == (200, "idle")
         h.replica.submit = lambda command, *, deadline_ms, done: done(type("R", (), {"error": 41})())
         assert (await h.ask("POST", "/v1/undrain"))[0] == 503
+        h.drain.start(for_good=True)
+        status, document = await h.ask("POST", "/v1/undrain")
+        assert (status, document["error"]) == (409, "stopping")
+        assert h.drain.phase == "marking"
 
     run(tmp_path, body)
 

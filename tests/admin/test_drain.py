@@ -207,6 +207,20 @@ def test_undo_stops_moving_and_clears_the_mark() -> None:
     assert (drain.phase, told) == (DrainPhase.IDLE, [])
 
 
+def test_a_drain_before_the_end_of_the_process_cannot_be_undone_and_an_earlier_one_becomes_one() -> None:
+    """Who waits for it has no other sign of its end, and waited for all of `shutdown.grace.ms`."""
+    world, _, drain, told = made()
+    drain.start()
+    assert not drain.for_good
+    drain.start(lambda: told.append("drained"), for_good=True)
+    drain.start()
+    assert drain.for_good
+    with pytest.raises(AssertionError, match="the process ends"):
+        drain.undo(lambda _: None)
+    world.run_for(1_000)
+    assert (drain.left(), told) == (0, ["drained"])
+
+
 def test_an_election_won_while_drained_is_handed_on() -> None:
     world, replica, drain, told = made()
     drain.start(lambda: told.append("drained"))

@@ -141,6 +141,8 @@ class AdminApi:
         return web.json_response({"phase": str(self._drain.phase), "left": self._drain.left()}, status=202)
 
     async def undrain(self, request: web.Request) -> web.StreamResponse:
+        if self._drain.for_good:
+            return _error(409, "stopping", "this replica stops; its next start clears the mark")
         result: CommandResult = await answer_of(self._drain.undo)
         if result.error != Code.NONE:
             return _error(503, "not_replicated", f"the draining mark is not cleared yet: {_name(result.error)}")

@@ -7,7 +7,8 @@ transfer leaderships, `limits.DRAIN_TRANSFERS_AT_ONCE` at a time, each to the be
 draining; the controller group's is the last. A group that no voter can take now is tried again until the caller stops
 waiting: meanwhile this replica still serves it. Groups without a voter that is not draining are skipped.
 
-Callers read the state (`phase`, `left()`); only `finished` is a callback, called once.
+A drain of a process that ends (`for_good`) is not undone: whoever waits for its end would wait in vain, and then take
+its leaderships with it. Callers read the state (`phase`, `left()`); only `finished` is a callback, called once.
 """
 
 from collections.abc import Callable
@@ -57,14 +58,17 @@ class Drain:
         """Group -> monotonic ms at which its transfer is considered failed."""
         self._timer: Timer | None = None
         self._round = 0
+        self.for_good = False
+        """The process ends after this drain."""
         self._proposed = 0
         """Number of proposals of the mark so far."""
         self._look_later(LATE_MARK_LOOK_MS)
 
-    def start(self, finished: Callable[[], None] = lambda: None) -> None:
+    def start(self, finished: Callable[[], None] = lambda: None, *, for_good: bool = False) -> None:
         """Begin the drain, or join one under way. `finished` is called once, when no leadership is left to transfer; in
         phase DRAINED that is checked again, because the replica may just have won an election."""
         self._when_drained.append(finished)
+        self.for_good = self.for_good or for_good
         if self.phase == DrainPhase.DRAINED:
             self._stop_timer()
             self._timer = self._loop.call_at(self._loop.monotonic_ms(), self._look)
@@ -79,10 +83,11 @@ class Drain:
         self._look_for_mark(self._round, until_ms)
 
     def undo(self, done: Callable[[CommandResult], None]) -> None:
-        """Clear the mark; leaderships return by the rules of decision 18.
+        """Clear the mark; leaderships return by the rules of decision 18. Not for a drain that is `for_good`.
 
         `done` is called when this replica has applied the change too, or with the command's error.
         """
+        assert not self.for_good, "the process ends"
         if self.phase != DrainPhase.IDLE:
             self._tell(Event(DRAIN_UNDONE, {"leaderships": self.left()}))
         self.phase = DrainPhase.IDLE
