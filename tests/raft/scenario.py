@@ -22,7 +22,7 @@ Commands (n, m are nodes):
     flight                  print what is in flight
     run [n ...]             readys, writes and letters between these nodes (default all) until nothing moves
     host-heartbeats n                 the host of n begins a round of coalesced heartbeats
-    lost n peer=m | unreachable n peer=m | snapshot-failed n peer=m
+    lost n peer=m | unreachable n peer=m
     checkpoint n [at=I] [keep=yes]   durable checkpoint, log compacted (not with keep=yes)
     install n [from=m at=I term=T]   the checkpoint n was offered (or this one) has arrived
     status n ... | log n ... | progress n
@@ -277,10 +277,6 @@ class Scenario:
 
     def do_unreachable(self, words: list[str], options: dict[str, str]) -> list[str]:
         self.core(words[0]).peer_unreachable(int(options["peer"]))
-        return []
-
-    def do_snapshot_failed(self, words: list[str], options: dict[str, str]) -> list[str]:
-        self.core(words[0]).snapshot_failed(int(options["peer"]))
         return []
 
     def do_checkpoint(self, words: list[str], options: dict[str, str]) -> list[str]:

@@ -40,7 +40,6 @@ The surface (`core.RaftCore`), all calls synchronous, none raising for anything 
     snapshot_offer                         (leader, index, term) of a checkpoint to fetch, or None
     snapshot_installed(index, term, config) -> bool    an installed checkpoint is durable here; False: core is past it
     skip_to(index)                             the state machine took it all the same: nothing it covers is handed out
-    snapshot_failed(peer)                  an install at `peer` ended without success
     has_ready() / ready() -> Ready         each Ready is taken exactly once
     deadline_ms                            when `advance` is wanted next; 0 until the first one arms the timers
     role term leader commit applied handed last_index first_index term_start_index committed_in_term progress() status()

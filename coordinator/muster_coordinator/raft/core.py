@@ -196,12 +196,6 @@ class RaftCore(RaftState):
         replication.unreachable(self, peer)
         election.leader_lost(self, now_ms, peer)
 
-    def snapshot_failed(self, peer: int) -> None:
-        """The install of a snapshot at `peer` ended without success: look again when it shows life."""
-        replication.unreachable(self, peer)
-        if peer in self.progresses:
-            self.progresses[peer].paused = True
-
     # Clients.
 
     def propose(

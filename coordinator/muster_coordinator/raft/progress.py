@@ -92,7 +92,8 @@ class Progress:
         self._enter(REPLICATE)
 
     def snapshot(self, now_ms: int) -> None:
-        """A checkpoint was offered."""
+        """A checkpoint was offered. The leader need not be told if the install fails: while the follower shows life and
+        has taken no checkpoint, the newest one is offered again after each election timeout (raft rule 25)."""
         self._enter(SNAPSHOT)
         self.offered_ms = now_ms
 
