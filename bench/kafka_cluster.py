@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from bench.errors import SideMissing
-from tests import java_tools
+from tests import java_tools, orphans
 from tests.cluster import free_port_base
 from tests.kafka_broker import answers_api_versions
 
@@ -61,7 +61,9 @@ class KafkaCluster:
     def start_broker(self, node: int, *, wait: bool = True) -> None:
         with (self._broker(node) / "broker.out").open("ab") as out:
             command = self._java(node, JVM_AS_SHIPPED, "kafka.Kafka", str(self._config(node)))
-            self._processes[node] = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
+            process = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
+        orphans.watch(process.pid)
+        self._processes[node] = process
         if wait:
             self.wait_answering(node)
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests import java_tools
+from tests import java_tools, orphans
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
@@ -77,6 +77,7 @@ class KafkaBroker:
         with (self.folder / "broker.out").open("ab") as out:
             command = self._java(HEAP_MIB, "kafka.Kafka", str(self._config))
             self._process = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
+        orphans.watch(self._process.pid)
         try:
             self._wait_until_answering()
         except BaseException:

@@ -1,0 +1,48 @@
+"""A server that a test has started does not outlive it, also when a signal or `kill -9` ends the test."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cluster import wait_until
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+STARTER = """
+import subprocess, threading, time
+from tests.orphans import watch
+
+def start():
+    server = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    watch(server.pid)
+    print(server.pid, flush=True)
+
+for _ in range(2):
+    thread = threading.Thread(target=start)
+    thread.start()
+    thread.join()
+time.sleep(600)
+"""
+
+
+def runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_servers_end_with_the_process_that_started_them_and_not_with_its_threads(number: signal.Signals) -> None:
+    starter = subprocess.Popen([sys.executable, "-c", STARTER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert starter.stdout is not None
+    try:
+        servers = [int(starter.stdout.readline()) for _ in range(2)]
+        assert all(map(runs, servers)), "the threads that started them have ended"
+    finally:
+        starter.send_signal(number)
+        starter.wait(60)
+        starter.stdout.close()
+    wait_until("the servers have ended", lambda: not any(map(runs, servers)), 30)
