@@ -12,7 +12,7 @@ from muster_coordinator.links import channels
 from muster_coordinator.replica import limits
 from muster_coordinator.replica.multiraft.payloads import Kind, kind_of
 from muster_coordinator.replica.snapshots import install_payload, repair_files
-from muster_coordinator.replica.snapshots.damage import WHAT
+from muster_coordinator.replica.snapshots.damage import TO_BE_FETCHED, WHAT
 from muster_coordinator.replica.snapshots.install import NOT_AS_WRITTEN
 from muster_coordinator.replica.snapshots.repair import FAILED, REPAIRED, SOUND
 
@@ -305,6 +305,23 @@ def test_retention_that_takes_the_segment_away_meanwhile_ends_the_repair() -> No
     rotten.cluster.wait_ready()
     rotten.writer.write(3)
     rotten.cluster.converge([rotten.group])
+
+
+def test_a_repair_that_an_install_overtakes_is_no_longer_told_as_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The finding is told until the next look at it, which may be long after."""
+    rotten = Rotten(15)
+    held = slow_chunks(rotten)
+    rotten.met()
+    rotten.run_until("under way", lambda: held)
+    (found,) = rotten.damaged()
+    assert found.repair == "is being fetched"
+    repairs = rotten.cluster.nodes[rotten.leader].formed.installs.repairs
+    monkeypatch.setattr(limits, "REPAIR_LOOK_MS", 1_000_000)
+    rotten.cluster.world.run_for(limits.REPAIR_SILENCE_MS // 2)
+    repairs._repair.log = None  # an install has put another log in place
+    rotten.run_until("ended", lambda: repairs._repair is None)
+    (found,) = rotten.damaged()
+    assert found.repair == TO_BE_FETCHED
 
 
 def test_a_topic_deleted_meanwhile_leaves_nothing() -> None:

@@ -37,7 +37,7 @@ from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 from muster_coordinator.replica.partitions.partition import PartitionState
 from muster_coordinator.replica.settings import NodeSettings
 from muster_coordinator.replica.snapshots.wal_pins import WriteRate, share_of
-from muster_coordinator.storage.checkpoint import CheckpointMeta, write_checkpoint
+from muster_coordinator.storage.checkpoint import CheckpointMeta, checkpoint_files, write_checkpoint
 from muster_coordinator.storage.contract import GroupWrites, RecoveryPoint
 
 LOOK_MS = 100
@@ -103,7 +103,7 @@ class _Tracked:
         self.postponed_until_ms = 0
         """No flush or checkpoint starts before: the disk had no space for one."""
         self.file_bytes = 0
-        """Size of the newest checkpoint written since the start."""
+        """Size of the newest checkpoint: written here, found by the start, or fetched by an install."""
         self.applied_ms = 0
         """When an entry was last applied."""
         self.since_ms = 0
@@ -161,7 +161,8 @@ class Checkpoints:
 
     def add(self, group: RaftGroup, machine: Stateful, state: PartitionState | None) -> None:
         share = share_of(self._settings.broker, group.voters, group.number)
-        self._tracked[group.number] = _Tracked(group, machine, state, share)
+        self._tracked[group.number] = tracked = _Tracked(group, machine, state, share)
+        tracked.file_bytes = _newest_bytes(self._disk, group.number)
 
     def remove(self, group: RaftGroup, idle: Callable[[], None]) -> None:
         """The group is deleted; `idle` is called when no job of it is under way."""
@@ -197,7 +198,8 @@ class Checkpoints:
         tracked.busy = True
 
         def release() -> None:
-            tracked.captured_bytes = tracked.group.applied_bytes
+            tracked.captured_before = tracked.captured_bytes = tracked.group.applied_bytes
+            tracked.file_bytes = _newest_bytes(self._disk, number)
             tracked.changed_ms = None
             tracked.offered = tracked.recovery_point = None
             self._rest(tracked)
@@ -549,6 +551,20 @@ def _knows_config(group: RaftGroup) -> bool:
 def _may_be_covered(group: RaftGroup) -> bool:
     """Is there anything that a new checkpoint would cover, and can one be made?"""
     return group.applied > group.core.log.checkpoint[0] and _knows_config(group)
+
+
+def _newest_bytes(disk: Disk, number: GroupNo) -> int:
+    """Size of the group's newest checkpoint file; 0 if there is none, or none that can be looked at."""
+    try:
+        for path in checkpoint_files(disk, checkpoint_folder(number)):
+            file = disk.open(path)
+            try:
+                return file.size()
+            finally:
+                file.close()
+    except OSError:
+        pass
+    return 0
 
 
 def _freed_bytes(tracked: _Tracked) -> float:

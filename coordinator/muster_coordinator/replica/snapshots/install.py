@@ -158,7 +158,7 @@ class SnapshotInstalls:
                 self._group_manager.troubled[number] = None
                 self._installing.add(number)
                 self._sealed(sealed, None)
-            elif group.core.leader >= 0:
+            elif group.core.leader >= 0 and broker_of(group.core.leader) != self._host.broker:
                 self._pull_from(group, broker_of(group.core.leader), group.core.applied)
 
     def _pull_from(self, group: RaftGroup, leader: BrokerId, index: int) -> None:

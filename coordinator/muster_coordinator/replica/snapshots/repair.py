@@ -34,7 +34,7 @@ from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 from muster_coordinator.replica.partitions.partition import PartitionState
 from muster_coordinator.replica.snapshots import install_payload as wire
 from muster_coordinator.replica.snapshots import repair_files
-from muster_coordinator.replica.snapshots.damage import Finding
+from muster_coordinator.replica.snapshots.damage import TO_BE_FETCHED, Finding
 from muster_coordinator.replica.snapshots.install_payload import Check, Chunk
 from muster_coordinator.storage.segment import SegmentSummary
 from muster_coordinator.storage.segment_check import CheckedSegment, check_segment, unpaced
@@ -338,6 +338,7 @@ class Repairs:
             return True
         if same and not repair.log.holds(repair.summary.base):
             self._damage.whole(repair.group.number, repair.summary.base)
+        repair.finding.repair = TO_BE_FETCHED  # if it is still listed, until the next look
         self._end(repair)
         return False
 
