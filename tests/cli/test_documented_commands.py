@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import typer
-from muster_coordinator.cli.main import build
+from muster_coordinator.cli.command_tree import build
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -6,7 +6,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 import typer
-from muster_coordinator.cli import main as main_module
+from muster_coordinator.cli import command_tree
 from muster_coordinator.cli.exits import CliError, Exit
 from muster_coordinator.cli.kafka_client import client_settings
 from muster_coordinator.errors import StorageFailed
@@ -89,7 +89,7 @@ def test_client_settings_are_typed_like_the_clients_defaults():
 
 
 def _plug(monkeypatch, *entries: EntryPoint) -> None:
-    monkeypatch.setattr(main_module, "entry_points", lambda group: entries)
+    monkeypatch.setattr(command_tree, "entry_points", lambda group: entries)
 
 
 def failing(app: typer.Typer) -> None:
@@ -105,14 +105,14 @@ def failing(app: typer.Typer) -> None:
 
 
 def test_commands_come_from_entry_points_and_their_failures_are_sentences(monkeypatch, muster):
-    _plug(monkeypatch, EntryPoint("failing", "tests.cli.test_main:failing", main_module.COMMANDS_GROUP))
+    _plug(monkeypatch, EntryPoint("failing", "tests.cli.test_main:failing", command_tree.COMMANDS_GROUP))
     assert muster("disk") == (Exit.REFUSED, "", "muster: the disk is gone\n")
     assert muster("stop").code == Exit.INTERRUPTED
 
 
 def test_a_plugin_that_cannot_be_imported_costs_only_its_own_commands(monkeypatch, muster):
-    broken = EntryPoint("operator", "no_such_module_here:register", main_module.COMMANDS_GROUP)
-    works = EntryPoint("works", "tests.cli.test_main:failing", main_module.COMMANDS_GROUP)
+    broken = EntryPoint("operator", "no_such_module_here:register", command_tree.COMMANDS_GROUP)
+    works = EntryPoint("works", "tests.cli.test_main:failing", command_tree.COMMANDS_GROUP)
     _plug(monkeypatch, broken, works)
     ran = muster("disk")
     assert "the commands of 'operator' are not available" in ran.err

@@ -90,7 +90,7 @@ def main() -> None:
     os.chdir(folder)
     hide(packages)
     import typer
-    from muster_coordinator.cli.main import build
+    from muster_coordinator.cli.command_tree import build
     from muster_coordinator.cli.main import main as muster
     from muster_operator.plugin.start import main as plugin
 

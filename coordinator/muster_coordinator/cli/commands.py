@@ -24,4 +24,4 @@ def register(app: typer.Typer) -> None:
     app.command("demo")(needing("coordinator", "demo")(demo))
     app.command("dev")(needing("coordinator")(dev))
     app.command("accept-losses")(needing("coordinator")(accept_losses))
-    app.command("server")(needing("coordinator")(server))
+    app.command("server")(server)  # asks for its packages in `serve`

@@ -1,63 +1,25 @@
-"""Entry point of `muster`: collects sub-commands, runs one, turns failures into one sentence and an exit code.
+"""Entry point of `muster`: runs one command, turns failures into one sentence and an exit code.
 
-Sub-commands come from the entry points of the group `muster.commands`: callables that add commands to a typer app.
-Coordinator, operator and pipeline are connected in this way and never import each other. Commands that cannot be
-imported (their extra is not installed) are reported on standard error and left out.
+Commands are those of `command_tree`. A replica's own line is run without the tree (`server_line`).
 """
 
 import os
 import sys
 from collections.abc import Sequence
-from importlib.metadata import entry_points, version
-from typing import Annotated
 
-import typer
-
+from muster_coordinator.cli import server_line
 from muster_coordinator.cli.exits import CliError, Exit
 from muster_coordinator.cli.output import note
 from muster_coordinator.errors import CallerError, EnvironmentFault
 
-COMMANDS_GROUP = "muster.commands"
-
-
-def build() -> typer.Typer:
-    """The app with all installed sub-commands."""
-    app = typer.Typer(
-        name="muster",
-        help="Kafka consumer-group coordination: run a cluster, use it, inspect it.",
-        no_args_is_help=True,
-        pretty_exceptions_enable=False,
-        add_completion=True,
-    )
-    app.callback()(_root)
-    for entry in sorted(entry_points(group=COMMANDS_GROUP), key=lambda entry: entry.name):
-        try:
-            register = entry.load()
-        except ImportError as error:
-            note(f"the commands of {entry.name!r} are not available: {error}")
-            continue
-        register(app)
-    return app
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        print(f"muster {version('muster')}")
-        raise typer.Exit
-
-
-def _root(
-    _version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
-    ] = False,
-) -> None:
-    pass
+COMPLETING = "_MUSTER_COMPLETE"
+"""In the environment while a shell asks for completions: the line is looked at and not run."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run `muster`; always raises SystemExit."""
     try:
-        build()(args=None if arguments is None else list(arguments), prog_name="muster")
+        _run(sys.argv[1:] if arguments is None else list(arguments))
     except CliError as error:
         _fail(str(error), error.code)
     except CallerError as error:
@@ -70,6 +32,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # The reader of our output has closed the pipe: without this the interpreter would report an error at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(Exit.REFUSED) from None
+
+
+def _run(words: list[str]) -> None:
+    line = server_line.read(words)
+    if line is not None and COMPLETING not in os.environ:
+        raise SystemExit(server_line.serve(line))
+    from muster_coordinator.cli.command_tree import build
+
+    build()(args=words, prog_name="muster")
 
 
 def _fail(sentence: str, code: Exit) -> None:
