@@ -35,18 +35,25 @@ SERVED = [(api, v) for api, served in sorted(VERSIONS.items()) for v in range(se
 
 
 class Campaign:
-    """One replica and what it is given."""
+    """A replica, or one after the other, and what they are given."""
 
     def __init__(self, seed: int | str) -> None:
+        self.seed = seed
         self.rand = Random(seed)
         self.target = Target(seed)
         self.given: Counter[tuple[int, int]] = Counter()
         self.decoded: Counter[tuple[int, int]] = Counter()
         self.proposed: Counter[tuple[int, int]] = Counter()
 
-    def run(self, inputs: int) -> None:
-        """`inputs` frames; the last one is shown when something fails."""
+    def run(self, inputs: int, life: int | None = None) -> None:
+        """`inputs` frames; the last one is shown when something fails. After `life` of them another replica follows.
+
+        A list of all groups costs as much as there are groups, and a campaign makes one with every ninth frame.
+        """
         for number, (api, version, frame) in zip(range(inputs), self._frames(), strict=False):
+            if life is not None and number and number % life == 0:
+                self._end()
+                self.target = Target(f"{self.seed} from {number} on")
             try:
                 outcome = self.target.give(frame)
                 if number % CHECK_EVERY == CHECK_EVERY - 1:
@@ -57,6 +64,9 @@ class Campaign:
             self.given[api, version] += 1
             self.decoded[api, version] += outcome.decoded
             self.proposed[api, version] += outcome.proposed
+        self._end()
+
+    def _end(self) -> None:
         self.target.check()
         self.target.restart()
         self.target.check()

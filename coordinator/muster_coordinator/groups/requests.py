@@ -228,8 +228,9 @@ class ListGroups:
     types: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ListedGroup:
+class ListedGroup(NamedTuple):
+    """A tuple, as a hundred thousand are made for one answer."""
+
     group: str
     protocol_type: str
     state: str

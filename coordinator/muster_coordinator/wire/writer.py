@@ -35,13 +35,26 @@ def write_compact(out: bytearray, value: bytes | None) -> None:
     if value is None:
         out.append(0)
         return
-    write_uvarint(out, len(value) + 1)
+    size = len(value) + 1
+    if size <= 0x7F:
+        out.append(size)
+    else:
+        write_uvarint(out, size)
     out += value
 
 
 def write_compact_text(out: bytearray, value: str | None) -> None:
     """A compact string, null allowed."""
-    write_compact(out, None if value is None else value.encode())
+    if value is None:
+        out.append(0)
+        return
+    raw = value.encode()
+    size = len(raw) + 1
+    if size <= 0x7F:  # A list of groups is made of these: no call for a length of one byte.
+        out.append(size)
+    else:
+        write_uvarint(out, size)
+    out += raw
 
 
 def write_text(out: bytearray, value: str | None) -> None:
