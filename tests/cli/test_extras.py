@@ -28,7 +28,6 @@ STANDALONE = {
     "muster cluster replace",
     "muster cluster stopped-entries",
     "muster cluster skip-entry",
-    "muster cluster replace",
 }
 """They speak HTTP with the standard library, so they answer: here, that nobody is there, or that no token is."""
 
