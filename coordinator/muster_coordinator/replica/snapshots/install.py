@@ -312,7 +312,8 @@ class SnapshotInstalls:
             return
         if pull.looks or not pull.awaited:
             self._listen(pull)
-            self._net.send(pull.leader, channels.BULK, wire.encode_check_ask(pull.number, 0, 0, 1))
+            if pull.offer.checks:  # a leader of an earlier release would close the link
+                self._net.send(pull.leader, channels.BULK, wire.encode_check_ask(pull.number, 0, 0, 1))
             if pull.reuse is not None:
                 pull.reuse.ask_again()
         self._loop.call_at(self._loop.monotonic_ms() + ALIVE_MS, lambda: self._look_alive(pull))
