@@ -11,8 +11,10 @@ from tests.cluster import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 STARTER = """
-import subprocess, threading, time
+import signal, subprocess, threading, time
 from tests.orphans import watch
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are begun without one
 
 def start():
     server = subprocess.Popen(["sleep", "600"], start_new_session=True)
