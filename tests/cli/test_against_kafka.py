@@ -1,7 +1,9 @@
 """The commands against a real Apache Kafka: what they print is what Kafka's own tools would say."""
 
+import gc
 import json
 import threading
+import warnings
 
 import pytest
 from muster_coordinator.cli.exits import Exit
@@ -225,6 +227,11 @@ class Member:
     def __exit__(self, *_: object) -> None:
         self._left.set()
         self._thread.join(30)
+        del self._consumer
+        with warnings.catch_warnings():
+            # kafka-python forgets the socket of a connection that it is just making when it is closed.
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
 
     def held(self) -> set[tuple[str, int]]:
         return set(self._consumer.assignment())
