@@ -7,6 +7,7 @@ the pipe closes, it kills those that are left. An id that another process has by
 this does not do: end what a killed server leaves behind itself.
 """
 
+import atexit
 import contextlib
 import os
 import signal
@@ -24,9 +25,16 @@ def watch(pid: int) -> None:
     if watcher is None:
         command = [sys.executable, __file__]
         watcher = _watchers[os.getpid()] = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+        atexit.register(_end, watcher, os.getpid())
     assert watcher.stdin is not None
     watcher.stdin.write(b"%d\n" % pid)
     watcher.stdin.flush()
+
+
+def _end(watcher: "subprocess.Popen[bytes]", owner: int) -> None:
+    """A process that ends in peace waits for its watcher, and not one that was forked from it."""
+    if os.getpid() == owner:
+        watcher.communicate()
 
 
 def _started(pid: int) -> str:
