@@ -210,6 +210,7 @@ class Member:
             group_instance_id=instance,
             partition_assignment_strategy=[strategy],
             heartbeat_interval_ms=200,
+            session_timeout_ms=6_000,  # on a busy machine a consumer may close before it has said that it leaves
             auto_offset_reset="earliest",
         )
         strategy.owned = self._consumer.assignment
