@@ -243,7 +243,8 @@ class Member:
 
     def _poll(self) -> None:
         while not self._left.is_set():
-            self._consumer.poll(100)
+            # kafka-python 3.0 never joins again if this time ends between its join and its sync.
+            self._consumer.poll(1_000)
             with self._polled:
                 self._polled.notify_all()
         self._consumer.close()
