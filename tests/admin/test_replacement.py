@@ -355,13 +355,19 @@ def test_a_replica_that_starts_from_a_checkpoint_knows_the_bindings(tmp_path: Pa
     real(tmp_path, 3, body)
 
 
+def lost(it: RealCluster) -> tuple[int, bytes]:
+    """A replica that does not lead the controller's group dies, and is missed: its broker id and its folder's uuid."""
+    leader = it.controller()
+    victim = next(n for n in range(3) if n != leader)
+    gone = it.seen(victim).replica_uuid
+    it.kill(victim)
+    it.world.run_for(5_000)
+    return victim, gone
+
+
 def test_the_folder_that_is_gone_is_refused_when_it_comes_back(tmp_path: Path) -> None:
     async def body(it: RealCluster) -> None:
-        leader = it.controller()
-        victim = next(n for n in range(3) if n != leader)
-        gone = it.seen(victim).replica_uuid
-        it.kill(victim)
-        it.world.run_for(5_000)
+        victim, gone = lost(it)
         assert (await it.post(it.controller(), path_of(victim), {"gone": gone.hex()}))[0] == 200
         it.restart(victim)
         it.world.run_for(10_000)
@@ -390,11 +396,7 @@ def test_with_another_replica_down_nobody_is_replaced(tmp_path: Path) -> None:
 
 def test_in_a_cluster_of_this_release_the_level_refuses_it(tmp_path: Path) -> None:
     async def body(it: RealCluster) -> None:
-        leader = it.controller()
-        victim = next(n for n in range(3) if n != leader)
-        gone = it.seen(victim).replica_uuid
-        it.kill(victim)
-        it.world.run_for(5_000)
+        victim, gone = lost(it)
         leader = it.controller()
         before = it.nodes[leader].host.groups[CONTROLLER_GROUP].applied
         status, document = await it.post(leader, path_of(victim), {"gone": gone.hex()})
