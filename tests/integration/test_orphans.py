@@ -11,7 +11,7 @@ from tests.cluster import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 STARTER = """
-import signal, subprocess, threading, time
+import signal, subprocess, threading
 from tests.orphans import watch
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are begun without one
@@ -25,7 +25,7 @@ for _ in range(2):
     thread = threading.Thread(target=start)
     thread.start()
     thread.join()
-time.sleep(600)
+signal.pause()
 """
 
 

@@ -21,6 +21,7 @@ come: a replica that was away while others were replaced must learn whom to trus
 not do: change seats, or touch disk or links; it takes events and returns effects.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -239,11 +240,14 @@ class Formation:
                 record = record.merged(other.voters)
         return record
 
+    def _formed_records(self, record: ClusterRecord) -> Iterator[ClusterRecord]:
+        """The records of peers that have formed this cluster."""
+        for state in self._heard.values():
+            if state.phase is Phase.FORMED and state.record is not None and state.record.is_same_cluster(record):
+                yield state.record
+
     def _stay_out(self, named: ClusterRecord) -> None:
-        formed = any(
-            t.phase is Phase.FORMED and t.record is not None and t.record.is_same_cluster(named)
-            for t in self._heard.values()
-        )
+        formed = any(True for _ in self._formed_records(named))
         seat = named.uuid_of(self.broker)
         if seat is None:
             self.status = f"cluster {named.cluster_id} has no seat for broker {self.broker}"
@@ -297,9 +301,8 @@ class Formation:
         )
 
     def _decide_prepared(self, record: ClusterRecord) -> list[Effect]:
-        for told in self._heard.values():
-            if told.phase is Phase.FORMED and told.record is not None and told.record.is_same_cluster(record):
-                return self._persist(Phase.FORMED, record.merged(told.record.voters))
+        for told in self._formed_records(record):
+            return self._persist(Phase.FORMED, record.merged(told.voters))
         unprepared = []
         for voter in record.voters:
             if voter.broker == self.broker:
@@ -323,9 +326,8 @@ class Formation:
 
     def _decide_formed(self, record: ClusterRecord) -> list[Effect]:
         latest = record.merged(self._seats)
-        for state in self._heard.values():
-            if state.phase is Phase.FORMED and state.record is not None and state.record.is_same_cluster(record):
-                latest = latest.merged(state.record.voters)
+        for told in self._formed_records(record):
+            latest = latest.merged(told.voters)
         self.out = latest.uuid_of(self.broker) != self.replica_uuid
         if self.out:
             # Its own record stays as it is: with another one, this folder could not even start to say so.

@@ -16,8 +16,7 @@ from muster_coordinator.controller.machine import ControllerMachine
 from muster_coordinator.events import MEMBERS_CHANGE
 from muster_coordinator.ids import CONTROLLER_GROUP, GroupNo, MemberNo, binding_of, broker_of
 from muster_coordinator.ports import Loop
-from muster_coordinator.raft.progress import ProgressState
-from muster_coordinator.replica.maintenance.preferred import LAG_ENTRIES_MAX
+from muster_coordinator.replica.maintenance.preferred import is_level
 from muster_coordinator.replica.multiraft.host import Host
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 from muster_coordinator.replica.multiraft.reconfiguration import Standing, next_step
@@ -110,12 +109,7 @@ class Membership:
         progress = group.core.progresses.get(member)
         if progress is not None and progress.suspended:
             return Standing.AWAY
-        level = (
-            progress is not None
-            and progress.state is ProgressState.REPLICATE
-            and group.core.last_index - progress.match <= LAG_ENTRIES_MAX
-        )
-        return Standing.LEVEL if level else Standing.BEHIND
+        return Standing.LEVEL if is_level(group, progress) else Standing.BEHIND
 
 
 def is_settled(group: RaftGroup) -> bool:

@@ -11,7 +11,7 @@ from muster_coordinator.controller.machine import ControllerMachine
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo
 from muster_coordinator.ports import Loop
 from muster_coordinator.raft.messages import NOBODY
-from muster_coordinator.raft.progress import ProgressState
+from muster_coordinator.raft.progress import Progress, ProgressState
 from muster_coordinator.replica.multiraft.host import Host
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 from muster_coordinator.replica.settings import NodeSettings
@@ -30,6 +30,15 @@ def preferred_of(group: RaftGroup) -> BrokerId:
     """Nobody (-1) at a member that does not know the configuration yet."""
     voters = group.voters
     return voters[group.number % len(voters)] if voters else BrokerId(NOBODY)
+
+
+def is_level(group: RaftGroup, progress: Progress | None) -> bool:
+    """Has the follower caught up, as its leader sees it?"""
+    return (
+        progress is not None
+        and progress.state is ProgressState.REPLICATE
+        and group.core.last_index - progress.match <= LAG_ENTRIES_MAX
+    )
 
 
 class Preferred:
@@ -95,12 +104,7 @@ class Preferred:
             return False
         if self._draining(target):
             return False
-        progress = group.progress_of(target)
-        return (
-            progress is not None
-            and progress.state is ProgressState.REPLICATE
-            and group.core.last_index - progress.match <= LAG_ENTRIES_MAX
-        )
+        return is_level(group, group.progress_of(target))
 
     def _draining(self, broker: BrokerId) -> bool:
         image = self._controller.cluster
