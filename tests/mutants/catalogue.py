@@ -219,6 +219,42 @@ MUTANTS = (
         by=("R7",),
     ),
     Mutant(
+        "a new folder is the member that was lost",
+        (
+            Patch(
+                "replica.bootstrap.identity",
+                "                return member_no(broker, voter.binding)\n",
+                "                return member_no(broker, 0)\n",
+            ),
+        ),
+        kinds=("lost-disk", "kill"),
+        by=("R7",),
+    ),
+    Mutant(
+        "a restart forgets how the members changed",
+        (
+            Patch(
+                "replica.snapshots.group_making",
+                "    return (first, *(one for one in known.configs if one.at > meta.index))\n",
+                "    return (first,)\n",
+            ),
+        ),
+        kinds=("lost-disk", "kill", "power-all"),
+    ),
+    Mutant(
+        "a checkpoint does not say who the members are",
+        (
+            Patch(
+                "replica.snapshots.group_making",
+                "    first = Placed(0, beginning) if config is None else Placed(meta.index, config)\n",
+                "    first = Placed(meta.index, beginning)\n",
+            ),
+        ),
+        kinds=("lost-disk", "kill", "power-all"),
+        by=("R9",),
+        first=97,
+    ),
+    Mutant(
         "damaged batches are served",
         (
             Patch(

@@ -198,12 +198,20 @@ class Replica:
         """Injected and not yet forgiven: an end of the process is expected."""
         self.restarts_wanted = True
         self.emptied = False
-        """It lost its disk: its seat belongs to a data folder that is gone, and it stays out."""
+        """It lost its disk: its seat belongs to a data folder that is gone, and it stays out until it is replaced."""
+        self.lost_folders: set[bytes] = set()
+        """The uuids of the data folders on its lost disks."""
+        self.lost_members: set[int] = set()
+        """The members of Raft groups that these were."""
         self.went_dark = False
         """Its last end was a power loss."""
         self._fuse: int | None = None
         self._fuse_power = False
         self.boundaries = 0
+        self._folder = b""
+        """Uuid of the data folder of the life before."""
+        self._member = int(broker)
+        """The member of Raft groups that it was."""
 
     def settings(self) -> NodeSettings:
         setup = self.cluster.setup
@@ -262,6 +270,8 @@ class Replica:
     def lose_disk(self) -> None:
         """The volume is gone, and an empty one is in its place."""
         assert self.life is None
+        self.lost_folders.add(self._folder)
+        self.lost_members.add(self._member)
         self.emptied = True
         self.disk = SimDisk()
         self.disk.cost = self._disk_effect
@@ -303,6 +313,7 @@ class Replica:
         self._fuse = None
         if life is not None:
             life.loop.kill()
+            self._remember(life.node)
         self.disk_faults = 0
         self.disk.forgive()
         if power:
@@ -313,6 +324,10 @@ class Replica:
             self.cluster.net.gone(self.broker)
         self.cluster.wires.gone(self.broker, silent=power)
         self.cluster.ended(self, power=power)
+
+    def _remember(self, node: Node) -> None:
+        if node.bootstrap is not None:
+            self._folder, self._member = node.identity.replica_uuid, node.host.member
 
     def _disk_effect(self, operation: str, path: str, size: int) -> None:
         before_disk_operation()

@@ -14,7 +14,7 @@
 | refused-sends, link-rate | links refuse 5 % of what is sent; carry `amount` bytes a millisecond; for `ms` |
 | clock-drift | both clocks of the picked replicas run `amount` millionths faster, to the end |
 | clock-step | the wall clock of the picked replicas jumps by `amount` ms |
-| lost-disk | the first picked replica ends and finds its volume empty: of a formed cluster, of a minority in a run |
+| lost-disk | the first picked replica ends, its volume is empty: of a minority; it may be replaced (`replacements`) |
 | bit-rot | the picked replicas end, and one to three bits flip in their files, of a minority of a group (`rot`) |
 | pause | as SIGSTOP, for `ms` |
 | transfer | leadership of the picked partition is handed to another replica |
@@ -32,6 +32,7 @@ from tests.sim.cluster import Cluster, Replica
 from tests.sim.loop import Latency
 from tests.sim.plan import Fault, Plan
 from tests.sim.producers import DATA
+from tests.sim.replacements import Replacements
 
 RESTART_MS = 700
 """After an end that no fault planned."""
@@ -49,6 +50,7 @@ class Nemesis:
         self.clients = clients
         self.rand = random.Random(f"{plan.seed}/nemesis")
         self.rot_rand = random.Random(f"{plan.seed}/rot")
+        self.replacements = Replacements(cluster, plan.seed)
         self._down_ms: dict[int, int] = {}
         self.over = False
         cluster.on_ended.append(self._ended)
@@ -192,6 +194,8 @@ class Nemesis:
             (self._kill if fault.amount % 2 else self._power)(fault, [victim])
             victim.lose_disk()
             harm.note(victim.broker, None)
+            if self.plan.replaces:
+                self.replacements.lost(victim)
             self.cluster.marks.add("a disk was lost")
 
     def _bit_rot(self, fault: Fault, victims: list[Replica]) -> None:
@@ -305,7 +309,7 @@ class Nemesis:
 
     def heal(self) -> None:
         """Everything works again, and everybody is up."""
-        self.over = True
+        self.over = self.replacements.over = True
         self._calm_links()
         self.cluster.net.heal()
         self._unblock()

@@ -1,4 +1,4 @@
-"""R1, R2, R7, R8 while a cluster runs: what no client can see.
+"""R1, R2, R7, R8, R9 while a cluster runs: what no client can see.
 
 Looks at every Raft message that leaves, every entry that is applied, and now and then at all states. Holds what must
 be true over all lives of all replicas: one vote a voter and term, one leader a term, one entry an index, one state an
@@ -58,13 +58,15 @@ class Oracle:
     def _message(self, sender: int, receiver: int, channel: int, payload: bytes) -> None:
         if kind_of(payload) is not Kind.RAFT:
             return
-        if self.cluster.replicas[sender].emptied:
+        host = self.cluster.replicas[sender].node.host
+        member, peer = int(host.member), int(host.peers[BrokerId(receiver)])
+        if member in self.cluster.replicas[sender].lost_members:
             self._say("R7", f"{sender} lost its disk and takes part as the voter that it was")
-        for group, message in unpack_raft(payload, sender, receiver):
+        for group, message in unpack_raft(payload, member, peer):
             if message.type == MsgType.VOTE_REPLY and not message.reject:
-                known = self.votes.setdefault((sender, group, message.term), receiver)
-                if known != receiver:
-                    self._say("R2", f"{sender} voted for {known} and {receiver} in term {message.term} of {group}")
+                known = self.votes.setdefault((member, group, message.term), peer)
+                if known != peer:
+                    self._say("R2", f"{member} voted for {known} and {peer} in term {message.term} of {group}")
                 if self._votes_left and self._rand.random() < 0.5:
                     self._votes_left -= 1
                     self._vote_is_durable(self.cluster.replicas[sender], group, message)
@@ -77,9 +79,9 @@ class Oracle:
                 if (sender, group) not in self._told_to_transfer and held and receiver == preferred_of(held):
                     self.cluster.marks.add("leadership was taken back")
             elif message.type == MsgType.APPEND:
-                known = self.leaders.setdefault((group, message.term), sender)
-                if known != sender:
-                    self._say("R2", f"{known} and {sender} lead group {group} in term {message.term}")
+                known = self.leaders.setdefault((group, message.term), member)
+                if known != member:
+                    self._say("R2", f"{known} and {member} lead group {group} in term {message.term}")
 
     def _durable(self, replica: Replica, group: int) -> RecoveredGroup | None:
         """What a power loss at this instant would leave of a group of the offsets WAL, at least."""
@@ -178,9 +180,9 @@ class Oracle:
                 if group.leads:
                     if core.term > 1:
                         self.cluster.marks.add("a leader changed")
-                    known = self.leaders.setdefault((number, core.term), replica.broker)
-                    if known != replica.broker:
-                        self._say("R2", f"{known} and {replica.broker} lead group {number} in term {core.term}")
+                    known = self.leaders.setdefault((number, core.term), core.node)
+                    if known != core.node:
+                        self._say("R2", f"{known} and {core.node} lead group {number} in term {core.term}")
                     if group.serves:
                         self._serves(replica.broker, number, core.term, group.applied)
 
@@ -210,6 +212,14 @@ class Oracle:
         if applied < done:
             self._say("R2", f"{broker} serves group {group} at {applied} in term {term}, {by} had {done} in {newest}")
         self.served[group] = (term, max(done, applied), broker)
+
+    def compare_members(self) -> None:
+        """The members of each group, when all replicas have applied the same."""
+        for number in self.cluster.groups():
+            seated = [replica for replica in self.cluster.voters() if GroupNo(number) in replica.node.host.groups]
+            known = {replica.node.host.groups[GroupNo(number)].core.config for replica in seated}
+            if len(known) > 1:
+                self._say("R9", f"replicas have different members in group {number}: {known}")
 
     def compare_states(self) -> None:
         """States by applied index; O(state)."""

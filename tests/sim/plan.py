@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from muster_coordinator.api.services import TopicsMode
+from muster_coordinator.controller.image import MEMBERS_LEVEL
 
 from tests.made_settings import shard_config
 from tests.sim.cluster import Setup
@@ -23,6 +24,8 @@ KINDS = (
     "clock-drift", "drain", "lost-disk", "bit-rot",
 )  # fmt: skip
 """See `nemesis`."""
+REPLACE_SHARE = 0.7
+"""Of all seeds: in these somebody has lost disks replaced, in the others those replicas stay out."""
 CHURN_SHARE = 0.35
 """Of the seeds with topics."""
 MESH_SHARE = 0.7
@@ -80,6 +83,8 @@ class Plan:
     """Faults happen in this time; then everything is healed."""
     churn: bool = False
     """One more topic is deleted, created again and altered all the time."""
+    replaces: bool = False
+    """Lost disks are replaced."""
     extras: dict[str, Any] = field(default_factory=dict)
 
     def only(self, faults: list[int]) -> "Plan":
@@ -108,6 +113,9 @@ def draw(
     if churn:
         node = {**setup.node, "topic_configs": SERVER_CONFIGS, "retention_check_ms": RETENTION_CHECK_MS}
         setup = replace(setup, node=node)
+    replaces = random.Random(f"{name}/replace").random() < REPLACE_SHARE
+    if replaces:
+        setup = replace(setup, node={**setup.node, "feature_max": MEMBERS_LEVEL})
     work_rand = random.Random(f"{name}/workload")
     crews = _crews(work_rand)
     data_partitions = work_rand.randint(1, 2) if embedded else 0
@@ -121,6 +129,7 @@ def draw(
         data_partitions=data_partitions,
         storm_ms=length_ms,
         churn=churn,
+        replaces=replaces,
     )
 
 

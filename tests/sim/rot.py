@@ -31,6 +31,8 @@ class Harm:
         self._whole: set[int] = set()
         """Replicas of which every group may lack something."""
         self._groups: dict[int, set[int]] = {}
+        self._anew: dict[int, list[int | None]] = {}
+        """Of replicas whose disks were lost, what was damaged of the new ones."""
 
     def may(self, broker: int, group: int | None) -> bool:
         """Whether this group of this replica, or all of it, may be damaged."""
@@ -42,7 +44,17 @@ class Harm:
 
     def note(self, broker: int, group: int | None) -> None:
         assert self.may(broker, group)
+        if broker in self._whole:
+            self._anew.setdefault(broker, []).append(group)
         (self._whole if group is None else self._groups.setdefault(group, set())).add(broker)
+
+    def undo(self, broker: int) -> None:
+        """Nothing depends on the disk that this replica lost any more; what was damaged since stays."""
+        self._whole.discard(broker)
+        for harmed in self._groups.values():
+            harmed.discard(broker)
+        for group in self._anew.pop(broker, ()):
+            self.note(broker, group)
 
 
 class Place(NamedTuple):

@@ -30,6 +30,7 @@ from tests.sim.oracle import Oracle
 from tests.sim.pipelining import EdgeReader, Identity, Pipeline
 from tests.sim.plan import Crew, Plan
 from tests.sim.producers import DATA, Producer, TopicMaker, TopicReader, check_topics
+from tests.sim.replacements import REPLACED_MS_MAX
 
 LOOK_MS = 250
 STABLE_MS_MAX = 15_000
@@ -197,6 +198,8 @@ class Run:
         longest_ms = max((plan.rebalance_ms for plan in self.plans.values()), default=0)
         limit_ms = STABLE_MS_MAX + 2 * longest_ms
         self._wait(lambda: self._unstable(healed_us), lambda: not self._unstable(healed_us), limit_ms)
+        replacements = self.nemesis.replacements
+        self._wait(replacements.unfinished, lambda: not replacements.unfinished(), REPLACED_MS_MAX)
         for client in self.clients:
             client.stop()
         self._wait(
@@ -256,6 +259,7 @@ class Run:
     def _judge(self) -> None:
         cluster = self.cluster
         self.oracle.compare_states()
+        self.oracle.compare_members()
         self.oracle.mark_files()
         for op in cluster.history.of(frames.COMMIT):
             if op.answer is not None:

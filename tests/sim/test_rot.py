@@ -1,9 +1,12 @@
-"""Bits flip where they may, of a minority only; a replica that lost its disk stays out, and the others serve."""
+"""Bits flip where they may, of a minority only; a replica that lost its disk stays out until it is replaced, and the
+others serve."""
 
 import random
 
 import pytest
-from muster_coordinator.ids import BrokerId
+from muster_coordinator.controller.image import MEMBERS_LEVEL
+from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, member_no
+from muster_coordinator.raft.quorum import Config
 from muster_coordinator.replica.group_manager import OFFSETS_WAL
 from muster_coordinator.storage.wal_format import FILE_HEADER_BYTES
 
@@ -14,6 +17,7 @@ from tests.sim.history import Violation
 from tests.sim.logs import damaged_logs
 from tests.sim.oracle import Oracle
 from tests.sim.plan import draw
+from tests.sim.replacements import REPLACED_MS_MAX, Replacements
 from tests.sim.rot import Harm
 from tests.sim.run import Run, check_emptied
 
@@ -78,6 +82,19 @@ def test_of_five_two_may_be_harmed_of_one_none() -> None:
     assert harm.may(2, 5)
     assert harm.may(1, None)
     assert not Harm(1).may(0, 4)
+
+
+def test_what_a_lost_disk_harmed_is_whole_again_when_it_is_replaced_and_what_a_bit_harmed_since_is_not() -> None:
+    harm = Harm(3)
+    harm.note(0, 4)
+    harm.note(0, None)
+    harm.note(0, 5)
+    assert not harm.may(1, 6)
+    harm.undo(0)
+    assert harm.may(1, 4)
+    assert harm.may(1, 6)
+    assert not harm.may(1, 5), "of the new disk"
+    assert not harm.may(1, None)
 
 
 def test_places_are_of_every_kind_and_none_of_what_says_who_the_replica_is_or_still_grows(
@@ -162,9 +179,45 @@ def test_an_emptied_replica_that_says_nothing_of_it_or_speaks_as_a_voter_is_noti
     replica.node.bootstrap.formation.status = ""
     assert [violation.invariant for violation in check_emptied(cluster)] == ["R7"]
     voter = cluster.replicas[0]
-    voter.emptied = True
+    voter.lost_members.add(0)
     cluster.world.run_for(5_000)
     assert "R7" in {violation.invariant for violation in cluster.violations}
+
+
+def replaced(seed: str) -> tuple[Cluster, Oracle, Replica]:
+    """Replica 1 lost its disk, and an administrator looks after it."""
+    cluster = Cluster(Setup(seed=seed, mesh=True, node={"feature_max": MEMBERS_LEVEL}))
+    oracle, replacements = Oracle(cluster), Replacements(cluster, seed)
+    cluster.start()
+    cluster.world.run_until("serving", cluster.serving, 10_000)
+    cluster.world.run_until("settled", cluster.settled, 10_000)
+    cluster.harm.note(1, None)
+    replica = emptied(cluster, 1)
+    replacements.lost(replica)
+    cluster.world.run_until("replaced", lambda: not replacements.unfinished(), REPLACED_MS_MAX)
+    return cluster, oracle, replica
+
+
+def test_an_emptied_replica_that_is_replaced_is_a_voter_again_and_another_may_be_harmed() -> None:
+    cluster, oracle, replica = replaced("replaced")
+    assert not replica.emptied
+    assert replica.node.host.member == member_no(BrokerId(1), 1)
+    assert cluster.harm.may(2, None)
+    cluster.world.run_until("settled", cluster.settled, 20_000)
+    oracle.compare_members()
+    assert not cluster.violations
+    replica.node.host.groups[CONTROLLER_GROUP].core.config = Config((0, 1, 2))
+    oracle.compare_members()
+    assert [violation.invariant for violation in cluster.violations] == ["R9"]
+
+
+def test_at_a_level_that_cannot_replace_an_administrator_is_refused_and_says_so() -> None:
+    cluster = serving("refused")
+    replacements = Replacements(cluster, "refused")
+    replacements.lost(emptied(cluster, 1))
+    cluster.world.run_for(10_000)
+    assert ["feature level" in text for text in replacements.unfinished()] == [True]
+    assert "replacing was refused: feature_level" in cluster.marks
 
 
 def test_a_broken_link_and_a_link_too_many_are_noticed() -> None:

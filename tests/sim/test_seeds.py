@@ -22,6 +22,8 @@ REACHED = (
     "a full disk was noticed",
     "a drain was undone",
     "a leader changed",
+    "a lost replica was replaced",
+    "a new folder was replaced in its turn",
     "a replica replayed its WAL",
     "a replica was drained",
     "a send was refused",

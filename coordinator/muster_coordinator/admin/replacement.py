@@ -118,6 +118,35 @@ def judge_group(
     return None
 
 
+def elsewhere(replica: AdminReplica) -> Refusal | None:
+    """None: this replica leads the controller's group, as far as it knows."""
+    image, leader = replica.image(), replica.leadership(CONTROLLER_GROUP).leader
+    if image is None:
+        return NOT_FORMED
+    if leader == replica.broker:
+        return None
+    known = None if leader is None else image.brokers.get(leader)
+    if known is None:
+        return Refusal(503, "no_leader", "no controller leader is known")
+    more = {"coordinator": known.broker, "admin": known.admin}
+    return Refusal(421, "misdirected", "another replica leads the controller's group", more)
+
+
+def judge(replica: AdminReplica, broker: BrokerId, gone: bytes | None) -> Refusal | None:
+    """None: by all that the controller's leader sees in this turn, the folder may be declared gone for good. Looks at
+    all Raft groups; there are at most `RAFT_GROUPS_MAX`, and nobody asks this often."""
+    image, linked = replica.image(), replica.linked
+    if image is None:
+        return NOT_FORMED
+    refusal = judge_folder(image, broker, gone)
+    if refusal is not None or gone in image.brokers[broker].gone:
+        return refusal
+    if linked(broker):
+        return Refusal(409, "connected", f"broker {broker} is connected, so it is not lost: stop it first")
+    judged = (judge_group(group, broker, replica.broker, linked) for group in replica.local_groups())
+    return next((refusal for refusal in judged if refusal is not None), None)
+
+
 class Replacement:
     """Handler over one replica."""
 
@@ -134,13 +163,13 @@ class Replacement:
             gone = gone_of(await request.read())
         except (ValueError, RecursionError) as error:
             return _refused(Refusal(400, "bad_request", str(error)))
-        elsewhere = self._elsewhere()
-        if elsewhere is not None:
-            return _refused(elsewhere)
+        misdirected = elsewhere(self._replica)
+        if misdirected is not None:
+            return _refused(misdirected)
         if not await answer_of(self._replica.when_topics_current):
-            return _refused(self._elsewhere() or NOT_CURRENT)
+            return _refused(elsewhere(self._replica) or NOT_CURRENT)
         # From here to the proposal it is one turn: whom it sees now is whom it proposes with.
-        refusal = self._elsewhere() or self._judge(broker, gone)
+        refusal = elsewhere(self._replica) or judge(self._replica, broker, gone)
         if refusal is not None or gone is None:  # a request that names no folder is refused with the folder's name
             return _refused(refusal or NOT_CURRENT)
         result = await self._propose(ReplaceReplica(broker=broker, gone_uuid=gone))
@@ -151,32 +180,6 @@ class Replacement:
     async def _propose(self, command: ReplaceReplica) -> CommandResult:
         deadline_ms = self._replica.loop.monotonic_ms() + PROPOSAL_TIMEOUT_MS
         return await answer_of(lambda done: self._replica.submit(command, deadline_ms=deadline_ms, done=done))
-
-    def _elsewhere(self) -> Refusal | None:
-        """None: this replica leads the controller's group, as far as it knows."""
-        image, leader = self._replica.image(), self._replica.leadership(CONTROLLER_GROUP).leader
-        if image is None:
-            return NOT_FORMED
-        if leader == self._replica.broker:
-            return None
-        known = None if leader is None else image.brokers.get(leader)
-        if known is None:
-            return Refusal(503, "no_leader", "no controller leader is known")
-        more = {"coordinator": known.broker, "admin": known.admin}
-        return Refusal(421, "misdirected", "another replica leads the controller's group", more)
-
-    def _judge(self, broker: BrokerId, gone: bytes | None) -> Refusal | None:
-        """Look at all Raft groups in this turn; there are at most `RAFT_GROUPS_MAX`, and nobody asks this often."""
-        image, linked = self._replica.image(), self._replica.linked
-        if image is None:
-            return NOT_FORMED
-        refusal = judge_folder(image, broker, gone)
-        if refusal is not None or gone in image.brokers[broker].gone:
-            return refusal
-        if linked(broker):
-            return Refusal(409, "connected", f"broker {broker} is connected, so it is not lost: stop it first")
-        judged = (judge_group(group, broker, self._replica.broker, linked) for group in self._replica.local_groups())
-        return next((refusal for refusal in judged if refusal is not None), None)
 
 
 def _refusal_of(result: CommandResult) -> Refusal:
