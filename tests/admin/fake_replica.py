@@ -10,6 +10,7 @@ from muster_coordinator.groups.requests import GroupAnswer, GroupRequest, Heartb
 from muster_coordinator.groups.stats import ShardStats
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo, member_no
 from muster_coordinator.ports import Loop
+from muster_coordinator.raft.quorum import Config
 from muster_coordinator.replica.maintenance.disk_space import DiskStatus
 from muster_coordinator.replica.multiraft.leaders import Leadership
 from muster_coordinator.replica.multiraft.status import DamagedFile, GroupStatus, InstallStatus, ScrubStatus, WorkDone
@@ -142,7 +143,11 @@ class FakeReplica:
                 voters=VOTERS,
                 match=self.match.get(group, {BrokerId(1): 10, BrokerId(2): 9}) if leader == self.broker else {},
                 damaged=self.damaged.get(group, ()),
+                config=Config(MEMBERS),
             )
+
+    def groups_to_change(self) -> int:
+        return 0
 
     def leaderships(self) -> int:
         return sum(1 for leader in self.leaders.values() if leader == self.broker)

@@ -19,6 +19,7 @@ from muster_coordinator.controller.image import EMPTY_ID, Broker, ClusterImage
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo, member_no
 from muster_coordinator.limits import KIB
+from muster_coordinator.raft.quorum import Config
 from muster_coordinator.replica.multiraft.status import GroupStatus
 
 from tests.admin import json_schema
@@ -211,6 +212,7 @@ def test_the_status_says_which_folder_is_bound(tmp_path: Path) -> None:
 
 def group(role: str = "follower", leader: int | None = 2, **fields: Any) -> GroupStatus:
     given = {"voters": VOTERS, "match": {}, **fields}
+    given.setdefault("config", Config(given["voters"]))
     who = None if leader is None else BrokerId(leader)
     return GroupStatus(GroupNo(3), role, 4, who, commit=9, applied=9, last_index=9, **given)
 
@@ -240,7 +242,34 @@ FIVE = tuple(BrokerId(n) for n in range(5))
 )
 def test_a_group_needs_a_majority_and_a_leader_without_it(seen: GroupStatus, down: set[int], error: str | None) -> None:
     target = BrokerId(0 if down == {0} else 1)
-    refusal = judge_group(seen, target, BrokerId(0), lambda broker: broker not in down)
+    refusal = judge_group(seen, target, BrokerId(0), lambda member: member not in down)
+    assert (None if refusal is None else refusal.error) == error
+
+
+NEW = member_no(BrokerId(2), 1)
+"""Broker 2 was replaced, and is connected with its new folder."""
+
+
+@pytest.mark.parametrize(
+    ("seen", "lost", "error"),
+    [
+        (group("leader", 0, match={0: 9, 2: 9}), 1, "no_majority"),
+        (group(leader=1), 1, "no_majority"),
+        (group("leader", 0, match={0: 9, 2: 9}, config=Config((0, 1, 2), (), (NEW,))), 1, "no_majority"),
+        (group("leader", 0, match={0: 9, 2: 9}, config=Config((0, 1, NEW), (0, 1, 2))), 1, "no_majority"),
+        (group("leader", 0, match={0: 9, 2: 9}, config=Config((0, 1, NEW))), 1, None),
+        (group("leader", 0, match={0: 9, 2: 0}, config=Config((0, 1, NEW))), 1, "no_majority"),
+        (group(leader=2, config=Config((0, 1, NEW))), 1, None),
+        (group("leader", 0, match={0: 9, 1: 9}, config=Config((0, 1, 2), (), (NEW,))), 2, None),
+        (group("leader", 0, match={0: 9, 1: 9}, config=Config((0, 1, NEW), (0, 1, 2))), 2, None),
+        (group("leader", 0, match={0: 9, 1: 9}, config=Config((0, 1, NEW))), 2, None),
+    ],
+)
+def test_a_folder_that_a_group_has_not_taken_in_is_no_vote(seen: GroupStatus, lost: int, error: str | None) -> None:
+    """Before, brokers were counted: with one folder on its way a second could be declared gone, and nobody was left who
+    could decide."""
+    present = {BrokerId(0), BrokerId(1), NEW} - {BrokerId(lost)} - ({NEW} if lost == 2 else set())
+    refusal = judge_group(seen, BrokerId(lost), BrokerId(0), present.__contains__)
     assert (None if refusal is None else refusal.error) == error
 
 

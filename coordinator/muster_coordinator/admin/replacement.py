@@ -5,9 +5,11 @@ where the others are no majority without it: then its group would need a vote of
 controller's leader decides. After a round has shown that it leads and that its image is current, it judges and proposes
 in one turn: what it sees (links, leaders, its own groups) is in no log, and `transition` checks the rest again.
 
-A group that another replica leads is judged by its leader: a leader without a majority of living voters steps down
-within an election timeout, so one that is known, linked and not the lost replica has a majority without it. What it
-does not do: bind the new folder (its registration does), or change the members of any group.
+What counts are members, not brokers: a replica whose new folder a group has not taken in yet has no vote in it,
+though it is connected. A group that another replica leads is judged by its leader: a leader without a majority of
+living voters steps down within an election timeout, so one that is known, linked and not the lost replica has a
+majority without it. What it does not do: bind the new folder (its registration does), or change the members of any
+group.
 """
 
 import json
@@ -23,7 +25,7 @@ from muster_coordinator.controller.commands import CommandResult, ReplaceReplica
 from muster_coordinator.controller.image import Broker, ClusterImage
 from muster_coordinator.controller.transitions import level_refusal
 from muster_coordinator.errors import Code
-from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId
+from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, MemberNo, broker_of
 from muster_coordinator.limits import PROPOSAL_TIMEOUT_MS
 from muster_coordinator.raft.quorum import majority
 from muster_coordinator.replica.multiraft.status import GroupStatus
@@ -95,25 +97,29 @@ def _bound(broker: Broker) -> str:
 
 
 def judge_group(
-    group: GroupStatus, broker: BrokerId, here: BrokerId, linked: Callable[[BrokerId], bool]
+    group: GroupStatus, broker: BrokerId, here: BrokerId, reaches: Callable[[MemberNo], bool]
 ) -> Refusal | None:
-    """None: the group has a majority without `broker`, as far as `here` sees it."""
-    if broker not in group.voters:
+    """None: the group has a majority without `broker`, of both halves while its members change, as far as `here` sees
+    it. `reaches(member)`: its broker is connected, and this member is its present folder."""
+    voters = {MemberNo(member) for member in (*group.config.voters, *group.config.outgoing)}
+    if broker not in map(broker_of, voters):
         return None
-    others = {voter for voter in group.voters if voter != broker and linked(voter)}
+    others = {voter for voter in voters if broker_of(voter) != broker and reaches(voter)}
     if group.suspended:
-        others.discard(here)
+        others = {voter for voter in others if broker_of(voter) != here}
     if group.role == "leader":
-        others = {voter for voter in others if voter == here or group.match.get(voter, 0) > 0}
-    needed = majority(len(group.voters))
-    if len(others) < needed:
-        said = (
-            f"Raft group {group.group} would need a vote of what is gone: of its voters {list(group.voters)} only "
-            f"{sorted(others)} are connected and not suspended, {needed} are needed"
-        )
-        return Refusal(409, "no_majority", said)
-    if group.leader not in others:
-        said = f"Raft group {group.group} has no leader among {sorted(others)}; ask again when it has one"
+        others = {voter for voter in others if broker_of(voter) == here or group.match.get(broker_of(voter), 0) > 0}
+    brokers = sorted({broker_of(voter) for voter in others})
+    for half in filter(None, (group.config.voters, group.config.outgoing)):
+        needed = majority(len(half))
+        if len(others.intersection(half)) < needed:
+            said = (
+                f"Raft group {group.group} would need a vote of what is gone: of its voters {list(group.voters)} only "
+                f"{brokers} are connected, not suspended, and have taken their data folders in; {needed} are needed"
+            )
+            return Refusal(409, "no_majority", said)
+    if group.leader not in brokers:
+        said = f"Raft group {group.group} has no leader among {brokers}; ask again when it has one"
         return Refusal(503, "no_leader", said)
     return None
 
@@ -143,7 +149,8 @@ def judge(replica: AdminReplica, broker: BrokerId, gone: bytes | None) -> Refusa
         return refusal
     if linked(broker):
         return Refusal(409, "connected", f"broker {broker} is connected, so it is not lost: stop it first")
-    judged = (judge_group(group, broker, replica.broker, linked) for group in replica.local_groups())
+    present = {known.member for known in image.brokers.values() if known.bound and linked(known.broker)}
+    judged = (judge_group(group, broker, replica.broker, present.__contains__) for group in replica.local_groups())
     return next((refusal for refusal in judged if refusal is not None), None)
 
 

@@ -42,6 +42,7 @@ def status_document(replica: AdminReplica, drain: Drain, *, version: str, uptime
         "brokers": [broker_document(replica, image.brokers[key]) for key in sorted(image.brokers)] if image else [],
         "offsets_partitions": image.routing.offsets_partitions if image is not None else None,
         "feature_level": image.feature_level if image is not None else None,
+        "groups_to_change": replica.groups_to_change(),
     }
 
 
@@ -94,6 +95,7 @@ def partition_document(group: GroupStatus, topic: str | None, partition: int | N
         "applied": group.applied,
         "last_index": group.last_index,
         "voters": list(group.voters),
+        "learners": list(group.learners()),
         "match": {str(voter): index for voter, index in group.match.items()},
         "trouble": group.trouble,
         "suspended": group.suspended,

@@ -45,6 +45,10 @@ class AdminReplica(Surface, Protocol):
         """(first offset, offset after the last one applied) of a log that has a replica here."""
         ...
 
+    def groups_to_change(self) -> int:
+        """Raft groups led here that do not have the members yet that the controller wants them to have."""
+        ...
+
     def leaderships(self) -> int:
         """Raft groups led here."""
         ...

@@ -286,6 +286,10 @@ class Node:
         state = None if self.group_manager is None else self.group_manager.states.get(group)
         return None if state is None else (state.log_start, state.next_offset)
 
+    def groups_to_change(self) -> int:
+        """How many Raft groups led here lack wanted members."""
+        return 0 if self.formed is None else self.formed.membership.to_change
+
     def leaderships(self) -> int:
         """How many Raft groups this replica leads."""
         return sum(1 for group in self.host.groups.values() if group.leads)

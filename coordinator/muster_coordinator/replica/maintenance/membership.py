@@ -53,6 +53,8 @@ class Membership:
         """What `_image` wants."""
         self.held_up: dict[GroupNo, str] = {}
         """Groups led here that lack wanted members, and what they wait for."""
+        self.to_change = 0
+        """Groups led here that have not exactly the wanted members."""
 
     def start(self) -> None:
         self._loop.call_at(self._loop.monotonic_ms() + LOOK_MS, self._look)
@@ -65,6 +67,7 @@ class Membership:
             self._image, self._wanted = image, wanted_of(image)
         wanted = self._wanted
         led = [self._host.groups[number] for number in self._host.heartbeats.led() if number in wanted]
+        self.to_change = sum(not is_as_wanted(group, wanted[group.number]) for group in led)
         changing = sum(self._changes(group) for group in led)
         for group in sorted(led, key=lambda group: group.number):
             under_way = not is_settled(group)
@@ -110,6 +113,11 @@ class Membership:
         if progress is not None and progress.suspended:
             return Standing.AWAY
         return Standing.LEVEL if is_level(group, progress) else Standing.BEHIND
+
+
+def is_as_wanted(group: RaftGroup, wanted: Sequence[MemberNo]) -> bool:
+    """The group has these voters and no other members."""
+    return is_settled(group) and set(group.core.config.voters) == set(wanted)
 
 
 def is_settled(group: RaftGroup) -> bool:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from muster_coordinator.ids import BrokerId, GroupNo, broker_of
 from muster_coordinator.raft.messages import Role
+from muster_coordinator.raft.quorum import Config
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
 
 ROLE_NAMES = {
@@ -56,6 +57,12 @@ class GroupStatus(NamedTuple):
     suspended: bool = False
     """This voter has lost promises: it neither votes nor counts for the quorum until its leader releases it (see
     `raft.suspension`)."""
+    config: Config = Config(())
+    """The members in effect here; of a broker whose folder is being replaced there are two."""
+
+    def learners(self) -> tuple[BrokerId, ...]:
+        """Brokers whose new data folder follows the log and does not vote yet."""
+        return tuple(broker_of(member) for member in self.config.learners)
 
 
 class InstallStatus(NamedTuple):
@@ -92,7 +99,9 @@ def group_status(group: RaftGroup, damaged: Sequence[DamagedFile] = ()) -> Group
     core = group.core
     match: dict[BrokerId, int] = {}
     if core.role is Role.LEADER:
-        match = {broker_of(peer): 0 if one.suspended else one.match for peer, one in core.progresses.items()}
+        # Of two members of a broker the one that stays counts: it is told last.
+        told = sorted(core.progresses.items(), key=lambda item: item[0] in core.config.voters)
+        match = {broker_of(peer): 0 if one.suspended else one.match for peer, one in told}
         match[broker_of(core.node)] = core.log.stable
     return GroupStatus(
         group=group.number,
@@ -107,4 +116,5 @@ def group_status(group: RaftGroup, damaged: Sequence[DamagedFile] = ()) -> Group
         trouble=group.trouble,
         damaged=tuple(damaged),
         suspended=group.suspended,
+        config=core.config,
     )
