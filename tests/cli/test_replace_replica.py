@@ -27,14 +27,31 @@ def replace(muster, replicas, token):
     return run
 
 
-@pytest.mark.parametrize(("words", "stdin"), [(("--yes",), ""), ((), "y\n"), ((), "yes\n")])
-def test_the_folder_is_shown_and_declared_gone_by_its_uuid(replace, replicas, words, stdin):
+@pytest.mark.parametrize("stdin", ["y\n", "yes\n"])
+def test_the_folder_is_shown_and_declared_gone_by_its_uuid(replace, replicas, stdin):
     replicas[1].post_answers = [DONE]
-    ran = replace("0", *words, stdin=stdin)
+    ran = replace("0", stdin=stdin)
     assert (ran.code, ran.out.splitlines()[0]) == (Exit.OK, f"replica 0 is bound to data folder {FOLDER}")
     assert ran.out.splitlines()[-1] == f"data folder {FOLDER} is gone for good; replica 0 waits for a new one"
     assert replicas[1].posted == [(PATH, {"gone": FOLDER})]
     assert replicas[0].posted == []
+
+
+@pytest.mark.parametrize("bound", [FOLDER, "0d" * 16, None])
+def test_a_folder_that_is_named_is_declared_gone_without_a_question_whatever_is_bound(replace, replicas, bound):
+    """A script that repeats it after a time-out means the folder that was lost, not the one that has come since."""
+    for one in replicas:
+        one.answers["/v1/status"]["brokers"][0]["replica_uuid"] = bound
+    replicas[1].post_answers = [DONE]
+    ran = replace("0", "--folder", FOLDER)
+    assert (ran.code, ran.out) == (Exit.OK, f"data folder {FOLDER} of replica 0 is gone for good\n")
+    assert replicas[1].posted == [(PATH, {"gone": FOLDER})]
+
+
+@pytest.mark.parametrize("folder", ["", "0b", "0B" * 16, "0b" * 17, "zz" * 16, FOLDER + "\n"])
+def test_what_is_no_folder_is_not_sent(replace, replicas, folder):
+    assert replace("0", "--folder", folder).code == Exit.USAGE
+    assert replicas[1].posted == []
 
 
 @pytest.mark.parametrize("stdin", ["", "n\n", "\n", "maybe\n"])
@@ -50,9 +67,9 @@ def test_a_leadership_that_moved_is_followed_but_not_for_ever(replace, replicas)
     there = (421, {"error": "misdirected", "message": "m", "coordinator": 0, "admin": replicas[0].address})
     back = (421, {"error": "misdirected", "message": "m", "coordinator": 1, "admin": replicas[1].address})
     replicas[1].post_answers, replicas[0].post_answers = [there], [DONE]
-    assert replace("0", "--yes").code == Exit.OK
+    assert replace("0", "--folder", FOLDER).code == Exit.OK
     replicas[1].post_answers, replicas[0].post_answers = [there] * 9, [back] * 9
-    ran = replace("0", "--yes")
+    ran = replace("0", "--folder", FOLDER)
     assert (ran.code, "moves" in ran.err) == (Exit.UNREACHABLE, True)
 
 
@@ -62,7 +79,7 @@ def test_a_leadership_that_moved_is_followed_but_not_for_ever(replace, replicas)
 )
 def test_a_refusal_is_told_in_the_replicas_words(replace, replicas, status, code):
     replicas[1].post_answers = [(status, {"error": "e", "message": "it is connected, so it is not lost"})]
-    ran = replace("0", "--yes")
+    ran = replace("0", "--folder", FOLDER)
     assert (ran.code, ran.err) == (code, "muster: it is connected, so it is not lost\n")
 
 
@@ -75,20 +92,20 @@ def test_a_replica_that_waits_already_is_left_alone(replace, replicas):
 
 
 def test_an_id_that_nobody_has(replace):
-    ran = replace("7", "--yes")
+    ran = replace("7", "--folder", FOLDER)
     assert (ran.code, "[0, 1, 2]" in ran.err) == (Exit.NOT_FOUND, True)
     assert replace("-1").code == replace("one").code == Exit.USAGE
 
 
 def test_replicas_of_a_release_that_cannot(replace, replicas):
     del replicas[0].answers["/v1/status"]["brokers"][0]["replica_uuid"]  # the list is one for both
-    ran = replace("0", "--yes")
+    ran = replace("0", "--folder", FOLDER)
     assert (ran.code, "0.1.0, which cannot" in ran.err) == (Exit.REFUSED, True)
 
 
 def test_without_a_leader_nothing_is_sent(replace, replicas):
     replicas[0].answers["/v1/status"]["controller"] = {"leader": None, "term": 7}
-    assert replace("0", "--yes").code == Exit.UNREACHABLE
+    assert replace("0", "--folder", FOLDER).code == Exit.UNREACHABLE
     replicas[0].answers["/v1/status"]["controller"] = {"leader": 1, "term": 7}
     replicas[0].answers["/v1/status"]["brokers"][1]["admin"] = NOBODY
-    assert replace("0", "--yes").code == Exit.UNREACHABLE
+    assert replace("0", "--folder", FOLDER).code == Exit.UNREACHABLE

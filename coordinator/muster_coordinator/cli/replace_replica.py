@@ -1,10 +1,12 @@
 """`muster cluster replace`: declare a lost replica's data folder gone for good, so that a new one takes its id.
 
 The controller's leader says which folder is bound to the id, and decides (docs/adr/0038, docs/runbooks.md "A lost
-replica"). Nothing is changed before the uuid was shown and agreed to. What it does not do: start the new replica, or
-wait for it; `muster cluster status` tells whether it has come.
+replica"). Nothing is changed before the uuid was shown and agreed to, or given: a command that a script repeats then
+never takes the folder that has come for the one that was lost. What it does not do: start the new replica, or wait for
+it; `muster cluster status` tells whether it has come.
 """
 
+import re
 import sys
 from typing import Annotated
 
@@ -38,19 +40,29 @@ def replace(
     admin: Admin = DEFAULT_ADMIN,
     token_file: TokenFile = None,
     dev: DevFolder = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    folder: Annotated[
+        str | None,
+        typer.Option(metavar="UUID", help="The data folder that is gone, 32 hex digits; without a question."),
+    ] = None,
     timeout: AdminTimeout = DEFAULT_ADMIN_TIMEOUT_S,
 ) -> None:
     """Declare the data folder of a lost replica gone for good; the next new one takes its place."""
     addresses, token = access(admin, token_file, dev)
+    if folder is not None and re.fullmatch(r"[0-9a-f]{32}", folder) is None:
+        raise CliError(Exit.USAGE, f"--folder is the uuid of a data folder, 32 hex digits, not {folder!r}")
     leader, document = _leader_status(first_status(addresses, token, timeout), token, timeout)
-    gone = _folder(replica, document)
+    bound = _folder(replica, document)
+    if folder is not None:
+        _ask(leader, replica, folder, token)
+        print(f"data folder {folder} of replica {replica} is gone for good")
+        return
+    gone = bound
     if gone is None:
         print(f"replica {replica} waits for a new data folder already; nothing was changed")
         return
     print(f"replica {replica} is bound to data folder {gone}")
     print("It will be gone for good: should it come back, it is refused and has to be removed.")
-    if not yes and not _agreed(replica):
+    if not _agreed(replica):
         raise CliError(Exit.REFUSED, "not confirmed; nothing was changed")
     _ask(leader, replica, gone, token)
     print(f"data folder {gone} is gone for good; replica {replica} waits for a new one")
