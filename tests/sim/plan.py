@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from muster_coordinator.api.services import TopicsMode
-from muster_coordinator.controller.image import MEMBERS_LEVEL
 
 from tests.made_settings import shard_config
 from tests.sim.cluster import Setup
@@ -114,8 +113,6 @@ def draw(
         node = {**setup.node, "topic_configs": SERVER_CONFIGS, "retention_check_ms": RETENTION_CHECK_MS}
         setup = replace(setup, node=node)
     replaces = random.Random(f"{name}/replace").random() < REPLACE_SHARE
-    if replaces:
-        setup = replace(setup, node={**setup.node, "feature_max": MEMBERS_LEVEL})
     work_rand = random.Random(f"{name}/workload")
     crews = _crews(work_rand)
     data_partitions = work_rand.randint(1, 2) if embedded else 0

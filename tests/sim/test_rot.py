@@ -24,8 +24,8 @@ from tests.sim.run import Run, check_emptied
 STORED = {"wal_file_bytes": 128 * 1024, "checkpoint_bytes": 4 * 1024, "offsets_segment_bytes": 8 * 1024}
 
 
-def serving(seed: str) -> Cluster:
-    cluster = Cluster(Setup(seed=seed, mesh=True))
+def serving(seed: str, **node: int) -> Cluster:
+    cluster = Cluster(Setup(seed=seed, mesh=True, node=node))
     cluster.start()
     cluster.world.run_until("serving", cluster.serving, 10_000)
     cluster.world.run_until("settled", cluster.settled, 10_000)
@@ -186,7 +186,7 @@ def test_an_emptied_replica_that_says_nothing_of_it_or_speaks_as_a_voter_is_noti
 
 def replaced(seed: str) -> tuple[Cluster, Oracle, Replica]:
     """Replica 1 lost its disk, and an administrator looks after it."""
-    cluster = Cluster(Setup(seed=seed, mesh=True, node={"feature_max": MEMBERS_LEVEL}))
+    cluster = Cluster(Setup(seed=seed, mesh=True))
     oracle, replacements = Oracle(cluster), Replacements(cluster, seed)
     cluster.start()
     cluster.world.run_until("serving", cluster.serving, 10_000)
@@ -212,7 +212,7 @@ def test_an_emptied_replica_that_is_replaced_is_a_voter_again_and_another_may_be
 
 
 def test_at_a_level_that_cannot_replace_an_administrator_is_refused_and_says_so() -> None:
-    cluster = serving("refused")
+    cluster = serving("refused", feature_max=MEMBERS_LEVEL - 1)
     replacements = Replacements(cluster, "refused")
     replacements.lost(emptied(cluster, 1))
     cluster.world.run_for(10_000)

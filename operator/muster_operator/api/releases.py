@@ -32,7 +32,7 @@ class Release(NamedTuple):
 VERSION_TEXT: Final = r"^v?[0-9]{1,5}\.[0-9]{1,5}\.[0-9]{1,5}([-+.][0-9A-Za-z.+-]*)?$"
 _PARTS: Final = re.compile(r"v?(\d{1,5})\.(\d{1,5})\.(\d{1,5})(?:[-+.][0-9A-Za-z.+-]*)?")
 
-FEATURE_LEVELS: Final[Sequence[tuple[Release, int]]] = ((Release(0, 1, 0), 1), (Release(0, 2, 0), 2))
+FEATURE_LEVELS: Final[Sequence[tuple[Release, int]]] = ((Release(0, 1, 0), 1), (Release(0, 2, 0), 3))
 """(release, highest feature level that it and later releases know), ascending."""
 KEYS_SINCE: Final[Mapping[str, Release]] = {}
 """Key that the operator writes → the first release that knows it. Keys of the first release are not listed."""

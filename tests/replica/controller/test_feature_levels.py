@@ -7,7 +7,7 @@ import pytest
 from muster_coordinator.controller.image import Broker, ClusterImage, Routing
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId
 from muster_coordinator.replica.controller.feature_level import NEVER_MS, common_level
-from muster_coordinator.replica.settings import FEATURE_LEVEL, NodeSettings
+from muster_coordinator.replica.settings import FEATURE_LEVEL, REPLICATED_ROLLS_LEVEL, NodeSettings
 
 from tests.replica.cluster import SimCluster
 from tests.sim.loop import World
@@ -153,6 +153,7 @@ def test_a_new_leader_waits_anew() -> None:
 def test_what_the_new_release_writes_begins_then() -> None:
     """Segment ends are said by the log from level 2 on (`SetRoll`)."""
     it = Rolled(8)
+    it.levels = dict.fromkeys(range(3), REPLICATED_ROLLS_LEVEL - 1)
     it.start()
     leader = it.wait_leader(1)
     assert it.nodes[leader].group_manager._roll_wanted(1) is None
