@@ -151,6 +151,24 @@ MEMBERS_CHANGE = EventKind(
     "after a dot how often that was bound to another folder.",
     rare=True,
 )
+FOLDER_GONE = EventKind(
+    "data folder gone",
+    Room.RAFT,
+    Level.WARNING,
+    ("raft_group", "partition", "broker", "folder"),
+    "An administrator has declared the data folder with this uuid gone for good; the broker waits for a new one. Told "
+    "by the controller's leader.",
+    rare=True,
+)
+FOLDER_BOUND = EventKind(
+    "data folder bound",
+    Room.RAFT,
+    Level.INFO,
+    ("raft_group", "partition", "broker", "folder"),
+    "The broker whose data folder is gone has a new one, which the Raft groups take in now. Told by the controller's "
+    "leader.",
+    rare=True,
+)
 TRANSFER_STARTED = EventKind(
     "leadership transfer started",
     Room.RAFT,
@@ -338,6 +356,8 @@ KINDS = (
     BECAME_LEADER,
     LOST_LEADERSHIP,
     MEMBERS_CHANGE,
+    FOLDER_GONE,
+    FOLDER_BOUND,
     TRANSFER_STARTED,
     TRANSFER_ABORTED,
     STATE_LOST,

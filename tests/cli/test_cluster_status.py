@@ -152,6 +152,14 @@ def test_damaged_segments_are_remarked_and_a_release_that_does_not_tell_them_is_
     assert rows == {0: ["catching up"], 1: ["1 damaged segments: __consumer_offsets-0/00000000000000000040.log"]}
 
 
+def test_groups_that_take_a_new_folder_in_are_remarked(muster, replicas, token):
+    replicas[1].answers["/v1/status"]["groups_to_change"] = 3
+    replicas[0].answers["/v1/status"]["groups_to_change"] = 0
+    ran = muster("cluster", "status", "--admin", replicas[0].address, "--token-file", token, "-o", "json")
+    rows = {row["broker"]: row["remarks"] for row in json.loads(ran.out)["replicas"]}
+    assert rows == {0: ["catching up"], 1: ["leads 3 Raft groups whose members are being changed"]}
+
+
 def test_a_low_disk_is_remarked(muster, replicas, token):
     replicas[1].answers["/v1/status"]["disk"] = {"free_bytes": 77, "low": True, "full": False}
     replicas[0].answers["/v1/status"]["disk"] = {"free_bytes": 10**9, "low": False, "full": False}

@@ -6,7 +6,7 @@ import pytest
 from muster_coordinator.controller.commands import CreateTopic, ReplaceReplica
 from muster_coordinator.controller.image import MEMBERS_LEVEL
 from muster_coordinator.errors import Code
-from muster_coordinator.events import MEMBERS_CHANGE
+from muster_coordinator.events import FOLDER_BOUND, FOLDER_GONE, MEMBERS_CHANGE
 from muster_coordinator.ids import BrokerId, GroupNo, member_no
 from muster_coordinator.raft.quorum import Config
 
@@ -92,6 +92,10 @@ def test_a_lost_replica_comes_back_under_its_id_and_holds_everything() -> None:
         ("0,1,2", "2.1"),
         ("0,1,2.1", ""),
     }
+    new_uuid = cluster.nodes[LOST].identity.replica_uuid
+    of_controller = {"raft_group": 0, "partition": "controller", "broker": 2}
+    assert cluster.told(FOLDER_GONE) == [{**of_controller, "folder": gone.hex()}], "once, by the controller's leader"
+    assert cluster.told(FOLDER_BOUND) == [{**of_controller, "folder": new_uuid.hex()}]
     for first in (BrokerId(0), BrokerId(1)):
         cluster.kill(first)
         others = [int(broker) for broker in cluster.nodes]

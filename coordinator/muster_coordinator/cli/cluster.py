@@ -167,12 +167,13 @@ def _replica_row(broker: Json, view: Json | None) -> Json:
         state = "unknown" if broker["alive"] else "down"
         return {**row, "state": state, "leaderships": UNKNOWN, "version": UNKNOWN, "remarks": unbound}
     state = "ready" if view["ready"] else "not ready"
+    remarks = [*view["not_ready"], *_changing(view), *_disk(view.get("disk")), *_damage(view["partitions"])]
     return {
         **row,
         "state": "draining" if view["draining"] else state,
         "leaderships": view["leaderships"],
         "version": view["version"],
-        "remarks": [*unbound, *view["not_ready"], *_disk(view.get("disk")), *_damage(view["partitions"])],
+        "remarks": [*unbound, *remarks],
     }
 
 
@@ -180,6 +181,13 @@ def _unbound(broker: Json) -> list[str]:
     """A remark when the replica was replaced and its new data folder has not come yet. Replicas of the previous release
     do not report folders."""
     return ["waits for a new data folder"] if broker.get("replica_uuid", "") is None else []
+
+
+def _changing(view: Json) -> list[str]:
+    """A remark while Raft groups that the replica leads lack a replaced replica's new folder. Replicas of the previous
+    release do not report it."""
+    groups = view.get("groups_to_change", 0)
+    return [f"leads {groups} Raft groups whose members are being changed"] if groups else []
 
 
 def _disk(disk: Json | None) -> list[str]:

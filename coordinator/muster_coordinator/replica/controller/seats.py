@@ -9,10 +9,11 @@ that is applied binds the seat, whoever else asks. The replica registers itself 
 What this does not do: declare a folder gone (`ReplaceReplica`, an administrator's), or change members of Raft groups.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from muster_coordinator.controller.commands import CommandResult, RegisterBroker
 from muster_coordinator.controller.image import Broker, ClusterImage
+from muster_coordinator.events import FOLDER_BOUND, FOLDER_GONE
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.replica.bootstrap.identity import Voter
 from muster_coordinator.replica.controller.controller_group import ControllerGroup
@@ -31,6 +32,7 @@ class Seats:
         self._controller = controller
         self._told = told
         self._seats: tuple[Voter, ...] = ()
+        self._brokers: Mapping[BrokerId, Broker] = {}
         self._proposed = False
 
     def start(self) -> None:
@@ -44,6 +46,19 @@ class Seats:
         if seats != self._seats:
             self._seats = seats
             self._told(seats)
+        if image is not None and image.brokers is not self._brokers:
+            before, self._brokers = self._brokers, image.brokers
+            if self._controller.group.serves:  # so a restart that applies the same again says nothing
+                self._tell_folders(before, image.brokers)
+
+    def _tell_folders(self, before: Mapping[BrokerId, Broker], after: Mapping[BrokerId, Broker]) -> None:
+        group = self._controller.group
+        for broker in before.keys() & after.keys():
+            old, new = before[broker], after[broker]
+            for folder in new.gone[len(old.gone) :]:
+                group.tell(FOLDER_GONE, broker=int(broker), folder=folder.hex())
+            if new.bound and not old.bound:
+                group.tell(FOLDER_BOUND, broker=int(broker), folder=new.replica_uuid.hex())
 
     def candidate(self, peer: BrokerId, replica_uuid: bytes) -> None:
         """A peer with this empty folder asks for its seat. It is repeated, so a proposal that is lost does no harm."""
