@@ -88,6 +88,9 @@ class FakeReplica:
     def alive(self, broker: BrokerId) -> bool:
         return broker not in self.down
 
+    def recorded_folder(self, broker: BrokerId) -> bytes | None:
+        return bytes([broker + 1]) * 16 if broker in VOTERS else None
+
     def linked(self, broker: BrokerId) -> bool:
         return broker not in self.down
 

@@ -138,7 +138,7 @@ def test_each_refusal_says_its_reason(tmp_path: Path) -> None:
         await refused(409, "another_folder")
         lost_one(h)
         h.replica.known_image = replace(at_level(), brokers={n: one for n, one in at_level().brokers.items() if n != 1})
-        await refused(409, "not_registered")
+        assert FOLDER.hex() in await refused(409, "another_folder", OTHER), "as the cluster was formed"
         h.replica.known_image = None
         await refused(503, "not_formed")
         assert h.replica.commands == []
@@ -392,6 +392,39 @@ def lost(it: RealCluster) -> tuple[int, bytes]:
     it.kill(victim)
     it.world.run_for(5_000)
     return victim, gone
+
+
+def test_a_replica_that_was_lost_before_it_had_ever_registered_is_replaced(tmp_path: Path) -> None:
+    """Its uuid is in the cluster record alone; before, nobody could replace it."""
+
+    async def body(it: RealCluster) -> None:
+        await next_turn()
+        leader, other = it.controller(), 2
+        gone = it.nodes[leader].recorded_folder(BrokerId(other))
+        assert gone is not None
+        assert other not in it.nodes[leader].image().brokers
+        it.start_one(other)
+        it.world.run_for(5_000)
+        assert any(gone.hex() in why for why in it.nodes[other].not_ready()), "its new process names it"
+        status, document = await it.post(leader, path_of(other), {"gone": OTHER.hex()})
+        assert (status, document["error"], gone.hex() in document["message"]) == (409, "another_folder", True)
+        status, document = await it.post(it.controller(), path_of(other), {"gone": gone.hex()})
+        assert (status, document) == (200, {"broker": other, "gone": gone.hex(), "binding": 1})
+        it.wait_ready()
+        assert it.seen(other).member == member_no(BrokerId(other), 1)
+        assert it.seen(other).endpoints, "it has told its own"
+
+    it = RealCluster(World(3), feature_max=3)
+    for broker in it.brokers:
+        it.start_one(broker)
+    lost = 2
+    it.world.run_until("formed", lambda: all(node.formed is not None for node in it.nodes.values()), 10_000)
+    it.kill(lost)
+    it.empty_disk(lost)
+    it.wait_ready([0, 1])
+    (tmp_path / "token").write_text(TOKEN + "\n")
+    it.token = TokenFile(tmp_path / "token", it.loops[0])
+    asyncio.run(body(it))
 
 
 def test_the_folder_that_is_gone_is_refused_when_it_comes_back(tmp_path: Path) -> None:

@@ -91,6 +91,17 @@ def test_a_replica_that_waits_already_is_left_alone(replace, replicas):
     assert replicas[1].posted == []
 
 
+def test_a_replica_that_has_never_registered_is_named_by_its_folder(replace, replicas):
+    for one in replicas:
+        one.answers["/v1/status"]["brokers"] = [b for b in one.answers["/v1/status"]["brokers"] if b["broker"] != 0]
+        one.answers["/v1/status"]["voters"] = [0, 1]
+    ran = replace("0")
+    assert (ran.code, "--folder" in ran.err, replicas[1].posted) == (Exit.NOT_FOUND, True, [])
+    replicas[1].post_answers = [DONE]
+    assert replace("0", "--folder", FOLDER).code == Exit.OK
+    assert replicas[1].posted == [(PATH, {"gone": FOLDER})]
+
+
 def test_an_id_that_nobody_has(replace):
     ran = replace("7", "--folder", FOLDER)
     assert (ran.code, "[0, 1, 2]" in ran.err) == (Exit.NOT_FOUND, True)

@@ -10,8 +10,7 @@ voters, nothing in it depends on what was lost; when all have, the harm is undon
 import random
 from collections.abc import Callable
 
-from muster_coordinator.admin.replacement import elsewhere, judge
-from muster_coordinator.controller.commands import ReplaceReplica
+from muster_coordinator.admin.replacement import command_for, elsewhere, judge, seat_of
 from muster_coordinator.controller.image import Broker, ClusterImage
 from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo, broker_of
 from muster_coordinator.limits import PROPOSAL_TIMEOUT_MS
@@ -57,13 +56,8 @@ class Replacements:
             self.lost(replica)
 
     def unfinished(self) -> list[str]:
-        """Who is not replaced yet, and why. A folder that was lost before its replica registered cannot be: nobody
-        knows its uuid."""
-        return [
-            f"{broker} is not replaced: {self._refused or sorted(moved)}"
-            for broker, moved in self._moved.items()
-            if self._known(broker) is not None
-        ]
+        """Who is not replaced yet, and why."""
+        return [f"{broker} is not replaced: {self._refused or sorted(moved)}" for broker, moved in self._moved.items()]
 
     def _known(self, broker: BrokerId) -> Broker | None:
         image = self._image()
@@ -96,7 +90,7 @@ class Replacements:
     def _ask(self, node: Node, replica: Replica, is_current: bool) -> None:
         """In a turn of the controller's leader."""
         image = node.image()
-        known = None if image is None else image.brokers.get(replica.broker)
+        known = None if image is None else seat_of(node, image, replica.broker)
         if not is_current or elsewhere(node) is not None or known is None:
             return
         gone = known.replica_uuid
@@ -110,7 +104,7 @@ class Replacements:
         if known.binding:
             self.cluster.marks.add("a new folder was replaced in its turn")
         node.submit(
-            ReplaceReplica(broker=replica.broker, gone_uuid=gone),
+            command_for(node, replica.broker, gone),
             deadline_ms=node.loop.monotonic_ms() + PROPOSAL_TIMEOUT_MS,
             done=lambda _: None,
         )

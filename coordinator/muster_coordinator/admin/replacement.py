@@ -21,7 +21,7 @@ from aiohttp import web
 from muster_coordinator.admin.calls import CALL_MS_MAX, answer_of
 from muster_coordinator.admin.status import Json
 from muster_coordinator.admin.view import AdminReplica
-from muster_coordinator.controller.commands import CommandResult, ReplaceReplica
+from muster_coordinator.controller.commands import Command, CommandResult, RegisterBroker, ReplaceReplica
 from muster_coordinator.controller.image import Broker, ClusterImage
 from muster_coordinator.controller.transitions import level_refusal
 from muster_coordinator.errors import Code
@@ -31,6 +31,8 @@ from muster_coordinator.raft.quorum import majority
 from muster_coordinator.replica.multiraft.status import GroupStatus
 
 UUID_BYTES = 16
+COMMANDS_MAX = 2
+"""That it was the broker's folder, and that it is gone."""
 
 
 class Refusal(NamedTuple):
@@ -67,22 +69,37 @@ def gone_of(body: bytes) -> bytes | None:
     return gone
 
 
-def judge_folder(image: ClusterImage, broker: BrokerId, gone: bytes | None) -> Refusal | None:
-    """None: by the image, this folder may be declared gone for good, or was before."""
-    if broker not in image.voters:
+def seat_of(replica: AdminReplica, image: ClusterImage, broker: BrokerId) -> Broker | None:
+    """What is known of a broker. One that was lost before it had ever registered has only the data folder that the
+    cluster was formed with, and is otherwise as it will be registered for it. None: it has no seat."""
+    known = image.brokers.get(broker)
+    recorded = replica.recorded_folder(broker)
+    if known is not None or recorded is None:
+        return known
+    return Broker(
+        broker=broker,
+        replica_uuid=recorded,
+        incarnation=0,
+        endpoints=(),
+        admin="",
+        draining=False,
+        feature_max=image.feature_level,
+    )
+
+
+def judge_folder(image: ClusterImage, broker: BrokerId, seat: Broker | None, gone: bytes | None) -> Refusal | None:
+    """None: by the image, this folder of the `seat` may be declared gone for good, or was before."""
+    if broker not in image.voters or seat is None:
         return Refusal(404, "no_such_replica", f"no replica of this cluster has the id {broker}")
     early = level_refusal(image, ReplaceReplica(broker=broker, gone_uuid=gone or b""))
     if early is not None:
         return Refusal(409, "feature_level", early.message)
-    known = image.brokers.get(broker)
-    if known is None:
-        return Refusal(409, "not_registered", f"broker {broker} has never registered a data folder")
     if gone is None:
-        return Refusal(400, "folder_not_named", f"name the data folder that is gone for good; {_bound(known)}")
-    if gone in known.gone:
+        return Refusal(400, "folder_not_named", f"name the data folder that is gone for good; {_bound(seat)}")
+    if gone in seat.gone:
         return None
-    if gone != known.replica_uuid or not known.bound:
-        return Refusal(409, "another_folder", f"data folder {gone.hex()} is not bound to it: {_bound(known)}")
+    if gone != seat.replica_uuid or not seat.bound:
+        return Refusal(409, "another_folder", f"data folder {gone.hex()} is not bound to it: {_bound(seat)}")
     unbound = [other.broker for other in image.brokers.values() if not other.bound]
     if unbound:
         said = f"another replacement is not finished: broker {unbound[0]} waits for a new data folder"
@@ -144,14 +161,31 @@ def judge(replica: AdminReplica, broker: BrokerId, gone: bytes | None) -> Refusa
     image, linked = replica.image(), replica.linked
     if image is None:
         return NOT_FORMED
-    refusal = judge_folder(image, broker, gone)
-    if refusal is not None or gone in image.brokers[broker].gone:
+    seat = seat_of(replica, image, broker)
+    refusal = judge_folder(image, broker, seat, gone)
+    if refusal is not None or seat is None or gone in seat.gone:
         return refusal
     if linked(broker):
         return Refusal(409, "connected", f"broker {broker} is connected, so it is not lost: stop it first")
     present = {known.member for known in image.brokers.values() if known.bound and linked(known.broker)}
     judged = (judge_group(group, broker, replica.broker, present.__contains__) for group in replica.local_groups())
     return next((refusal for refusal in judged if refusal is not None), None)
+
+
+def command_for(replica: AdminReplica, broker: BrokerId, gone: bytes) -> Command:
+    """What the leader that has judged proposes now: that the folder is gone, or first that it was the broker's."""
+    image = replica.image()
+    seat = None if image is None else seat_of(replica, image, broker)
+    if image is None or seat is None or broker in image.brokers:
+        return ReplaceReplica(broker=broker, gone_uuid=gone)
+    return RegisterBroker(
+        broker=broker,
+        replica_uuid=seat.replica_uuid,
+        incarnation=seat.incarnation,
+        endpoints=seat.endpoints,
+        admin=seat.admin,
+        feature_max=seat.feature_max,
+    )
 
 
 class Replacement:
@@ -173,18 +207,22 @@ class Replacement:
         misdirected = elsewhere(self._replica)
         if misdirected is not None:
             return _refused(misdirected)
-        if not await answer_of(self._replica.when_topics_current):
-            return _refused(elsewhere(self._replica) or NOT_CURRENT)
-        # From here to the proposal it is one turn: whom it sees now is whom it proposes with.
-        refusal = elsewhere(self._replica) or judge(self._replica, broker, gone)
-        if refusal is not None or gone is None:  # a request that names no folder is refused with the folder's name
-            return _refused(refusal or NOT_CURRENT)
-        result = await self._propose(ReplaceReplica(broker=broker, gone_uuid=gone))
-        if result.error != Code.NONE:
-            return _refused(_refusal_of(result))
-        return web.json_response({"broker": broker, "gone": gone.hex(), "binding": result.value})
+        for _ in range(COMMANDS_MAX):
+            if not await answer_of(self._replica.when_topics_current):
+                return _refused(elsewhere(self._replica) or NOT_CURRENT)
+            # From here to the proposal it is one turn: whom it sees now is whom it proposes with.
+            refusal = elsewhere(self._replica) or judge(self._replica, broker, gone)
+            if refusal is not None or gone is None:  # a request that names no folder is refused with the folder's name
+                return _refused(refusal or NOT_CURRENT)
+            command = command_for(self._replica, broker, gone)
+            result = await self._propose(command)
+            if result.error != Code.NONE:
+                return _refused(_refusal_of(result))
+            if isinstance(command, ReplaceReplica):
+                return web.json_response({"broker": broker, "gone": gone.hex(), "binding": result.value})
+        return _refused(NOT_CURRENT)
 
-    async def _propose(self, command: ReplaceReplica) -> CommandResult:
+    async def _propose(self, command: Command) -> CommandResult:
         deadline_ms = self._replica.loop.monotonic_ms() + PROPOSAL_TIMEOUT_MS
         return await answer_of(lambda done: self._replica.submit(command, deadline_ms=deadline_ms, done=done))
 

@@ -28,6 +28,10 @@ class AdminReplica(Surface, Protocol):
         that is connected with another folder, and takes no part."""
         ...
 
+    def recorded_folder(self, broker: BrokerId) -> bytes | None:
+        """uuid of the data folder that the cluster record names for a broker, also before it has registered."""
+        ...
+
     def local_groups(self) -> Iterator[GroupStatus]:
         """Raft groups with a voter here, by number; each is read when it is yielded. There may be thousands, so a
         caller that walks all of them lets the loop run in between."""

@@ -51,12 +51,15 @@ def replace(
     if folder is not None and re.fullmatch(r"[0-9a-f]{32}", folder) is None:
         raise CliError(Exit.USAGE, f"--folder is the uuid of a data folder, 32 hex digits, not {folder!r}")
     leader, document = _leader_status(first_status(addresses, token, timeout), token, timeout)
-    bound = _folder(replica, document)
+    known = _seat(replica, document)
     if folder is not None:
         _ask(leader, replica, folder, token)
         print(f"data folder {folder} of replica {replica} is gone for good")
         return
-    gone = bound
+    if known is None:
+        said = f"replica {replica} has never registered a data folder; name the one that is gone with --folder"
+        raise CliError(Exit.NOT_FOUND, said)
+    gone = known["replica_uuid"]
     if gone is None:
         print(f"replica {replica} waits for a new data folder already; nothing was changed")
         return
@@ -77,15 +80,14 @@ def _leader_status(first: Json, token: str, timeout_s: float) -> tuple[str, Json
     return address, ask_admin(address, "/v1/status", token, timeout_s)
 
 
-def _folder(replica: int, status: Json) -> str | None:
-    """uuid of the data folder that is bound to the replica's id; None while it waits for one. Raises CliError."""
-    known = next((one for one in status["brokers"] if one["broker"] == replica), None)
-    if known is None:
-        raise CliError(Exit.NOT_FOUND, f"no replica {replica} has registered; the cluster's are {status['voters']}")
-    if "replica_uuid" not in known:
+def _seat(replica: int, status: Json) -> Json | None:
+    """What the leader knows of the broker with this id, its `replica_uuid` null while it waits for a folder; None: it
+    has never registered. Raises CliError."""
+    if replica not in status["voters"]:
+        raise CliError(Exit.NOT_FOUND, f"no replica has the id {replica}; the cluster's are {status['voters']}")
+    if any("replica_uuid" not in one for one in status["brokers"]):
         raise CliError(Exit.REFUSED, f"the replicas run {status['version']}, which cannot replace one")
-    uuid: str | None = known["replica_uuid"]
-    return uuid
+    return next((one for one in status["brokers"] if one["broker"] == replica), None)
 
 
 def _agreed(replica: int) -> bool:

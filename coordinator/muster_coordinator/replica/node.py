@@ -244,6 +244,11 @@ class Node:
         """Self, or a peer whose link is up and whose data folder is the one that the cluster knows."""
         return broker == self.broker or (self.bootstrap is not None and self.bootstrap.trusts(broker))
 
+    def recorded_folder(self, broker: BrokerId) -> bytes | None:
+        """uuid of the data folder that the cluster record names for `broker`; None without a record or a seat."""
+        record = None if self.bootstrap is None else self.bootstrap.formation.formed()
+        return None if record is None else record.uuid_of(broker)
+
     def not_ready(self) -> tuple[str, ...]:
         """Why this replica is not ready (decision 30); empty when it is."""
         bootstrap, formed = self.bootstrap, self.formed
