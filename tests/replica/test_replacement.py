@@ -11,7 +11,7 @@ from muster_coordinator.ids import BrokerId, GroupNo, member_no
 from muster_coordinator.raft.quorum import Config
 
 from tests.replica.cluster import SimCluster
-from tests.sim.loop import World
+from tests.sim.loop import Latency, World
 
 GROUPS = range(5)
 """The controller's, three offsets partitions, and a topic's."""
@@ -227,3 +227,28 @@ def test_whoever_dies_while_a_replica_is_replaced_it_is_completed(seed: int) -> 
     for partition in range(3):
         leader = cluster.wait_leader(1 + partition)
         assert cluster.fetch(leader, partition, "g") == (Code.NONE, 7)
+
+
+def test_a_new_folder_that_is_not_known_everywhere_yet_breaks_no_link() -> None:
+    """It has joined by another replica's record, and speaks at once; who still stores that record must not take it for
+    a stranger (seed 100 of early losses: the link broke, and was dialled again)."""
+    cluster = formed(3, replicas=5)
+    gone = lose(cluster, LOST)
+    replace(cluster, LOST, gone)
+    late = next(broker for broker in (1, 3, 4) if cluster.leader_of(0) != broker)
+    for other in cluster.brokers:
+        if other not in (late, LOST):
+            cluster.net.cut(other, BrokerId(late))
+            cluster.net.cut(BrokerId(late), other)
+    cluster.net.cut(LOST, BrokerId(late))
+    cluster.start_one(LOST)
+    cluster.wait_ready([LOST])
+    cluster.loops[late].latency["checkpoint"] = Latency(900_000, 900_000)
+    cluster.net.restore(LOST, BrokerId(late))
+    cluster.net.reset(LOST, BrokerId(late))
+    cluster.world.run_for(3_000)
+    assert cluster.nodes[late].linked(LOST), "by the record that the new folder told"
+    cluster.loops[late].latency.clear()
+    cluster.net.heal()
+    cluster.wait_ready()
+    assert cluster.net.wire_errors == []

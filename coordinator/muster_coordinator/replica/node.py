@@ -388,7 +388,10 @@ class _Peers:
         formed = self._node.formed
         if formed is None:
             return  # the peer has formed before this replica; it repeats what is needed
-        check_trusted(self._bootstrap.trusts(peer), peer)
+        trusted = self._bootstrap.trusts(peer)
+        if not trusted and self._bootstrap.will_trust(peer):
+            return  # as above: what is not heard now is repeated
+        check_trusted(trusted, peer)
         formed.received(peer, kind, payload)
 
 

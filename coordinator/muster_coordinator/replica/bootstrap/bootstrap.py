@@ -110,6 +110,12 @@ class Bootstrap:
         hello = self._peers.get(peer)
         return hello is not None and self.formation.trusts(peer, hello.replica_uuid)
 
+    def will_trust(self, peer: BrokerId) -> bool:
+        """Will the record name that folder as soon as it is stored? A folder that is new to the cluster speaks when it
+        knows that it has joined, and not everybody knows by then."""
+        hello = self._peers.get(peer)
+        return hello is not None and self.formation.will_trust(peer, hello.replica_uuid)
+
     def member_of(self, peer: BrokerId) -> MemberNo | None:
         """The member that a trusted peer is; None for any other."""
         record = self.formation.formed()

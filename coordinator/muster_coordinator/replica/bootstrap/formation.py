@@ -212,6 +212,11 @@ class Formation:
         record = self.formed()
         return record is not None and replica_uuid != UNBOUND and record.uuid_of(peer) == replica_uuid
 
+    def will_trust(self, peer: BrokerId, replica_uuid: bytes) -> bool:
+        """Is a later state of the seats known, which names `replica_uuid`, and not durable here yet?"""
+        record = self.formed()
+        return record is not None and replica_uuid != UNBOUND and self._latest(record).uuid_of(peer) == replica_uuid
+
     # -- decisions -------------------------------------------------------------------------------------------------
 
     def _decide(self) -> list[Effect]:
@@ -325,9 +330,7 @@ class Formation:
         return self._persist(Phase.FORMED, record)
 
     def _decide_formed(self, record: ClusterRecord) -> list[Effect]:
-        latest = record.merged(self._seats)
-        for told in self._formed_records(record):
-            latest = latest.merged(told.voters)
+        latest = self._latest(record)
         self.out = latest.uuid_of(self.broker) != self.replica_uuid
         if self.out:
             # Its own record stays as it is: with another one, this folder could not even start to say so.
@@ -339,6 +342,12 @@ class Formation:
         if latest != record:
             return self._persist(Phase.FORMED, latest)
         return self._watch_others_form(record)
+
+    def _latest(self, record: ClusterRecord) -> ClusterRecord:
+        latest = record.merged(self._seats)
+        for told in self._formed_records(record):
+            latest = latest.merged(told.voters)
+        return latest
 
     def _watch_others_form(self, record: ClusterRecord) -> list[Effect]:
         self.status = ""
