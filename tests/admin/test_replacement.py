@@ -137,6 +137,9 @@ def test_each_refusal_says_its_reason(tmp_path: Path) -> None:
         lost_one(h, of_1={"replica_uuid": EMPTY_ID, "binding": 1, "gone": (OTHER,)})
         await refused(409, "another_folder")
         lost_one(h)
+        del h.replica.leaders[GroupNo(3)]
+        assert "Raft group 3" in await refused(503, "not_known"), "its own folder is new, and does not hold all groups"
+        h.replica.leaders[GroupNo(3)] = BrokerId(2)
         h.replica.known_image = replace(at_level(), brokers={n: one for n, one in at_level().brokers.items() if n != 1})
         assert FOLDER.hex() in await refused(409, "another_folder", OTHER), "as the cluster was formed"
         h.replica.known_image = None
@@ -268,6 +271,9 @@ NEW = member_no(BrokerId(2), 1)
 def test_a_folder_that_a_group_has_not_taken_in_is_no_vote(seen: GroupStatus, lost: int, error: str | None) -> None:
     """Before, brokers were counted: with one folder on its way a second could be declared gone, and nobody was left who
     could decide."""
+    assert (
+        judge_group(seen._replace(config=Config(())), BrokerId(lost), BrokerId(0), lambda _: True).error == "not_known"
+    )
     present = {BrokerId(0), BrokerId(1), NEW} - {BrokerId(lost)} - ({NEW} if lost == 2 else set())
     refusal = judge_group(seen, BrokerId(lost), BrokerId(0), present.__contains__)
     assert (None if refusal is None else refusal.error) == error

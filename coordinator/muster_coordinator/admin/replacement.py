@@ -5,11 +5,11 @@ where the others are no majority without it: then its group would need a vote of
 controller's leader decides. After a round has shown that it leads and that its image is current, it judges and proposes
 in one turn: what it sees (links, leaders, its own groups) is in no log, and `transition` checks the rest again.
 
-What counts are members, not brokers: a replica whose new folder a group has not taken in yet has no vote in it,
-though it is connected. A group that another replica leads is judged by its leader: a leader without a majority of
-living voters steps down within an election timeout, so one that is known, linked and not the lost replica has a
-majority without it. What it does not do: bind the new folder (its registration does), or change the members of any
-group.
+A leader that is new itself may not know yet who the members of a group are, and then refuses. What counts are members,
+not brokers: a replica whose new folder a group has not taken in yet has no vote in it, though it is connected. A group
+that another replica leads is judged by its leader: a leader without a majority of living voters steps down within an
+election timeout, so one that is known, linked and not the lost replica has a majority without it. What it does not do:
+bind the new folder (its registration does), or change the members of any group.
 """
 
 import json
@@ -25,7 +25,7 @@ from muster_coordinator.controller.commands import Command, CommandResult, Regis
 from muster_coordinator.controller.image import Broker, ClusterImage
 from muster_coordinator.controller.transitions import level_refusal
 from muster_coordinator.errors import Code
-from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, MemberNo, broker_of
+from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, GroupNo, MemberNo, broker_of
 from muster_coordinator.limits import PROPOSAL_TIMEOUT_MS
 from muster_coordinator.raft.quorum import majority
 from muster_coordinator.replica.multiraft.status import GroupStatus
@@ -118,6 +118,8 @@ def judge_group(
 ) -> Refusal | None:
     """None: the group has a majority without `broker`, of both halves while its members change, as far as `here` sees
     it. `reaches(member)`: its broker is connected, and this member is its present folder."""
+    if not group.config.voters:
+        return _unknown_members(group.group)
     voters = {MemberNo(member) for member in (*group.config.voters, *group.config.outgoing)}
     if broker not in map(broker_of, voters):
         return None
@@ -139,6 +141,11 @@ def judge_group(
         said = f"Raft group {group.group} has no leader among {brokers}; ask again when it has one"
         return Refusal(503, "no_leader", said)
     return None
+
+
+def _unknown_members(group: GroupNo) -> Refusal:
+    said = f"this replica does not hold Raft group {group} yet, or does not know its members; ask again"
+    return Refusal(503, "not_known", said)
 
 
 def elsewhere(replica: AdminReplica) -> Refusal | None:
@@ -167,9 +174,18 @@ def judge(replica: AdminReplica, broker: BrokerId, gone: bytes | None) -> Refusa
         return refusal
     if linked(broker):
         return Refusal(409, "connected", f"broker {broker} is connected, so it is not lost: stop it first")
+    held = {status.group: status for status in replica.local_groups()}
+    missing = sorted(_groups_of(image) - held.keys())
+    if missing:
+        return _unknown_members(missing[0])
     present = {known.member for known in image.brokers.values() if known.bound and linked(known.broker)}
-    judged = (judge_group(group, broker, replica.broker, present.__contains__) for group in replica.local_groups())
+    judged = (judge_group(group, broker, replica.broker, present.__contains__) for group in held.values())
     return next((refusal for refusal in judged if refusal is not None), None)
+
+
+def _groups_of(image: ClusterImage) -> set[GroupNo]:
+    """All that there are: each replica holds every one."""
+    return {CONTROLLER_GROUP, *(place.group for topic in image.topics.values() for place in topic.partitions)}
 
 
 def command_for(replica: AdminReplica, broker: BrokerId, gone: bytes) -> Command:
