@@ -199,6 +199,12 @@ class Replica:
         self.restarts_wanted = True
         self.emptied = False
         """It lost its disk: its seat belongs to a data folder that is gone, and it stays out until it is replaced."""
+        self.lost_disks: list[SimDisk] = []
+        """As they were when they were lost."""
+        self.spare: SimDisk | None = None
+        """Its disk, while one that was lost is in its place."""
+        self.was_a_stranger = False
+        """A disk that was lost was in place of its own, so others may have broken the link to it."""
         self.lost_folders: set[bytes] = set()
         """The uuids of the data folders on its lost disks."""
         self.lost_members: set[int] = set()
@@ -272,9 +278,23 @@ class Replica:
         assert self.life is None
         self.lost_folders.add(self._folder)
         self.lost_members.add(self._member)
+        self.lost_disks.append(self.disk)
         self.emptied = True
         self.disk = SimDisk()
         self.disk.cost = self._disk_effect
+
+    def mount_lost(self, disk: SimDisk) -> None:
+        """By mistake, a disk that was lost is found, and mounted in place of the new one."""
+        assert self.life is None
+        assert self.spare is None
+        self.was_a_stranger = True
+        self.spare, self.disk = self.disk, disk
+
+    def mount_own(self) -> None:
+        """The mistake is noticed."""
+        assert self.life is None
+        if self.spare is not None:
+            self.disk, self.spare = self.spare, None
 
     def forgive(self) -> None:
         """Forget the faults that have not struck yet."""

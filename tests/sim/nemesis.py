@@ -190,7 +190,7 @@ class Nemesis:
     def _lost_disk(self, fault: Fault, victims: list[Replica]) -> None:
         victim, harm = victims[0], self.cluster.harm
         formed = any(r.up and r.node.group_manager is not None for r in self.cluster.replicas if r is not victim)
-        if formed and harm.may(victim.broker, None):
+        if formed and victim.spare is None and harm.may(victim.broker, None):
             (self._kill if fault.amount % 2 else self._power)(fault, [victim])
             victim.lose_disk()
             harm.note(victim.broker, None)
@@ -200,6 +200,8 @@ class Nemesis:
 
     def _bit_rot(self, fault: Fault, victims: list[Replica]) -> None:
         for victim in victims:
+            if victim.spare is not None:
+                continue
             (self._kill if fault.amount % 4 else self._power)(fault, [victim])
             for number in range(1 + fault.amount // 4 % 3):
                 proven = number == 0 and not victim.went_dark
@@ -314,6 +316,7 @@ class Nemesis:
         self.cluster.net.heal()
         self._unblock()
         for replica in self.cluster.replicas:
+            self.replacements.end_mistake(replica)
             replica.forgive()
             machine_faults.free_disk(replica)
             machine_faults.free_queues(replica)

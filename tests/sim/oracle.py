@@ -60,7 +60,7 @@ class Oracle:
             return
         host = self.cluster.replicas[sender].node.host
         member, peer = int(host.member), int(host.peers[BrokerId(receiver)])
-        if member in self.cluster.replicas[sender].lost_members:
+        if member in self.cluster.replicas[sender].lost_members and self._is_heard(sender, receiver, member):
             self._say("R7", f"{sender} lost its disk and takes part as the voter that it was")
         for group, message in unpack_raft(payload, member, peer):
             if message.type == MsgType.VOTE_REPLY and not message.reject:
@@ -82,6 +82,12 @@ class Oracle:
                 known = self.leaders.setdefault((group, message.term), member)
                 if known != member:
                     self._say("R2", f"{known} and {member} lead group {group} in term {message.term}")
+
+    def _is_heard(self, sender: int, receiver: int, member: int) -> bool:
+        """An old folder that turns up again may speak until it learns that it is gone, as long as nobody listens."""
+        life = self.cluster.replicas[receiver].life
+        listens = life is not None and life.node.host.peers.get(BrokerId(sender)) == member
+        return listens or self.cluster.replicas[sender].spare is None
 
     def _durable(self, replica: Replica, group: int) -> RecoveredGroup | None:
         """What a power loss at this instant would leave of a group of the offsets WAL, at least."""
@@ -169,8 +175,11 @@ class Oracle:
 
     def look(self) -> None:
         """Leaders, commits and states at this instant; and no replica says what another cannot read."""
+        met = [replica.broker for replica in self.cluster.replicas if replica.was_a_stranger]
+        strangers = {f"broker {broker} speaks before it belongs to this cluster" for broker in met}
         for error in self.cluster.net.wire_errors:
-            self._say("link", f"a peer link broke: {error}")
+            if error[-1] not in strangers:
+                self._say("link", f"a peer link broke: {error}")
         for replica in self.cluster.up():
             self._mark(replica)
             for number, group in replica.node.host.groups.items():

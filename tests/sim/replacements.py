@@ -3,7 +3,8 @@
 Problem: a replica that lost its disk stays out until somebody says so, and a run in which nobody does shows only that.
 Mechanism: some time after a loss the replica that leads the controller's group is asked again and again, and judges as
 `muster cluster replace` has it judge (`admin.replacement`): it may refuse, end, or lose its leadership with the request
-on its way. A folder that is lost before it was taken in is replaced in its turn. When a group has committed its new
+on its way. A folder that is lost before it was taken in is replaced in its turn; some that were lost
+are mounted again later, by mistake. When a group has committed its new
 voters, nothing in it depends on what was lost; when all have, the harm is undone, and another replica may be harmed.
 """
 
@@ -22,6 +23,9 @@ NOTICED_MS = (200, 5_000)
 """From the loss to the first request."""
 LOST_AGAIN_SHARE = 0.3
 LOST_AGAIN_MS = (500, 8_000)
+MISTAKE_SHARE = 0.4
+MISTAKE_MS = (300, 4_000)
+"""Until a lost disk is mounted again, and then until that is noticed."""
 LOOK_MS = 400
 REPLACED_MS_MAX = 90_000
 """From the end of the storm until all groups have their new members."""
@@ -84,8 +88,25 @@ class Replacements:
             replica.emptied = False
             self.cluster.harm.undo(replica.broker)
             self.cluster.marks.add("a lost replica was replaced")
+            if self._rand.random() < MISTAKE_SHARE:
+                self._after(self._rand.randint(*MISTAKE_MS), lambda: self._mistake(replica))
         else:
             self._again(replica, LOOK_MS)
+
+    def _mistake(self, replica: Replica) -> None:
+        """The disk that was lost turns up again, and somebody mounts it."""
+        if self.over or replica.emptied or replica.spare is not None:
+            return
+        replica.kill()
+        replica.mount_lost(self._rand.choice(replica.lost_disks))
+        self.cluster.marks.add("a lost disk was mounted again")
+        self._after(self._rand.randint(*MISTAKE_MS), lambda: self.end_mistake(replica))
+
+    def end_mistake(self, replica: Replica) -> None:
+        """The replica has its own disk again, if it had another."""
+        if replica.spare is not None:
+            replica.kill()
+            replica.mount_own()
 
     def _ask(self, node: Node, replica: Replica, is_current: bool) -> None:
         """In a turn of the controller's leader."""

@@ -22,6 +22,7 @@ REACHED = (
     "a full disk was noticed",
     "a drain was undone",
     "a leader changed",
+    "a lost disk was mounted again",
     "a lost replica was replaced",
     "a new folder was replaced in its turn",
     "a replica replayed its WAL",
