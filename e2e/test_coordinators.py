@@ -15,11 +15,13 @@ from itertools import takewhile
 from typing import Any
 
 import pytest
+from muster_operator.naming import ADMIN_PORT
+from muster_operator.plugin.coordinators import TOKEN_FILE
 
 from e2e.audit import Audit
 from e2e.commit_load import committing
 from e2e.fleet import Cluster, Group, condition, is_ready, until
-from e2e.node.client import Client
+from e2e.node.client import Client, Refused
 from e2e.node.session import Description
 from e2e.watching import watching
 
@@ -248,8 +250,11 @@ def test_another_number_of_replicas_is_refused(shared: Cluster) -> None:
     assert uids(shared.pods()) == before
 
 
-def test_an_emptied_volume_is_not_silently_formed_again(operator: Client, namespace: Client) -> None:
-    """A coordinator that lost its data stays out and says so; the other two go on, with their data."""
+def test_an_emptied_volume_is_not_silently_formed_again_and_can_be_replaced(
+    operator: Client, namespace: Client
+) -> None:
+    """A coordinator that lost its data stays out and says so; the other two go on, with their data. By the runbook it
+    is given its place again, and holds what it has to when another one goes away."""
     cluster = Cluster.create(namespace, offsetsPartitions=3).ready()
     with committing(cluster, "load-empty") as load:
         cluster_id = cluster.admin(0, "/v1/status")[1]["cluster_id"]
@@ -273,7 +278,41 @@ def test_an_emptied_volume_is_not_silently_formed_again(operator: Client, namesp
             assert status["cluster_id"] == cluster_id
             assert status["ready"]
         load.check()
-    assert condition(cluster.read(), "Ready").get("status") != "True"
+        assert condition(cluster.read(), "Ready").get("status") != "True"
+        gone = next(one for one in cluster.admin(0, "/v1/status")[1]["brokers"] if one["broker"] == 2)["replica_uuid"]
+        replace(cluster, 2, gone)
+        cluster.ready()
+        until("all groups have taken it in", lambda: taken_in(cluster), 60)
+        load.check()
+        namespace.kubectl("delete", "pod", "main-0", "--wait=false")
+        load.check()
+        cluster.ready()
+        load.check()
+
+
+def replace(cluster: Cluster, lost: int, folder: str) -> None:
+    """The command of the runbook, in a coordinator's pod; asked again while there is no leader."""
+    words = ["muster", "cluster", "replace", str(lost), "--folder", folder, f"--admin=localhost:{ADMIN_PORT}"]
+
+    def done() -> bool:
+        try:
+            cluster.client.kubectl("exec", f"{cluster.name}-0", "--", *words, f"--token-file={TOKEN_FILE}")
+        except Refused as error:
+            print("not yet:", error)
+            return False
+        return True
+
+    until(f"{folder} is declared gone", done, 60, every=1)
+
+
+def taken_in(cluster: Cluster) -> bool:
+    """Nobody leads a group that lacks a member; and somebody leads each, so this is of all."""
+    said = [cluster.admin(ordinal, "/v1/status") for ordinal in range(3)]
+    rows = [row for n in range(3) for row in cluster.admin(n, "/v1/partitions")[1]["partitions"]]
+    led = {row["group"] for row in rows if row["role"] == "leader"}
+    return led == {row["group"] for row in rows} and all(
+        status == 200 and body["groups_to_change"] == 0 for status, body in said
+    )
 
 
 def test_the_release_is_in_the_status_and_a_downgrade_is_refused_before_a_pod_is_touched(shared: Cluster) -> None:
