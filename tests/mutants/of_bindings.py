@@ -101,4 +101,32 @@ BINDING_MUTANTS = (
         " if cluster is not None else CHECKPOINT_VERSION\n",
         "controller.test_controller_machine.test_bindings_are_written_from_their_level_on_only",
     ),
+    one(
+        "ADR 38: a broker is a vote whose new folder the group has not taken in",
+        "admin.replacement",
+        "broker_of(voter) != broker and reaches(voter)}\n",
+        "broker_of(voter) != broker and (reaches(voter) or broker_of(voter) == 2)}\n",
+        "admin.test_replacement.test_a_second_folder_is_declared_gone_only_when_the_first_one_has_been_replaced",
+    ),
+    one(
+        "ADR 38: while members change, the old half is not asked",
+        "admin.replacement",
+        "    for half in filter(None, (group.config.voters, group.config.outgoing)):\n",
+        "    for half in (group.config.voters,):\n",
+        "admin.test_replacement.test_a_second_folder_is_declared_gone_only_when_the_first_one_has_been_replaced",
+    ),
+    one(
+        "ADR 38: a group whose members are not known is not judged",
+        "admin.replacement",
+        "        return _unknown_members(group.group)\n",
+        "        return None\n",
+        "admin.test_replacement.test_a_second_folder_is_declared_gone_only_when_the_first_one_has_been_replaced",
+    ),
+    one(
+        "ADR 38: who speaks before its record is stored is a stranger",
+        "replica.bootstrap.formation",
+        "replica_uuid != UNBOUND and self._latest(record).uuid_of(peer) == replica_uuid\n",
+        "False\n",
+        "replica.test_replacement.test_a_new_folder_that_is_not_known_everywhere_yet_breaks_no_link",
+    ),
 )
