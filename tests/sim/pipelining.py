@@ -90,7 +90,10 @@ class Pipeline(TopicClient):
         while True:
             yield from self.sleep(self.rand.uniform(1, 60))
             if identity.producer is None:
-                identity.producer, _ = yield from self.producer_id()
+                given, _ = yield from self.producer_id()
+                # The other partitions asked, too: the first answer counts, as what it numbered may be stored already.
+                if identity.producer is None:
+                    identity.producer = given
             self._fill()
             line = yield from self.leader()
             if identity.bumping:
