@@ -155,7 +155,7 @@ FOLDER_GONE = EventKind(
     "data folder gone",
     Room.RAFT,
     Level.WARNING,
-    ("raft_group", "partition", "broker", "folder"),
+    ("raft_group", "partition", "replica", "folder"),
     "An administrator has declared the data folder with this uuid gone for good; the broker waits for a new one. Told "
     "by the controller's leader.",
     rare=True,
@@ -164,7 +164,7 @@ FOLDER_BOUND = EventKind(
     "data folder bound",
     Room.RAFT,
     Level.INFO,
-    ("raft_group", "partition", "broker", "folder"),
+    ("raft_group", "partition", "replica", "folder"),
     "The broker whose data folder is gone has a new one, which the Raft groups take in now. Told by the controller's "
     "leader.",
     rare=True,

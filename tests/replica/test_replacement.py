@@ -93,7 +93,7 @@ def test_a_lost_replica_comes_back_under_its_id_and_holds_everything() -> None:
         ("0,1,2.1", ""),
     }
     new_uuid = cluster.nodes[LOST].identity.replica_uuid
-    of_controller = {"raft_group": 0, "partition": "controller", "broker": 2}
+    of_controller = {"raft_group": 0, "partition": "controller", "replica": 2}
     assert cluster.told(FOLDER_GONE) == [{**of_controller, "folder": gone.hex()}], "once, by the controller's leader"
     assert cluster.told(FOLDER_BOUND) == [{**of_controller, "folder": new_uuid.hex()}]
     for first in (BrokerId(0), BrokerId(1)):

@@ -56,9 +56,9 @@ class Seats:
         for broker in before.keys() & after.keys():
             old, new = before[broker], after[broker]
             for folder in new.gone[len(old.gone) :]:
-                group.tell(FOLDER_GONE, broker=int(broker), folder=folder.hex())
+                group.tell(FOLDER_GONE, replica=int(broker), folder=folder.hex())
             if new.bound and not old.bound:
-                group.tell(FOLDER_BOUND, broker=int(broker), folder=new.replica_uuid.hex())
+                group.tell(FOLDER_BOUND, replica=int(broker), folder=new.replica_uuid.hex())
 
     def candidate(self, peer: BrokerId, replica_uuid: bytes) -> None:
         """A peer with this empty folder asks for its seat. It is repeated, so a proposal that is lost does no harm."""
