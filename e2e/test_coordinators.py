@@ -277,17 +277,21 @@ def test_an_emptied_volume_is_not_silently_formed_again_and_can_be_replaced(
             status = cluster.admin(ordinal, "/v1/status")[1]
             assert status["cluster_id"] == cluster_id
             assert status["ready"]
-        load.check()
         assert condition(cluster.read(), "Ready").get("status") != "True"
         gone = next(one for one in cluster.admin(0, "/v1/status")[1]["brokers"] if one["broker"] == 2)["replica_uuid"]
         replace(cluster, 2, gone)
         cluster.ready()
         until("all groups have taken it in", lambda: taken_in(cluster), 60)
-        load.check()
+        before = cluster.pods()["main-0"]["metadata"]["uid"]
         namespace.kubectl("delete", "pod", "main-0", "--wait=false")
-        load.check()
+        until("another main-0", lambda: _uid(cluster, "main-0") not in (before, ""), 60)
         cluster.ready()
         load.check()
+
+
+def _uid(cluster: Cluster, pod: str) -> str:
+    found = cluster.pods().get(pod)
+    return "" if found is None else str(found["metadata"]["uid"])
 
 
 def replace(cluster: Cluster, lost: int, folder: str) -> None:
