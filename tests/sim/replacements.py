@@ -3,9 +3,9 @@
 Problem: a replica that lost its disk stays out until somebody says so, and a run in which nobody does shows only that.
 Mechanism: some time after a loss the replica that leads the controller's group is asked again and again, and judges as
 `muster cluster replace` has it judge (`admin.replacement`): it may refuse, end, or lose its leadership with the request
-on its way. A folder that is lost before it was taken in is replaced in its turn; some that were lost
-are mounted again later, by mistake. When a group has committed its new
-voters, nothing in it depends on what was lost; when all have, the harm is undone, and another replica may be harmed.
+on its way. A folder that is lost before it was taken in is replaced in its turn; some that were lost are mounted again
+later, by mistake. When a group has committed its new voters, nothing in it depends on what was lost; when all have, the
+harm is undone, and another replica may be harmed.
 """
 
 import random

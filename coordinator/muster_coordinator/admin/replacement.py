@@ -32,7 +32,7 @@ from muster_coordinator.replica.multiraft.status import GroupStatus
 
 UUID_BYTES = 16
 COMMANDS_MAX = 2
-"""That it was the broker's folder, and that it is gone."""
+"""Proposals of one request: that the folder was the broker's, if that was never registered, and that it is gone."""
 
 
 class Refusal(NamedTuple):

@@ -293,7 +293,7 @@ class Node:
 
     def groups_to_change(self) -> int:
         """How many Raft groups led here lack wanted members."""
-        return 0 if self.formed is None else self.formed.membership.to_change
+        return 0 if self.formed is None else self.formed.membership.to_change()
 
     def leaderships(self) -> int:
         """How many Raft groups this replica leads."""

@@ -53,7 +53,7 @@ class Seats:
 
     def _tell_folders(self, before: Mapping[BrokerId, Broker], after: Mapping[BrokerId, Broker]) -> None:
         group = self._controller.group
-        for broker in before.keys() & after.keys():
+        for broker in sorted(before.keys() & after.keys()):
             old, new = before[broker], after[broker]
             for folder in new.gone[len(old.gone) :]:
                 group.tell(FOLDER_GONE, replica=int(broker), folder=folder.hex())

@@ -53,8 +53,6 @@ class Membership:
         """What `_image` wants."""
         self.held_up: dict[GroupNo, str] = {}
         """Groups led here that lack wanted members, and what they wait for."""
-        self.to_change = 0
-        """Groups led here that have not exactly the wanted members."""
 
     def start(self) -> None:
         self._loop.call_at(self._loop.monotonic_ms() + LOOK_MS, self._look)
@@ -62,12 +60,8 @@ class Membership:
     def _look(self) -> None:
         self._loop.call_at(self._loop.monotonic_ms() + LOOK_MS, self._look)
         self.held_up = {}
-        image = self._controller.cluster
-        if image is not self._image:
-            self._image, self._wanted = image, wanted_of(image)
-        wanted = self._wanted
-        led = [self._host.groups[number] for number in self._host.heartbeats.led() if number in wanted]
-        self.to_change = sum(not is_as_wanted(group, wanted[group.number]) for group in led)
+        wanted = self._wanted_now()
+        led = self._led(wanted)
         changing = sum(self._changes(group) for group in led)
         for group in sorted(led, key=lambda group: group.number):
             under_way = not is_settled(group)
@@ -75,6 +69,20 @@ class Membership:
                 continue
             if self._carry_on(group, wanted[group.number]) and not under_way:
                 changing += 1
+
+    def to_change(self) -> int:
+        """How many groups led here have not exactly the wanted members, now."""
+        wanted = self._wanted_now()
+        return sum(not is_as_wanted(group, wanted[group.number]) for group in self._led(wanted))
+
+    def _wanted_now(self) -> Wanted:
+        image = self._controller.cluster
+        if image is not self._image:
+            self._image, self._wanted = image, wanted_of(image)
+        return self._wanted
+
+    def _led(self, wanted: Wanted) -> list[RaftGroup]:
+        return [self._host.groups[number] for number in self._host.heartbeats.led() if number in wanted]
 
     def _changes(self, group: RaftGroup) -> bool:
         """Is a change under way that goes on? One that waits for a member that is away must not hold up the others."""
