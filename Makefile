@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest
 # Hundreds of replicas and clients are started here: each would compile our modules anew, as no installed one does.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test test-fast test-unit test-slow test-fuzz test-damage fuzz faults soak test-sim test-clients test-integration check fmt bench operator-bench sim clean \
+.PHONY: help setup run test test-fast test-unit test-slow test-fuzz test-damage fuzz faults soak test-sim test-clients test-integration test-together test-quiet test-beside check fmt bench operator-bench sim clean \
   test-compiled wheel test-pipeline docs pipeline-demo bench-pipeline k8s promtool image images e2e e2e-first e2e-api e2e-up e2e-in e2e-down \
   e2e-kind kind-up kind-in kind-down
 
@@ -51,7 +51,19 @@ $(STAMP): pyproject.toml
 run: setup
 	$(BIN)/muster demo
 
-test: check test-unit test-slow test-fuzz test-sim test-clients test-integration test-pipeline
+# What computes runs beside what mostly waits, on the processor time that it leaves. What measures a pause runs alone.
+WAITS := test-clients test-together
+COMPUTES := test-sim test-fuzz
+BESIDE := .cache/beside.log
+
+test: check test-unit test-slow test-pipeline test-beside test-quiet
+
+test-beside: setup
+	@mkdir -p $(dir $(BESIDE)); \
+	  echo "$(COMPUTES) run beside $(WAITS); they are shown when those have ended ($(BESIDE))"; \
+	  nice -n 19 $(MAKE) --no-print-directory $(COMPUTES) >$(BESIDE) 2>&1 & computes=$$!; \
+	  $(MAKE) --no-print-directory $(WAITS); waits=$$?; \
+	  wait $$computes; computes=$$?; cat $(BESIDE); [ $$waits = 0 ] && [ $$computes = 0 ]
 
 test-fast: test-unit
 
@@ -102,8 +114,12 @@ test-slow: setup
 # Four files at a time, as they mostly wait too, and a file's tests share a cluster. What measures a pause runs alone.
 INTEGRATION := integration and not clients and not sim and not pipeline
 
-test-integration: setup
+test-integration: test-together test-quiet
+
+test-together: setup
 	$(PYTEST) tests --suite integration -n 4 --dist loadfile --no-loadscope-reorder -m "$(INTEGRATION) and not quiet"
+
+test-quiet: setup
 	$(PYTEST) tests --suite quiet -m "$(INTEGRATION) and quiet"
 
 # The compiled form (docs/adr/0010): C's compiler is needed, and three minutes for it.

@@ -25,21 +25,35 @@ SETS = [
 ]
 
 
+def recipe_of(target: str) -> tuple[list[str], list[str]]:
+    """What a target of the Makefile needs, and the lines of its recipe, with the variables put in."""
+    variables = dict(re.findall(r"^([A-Z_]+) := (.*)$", MAKEFILE, re.MULTILINE)) | {"PYTEST": "$(PYTEST)"}
+    rule = re.search(rf"^{target}: (.*)\n((?:\t.*\n)*)", MAKEFILE, re.MULTILINE)
+    assert rule is not None, target
+    needed, lines = (
+        re.sub(r"\$\(([A-Z_]+)\)", lambda name: variables.get(name[1], name[0]), part) for part in rule.groups()
+    )
+    return needed.split(), lines.splitlines()
+
+
+def suites(target: str) -> list[str]:
+    """The target, what it needs, and what its recipe makes, as often as it is made."""
+    needed, lines = recipe_of(target)
+    made = [name for line in lines if "$(MAKE)" in line for name in re.findall(r"\btest-[a-z]+\b", line)]
+    return [target, *(inner for name in needed + made if name != "setup" for inner in suites(name))]
+
+
 def runs() -> list[tuple[str | None, str]]:
     """(--suite, -m) of each run of pytest that `make test` makes."""
-    variables = dict(re.findall(r"^([A-Z_]+) := (.*)$", MAKEFILE, re.MULTILINE))
     found = []
-    for suite in re.search(r"^test: (.*)$", MAKEFILE, re.MULTILINE)[1].split():  # type: ignore[index]
-        recipe = re.search(rf"^{suite}: .*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE)
-        assert recipe is not None, suite
-        for line in recipe[1].splitlines():
+    for suite in suites("test"):
+        for line in recipe_of(suite)[1]:
             told = re.search(r'-m (?:"([^"]+)"|(\w+))', line)
             if "$(PYTEST)" not in line:
                 continue
             assert told is not None, line
-            expression = re.sub(r"\$\((\w+)\)", lambda name: variables[name[1]], told[1] or told[2])
             only = re.search(r"--suite (\w+)", line)
-            found.append((only and only[1], expression))
+            found.append((only and only[1], told[1] or told[2]))
     return found
 
 
