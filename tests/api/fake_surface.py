@@ -193,13 +193,14 @@ class FakeLog:
         configs: Mapping[str, str],
         deadline_ms: int,
         done: Callable[[ProduceResult], None],
-        may_begin: bool = True,
-    ) -> None:
+        behind: int | None = None,
+    ) -> bool:
         self.produced.append((batch, configs, deadline_ms))
         if self.produce_result is None:
             self.waiting.append(done)
         else:
             done(self.produce_result)
+        return False
 
     def list_offset(self, timestamp_ms: int, *, done: Callable[[OffsetResult], None]) -> None:
         self.asked_offsets.append(timestamp_ms)

@@ -38,21 +38,22 @@ class JudgingLog(FakeLog):
         configs: Mapping[str, str],
         deadline_ms: int,
         done: Callable[[ProduceResult], None],
-        may_begin: bool = True,
-    ) -> None:
+        behind: int | None = None,
+    ) -> bool:
         if self.produce_result is None or self.produce_result.code is not Code.NONE:
-            super().produce(batch, configs=configs, deadline_ms=deadline_ms, may_begin=may_begin, done=done)
-        else:
-            self.judge(batch, may_begin, done)
+            return super().produce(batch, configs=configs, deadline_ms=deadline_ms, behind=behind, done=done)
+        return self.judge(batch, behind, done)
 
-    def judge(self, batch: bytes, may_begin: bool, done: Callable[[ProduceResult], None]) -> None:
-        judged = self.machine.offer(NOW, batch, configs={}, may_begin=may_begin)
+    def judge(self, batch: bytes, behind: int | None, done: Callable[[ProduceResult], None]) -> bool:
+        judged = self.machine.offer(NOW, batch, configs={}, behind=behind)
         if isinstance(judged, Refused):
             done(refusal(judged, 0))
-        elif isinstance(judged, Duplicate) and judged.base_offset >= 0:
+            return False
+        if isinstance(judged, Duplicate) and judged.base_offset >= 0:
             done(ProduceResult(Code.NONE, judged.base_offset))
         else:
             self.accepted(judged, done)
+        return True
 
     def accepted(self, judged: Accepted | Duplicate, done: Callable[[ProduceResult], None]) -> None:
         """A batch, or the repeat of one in flight."""

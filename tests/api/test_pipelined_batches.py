@@ -186,7 +186,7 @@ def test_no_more_is_remembered_than_its_limit() -> None:
         refused.answered(Numbered(Place(1, "t", 0, producer), 0, 5), Code.NOT_LEADER_OR_FOLLOWER, None)
     assert len(refused) == limits.REFUSED_BATCHES_KEPT
     assert refused.before(Numbered(Place(1, "t", 0, 2), 0, 6)) is None
-    assert refused.before(Numbered(Place(1, "t", 0, 3), 0, 6)) is Code.NOT_LEADER_OR_FOLLOWER
+    assert refused.before(Numbered(Place(1, "t", 0, 3), 0, 6)) == (Code.NOT_LEADER_OR_FOLLOWER, 5)
 
 
 @given(

@@ -85,13 +85,14 @@ class OneOfTwo(JudgingLog):
         return Code.NONE if self.replicated.leader == self.number else Code.NOT_LEADER_OR_FOLLOWER
 
     @override
-    def judge(self, batch: bytes, may_begin: bool, done: Callable[[ProduceResult], None]) -> None:
+    def judge(self, batch: bytes, behind: int | None, done: Callable[[ProduceResult], None]) -> bool:
         if self.replicated.leader != self.number:
             done(ProduceResult(Code.NOT_LEADER_OR_FOLLOWER))
-        elif self.busy:
+            return False
+        if self.busy:
             done(ProduceResult(Code.NOT_ENOUGH_REPLICAS))
-        else:
-            super().judge(batch, may_begin, done)
+            return False
+        return super().judge(batch, behind, done)
 
     @override
     def accepted(self, judged: Accepted | Duplicate, done: Callable[[ProduceResult], None]) -> None:
@@ -109,8 +110,8 @@ class Librdkafka:
             surface.logs[surface.log_of("orders", 0).group] = log
             self.clients.append(KafkaClient(surface))
         self.broker = 0
-        self.next = 0
-        """The first batch that is not acknowledged."""
+        self.queue = list(range(BATCHES))
+        """The batches that are not acknowledged, in order."""
         self.flying: list[int] = []
         self.drain = False
         self.certain: set[int] = set()
@@ -118,8 +119,9 @@ class Librdkafka:
 
     def send(self) -> None:
         """One batch more, if it may."""
-        number = self.flying[-1] + 1 if self.flying else self.next
-        if not self.drain and len(self.flying) < IN_FLIGHT and number < BATCHES:
+        after = self.flying[-1] if self.flying else -1
+        number = next((one for one in self.queue if one > after), None)
+        if number is not None and not self.drain and len(self.flying) < IN_FLIGHT:
             self.flying.append(number)
             self.clients[self.broker].send(0, 9, **request(("orders", 0, idempotent(number))))
 
@@ -130,8 +132,7 @@ class Librdkafka:
             told = code(partition.error_code)
             assert told != Code.OUT_OF_ORDER_SEQUENCE_NUMBER, f"batch {number} follows those before it"
             if told == Code.NONE:
-                if not any(before in self.certain for before in range(self.next, number)):
-                    self.next = max(self.next, number + 1)
+                self.queue = [one for one in self.queue if one > number or (one < number and one in self.certain)]
             else:
                 self.drain = True
                 (self.certain.add if told in CERTAIN else self.certain.discard)(number)
@@ -159,12 +160,35 @@ def test_a_refusal_from_before_the_producer_was_elsewhere_refuses_nothing_any_mo
     for _ in range(4):
         client.send()
     client.settle(0)
-    assert client.next == 4
+    assert client.queue[0] == 4
     replicated.lead(0)
     for _ in range(5):
         client.send()
     client.settle(0)
-    assert client.next == 9
+    assert client.queue[0] == 9
+
+
+def test_a_batch_that_was_refused_again_and_again_is_known_when_it_is_taken() -> None:
+    """Batch 0 is stored, its producer was told that it is not, and those behind it are stored by fours: the partition
+    knows the last five of a producer only (seed 15714 of the simulator)."""
+    replicated = Replicated()
+    client = Librdkafka(replicated)
+    client.send()
+    replicated.lead(None, kept=1)
+    client.take_answers()
+    for _ in range(3):
+        replicated.lead(None)
+        client.send()
+        replicated.lead(0)
+        for _ in range(4):
+            client.send()
+        client.settle(0)
+        assert client.queue[0] == 0
+    for _ in range(5):
+        client.send()
+    client.settle(0)
+    assert client.queue[0] > 5
+    assert replicated.stored == list(range(len(replicated.stored))), "each once, in order"
 
 
 EVENTS = st.lists(st.sampled_from(["send", "send", "send", "lead", "lose", "commit", "answers", "busy"]), max_size=12)
@@ -198,7 +222,7 @@ def test_a_producer_that_leaves_no_gap_is_never_told_of_one(rounds: list[tuple[i
         here.busy = False
         replicated.lead(broker, kept)
         client.settle(broker)
-    while client.next < BATCHES:
+    while client.queue:
         replicated.lead(client.broker)
         client.send()
         client.settle(client.broker)

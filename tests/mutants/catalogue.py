@@ -173,14 +173,20 @@ MUTANTS = (
     ),
     Mutant(
         "a batch behind a refused one is told of a gap",
-        (Patch("api.refused_batches", "            return before or code\n", "            return code\n"),),
+        (
+            Patch(
+                "api.refused_batches",
+                "            return before.code if before is not None else code\n",
+                "            return code\n",
+            ),
+        ),
         kinds=("transfer", "isolate", "kill", "reset-links"),
         by=("D1", "D2", "D4"),
         topics=True,
     ),
     Mutant(
         "an unknown producer begins behind a refused batch",
-        (Patch("api.produce", "answered, may_begin=before is None)", "answered, may_begin=True)"),),
+        (Patch("api.produce", "behind=None if before is None else before.sequence)", "behind=None)"),),
         kinds=("transfer", "isolate", "kill", "reset-links"),
         by=("D1", "D2", "D4"),
         topics=True,

@@ -28,8 +28,8 @@ class Leader:
         self.log: list[AppliedBatch | bytes] = []
         self.term = 1
 
-    def offer(self, records: bytes, now: Now = NOW, *, may_begin: bool = True) -> Refused | Duplicate | Accepted:
-        result = self.partition.offer(now, records, configs=self.configs, may_begin=may_begin)
+    def offer(self, records: bytes, now: Now = NOW, *, behind: int | None = None) -> Refused | Duplicate | Accepted:
+        result = self.partition.offer(now, records, configs=self.configs, behind=behind)
         if isinstance(result, Accepted):
             self.pending.append(result)
         return result

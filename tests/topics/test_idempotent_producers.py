@@ -64,12 +64,34 @@ def test_behind_a_refused_batch_an_unknown_producer_does_not_begin() -> None:
     """Nor one that is known by an older epoch only; the state of its own epoch, also in flight, decides by itself."""
     leader = Leader()
     for epoch in (0, 1):
-        refused = leader.offer(idempotent(0, epoch=epoch), may_begin=False)
+        refused = leader.offer(idempotent(0, epoch=epoch), behind=0)
         assert isinstance(refused, Refused)
         assert refused.code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
         leader.accept(idempotent(0, epoch=epoch))
-        assert isinstance(leader.offer(idempotent(1, epoch=epoch), may_begin=False), Accepted)
-        assert isinstance(leader.offer(idempotent(1, epoch=epoch), may_begin=False), Duplicate)
+        assert isinstance(leader.offer(idempotent(1, epoch=epoch), behind=0), Accepted)
+        assert isinstance(leader.offer(idempotent(1, epoch=epoch), behind=0), Duplicate)
+
+
+def test_behind_a_refused_batch_none_is_stored_that_would_make_it_unknown() -> None:
+    """Of five batches the first was refused for now although it is stored, and the others were stored: it is the oldest
+    that is known for a duplicate (seed 15714)."""
+    leader = Leader()
+    for sequence in range(5):
+        leader.produce(idempotent(sequence))
+    assert isinstance(leader.offer(idempotent(0), behind=0), Duplicate)
+    refused = leader.offer(idempotent(5), behind=0)
+    assert isinstance(refused, Refused)
+    assert refused.code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert isinstance(leader.offer(idempotent(5), behind=1), Accepted), "that one stays known"
+    assert isinstance(leader.offer(idempotent(6)), Accepted), "nothing was refused"
+
+
+def test_what_is_in_flight_counts_for_what_is_known() -> None:
+    leader = Leader()
+    for sequence in range(5):
+        leader.accept(idempotent(sequence))
+    assert isinstance(leader.offer(idempotent(5), behind=0), Refused)
+    assert isinstance(leader.offer(idempotent(5), behind=1), Accepted)
 
 
 def test_an_older_epoch_is_fenced() -> None:

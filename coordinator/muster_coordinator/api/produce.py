@@ -249,8 +249,8 @@ class Produce:
         doubt: Doubt | None,
         done: Callable[[ProduceResult], None],
     ) -> None:
-        """Offer the batch to its log. Behind a refused batch it must not start its producer's state here, and an
-        out-of-order error becomes the refused batch's (`refused_batches`)."""
+        """Offer the batch to its log. Behind a refused batch it must not start its producer's state here, nor push that
+        one out of it, and an out-of-order error becomes the refused batch's (`refused_batches`)."""
         batch = part.first.batch
         one = numbered(context.connection_id, part.key, part.partition, batch) if batch else None
         if one is None:
@@ -268,27 +268,29 @@ class Produce:
             done(result)
 
         if doubt is None or part.code not in ABSENT:
-            self._offer(part, deadline_ms, answered, may_begin=before is None)
+            if self._offer(part, deadline_ms, answered, behind=None if before is None else before.sequence):
+                self._refused.taken(one)
             return
         # Noted as refused before any batch that is pipelined behind this one is judged.
         self._refused.answered(one, Code.NOT_LEADER_OR_FOLLOWER, before)
         self._tell_absent(part, doubt, done)
 
     def _offer(
-        self, part: Part, deadline_ms: int, done: Callable[[ProduceResult], None], *, may_begin: bool = True
-    ) -> None:
+        self, part: Part, deadline_ms: int, done: Callable[[ProduceResult], None], *, behind: int | None = None
+    ) -> bool:
+        """Whether its log takes the batch."""
         if part.code is not Code.NONE:
             done(ProduceResult(part.code))
-            return
+            return False
         if part.first.code is not Code.NONE:
             done(ProduceResult(part.first.code, message=part.first.message))
-            return
+            return False
         log = self._log(part)
         if log is None:
             done(ProduceResult(Code.NOT_LEADER_OR_FOLLOWER))
-            return
+            return False
         configs = dict(part.existing.configs)
-        log.produce(part.first.batch, configs=configs, deadline_ms=deadline_ms, may_begin=may_begin, done=done)
+        return log.produce(part.first.batch, configs=configs, deadline_ms=deadline_ms, behind=behind, done=done)
 
     def _answer(
         self, context: RequestContext, parts: list[Part], results: list[ProduceResult], reply: Exchange

@@ -7,10 +7,11 @@ epoch, and sends again in it every batch of unknown outcome in any partition: re
 
 Mechanism: per connection, partition and producer it keeps the first batch that was answered with an error on which
 producers send it again. A later batch on that connection is still judged by the partition, because its predecessor may
-have been stored through another broker meanwhile. But a partition that does not know the producer does not accept it,
-and "out of order" becomes the predecessor's error. If the client has given the predecessor up, it gets the
-out-of-order error after as many batches as can have been in flight behind it. What this does not do: grow without
-bound; above the limit the oldest refusal is dropped.
+have been stored through another broker meanwhile; it was if the partition takes this one. But a partition that does not
+know the producer does not take it, nor does one that would forget the predecessor for it (it knows a producer's last
+five batches), and "out of order" becomes the predecessor's error. If the client has given the predecessor up, it gets
+the out-of-order error after as many batches as can have been in flight behind it. What this does not do: grow
+without bound; above the limit the oldest refusal is dropped.
 """
 
 import struct
@@ -56,6 +57,14 @@ class _Refused(NamedTuple):
     """How many batches that were in flight behind it may still be answered with its error."""
 
 
+class Front(NamedTuple):
+    """A refused batch that others are pipelined behind."""
+
+    code: Code
+    sequence: int
+    """Its first."""
+
+
 def numbered(connection: int, topic: str | bytes, partition: int, batch: bytes) -> Numbered | None:
     """Place and numbers of a complete batch; None when its producer is not idempotent."""
     producer, epoch, sequence = _PRODUCER.unpack_from(batch, _PRODUCER_AT)
@@ -73,17 +82,23 @@ class RefusedBatches:
     def __len__(self) -> int:
         return len(self._refused)
 
-    def before(self, batch: Numbered) -> Code | None:
-        """The error of a refused batch before this one, or None. Call it before `batch` is judged."""
+    def before(self, batch: Numbered) -> Front | None:
+        """The refused batch before this one, or None. Call it before `batch` is judged."""
         refused = self._refused.get(batch.place)
         if refused is None:
             return None
         if refused.epoch != batch.epoch or refused.sequence == batch.sequence or not refused.followers:
             del self._refused[batch.place]
             return None
-        return refused.code if _follows(batch.sequence, refused.sequence) else None
+        return Front(refused.code, refused.sequence) if _follows(batch.sequence, refused.sequence) else None
 
-    def answered(self, batch: Numbered, code: Code, before: Code | None) -> Code:
+    def taken(self, batch: Numbered) -> None:
+        """The partition takes the batch, so it has the refused one before it, too: there is nothing to wait for."""
+        refused = self._refused.get(batch.place)
+        if refused is not None and refused.epoch == batch.epoch and _follows(batch.sequence, refused.sequence):
+            del self._refused[batch.place]
+
+    def answered(self, batch: Numbered, code: Code, before: Front | None) -> Code:
         """The code to answer for a batch that was judged `code`. `before`: the result of `before()` when the batch
         arrived, because the refused batch may have been stored since; or it may have been refused only since."""
         refused = self._refused.get(batch.place)
@@ -91,8 +106,8 @@ class RefusedBatches:
         if code is Code.OUT_OF_ORDER_SEQUENCE_NUMBER:
             if refused is not None and behind:
                 self._refused[batch.place] = refused._replace(followers=max(0, refused.followers - 1))
-                before = before or refused.code
-            return before or code
+                before = before or Front(refused.code, refused.sequence)
+            return before.code if before is not None else code
         if code is Code.NONE:
             if behind:
                 del self._refused[batch.place]  # A batch behind the refused one is stored, so that one is stored too.

@@ -10,6 +10,7 @@ in-flight append refers to that append's token.
 
 from typing import NamedTuple
 
+from muster_coordinator.limits import PRODUCER_BATCHES_KEPT
 from muster_coordinator.records.batch import BatchHeader
 from muster_coordinator.records.producers import (
     NO_OFFSET,
@@ -50,10 +51,15 @@ class InFlight:
         inflights = self._inflights.get(producer_id)
         return inflights[-1].after if inflights else self._table.get(producer_id)
 
-    def knows(self, header: BatchHeader) -> bool:
-        """Whether a batch of this producer's epoch is applied or in flight."""
+    def keeps(self, header: BatchHeader, behind: int) -> bool:
+        """Whether a batch may be stored behind one that was refused and will come again, with `behind` as its first
+        sequence: a batch of this producer's epoch is applied or in flight, and this one would not be one too many for
+        that one to be known as a duplicate, if it was stored."""
         state = self.state(header.producer_id)
-        return state is not None and state.epoch == header.producer_epoch
+        if state is None or state.epoch != header.producer_epoch:
+            return False
+        full = len(state.batches) == PRODUCER_BATCHES_KEPT
+        return not (full and state.batches[0].first_sequence == behind)
 
     def judge(self, header: BatchHeader) -> Judgement:
         """Whether a batch is the producer's next, a duplicate, fenced or out of order."""

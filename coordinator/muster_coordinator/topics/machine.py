@@ -82,12 +82,13 @@ class TopicMachine(Protocol):
     """Implemented by `topics.partition.TopicPartition`."""
 
     def offer(
-        self, now: Now, batch: bytes, *, configs: Mapping[str, str], may_begin: bool = True
+        self, now: Now, batch: bytes, *, configs: Mapping[str, str], behind: int | None = None
     ) -> Refused | Duplicate | Accepted:
         """Validate against applied and in-flight state. The host passes the token to `applied` or `dropped`.
 
-        A producer that is unknown here may begin with any sequence (KIP-360). `may_begin` False: an earlier batch of
-        the producer was refused, so for an unknown producer this one is out of order.
+        A producer that is unknown here may begin with any sequence (KIP-360). `behind`: an earlier batch of the
+        producer, with this first sequence, was refused and has to come again. Then this one is out of order if the
+        producer is unknown, or if the earlier one, which may be stored, would be known for a duplicate no longer.
         """
 
     def applied(self, token: int) -> None: ...

@@ -49,7 +49,7 @@ class TopicPartition:
     # Leader.
 
     def offer(
-        self, now: Now, batch: bytes, *, configs: Mapping[str, str], may_begin: bool = True
+        self, now: Now, batch: bytes, *, configs: Mapping[str, str], behind: int | None = None
     ) -> Refused | Duplicate | Accepted:
         """Validate the records field of one partition (protocol notes 12.2 rows 5, 11-20, 22-25)."""
         checked = validate(now.wall_ms, batch, topic_settings(configs))
@@ -59,7 +59,7 @@ class TopicPartition:
         if header.is_transactional:
             return Refused(Code.INVALID_TXN_STATE, "transactions are not supported yet")
         if header.producer_id >= 0:
-            verdict = self._judge(header, may_begin)
+            verdict = self._judge(header, behind)
             if isinstance(verdict, Refused):
                 return verdict
             self._heard_ms[header.producer_id] = now.monotonic_ms
@@ -69,7 +69,7 @@ class TopicPartition:
         self._last_token += 1
         return Accepted(checked.batch, self._last_token, checked.log_append_time_ms)
 
-    def _judge(self, header: BatchHeader, may_begin: bool) -> Refused | Duplicate | None:
+    def _judge(self, header: BatchHeader, behind: int | None) -> Refused | Duplicate | None:
         """Rows 23 and 25. None: the batch is the producer's next."""
         producer_id = header.producer_id
         state = self._table.get(producer_id)
@@ -82,7 +82,8 @@ class TopicPartition:
             return Refused(
                 Code.INVALID_PRODUCER_EPOCH, f"producer {producer_id}: epoch {header.producer_epoch} is fenced"
             )
-        if standing == Standing.OUT_OF_ORDER or not (may_begin or self._in_flight.knows(header)):
+        early = behind is not None and not self._in_flight.keeps(header, behind)
+        if standing == Standing.OUT_OF_ORDER or early:
             return Refused(
                 Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"producer {producer_id}: sequence {header.base_sequence} is not the next",

@@ -85,10 +85,10 @@ class LocalLog(Protocol):
         configs: Mapping[str, str],
         deadline_ms: int,
         done: Callable[[ProduceResult], None],
-        may_begin: bool = True,
-    ) -> None:
-        """Offsets partitions refuse (17 is the API's check). 7 when not committed by the deadline. `may_begin` as in
-        `topics.machine.TopicMachine.offer`."""
+        behind: int | None = None,
+    ) -> bool:
+        """Offsets partitions refuse (17 is the API's check). 7 when not committed by the deadline. `behind` as in
+        `topics.machine.TopicMachine.offer`. True: the batch is in the leader's log, whatever becomes of it."""
 
     def list_offset(self, timestamp_ms: int, *, done: Callable[[OffsetResult], None]) -> None:
         """-1 latest (after a ReadIndex round), -2/-4 earliest, -3 maximum timestamp, >= 0 by time (in a worker)."""

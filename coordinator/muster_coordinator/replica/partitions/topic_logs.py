@@ -96,10 +96,11 @@ class LogView:
         self.raft.wal_writer.admission.when_room(size_bytes, deadline_ms, go)
 
     def produce(
-        self, batch: bytes, *, configs: Mapping[str, str], deadline_ms: int, done: Produced, may_begin: bool = True
-    ) -> None:
+        self, batch: bytes, *, configs: Mapping[str, str], deadline_ms: int, done: Produced, behind: int | None = None
+    ) -> bool:
         """Refused: only the group coordinator writes offsets partitions."""
         done(ProduceResult(Code.INVALID_TOPIC_EXCEPTION))
+        return False
 
     def delete_records(self, offset: int, *, deadline_ms: int, done: Callable[[OffsetResult], None]) -> None:
         """Refused: offsets partitions have their own retention."""
@@ -223,22 +224,24 @@ class TopicGroup:
     # -- producing -------------------------------------------------------------------------------------------------
 
     def produce(
-        self, batch: bytes, configs: Mapping[str, str], deadline_ms: int, done: Produced, *, may_begin: bool = True
-    ) -> None:
+        self, batch: bytes, configs: Mapping[str, str], deadline_ms: int, done: Produced, *, behind: int | None = None
+    ) -> bool:
+        """See `surface.LocalLog.produce`."""
         group = self.group
         if not group.serves or group.transferring:
             done(ProduceResult(Code.NOT_LEADER_OR_FOLLOWER))
-            return
+            return False
         if not self.rolls.said():
             done(ProduceResult(Code.NOT_ENOUGH_REPLICAS))  # certainly not appended; producers retry this code
-            return
-        judged = self.machine.offer(self._now(), batch, configs=configs, may_begin=may_begin)
+            return False
+        judged = self.machine.offer(self._now(), batch, configs=configs, behind=behind)
         if isinstance(judged, topics.Refused):
             self._refuse(group, topics.refusal(judged, self.state.log_start), done)
-        elif isinstance(judged, topics.Duplicate):
+            return False
+        if isinstance(judged, topics.Duplicate):
             self._duplicate(judged, deadline_ms, done)
-        else:
-            self._propose(group, judged, deadline_ms, done)
+            return True
+        return self._propose(group, judged, deadline_ms, done)
 
     @staticmethod
     def _refuse(group: RaftGroup, refusal: ProduceResult, done: Produced) -> None:
@@ -258,16 +261,17 @@ class TopicGroup:
         else:
             done(ProduceResult(Code.REQUEST_TIMED_OUT))
 
-    def _propose(self, group: RaftGroup, accepted: topics.Accepted, deadline_ms: int, done: Produced) -> None:
+    def _propose(self, group: RaftGroup, accepted: topics.Accepted, deadline_ms: int, done: Produced) -> bool:
         refused = group.propose(EntryKind.NORMAL, accepted.batch, accepted.token)
         if refused is not None:
             self.machine.dropped(accepted.token)
             # Certainly not appended; producers retry both codes.
             busy = refused is Refused.BUSY
             done(ProduceResult(Code.NOT_ENOUGH_REPLICAS if busy else Code.NOT_LEADER_OR_FOLLOWER))
-            return
+            return False
         self._unanswered[accepted.token] = _Unanswered(accepted.log_append_time_ms, {})
         self._answer_later(accepted.token, deadline_ms, done)
+        return True
 
     def _answer_later(self, token: int, deadline_ms: int, done: Produced) -> None:
         self._late_count += 1
@@ -389,9 +393,9 @@ class TopicLog(LogView):
 
     @override
     def produce(
-        self, batch: bytes, *, configs: Mapping[str, str], deadline_ms: int, done: Produced, may_begin: bool = True
-    ) -> None:
-        self.topic.produce(batch, configs, deadline_ms, done, may_begin=may_begin)
+        self, batch: bytes, *, configs: Mapping[str, str], deadline_ms: int, done: Produced, behind: int | None = None
+    ) -> bool:
+        return self.topic.produce(batch, configs, deadline_ms, done, behind=behind)
 
     @override
     def delete_records(self, offset: int, *, deadline_ms: int, done: Callable[[OffsetResult], None]) -> None:
