@@ -124,9 +124,9 @@ class Oracle:
             )
 
     def _ack_is_durable(self, replica: Replica, group: int, message: Message) -> None:
-        held = replica.node.host.groups[GroupNo(group)]
-        stored = self._durable(replica, group)
-        if stored is None or held.core.term != message.term or held.core.log.last_index < message.index:
+        held = replica.node.host.groups.get(GroupNo(group))  # a deleted topic's is gone, and what it had said leaves
+        stored = None if held is None else self._durable(replica, group)
+        if held is None or stored is None or held.core.term != message.term or held.core.log.last_index < message.index:
             return
         if max(stored.last_index, stored.checkpoint[0]) < message.index:
             self._say(
