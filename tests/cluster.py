@@ -17,7 +17,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from muster_coordinator.cli.dev_layout import DevLayout
 from muster_coordinator.cli.port_block import PortBlock
+from muster_coordinator.properties import format_properties
 
 START_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 30
@@ -60,13 +62,20 @@ class MusterCluster:
     """`with MusterCluster(folder) as cluster: ...`"""
 
     def __init__(
-        self, folder: Path, *, replicas: int = 3, partitions: int = 50, settings: dict[str, str] | None = None
+        self,
+        folder: Path,
+        *,
+        replicas: int = 3,
+        partitions: int = 50,
+        settings: dict[str, str] | None = None,
+        room_for: int = 0,
     ) -> None:
+        """`room_for`: how many replicas may join later."""
         self.folder = folder
         self.replicas = replicas
         self.partitions = partitions
         self.settings = settings or {}
-        self._block = port_block(replicas)
+        self._block = port_block(replicas + room_for)
         self.port = self._block.base
         self.output = folder.with_name(folder.name + ".log")
         self.environment: dict[str, str] | None = None
@@ -141,6 +150,15 @@ class MusterCluster:
         return code
 
     # --- one replica
+
+    def add_replica(self, replica: int, *, wait_ready: bool = True) -> None:
+        """Configure one that did not form the cluster, and start it with an empty folder."""
+        layout = DevLayout(self.folder, self.replicas, self.port)
+        layout.replica_folder(replica).mkdir()
+        more = {**self.settings, "muster.cluster.id": self.status(0)["cluster_id"]}
+        text = format_properties(layout.properties(replica, self.partitions, more), "of a replica that joins")
+        layout.config_file(replica).write_text(text, "utf-8")
+        self.start_replica(replica, wait_ready=wait_ready)
 
     def pid(self, replica: int) -> int:
         return int((self.folder / f"replica-{replica}" / "pid").read_text())

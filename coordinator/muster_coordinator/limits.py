@@ -36,6 +36,8 @@ GROUP_UNCOMMITTED_BYTES_MAX = 16 * MIB
 APPLY_BYTES_PER_TURN_MAX = MIB
 RAFT_ENTRY_OVERHEAD_BYTES = 32
 """Counted for every entry in addition to its data, so that the number of empty entries is limited, too."""
+BROKERS_MAX = 50
+"""Brokers of one cluster. Each has links to all others, and is told every change of the controller's log."""
 RAFT_GROUPS_MAX = 2_000
 PROPOSAL_TIMEOUT_MS = 5_000
 

@@ -1,7 +1,7 @@
 """Translates the settings of the configuration file into those of each room: plain mappings, one function per room."""
 
 from muster_coordinator.api.services import ApiSettings, TopicsMode
-from muster_coordinator.controller.image import Endpoint
+from muster_coordinator.controller.image import PEER_LISTENER, Endpoint
 from muster_coordinator.groups.config import ShardConfig
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.raft.timing import Timing
@@ -18,14 +18,18 @@ UNLIMITED = 2**31 - 1
 
 def node_settings(settings: Settings) -> NodeSettings:
     """Settings of `replica.node.Node`."""
+    endpoints = [
+        Endpoint(listener=listener.name, host=listener.host, port=listener.port)
+        for listener in settings.advertised_listeners
+    ]
+    if settings.joins:
+        host, port = settings.peer_advertised or settings.peer_bind
+        endpoints.append(Endpoint(listener=PEER_LISTENER, host=host, port=port))
     return NodeSettings(
         broker=BrokerId(settings.node_id),
         initial_voters=tuple(sorted(settings.peers)),
         cluster_id=settings.cluster_id,
-        endpoints=tuple(
-            Endpoint(listener=listener.name, host=listener.host, port=listener.port)
-            for listener in settings.advertised_listeners
-        ),
+        endpoints=tuple(endpoints),
         admin=settings.admin_address if settings.admin_token_file is not None else "",
         offsets_partitions=settings.offsets_partitions,
         timing=Timing(

@@ -152,5 +152,9 @@ class PeerNet(Protocol):
         high-water mark."""
 
     def is_up(self, peer: BrokerId) -> bool: ...
+    def meet(self, peer: BrokerId, host: str, port: int) -> None:
+        """From now on there is to be a link to this replica, too; it is not configured, or was at another address.
+        Before `start` it may be called too."""
+
     def set_hello(self, hello: bytes) -> None:
         """Set the handshake record for links that are established from now on."""

@@ -191,13 +191,14 @@ _MS = _integer(1)
 class Settings:
     """The parsed and checked settings. Times in milliseconds, sizes in bytes; addresses are (host, port)."""
 
-    node_id: int = _key("node.id", _integer(0, 2**31 - 1), None, "This replica's broker id, one of the voters'.")
+    node_id: int = _key("node.id", _integer(0, 2**31 - 1), None, "This replica's broker id.")
     data_dir: Path = _key("log.dirs", _path, None, "The data folder: one folder, not a list.")
     voters: tuple[tuple[BrokerId, str, int], ...] = _key(
         "controller.quorum.voters",
         _voters,
         "",
-        "All replicas as id@host:port of their peer listeners: 1, 3 or 5. Empty: this replica alone.",
+        "The replicas that form the cluster, as id@host:port of their peer listeners: 1, 3 or 5. Empty: this replica "
+        "alone. A replica that is not among them joins the cluster of `muster.cluster.id`.",
     )
     cluster_id: str | None = _key(
         "muster.cluster.id",
@@ -227,6 +228,12 @@ class Settings:
         _optional(parse_address),
         "",
         f"Bind address for peers, {_PORT_TEXT} Empty: this replica's address in `controller.quorum.voters`.",
+    )
+    peer_advertised: tuple[str, int] | None = _key(
+        "muster.peer.advertised",
+        _optional(parse_address),
+        "",
+        "Address given to peers by a replica that is not in `controller.quorum.voters`. Empty: its bind address.",
     )
     probe_listener: tuple[str, int] = _key(
         "muster.probe.listener", parse_address, "127.0.0.1:8080", f"Address of /livez, /readyz, /metrics, {_PORT_TEXT}"
@@ -538,6 +545,11 @@ class Settings:
         return self.peer_listener or self.peers[BrokerId(self.node_id)]
 
     @property
+    def joins(self) -> bool:
+        """This replica joins a cluster that others have formed."""
+        return self.node_id not in self.peers
+
+    @property
     def advertised_listeners(self) -> tuple[Listener, ...]:
         """One address for each listener, in the order of `listeners`."""
         named = {listener.name: listener for listener in self.advertised}
@@ -574,8 +586,18 @@ _WILDCARDS = ("0.0.0.0", "::")
 
 
 def _check_voters(settings: Settings) -> None:
-    if settings.voters and settings.node_id not in {voter for voter, _, _ in settings.voters}:
-        raise ConfigError(f"node.id={settings.node_id} is not among controller.quorum.voters")
+    if settings.joins and settings.cluster_id is None:
+        raise ConfigError(
+            f"node.id={settings.node_id} is not among controller.quorum.voters; to join a formed cluster, set "
+            "muster.cluster.id"
+        )
+    if settings.joins and settings.peer_listener is None:
+        raise ConfigError(
+            f"node.id={settings.node_id} is not among controller.quorum.voters: muster.peer.listener is needed"
+        )
+    reached = settings.peer_advertised or settings.peer_listener
+    if settings.joins and reached is not None and reached[0] in _WILDCARDS:
+        raise ConfigError(f"muster.peer.advertised: peers cannot connect to {reached[0]}")
     replicas = len(settings.peers)
     if settings.offsets_replication_factor not in (None, replicas):
         raise ConfigError(

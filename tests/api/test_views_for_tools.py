@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 from muster_coordinator.controller.image import OFFSETS_TOPIC
-from muster_coordinator.ids import BrokerId
+from muster_coordinator.ids import BrokerId, member_no
+from muster_coordinator.raft.quorum import Config
 from muster_coordinator.wire.versions import Api
 
 from tests.api.fake_surface import FakeSurface
@@ -63,6 +64,16 @@ def test_the_leader_tells_how_far_every_voter_is(version: int) -> None:
     surface.statuses[0] = surface.statuses[0]._replace(role="leader", match=match)
     got = quorum(surface, version)
     assert [(v.replica_id, v.log_end_offset) for v in got.current_voters] == [(0, 43), (1, 43), (2, 18)]
+
+
+def test_observers_are_told_apart_from_voters_and_a_new_folder_of_a_voter_is_none() -> None:
+    surface = FakeSurface()
+    match = {BrokerId(0): 42, BrokerId(1): 42, BrokerId(2): 17, BrokerId(7): 40}
+    config = Config((0, 1, 2), (), (member_no(BrokerId(2), 1), 7, 8))
+    surface.statuses[0] = surface.statuses[0]._replace(role="leader", match=match, config=config)
+    got = quorum(surface, 1)
+    assert [v.replica_id for v in got.current_voters] == [0, 1, 2]
+    assert [(v.replica_id, v.log_end_offset) for v in got.observers] == [(7, 41), (8, -1)]
 
 
 def test_other_quorums_do_not_exist_and_one_without_leader_says_so() -> None:

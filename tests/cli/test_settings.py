@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from muster_coordinator.controller.image import PEER_LISTENER
+from muster_coordinator.node_settings import node_settings
 from muster_coordinator.properties import PropertiesError, format_properties, parse_properties, with_environment
 from muster_coordinator.settings import ConfigError, Listener, Settings, key_docs, load_settings, settings_of
 
@@ -150,6 +152,45 @@ def test_a_bad_value_is_refused_and_its_key_named(key: str, value: str, why: str
 
 
 # -- relations ---------------------------------------------------------------------------------------------------------
+
+
+JOINS = {
+    "controller.quorum.voters": "0@one:9093,1@two:9093,2@three:9093",
+    "node.id": "7",
+    "muster.cluster.id": "c" * 22,
+    "muster.peer.listener": "0.0.0.0:9093",
+    "muster.peer.advertised": "seven:9093",
+}
+
+
+def test_a_replica_that_is_no_voter_joins() -> None:
+    settings = settings_of(MINIMAL | JOINS)
+    assert settings.joins
+    assert settings.peer_bind == ("0.0.0.0", 9093)
+    node = node_settings(settings)
+    assert [(e.listener, e.host, e.port) for e in node.endpoints][-1] == (PEER_LISTENER, "seven", 9093)
+    voter = settings_of(MINIMAL | JOINS | {"node.id": "1"})
+    assert not voter.joins
+    assert PEER_LISTENER not in {endpoint.listener for endpoint in node_settings(voter).endpoints}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        ("muster.cluster.id", "", "to join a formed cluster, set muster.cluster.id"),
+        ("muster.peer.listener", "", "muster.peer.listener is needed"),
+        ("muster.peer.advertised", "", "peers cannot connect to 0.0.0.0"),
+        ("muster.peer.advertised", "0.0.0.0:9093", "peers cannot connect to 0.0.0.0"),
+    ],
+)
+def test_what_a_replica_that_joins_must_say(key: str, value: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        settings_of(MINIMAL | JOINS | {key: value})
+
+
+def test_no_listener_of_clients_can_have_the_name_of_the_peers_endpoint() -> None:
+    settings = settings_of(MINIMAL | {"listeners": f"{PEER_LISTENER}://127.0.0.1:9092"})
+    assert PEER_LISTENER not in {listener.name for listener in settings.advertised_listeners}
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from muster_coordinator.ids import BrokerId
 from muster_coordinator.limits import LINK_REDIAL_GRACE_MS
 from muster_coordinator.links import limits
 from muster_coordinator.links.channels import APPEND, CONTROL
+from muster_coordinator.links.handshake import Handshake
 from muster_coordinator.links.link import Link
 from muster_coordinator.links.mesh import Mesh
 
@@ -74,6 +75,7 @@ class Node:
         self.messages: list[tuple[BrokerId, int, bytes]] = []
         self.hellos: dict[BrokerId, bytes] = {}
         self.notices: list[str] = []
+        self.located: dict[BrokerId, tuple[str, int]] = {}
         self.down_ms: list[int] = []
         self.mesh = Mesh(
             broker,
@@ -91,6 +93,9 @@ class Node:
         self.net.dials.append((self.broker, peer))
         self.net.later(self.broker, peer, lambda: self.net.connect(self, peer, attempt), always=True)
         return attempt
+
+    def locate(self, peer: BrokerId, host: str, port: int) -> None:
+        self.located[peer] = (host, port)
 
     def peer_up(self, peer: BrokerId, hello: bytes) -> None:
         self.events.append(("up", peer))
@@ -267,13 +272,90 @@ def test_a_silent_peer_is_dialled_with_bounded_back_off() -> None:
     net.world.run_until("linked", lambda: two.mesh.is_up(A), 3_000)
 
 
-def test_a_stranger_and_a_wrong_address_are_refused() -> None:
+def test_a_wrong_address_is_refused() -> None:
+    """Of a pod that was re-created, for instance; and nobody is his own peer."""
     net = FakeNet()
     one = net.start(A, [A, B])
-    net.start(C, [A, B, C])
-    net.world.run_for(2_000)
+    for sender, target in ((C, B), (A, A), (BrokerId(-1), A)):
+        wire = FakeWire(net, A)
+        link = one.mesh.accepted(wire)
+        assert link is not None
+        one.mesh.greeted(link, Handshake(sender, target, 7, b""))
+        assert not wire.open
+        assert f"broker {sender} wants broker {target}, this is broker 0" in one.notices[-1]
     assert one.events == []
-    assert any("broker 2 wants broker 0" in notice for notice in one.notices)
+
+
+def test_a_broker_that_is_not_configured_is_accepted_and_forgotten_when_it_is_gone() -> None:
+    net = FakeNet()
+    one = net.start(A, [A, B])
+    three = net.start(C, [A, B])
+    net.world.run_until("linked", lambda: one.mesh.is_up(C) and three.mesh.is_up(A), 2_000)
+    assert one.mesh.send(C, CONTROL, b"welcome")
+    net.world.run_for(100)
+    assert three.messages == [(A, CONTROL, b"welcome")]
+    net.kill(C)
+    net.world.run_for(5_000)
+    assert one.events == [("up", C), ("down", C)]
+    assert (A, C) not in net.dials, "nobody has said where it is"
+    assert not one.mesh.is_up(C)
+
+
+def test_a_broker_that_is_met_is_dialled_like_one_that_is_configured() -> None:
+    net = FakeNet()
+    one = net.start(A, [A, B])
+    one.mesh.meet(C, "there", 9093)
+    one.mesh.meet(A, "here", 9093)
+    assert one.located == {C: ("there", 9093)}, "nobody is his own peer"
+    three = net.start(C, [])
+    net.world.run_until("linked", lambda: one.mesh.is_up(C) and three.mesh.is_up(A), 5_000)
+    one.mesh.meet(C, "elsewhere", 9093)
+    assert one.located == {C: ("elsewhere", 9093)}
+    net.kill(C)
+    net.world.run_for(5_000)
+    assert one.events == [("up", C), ("down", C)]
+    before = net.dials.count((A, C))
+    net.world.run_for(5_000)
+    assert net.dials.count((A, C)) > before, "for good"
+
+
+def test_a_broker_that_was_met_before_the_start_is_dialled_after_it() -> None:
+    """As by a replica whose checkpoint names brokers that joined."""
+    net = FakeNet()
+    one = Node(net, A, [A, B], 7)
+    net.nodes[A] = one
+    one.mesh.meet(C, "there", 9093)
+    net.world.run_for(1_000)
+    assert not net.dials
+    net.start(C, [])
+    one.mesh.start(one)
+    net.world.run_until("linked", lambda: one.mesh.is_up(C), 5_000)
+
+
+def test_one_that_came_by_itself_and_is_met_then_is_not_forgotten() -> None:
+    net = FakeNet()
+    one = net.start(A, [A, B])
+    net.start(C, [A, B])
+    net.world.run_until("linked", lambda: one.mesh.is_up(C), 2_000)
+    one.mesh.meet(C, "there", 9093)
+    net.world.run_for(1_000)
+    assert len(net.open_links(A, C)) == 2, "the link that there is stays"
+    assert one.events == [("up", C)]
+    net.kill(C)
+    net.world.run_for(5_000)
+    assert (A, C) in net.dials
+
+
+def test_there_are_never_more_peers_than_a_cluster_has() -> None:
+    net = FakeNet()
+    one = net.start(A, [A, B])
+    for number in range(2, limits.LINK_PEERS_MAX + 5):
+        one.mesh.meet(BrokerId(number), "there", 9093)
+    assert len(one.located) == limits.LINK_PEERS_MAX - 1
+    late = BrokerId(99)
+    net.start(late, [A])
+    net.world.run_for(3_000)
+    assert not one.mesh.is_up(late)
 
 
 def test_a_peer_that_says_nothing_is_dropped() -> None:

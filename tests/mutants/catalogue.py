@@ -229,7 +229,7 @@ MUTANTS = (
         (
             Patch(
                 "replica.bootstrap.identity",
-                "                return member_no(broker, voter.binding)\n",
+                "                return member_no(broker, seat.binding)\n",
                 "                return member_no(broker, 0)\n",
             ),
         ),

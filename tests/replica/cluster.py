@@ -12,7 +12,7 @@ from typing import Any
 
 from muster_coordinator.context import RequestContext
 from muster_coordinator.controller.commands import Command, CommandResult
-from muster_coordinator.controller.image import Endpoint
+from muster_coordinator.controller.image import PEER_LISTENER, Endpoint
 from muster_coordinator.errors import Code
 from muster_coordinator.events import Event, EventKind
 from muster_coordinator.groups.requests import (
@@ -58,6 +58,8 @@ class SimCluster:
             offsets_partitions=partitions,
             **{**SMALL, "shard": shard_config(initial_rebalance_delay_ms=0), **settings},
         )
+        self.cluster_id: str | None = None
+        """What configurations say of it."""
         self.disks: dict[int, SimDisk] = {broker: SimDisk() for broker in self.brokers}
         self.loops: dict[int, SimLoop] = {}
         self.nodes: dict[int, Node] = {}
@@ -70,9 +72,21 @@ class SimCluster:
 
     # -- lives -----------------------------------------------------------------------------------------------------
 
+    def add(self, broker: int) -> Node:
+        """Start a replica that is no initial voter, on an empty disk. It joins the cluster as it is by now."""
+        self.cluster_id = next(image.cluster_id for node in self.nodes.values() if (image := node.image()) is not None)
+        self.brokers.append(BrokerId(broker))
+        self.disks[broker] = SimDisk()
+        self.events[broker] = []
+        return self.start_one(broker)
+
     def settings_of(self, broker: int) -> NodeSettings:
         endpoint = Endpoint(listener="PLAINTEXT", host="replica", port=9092 + broker)
-        return replace(self.base, broker=BrokerId(broker), endpoints=(endpoint,))
+        settings = replace(self.base, broker=BrokerId(broker), endpoints=(endpoint,), cluster_id=self.cluster_id)
+        if broker in settings.initial_voters:
+            return settings
+        peer = Endpoint(listener=PEER_LISTENER, host="replica", port=9192 + broker)
+        return replace(settings, endpoints=(endpoint, peer))
 
     def start_one(self, broker: int) -> Node:
         """A new life on the broker's disk."""

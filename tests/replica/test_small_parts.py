@@ -133,7 +133,8 @@ def test_only_a_folder_that_was_bound_anew_is_written_as_older_releases_cannot_r
     old = struct.pack(">B16sIHH", 1, bytes(16), 50, 1, 22) + name + struct.pack(">i16s", 0, bytes(range(16)))
     assert identity.pack_record(RECORD) == old
     seats = tuple(Voter(BrokerId(n), bytes([n]) * 16, 2**31 - n) for n in range(5))
-    for record in (RECORD, RECORD._replace(voters=seats)):
+    joined = RECORD._replace(joined=tuple(Voter(BrokerId(n), bytes([n]) * 16, n - 9) for n in range(9, 50)))
+    for record in (RECORD, RECORD._replace(voters=seats), joined, joined._replace(voters=seats)):
         assert identity.unpack_record(b"x" + identity.pack_record(record), 1)[0] == record
     disk = SimDisk()
     first = open_identity(disk, BrokerId(1), random.Random(1))

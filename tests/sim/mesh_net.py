@@ -187,6 +187,9 @@ class MeshPort:
     def is_up(self, peer: BrokerId) -> bool:
         return self.mesh.is_up(peer)
 
+    def meet(self, peer: BrokerId, host: str, port: int) -> None:
+        self.mesh.meet(peer, host, port)
+
     def set_hello(self, hello: bytes) -> None:
         self.mesh.set_hello(hello)
 
@@ -222,6 +225,9 @@ class MeshPort:
         attempt = _Attempt()
         self.net.connect(self, peer, attempt)
         return attempt
+
+    def locate(self, peer: BrokerId, host: str, port: int) -> None:
+        """A broker is found by its id."""
 
     # For the net.
 

@@ -256,6 +256,9 @@ class SimPort:
     def is_up(self, peer: BrokerId) -> bool:
         return self.net.link_up(self.broker, peer)
 
+    def meet(self, peer: BrokerId, host: str, port: int) -> None:
+        """Everybody is linked with everybody here, whoever knows whom."""
+
     def set_hello(self, hello: bytes) -> None:
         self.hello = hello
 

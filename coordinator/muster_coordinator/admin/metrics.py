@@ -23,6 +23,7 @@ from typing_extensions import override
 from muster_coordinator.admin.group_meter import OTHER_GROUPS, GroupMeter
 from muster_coordinator.admin.status import names_of_groups
 from muster_coordinator.admin.view import AdminReplica
+from muster_coordinator.controller.image import observers
 from muster_coordinator.histogram import Histogram
 
 PIECE = 100
@@ -82,9 +83,9 @@ class ReplicaCollector(Collector):
             0 if image is None else image.feature_level,
         )
         peers = GaugeMetricFamily("muster_peer_up", "1 when the link to this peer is up.", labels=["peer"])
-        for voter in image.voters if image is not None else ():
-            if voter != replica.broker:
-                peers.add_metric([str(voter)], 1 if replica.alive(voter) else 0)
+        for peer in (*image.voters, *observers(image)) if image is not None else ():
+            if peer != replica.broker:
+                peers.add_metric([str(peer)], 1 if replica.alive(peer) else 0)
         yield peers
 
     def _partition_metrics(self) -> Iterator[Metric]:

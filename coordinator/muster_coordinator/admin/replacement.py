@@ -89,7 +89,7 @@ def seat_of(replica: AdminReplica, image: ClusterImage, broker: BrokerId) -> Bro
 
 def judge_folder(image: ClusterImage, broker: BrokerId, seat: Broker | None, gone: bytes | None) -> Refusal | None:
     """None: by the image, this folder of the `seat` may be declared gone for good, or was before."""
-    if broker not in image.voters or seat is None:
+    if seat is None:
         return Refusal(404, "no_such_replica", f"no replica of this cluster has the id {broker}")
     early = level_refusal(image, ReplaceReplica(broker=broker, gone_uuid=gone or b""))
     if early is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from muster_coordinator.admin.drain import Drain
 from muster_coordinator.admin.view import AdminReplica
-from muster_coordinator.controller.image import OFFSETS_TOPIC, Broker, ClusterImage
+from muster_coordinator.controller.image import OFFSETS_TOPIC, Broker, ClusterImage, observers
 from muster_coordinator.errors import MusterError
 from muster_coordinator.groups.assignors.consumer_protocol import decode_assignment
 from muster_coordinator.groups.requests import DescribedMember, DescribeGroupAnswer, OffsetFetchAnswer
@@ -39,6 +39,7 @@ def status_document(replica: AdminReplica, drain: Drain, *, version: str, uptime
         "disk": disk_document(replica.disk_status()),
         "controller": {"leader": controller.leader, "term": controller.term},
         "voters": list(image.voters) if image is not None else [],
+        "observers": list(observers(image)) if image is not None else [],
         "brokers": [broker_document(replica, image.brokers[key]) for key in sorted(image.brokers)] if image else [],
         "offsets_partitions": image.routing.offsets_partitions if image is not None else None,
         "feature_level": image.feature_level if image is not None else None,

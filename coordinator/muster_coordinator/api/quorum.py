@@ -66,8 +66,8 @@ class Quorum:
             "leader_id": leadership.leader,
             "leader_epoch": leadership.term,
             "high_watermark": status.commit + 1,
-            "current_voters": [_voter(voter, ends, image) for voter in status.voters],
-            "observers": (),
+            "current_voters": [_member(voter, ends, image) for voter in status.voters],
+            "observers": [_member(one, ends, image) for one in status.learners() if one not in status.voters],
         }
 
 
@@ -84,17 +84,17 @@ def _nobody(number: int, code: Code) -> Value:
     }
 
 
-def _voter(voter: BrokerId, ends: dict[BrokerId, int], image: ClusterImage) -> Value:
-    broker = image.brokers.get(voter)
+def _member(one: BrokerId, ends: dict[BrokerId, int], image: ClusterImage) -> Value:
+    broker = image.brokers.get(one)
     return {
-        "replica_id": voter,
+        "replica_id": one,
         "replica_directory_id": EMPTY_ID if broker is None else broker.replica_uuid,
-        "log_end_offset": ends[voter] + 1 if voter in ends else _UNKNOWN,
+        "log_end_offset": ends[one] + 1 if one in ends else _UNKNOWN,
     }
 
 
 def _nodes(context: RequestContext, image: ClusterImage) -> list[Value]:
-    """The addresses of the voters on the client's listener."""
+    """The addresses of all brokers on the client's listener."""
     return [
         {
             "node_id": broker.broker,

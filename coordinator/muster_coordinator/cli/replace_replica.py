@@ -83,8 +83,9 @@ def _leader_status(first: Json, token: str, timeout_s: float) -> tuple[str, Json
 def _seat(replica: int, status: Json) -> Json | None:
     """What the leader knows of the broker with this id, its `replica_uuid` null while it waits for a folder; None: it
     has never registered. Raises CliError."""
-    if replica not in status["voters"]:
-        raise CliError(Exit.NOT_FOUND, f"no replica has the id {replica}; the cluster's are {status['voters']}")
+    known = [*status["voters"], *status.get("observers", ())]
+    if replica not in known:
+        raise CliError(Exit.NOT_FOUND, f"no replica has the id {replica}; the cluster's are {known}")
     if any("replica_uuid" not in one for one in status["brokers"]):
         raise CliError(Exit.REFUSED, f"the replicas run {status['version']}, which cannot replace one")
     return next((one for one in status["brokers"] if one["broker"] == replica), None)

@@ -1,8 +1,8 @@
 """The cluster as recorded in the controller log: brokers, topics, routing, feature level. Immutable; replaced at apply.
 
-Every replica has a copy (it is a voter of the controller group), so Metadata and FindCoordinator need no request to
-another replica. `machine.ControllerMachine` owns the transitions (COMMAND entries of Raft group 0, `commands`). A
-request takes one image at its start and uses it to its end.
+Every replica has a copy (it is a voter of the controller group, or an observer), so Metadata and FindCoordinator need
+no request to another replica. `machine.ControllerMachine` owns the transitions (COMMAND entries of Raft group 0,
+`commands`). A request takes one image at its start and uses it to its end.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,6 +13,9 @@ from muster_coordinator.ids import BrokerId, GroupNo, MemberNo, broker_of, membe
 MEMBERS_LEVEL = 3
 """Feature level from which replicas are replaced (ADR 38), and the image has bindings and members."""
 EMPTY_ID = bytes(16)
+PEER_LISTENER = "peer"
+"""The endpoint at which peers reach an observer: no configuration of theirs names it. A client's listener cannot have
+this name, as those are in capitals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +110,7 @@ class ClusterImage:
     cluster_id: str
     """A uuid in 22 characters of URL-safe base64, like Kafka's."""
     voters: tuple[BrokerId, ...]
+    """The brokers that formed the cluster, and vote in the controller's group. The others are `observers`."""
     brokers: Mapping[BrokerId, Broker]
     topics: Mapping[str, Topic]
     names_by_id: Mapping[bytes, str]
@@ -120,6 +124,12 @@ class ClusterImage:
 
 
 OFFSETS_TOPIC = "__consumer_offsets"
+
+
+def observers(cluster: ClusterImage) -> tuple[BrokerId, ...]:
+    """Brokers that joined the formed cluster, ascending. They follow the controller's log without a vote, as KRaft's
+    observers do, and hold no partition so far. There are none below `MEMBERS_LEVEL`."""
+    return tuple(sorted(broker for broker in cluster.brokers if broker not in cluster.voters))
 
 
 def members_of(cluster: ClusterImage, brokers: Iterable[BrokerId]) -> tuple[MemberNo, ...]:

@@ -37,12 +37,13 @@ from muster_coordinator.controller.image import (
     Routing,
     Topic,
     members_of,
+    observers,
 )
 from muster_coordinator.controller.limits import GONE_FOLDERS_MAX
 from muster_coordinator.controller.topic_names import colliding_name, name_error
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo, MemberNo, member_no
-from muster_coordinator.limits import PRODUCER_ID_BLOCK, RAFT_GROUPS_MAX, SEGMENT_BYTES
+from muster_coordinator.limits import BROKERS_MAX, PRODUCER_ID_BLOCK, RAFT_GROUPS_MAX, SEGMENT_BYTES
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -54,6 +55,7 @@ _Change = (
 
 DONE = CommandResult(Code.NONE)
 GROUP_NUMBER_MAX = 2**32 - 1
+BROKER_ID_MAX = 2**31 - 1
 PRODUCER_ID_MAX = 2**63 - 1
 CLUSTER_ID_CHARS = 22
 UUID_BYTES = 16
@@ -202,7 +204,7 @@ def _finalize(cluster: ClusterImage, command: FinalizeFeatures) -> tuple[Cluster
     if level == cluster.feature_level:
         return cluster, DONE
     _require(level > cluster.feature_level, Code.INVALID_REQUEST, f"feature level {cluster.feature_level} is finalised")
-    for voter in cluster.voters:
+    for voter in (*cluster.voters, *observers(cluster)):
         broker = cluster.brokers.get(voter)
         if broker is None:
             raise _MisfitError(Code.INVALID_REQUEST, f"broker {voter} has never registered")
@@ -219,7 +221,8 @@ def _finalize(cluster: ClusterImage, command: FinalizeFeatures) -> tuple[Cluster
 
 def _register(cluster: ClusterImage, command: RegisterBroker) -> tuple[ClusterImage, CommandResult]:
     broker = command.broker
-    _require(broker in cluster.voters, Code.INVALID_REQUEST, f"broker {broker} is not a voter of this cluster")
+    if broker not in cluster.voters and broker not in cluster.brokers:
+        _require_newcomer(cluster, broker)
     _require(len(command.replica_uuid) == UUID_BYTES, Code.INVALID_REQUEST, "a replica uuid has 16 bytes")
     _require(
         command.feature_max >= cluster.feature_level,
@@ -257,6 +260,16 @@ def _register(cluster: ClusterImage, command: RegisterBroker) -> tuple[ClusterIm
     return replace(cluster, brokers=_with(cluster.brokers, broker, fresh)), DONE
 
 
+def _require_newcomer(cluster: ClusterImage, broker: BrokerId) -> None:
+    """A broker that the cluster was not formed with joins by its first registration. Releases below `MEMBERS_LEVEL`
+    refuse it with these words."""
+    may_join = cluster.feature_level >= MEMBERS_LEVEL
+    _require(may_join, Code.INVALID_REQUEST, f"broker {broker} is not a voter of this cluster")
+    _require(0 <= broker <= BROKER_ID_MAX, Code.INVALID_REQUEST, "a broker id is an i32, and not negative")
+    brokers = len({*cluster.voters, *cluster.brokers})
+    _require(brokers < BROKERS_MAX, Code.POLICY_VIOLATION, f"the cluster has {brokers} brokers, the most there may be")
+
+
 def _require_folder(cluster: ClusterImage, command: RegisterBroker) -> None:
     """A folder that was ever replaced registers under no id again, and one of another broker is not bound to this."""
     uuid, known = command.replica_uuid, cluster.brokers.get(command.broker)
@@ -291,7 +304,8 @@ def _replace(cluster: ClusterImage, command: ReplaceReplica) -> tuple[ClusterIma
         Code.INVALID_REQUEST,
         f"broker {broker} is bound to data folder {known.replica_uuid.hex()}, not to {uuid.hex()}",
     )
-    _require(len(cluster.voters) > 1, Code.INVALID_REQUEST, f"broker {broker} is the cluster's only replica")
+    spared = broker not in cluster.voters or len(cluster.voters) > 1
+    _require(spared, Code.INVALID_REQUEST, f"broker {broker} is the cluster's only replica")
     unbound = [other.broker for other in cluster.brokers.values() if not other.bound]
     _require(not unbound, Code.POLICY_VIOLATION, f"broker {min(unbound, default=-1)} waits for a new data folder")
     _require(

@@ -1,6 +1,14 @@
 """Limits of the links between replicas: frames, dials, what a peer has not taken."""
 
-from muster_coordinator.limits import LINK_REDIAL_GRACE_MS, MIB, OFFSETS_BATCH_BYTES_MAX, PEER_FRAME_BYTES_MAX
+from muster_coordinator.limits import (
+    BROKERS_MAX,
+    LINK_REDIAL_GRACE_MS,
+    MIB,
+    OFFSETS_BATCH_BYTES_MAX,
+    PEER_FRAME_BYTES_MAX,
+)
+
+LINK_PEERS_MAX = BROKERS_MAX - 1
 
 LINK_DIAL_TIMEOUT_MS = 100
 

@@ -9,6 +9,8 @@
 * A closed link is re-dialled at once; if no link is up `LINK_REDIAL_GRACE_MS` after the close, the sink is told
   `peer_down` (decision 17). A replaced link gives a second `peer_up` without `peer_down`: messages may have been lost
   in between.
+* A broker that is not configured may join (ADR 41): its dial is accepted, and `meet` says where to dial it. As long as
+  nobody has, it is forgotten when its link is gone. There are never more than `LINK_PEERS_MAX` peers.
 * All messages of one turn to one peer leave in one write, at the end of the turn.
 
 What it does not do: check the replica's hello, retry messages, or use sockets (`runtime.peers` is the `Dialler`).
@@ -38,6 +40,8 @@ class Dialler(Protocol):
     `dial` has returned."""
 
     def dial(self, peer: BrokerId) -> Attempt: ...
+    def locate(self, peer: BrokerId, host: str, port: int) -> None:
+        """Dial this peer there from now on."""
 
 
 class _Peer:
@@ -51,12 +55,15 @@ class _Peer:
         "down_timer",
         "failures",
         "link",
+        "located",
         "reported_up",
         "timer",
     )
 
-    def __init__(self, broker: BrokerId) -> None:
+    def __init__(self, broker: BrokerId, *, located: bool) -> None:
         self.broker = broker
+        self.located = located
+        """The dialler knows where it is."""
         self.link: Link | None = None
         """The link that is UP, or None."""
         self.dialling: Link | None = None
@@ -96,7 +103,7 @@ class Mesh:
         self._rand = rand
         self._dialler = dialler
         self._notice = notice
-        self._peers = {peer: _Peer(peer) for peer in peers if peer != broker}
+        self._peers = {peer: _Peer(peer, located=True) for peer in peers if peer != broker}
         self._by_link: dict[Link, _Peer] = {}
         self._handshaking: dict[Link, Timer] = {}
         self._dirty: list[Link] = []
@@ -118,6 +125,24 @@ class Mesh:
     def is_up(self, peer: BrokerId) -> bool:
         record = self._peers.get(peer)
         return record is not None and record.link is not None
+
+    def meet(self, peer: BrokerId, host: str, port: int) -> None:
+        if peer == self._broker:
+            return
+        record = self._peers.get(peer) or self._add(peer)
+        if record is None:
+            self._notice("peer_link_refused", peer, f"there are {limits.LINK_PEERS_MAX} peers, the most there may be")
+            return
+        self._dialler.locate(peer, host, port)
+        record.located = True
+        if record.timer is None:
+            self._dial_in(record, 0)
+
+    def _add(self, peer: BrokerId) -> _Peer | None:
+        if len(self._peers) >= limits.LINK_PEERS_MAX:
+            return None
+        record = self._peers[peer] = _Peer(peer, located=False)
+        return record
 
     def send(self, peer: BrokerId, channel: int, payload: bytes) -> bool:
         record = self._peers.get(peer)
@@ -211,6 +236,8 @@ class Mesh:
 
     def greeted(self, link: Link, handshake: Handshake) -> None:
         record = self._peers.get(handshake.sender)
+        if record is None and handshake.target == self._broker and not link.dialled and self._may_be(handshake.sender):
+            record = self._add(handshake.sender)
         if handshake.target != self._broker or record is None:
             detail = f"broker {handshake.sender} wants broker {handshake.target}, this is broker {self._broker}"
             self._refuse(link, None, detail)
@@ -223,6 +250,9 @@ class Mesh:
             self._establish(link, record, handshake)
         else:
             self._refuse(link, record.broker, "crossed with this side's dial")
+
+    def _may_be(self, sender: BrokerId) -> bool:
+        return 0 <= sender != self._broker
 
     def _greeted_by_acceptor(self, link: Link, record: _Peer, handshake: Handshake) -> None:
         if record.dialling is link and self._by_link[link] is record:
@@ -273,12 +303,16 @@ class Mesh:
 
     def _gone(self, record: _Peer) -> None:
         record.down_timer = None
-        if record.link is None and record.reported_up and self._sink is not None:
+        if record.link is not None or self._sink is None:
+            return
+        if not record.located:
+            del self._peers[record.broker]
+        if record.reported_up:
             record.reported_up = False
             self._sink.peer_down(record.broker)
 
     def _dial_in(self, record: _Peer, wait_ms: int) -> None:
-        if self._sink is None:
+        if self._sink is None or not record.located:
             return
         if self._broker > record.broker and record.failures == 0:
             wait_ms += limits.LINK_SECOND_DIAL_MS

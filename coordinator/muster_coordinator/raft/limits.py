@@ -26,7 +26,7 @@ READS_UNGRANTED_MAX = 4_096
 """ReadIndex requests of one group that wait for their round; the host asks once a turn, not once a client."""
 GROUP_CACHE_BYTES_MAX: int = MIB
 """Payloads of one group kept in memory."""
-MEMBERS_MAX = 31
+MEMBERS_MAX = 63
 """Voters of one half, and learners, of one configuration; a group has 1, 3 or 5 voters when nothing is changing."""
 
 assert APPEND_BYTES_MAX < PEER_FRAME_BYTES_MAX

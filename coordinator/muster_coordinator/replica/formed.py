@@ -18,6 +18,7 @@ from muster_coordinator.errors import Code
 from muster_coordinator.ids import CONTROLLER_GROUP, BrokerId, MemberNo
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Rand
 from muster_coordinator.replica import limits
+from muster_coordinator.replica.bootstrap.formation import Candidate
 from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Identity, Voter
 from muster_coordinator.replica.controller.controller_client import ControllerClient
 from muster_coordinator.replica.controller.current_image import COMMITS, TOPICS, CurrentImage
@@ -38,6 +39,18 @@ from muster_coordinator.replica.settings import NodeSettings
 from muster_coordinator.replica.snapshots.install import SnapshotInstalls
 
 REGISTER_RETRY_MS = 500
+
+
+def registration_of(settings: NodeSettings, identity: Identity) -> RegisterBroker:
+    """What this start of the replica tells the cluster of itself."""
+    return RegisterBroker(
+        broker=settings.broker,
+        replica_uuid=identity.replica_uuid,
+        incarnation=identity.incarnation,
+        endpoints=settings.endpoints,
+        admin=settings.admin,
+        feature_max=settings.feature_max,
+    )
 
 
 class FormedNode:
@@ -79,7 +92,7 @@ class FormedNode:
         host.offered = self.installs.offered
         self.scrub = Scrub(loop, disk, self.group_manager, settings.scrub_rate)
         self.membership = Membership(loop, host, machine)
-        self._seats = Seats(controller, seats_told)
+        self._seats = Seats(controller, net, seats_told, notice)
         self.space = DiskSpace(loop, disk, host, settings)
         self._caught_up = False
         self._registered = False
@@ -113,15 +126,7 @@ class FormedNode:
         draining mark (architecture "Drain")."""
         if self._registered:
             return
-        settings, identity = self._settings, self._identity
-        command = RegisterBroker(
-            broker=settings.broker,
-            replica_uuid=identity.replica_uuid,
-            incarnation=identity.incarnation,
-            endpoints=settings.endpoints,
-            admin=settings.admin,
-            feature_max=settings.feature_max,
-        )
+        command = registration_of(self._settings, self._identity)
 
         def done(result: CommandResult) -> None:
             self._registered = result.error == Code.NONE
@@ -140,9 +145,9 @@ class FormedNode:
         """The link to a trusted peer is new, or the peer is trusted from now on."""
         self._host.peer_up(peer, member)
 
-    def candidate(self, peer: BrokerId, replica_uuid: bytes) -> None:
-        """A peer with an empty folder asks for its seat, which is unbound."""
-        self._seats.candidate(peer, replica_uuid)
+    def candidate(self, asking: Candidate) -> None:
+        """A peer with an empty folder asks for a seat."""
+        self._seats.candidate(asking)
 
     def peer_down(self, peer: BrokerId) -> None:
         self._host.peer_down(peer)

@@ -1,12 +1,13 @@
 """The Raft groups of one replica: recovered at start, made for new topics, removed with deleted ones.
 
 Problem: a replica must hold exactly the groups that its cluster has given it, each recovered to a state that keeps all
-its promises, through crashes at any point. Mechanism: groups 0 (controller) and 1..N (offsets partitions) follow from
-the formed record, groups of topic partitions from the controller's image. A group is made from its WAL: hard state and
-entries, the newest checkpoint for the state machine, the recovery point for the segments; the entries after them are
-replayed by the ordinary apply path (decision 2). A deleted group is dropped from its WAL first, and its folders are
-deleted when that is durable, because a start that finds the group in the WAL needs them; if a crash comes between, the
-next start deletes the folders. What it does not do: fetch a state that is lost (`snapshots.install`).
+its promises, through crashes at any point. Mechanism: group 0 (controller) and, at the brokers that formed the cluster,
+groups 1..N (offsets partitions) follow from the formed record, groups of topic partitions from the controller's image.
+A group is made from its WAL: hard state and entries, the newest checkpoint for the state machine, the recovery point
+for the segments; the entries after them are replayed by the ordinary apply path (decision 2). A deleted group is
+dropped from its WAL first, and its folders are deleted when that is durable, because a start that finds the group in
+the WAL needs them; if a crash comes between, the next start deletes the folders. What it does not do: fetch a state
+that is lost (`snapshots.install`).
 """
 
 import hashlib
@@ -127,6 +128,8 @@ class GroupManager:
         self.states: dict[GroupNo, PartitionState] = {}
         self._topics: dict[GroupNo, tuple[Topic, int]] = {}
         """Topic groups that exist here or are being made -> (topic, the partition's index)."""
+        self._elsewhere: set[GroupNo] = set()
+        """Topic groups of the image that are on other replicas only."""
         self._rolls: dict[GroupNo, tuple[int, int]] = {}
         """Topic group -> (segment.bytes, segment.ms) as configured now."""
         self._unwritten: list[PartitionState] = []
@@ -151,8 +154,9 @@ class GroupManager:
             disk.sync_dir(SEGMENTS)  # the process may have ended after it made folders and before it synced them
         self.controller = self._make_controller(controller)
         self.image = controller.cluster
-        for partition in range(record.offsets_partitions):
-            self._make_shard(partition)
+        if settings.broker in record.brokers():
+            for partition in range(record.offsets_partitions):
+                self._make_shard(partition)
         if self.image is not None:
             self._follow(None, self.image)
             self.making.open_known()
@@ -339,6 +343,9 @@ class GroupManager:
             roll = self._roll(topic)
             for index, partition in enumerate(topic.partitions):
                 number = partition.group
+                if self._settings.broker not in partition.voters:
+                    self._elsewhere.add(number)
+                    continue
                 begun = self._maker.begun(number, self._topics_writer)
                 if number not in self._topics:
                     if not begun and not caught_up:
@@ -397,6 +404,7 @@ class GroupManager:
     def _remove_topic(self, topic: Topic) -> None:
         """The topic was deleted: remove its groups, also those that are still being made."""
         for partition in topic.partitions:
+            self._elsewhere.discard(partition.group)
             if self._topics.pop(partition.group, None) is None:
                 continue
             del self._rolls[partition.group]
@@ -432,11 +440,16 @@ class GroupManager:
     def _deleted(self, number: GroupNo) -> bool:
         """Was this group in the image, and was it deleted? False while groups wait for the controller to catch up."""
         image = self.image
-        return image is not None and not self._unmade and number < image.next_group and number not in self._topics
+        if image is None or self._unmade or not self._first_topic_group() <= number < image.next_group:
+            return False
+        return number not in self._topics and number not in self._elsewhere
+
+    def _first_topic_group(self) -> int:
+        return FIRST_OFFSETS_GROUP + self.record.offsets_partitions
 
     def _traces(self) -> set[GroupNo]:
         """Topic groups of which the start found entries in the WAL, or files."""
-        first = FIRST_OFFSETS_GROUP + self.record.offsets_partitions
+        first = self._first_topic_group()
         found = {*self._maker.known_groups(self._topics_writer), *self._maker.groups_with_files()}
         return {number for number in found if number >= first}
 

@@ -20,9 +20,9 @@ from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo, Membe
 from muster_coordinator.ports import Disk, Loop, Notice, PeerNet, Rand, unnoticed
 from muster_coordinator.replica.bootstrap import bootstrap_payload
 from muster_coordinator.replica.bootstrap.bootstrap import Bootstrap
-from muster_coordinator.replica.bootstrap.formation import Expectation, Formation, Fresh
+from muster_coordinator.replica.bootstrap.formation import Candidate, Expectation, Formation, Fresh
 from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Voter, load_cluster, open_identity
-from muster_coordinator.replica.formed import FormedNode
+from muster_coordinator.replica.formed import FormedNode, registration_of
 from muster_coordinator.replica.group_manager import GroupManager
 from muster_coordinator.replica.maintenance.disk_space import DiskStatus
 from muster_coordinator.replica.multiraft import payloads
@@ -82,6 +82,7 @@ class Node:
             record=record,
             fresh=Fresh(_cluster_id(self.rand), self.rand.randbytes(16)),
             joined=self.identity.joined,
+            registration=registration_of(settings, self.identity),
         )
         bootstrap = Bootstrap(
             self.loop,
@@ -147,9 +148,9 @@ class Node:
         if member is not None and (is_new or known != member):
             formed.peer_up(peer, member)
 
-    def _candidate(self, peer: BrokerId, replica_uuid: bytes) -> None:
+    def _candidate(self, asking: Candidate) -> None:
         if self.formed is not None:
-            self.formed.candidate(peer, replica_uuid)
+            self.formed.candidate(asking)
 
     @property
     def group_manager(self) -> GroupManager | None:

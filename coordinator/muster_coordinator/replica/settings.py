@@ -21,11 +21,11 @@ class NodeSettings:
 
     broker: BrokerId
     initial_voters: tuple[BrokerId, ...]
-    """1, 3 or 5, this one included."""
+    """1, 3 or 5. A replica that is none of them joins the cluster that they formed, which `cluster_id` names."""
     cluster_id: str | None
     """None: take part in whatever cluster the data folder or the peers belong to."""
     endpoints: tuple[Endpoint, ...]
-    """The addresses given to clients, one for each listener."""
+    """The addresses given to clients, one for each listener; of a replica that joins, also that for peers."""
     admin: str
     """host:port of the admin listener, for 421 answers."""
     offsets_partitions: int
@@ -60,8 +60,8 @@ class NodeSettings:
     proposal_timeout_ms: int
 
     def __post_init__(self) -> None:
-        assert len(self.initial_voters) in (1, 3, 5), "1, 3 or 5 replicas, until membership change exists"
+        assert len(self.initial_voters) in (1, 3, 5), "1, 3 or 5 replicas form a cluster"
         assert len(set(self.initial_voters)) == len(self.initial_voters)
-        assert self.broker in self.initial_voters
+        assert self.broker in self.initial_voters or self.cluster_id, "whoever joins names the cluster"
         assert self.offsets_partitions > 0
         assert self.disk_low_bytes <= self.disk_good_bytes

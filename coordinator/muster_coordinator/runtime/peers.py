@@ -41,7 +41,7 @@ class TcpPeers:
     ) -> None:
         """`make_mesh` is called once, with this."""
         self._loop = loop
-        self._addresses = addresses
+        self._addresses = dict(addresses)
         self._server: asyncio.Server | None = None
         self._attempts: set[_Attempt] = set()
         self.mesh = make_mesh(self)
@@ -62,6 +62,9 @@ class TcpPeers:
         self._attempts.add(attempt)
         attempt.task = self._loop.create_task(self._connect(attempt))
         return attempt
+
+    def locate(self, peer: BrokerId, host: str, port: int) -> None:
+        self._addresses[peer] = (host, port)
 
     def close(self) -> None:
         """Stop listening and dialling. The mesh closes its links itself."""

@@ -5,6 +5,9 @@ import contextlib
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from muster_coordinator.controller.codec import encode_command
+from muster_coordinator.controller.commands import AllocateProducerIds, RegisterBroker
+from muster_coordinator.controller.image import Endpoint
 from muster_coordinator.errors import WireError
 from muster_coordinator.ids import BrokerId, GroupNo
 from muster_coordinator.limits import OFFSETS_BATCH_BYTES_MAX, PEER_FRAME_BYTES_MAX
@@ -109,17 +112,50 @@ records = st.builds(
     st.lists(st.builds(Voter, brokers, uuids, st.integers(0, 2**31 - 1)), max_size=5).map(tuple),
     st.integers(1, 1000),
     uuids,
+    st.lists(st.builds(Voter, brokers, uuids, st.integers(0, 2**31 - 1)), max_size=5).map(tuple),
 )
 expectations = st.builds(Expectation, names, st.lists(brokers, max_size=5).map(tuple), st.integers(1, 1000))
 
 
+registrations = st.builds(
+    RegisterBroker,
+    broker=brokers,
+    replica_uuid=uuids,
+    incarnation=st.integers(0, 2**63 - 1),
+    endpoints=st.lists(st.builds(Endpoint, listener=names, host=names, port=st.integers(0, 2**16 - 1)), max_size=3).map(
+        tuple
+    ),
+    admin=names,
+    feature_max=st.integers(0, 2**31 - 1),
+)
+
+
 @settings(deadline=None)
 @given(st.one_of(
-    st.builds(BootstrapState, brokers, uuids, st.just(Phase.EMPTY), expectations, st.none()),
-    st.builds(BootstrapState, brokers, uuids, st.sampled_from([Phase.PREPARED, Phase.FORMED]), expectations, records),
+    st.builds(
+        BootstrapState, brokers, uuids, st.just(Phase.EMPTY), expectations, st.none(), st.none() | registrations
+    ),
+    st.builds(
+        BootstrapState,
+        brokers,
+        uuids,
+        st.sampled_from([Phase.PREPARED, Phase.FORMED]),
+        expectations,
+        records,
+        st.none(),
+    ),
 ))  # fmt: skip
 def test_bootstrap_state(state: BootstrapState) -> None:
     assert bootstrap_payload.decode_bootstrap_state(bootstrap_payload.encode_bootstrap_state(state)) == state
+
+
+def test_a_bootstrap_state_that_asks_for_something_else_is_refused() -> None:
+    empty = BootstrapState(BrokerId(1), bytes(16), Phase.EMPTY, Expectation("", (), 1), None)
+    data = bootstrap_payload.encode_bootstrap_state(empty)
+    asks = encode_command(AllocateProducerIds(broker=BrokerId(1)))
+    for more in (asks, asks[:1], b"\xff" * 20):
+        with pytest.raises(WireError):
+            bootstrap_payload.decode_bootstrap_state(data + more)
 
 
 @settings(deadline=None)

@@ -1,15 +1,24 @@
 """From the members that a group has to those that it should have, step by step."""
 
+from collections.abc import Mapping, Sequence
+
 from hypothesis import given
 from hypothesis import strategies as st
+from muster_coordinator.ids import MemberNo
 from muster_coordinator.raft.members import is_sound
 from muster_coordinator.raft.quorum import Config, majority
-from muster_coordinator.replica.multiraft.reconfiguration import Standing, Step, next_step
+from muster_coordinator.replica.multiraft.reconfiguration import Standing, Step, Wanted
+from muster_coordinator.replica.multiraft.reconfiguration import next_step as step_to
 
 AWAY, BEHIND, LEVEL = Standing.AWAY, Standing.BEHIND, Standing.LEVEL
 NEW = 3 + (1 << 32)
 THREE = Config((1, 2, 3))
 WANTED = (1, 2, NEW)
+
+
+def next_step(present: Config, voters: Sequence[int], standings: Mapping[int, Standing], *watching: int) -> Step | None:
+    observers = tuple(map(MemberNo, watching))
+    return step_to(present, Wanted(tuple(map(MemberNo, voters)), observers), standings)
 
 
 def test_a_group_with_the_wanted_members_in_any_order_is_left_alone() -> None:
@@ -58,16 +67,34 @@ def test_voters_do_not_change_before_a_majority_of_those_to_come_is_level() -> N
     assert shrinking == Step("1 of 3 voters to come are level")
 
 
+def test_an_observer_learns_for_good() -> None:
+    """When it comes, and whatever else changes. It is neither dropped nor asked whether it is level."""
+    standings = {1: LEVEL, 2: LEVEL, 3: LEVEL}
+    assert next_step(THREE, (1, 2, 3), standings, 7) is None, "it is away"
+    assert next_step(THREE, (1, 2, 3), standings | {7: BEHIND}, 7) == Step("new members learn the log", (1, 2, 3), (7,))
+    watched = Config((1, 2, 3), (), (7,))
+    assert next_step(watched, (1, 2, 3), standings, 7) is None
+    assert next_step(watched, WANTED, standings | {NEW: BEHIND}, 7) == Step(
+        "new members learn the log", (1, 2, 3), (7, NEW)
+    )
+    learning = Config((1, 2, 3), (), (7, NEW))
+    assert next_step(learning, WANTED, standings | {NEW: LEVEL}, 7) == Step("all new members are level", WANTED, (7,))
+    assert next_step(learning, WANTED, standings | {NEW: LEVEL}) == Step(
+        "learners that are not wanted any more leave", (1, 2, 3), (NEW,)
+    )
+
+
 MEMBERS = st.integers(0, 9)
 VOTERS = st.lists(MEMBERS, min_size=1, max_size=5, unique=True)
 
 
-@given(VOTERS, VOTERS, st.data())
+@given(VOTERS, VOTERS, st.sets(MEMBERS, max_size=3), st.data())
 def test_it_ends_with_the_wanted_members_and_every_step_is_sound(
-    present: list[int], wanted: list[int], data: st.DataObject
+    present: list[int], wanted: list[int], watching: set[int], data: st.DataObject
 ) -> None:
     """The steps are carried out as `raft.change` does; members come and go, and in the end all are level."""
     config = Config(tuple(present))
+    observers = sorted(watching - set(wanted))
     for turn in range(40):
         restless = turn < 20
         standings = (
@@ -75,7 +102,7 @@ def test_it_ends_with_the_wanted_members_and_every_step_is_sound(
             if restless
             else dict.fromkeys(range(10), LEVEL)
         )
-        step = next_step(config, wanted, standings)
+        step = next_step(config, wanted, standings, *observers)
         if step is None or not step.voters:
             continue
         after = Config(step.voters, (), step.learners)
@@ -86,9 +113,9 @@ def test_it_ends_with_the_wanted_members_and_every_step_is_sound(
         if set(after.voters) != set(config.voters):
             assert set(after.voters) == set(wanted)
             assert sum(standings.get(member) is LEVEL for member in wanted) >= majority(len(wanted))
-        assert set(after.learners) <= set(wanted), "nobody learns who is not wanted"
+        assert set(after.learners) <= {*wanted, *observers}, "nobody learns who is not wanted"
         assert after != config, "a step changes something"
         config = after
     assert set(config.voters) == set(wanted)
-    assert not config.learners
-    assert next_step(config, wanted, {}) is None
+    assert set(config.learners) == set(observers)
+    assert next_step(config, wanted, {}, *observers) is None

@@ -40,8 +40,8 @@ TELL_MS = 500
 
 class Bootstrap:
     """See the module. `formed(record, peers)` and `all_formed` are called at most once each; `peers`: the trusted peers
-    whose links are up already. `renewed()` is called when other folders are trusted than before, `candidate(broker,
-    uuid)` when the empty folder of a peer may be bound to its unbound seat; it is repeated."""
+    whose links are up already. `renewed()` is called when other folders are trusted than before, `candidate(asking)`
+    when the empty folder of a peer may get a seat; it is repeated."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Bootstrap:
         formed: Callable[[ClusterRecord, list[BrokerId]], None],
         all_formed: Callable[[], None],
         renewed: Callable[[], None],
-        candidate: Callable[[BrokerId, bytes], None],
+        candidate: Callable[[Candidate], None],
         fatal: Callable[[BaseException], None],
     ) -> None:
         self._loop = loop
@@ -171,7 +171,7 @@ class Bootstrap:
                 case Renewed():
                     self._renewed()
                 case Candidate():
-                    self._candidate(effect.broker, effect.replica_uuid)
+                    self._candidate(effect)
 
     def _persist(self, wanted: Persist) -> None:
         def stored(result: BaseException | None) -> None:
@@ -180,7 +180,9 @@ class Bootstrap:
             else:
                 self._run(self.formation.stored(wanted.phase, wanted.record))
 
-        joins = wanted.phase is Phase.FORMED and binding_of(wanted.record.member_of(self._identity.broker)) > 0
+        broker = self._identity.broker
+        later = binding_of(wanted.record.member_of(broker)) > 0 or broker not in wanted.record.brokers()
+        joins = wanted.phase is Phase.FORMED and later
         if joins and not self._identity.joined:
             self._identity = self._identity._replace(joined=True)
             identity = self._identity

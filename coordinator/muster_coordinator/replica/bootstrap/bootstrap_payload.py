@@ -2,7 +2,9 @@
 
 import struct
 
-from muster_coordinator.errors import UnsupportedFormat, WireError
+from muster_coordinator.controller.codec import decode_command, encode_command
+from muster_coordinator.controller.commands import RegisterBroker
+from muster_coordinator.errors import Corruption, UnsupportedFormat, WireError
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.replica.bootstrap.formation import BootstrapState, Expectation
 from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Phase, pack_record, unpack_record
@@ -28,7 +30,8 @@ def encode_bootstrap_state(state: BootstrapState) -> bytes:
     )
     voters = b"".join(_I32.pack(voter) for voter in expects.voters)
     record = b"" if state.record is None else pack_record(state.record)
-    return HEADS[Kind.BOOTSTRAP_STATE] + fixed + name + voters + record
+    asks = b"" if state.registration is None else encode_command(state.registration)
+    return HEADS[Kind.BOOTSTRAP_STATE] + fixed + name + voters + record + asks
 
 
 def decode_bootstrap_state(payload: bytes) -> BootstrapState:
@@ -43,9 +46,12 @@ def decode_bootstrap_state(payload: bytes) -> BootstrapState:
         if has_record:
             record, position = unpack_record(payload, position)
         told = Phase(phase)
-    except (struct.error, UnicodeDecodeError, ValueError, UnsupportedFormat) as error:
+        asks = decode_command(payload[position:]) if position < len(payload) else None
+    except (struct.error, UnicodeDecodeError, ValueError, UnsupportedFormat, Corruption) as error:
         raise WireError(f"malformed bootstrap state: {error}") from error
+    if asks is not None and (not isinstance(asks, RegisterBroker) or told is not Phase.EMPTY):
+        raise WireError("a bootstrap state that asks for something else than to join")
     if (record is None) != (told is Phase.EMPTY):
         raise WireError("a bootstrap state with a phase that does not fit its record")
     expects = Expectation(name, tuple(BrokerId(row[0]) for row in rows), partitions)
-    return BootstrapState(BrokerId(broker), uuid, told, expects, record)
+    return BootstrapState(BrokerId(broker), uuid, told, expects, record, asks)

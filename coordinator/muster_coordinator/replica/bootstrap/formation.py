@@ -16,6 +16,10 @@ controller has declared the folder of a seat gone for good (ADR 38), the seat is
 is reported as `Candidate`, and once the controller has bound its folder the records of all replicas name it, and it
 joins as in the second transition. It does so once: a folder that has joined and lost its record stays out.
 
+A replica whose configuration names other voters and not itself joins a cluster that is formed (ADR 41): the one whose
+id its configuration names. It sends its registration with its state; its peers report it as `Candidate`, and when the
+controller has registered it, their records have a seat for it, and it joins in the same way.
+
 A seat only ever changes to later states, so records of one cluster are merged seat by seat, from whichever peer they
 come: a replica that was away while others were replaced must learn whom to trust before it trusts them. What this does
 not do: change seats, or touch disk or links; it takes events and returns effects.
@@ -25,6 +29,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from muster_coordinator.controller.commands import RegisterBroker
 from muster_coordinator.ids import BrokerId
 from muster_coordinator.replica.bootstrap.identity import UNBOUND, ClusterRecord, Phase, StartRefused, Voter
 
@@ -35,7 +40,7 @@ class Expectation(NamedTuple):
     cluster_id: str
     """"": any."""
     voters: tuple[BrokerId, ...]
-    """Ascending."""
+    """The initial voters, ascending. Of a replica that joins later: whom it asks."""
     offsets_partitions: int
 
 
@@ -47,6 +52,8 @@ class BootstrapState(NamedTuple):
     phase: Phase
     expects: Expectation
     record: ClusterRecord | None
+    registration: RegisterBroker | None = None
+    """Of a replica that asks to join: with what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +92,13 @@ class Renewed:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A peer with an empty folder asks for its seat, which is unbound. Repeated until it is bound."""
+    """A peer with an empty folder asks for its seat, which is unbound, or for one that does not exist yet. Repeated
+    until it has it."""
 
     broker: BrokerId
     replica_uuid: bytes
+    registration: RegisterBroker | None = None
+    """With what a broker that has no seat would be registered."""
 
 
 Effect = Persist | Tell | Formed | AllFormed | Renewed | Candidate
@@ -121,11 +131,16 @@ class Formation:
         record: ClusterRecord | None,
         fresh: Fresh,
         joined: bool = False,
+        registration: RegisterBroker | None = None,
     ) -> None:
-        """`joined`: see `Identity`. Raises `StartRefused` if the stored record and the configuration contradict each
-        other."""
-        if broker not in expects.voters:
-            raise StartRefused(f"broker {broker} is not among the initial voters {list(expects.voters)}")
+        """`joined`: see `Identity`. `registration`: with what a replica asks that joins later. Raises `StartRefused` if
+        the stored record and the configuration contradict each other."""
+        self._comes_later = broker not in expects.voters
+        if self._comes_later and not expects.cluster_id:
+            raise StartRefused(
+                f"broker {broker} is not among the initial voters {list(expects.voters)}; to join a formed cluster, "
+                "the configuration must name its id"
+            )
         if record is not None:
             check_record(record, broker, replica_uuid, expects)
         self.broker = broker
@@ -138,6 +153,7 @@ class Formation:
         self.status = ""
         self._fresh = fresh
         self._joined = joined
+        self._registration = registration
         self._seats: tuple[Voter, ...] = ()
         """As the controller's image tells them."""
         self._heard: dict[BrokerId, BootstrapState] = {}
@@ -159,7 +175,8 @@ class Formation:
 
     def state(self) -> BootstrapState:
         """The state to send. Invariant: its phase is durable."""
-        return BootstrapState(self.broker, self.replica_uuid, self.phase, self.expects, self.record)
+        asks = self._registration if self._comes_later and self._held is None else None
+        return BootstrapState(self.broker, self.replica_uuid, self.phase, self.expects, self.record, asks)
 
     def start(self) -> list[Effect]:
         """The first effects after a start."""
@@ -170,20 +187,33 @@ class Formation:
 
     def heard(self, peer: BrokerId, state: BootstrapState) -> list[Effect]:
         """A peer has sent its bootstrap state."""
-        if state.broker != peer or peer not in self.expects.voters:
+        record = self.formed()
+        known = peer in self.expects.voters or (record is not None and record.uuid_of(peer) is not None)
+        if state.broker != peer:
             return []
+        if not known:
+            return [] if record is None or state.phase is Phase.FORMED else self._newcomer(record, state)
         self._heard[peer] = state
         effects: list[Effect] = []
-        record = self.formed()
         if record is not None and state.phase is not Phase.FORMED:
             effects.append(Tell(peer))
             if (
                 state.phase is Phase.EMPTY
                 and record.uuid_of(peer) == UNBOUND
-                and not record_misfit(record, state.expects)
+                and not record_misfit(record, peer, state.expects)
             ):
                 effects.append(Candidate(peer, state.replica_uuid))
         return effects + self._decide()
+
+    @staticmethod
+    def _newcomer(record: ClusterRecord, state: BootstrapState) -> list[Effect]:
+        """A replica without a seat asks to join this cluster, or some other one."""
+        tell, asks = Tell(state.broker), state.registration
+        if state.phase is not Phase.EMPTY or asks is None or record_misfit(record, state.broker, state.expects):
+            return [tell]
+        if (asks.broker, asks.replica_uuid) != (state.broker, state.replica_uuid):
+            return [tell]
+        return [tell, Candidate(state.broker, state.replica_uuid, asks)]
 
     def seats_told(self, seats: tuple[Voter, ...]) -> list[Effect]:
         """The controller's image tells these states of the cluster's seats."""
@@ -242,7 +272,7 @@ class Formation:
         phase, _, record = min(told)
         for other_phase, _, other in told:
             if other_phase == phase and record.is_same_cluster(other):
-                record = record.merged(other.voters)
+                record = record.merged(other.seats)
         return record
 
     def _formed_records(self, record: ClusterRecord) -> Iterator[ClusterRecord]:
@@ -254,7 +284,12 @@ class Formation:
     def _stay_out(self, named: ClusterRecord) -> None:
         formed = any(True for _ in self._formed_records(named))
         seat = named.uuid_of(self.broker)
-        if seat is None:
+        if seat is None and self._comes_later:
+            misfit = record_misfit(named, self.broker, self.expects)
+            self.status = misfit or (
+                f"waiting for the controller of cluster {named.cluster_id} to register broker {self.broker}"
+            )
+        elif seat is None:
             self.status = f"cluster {named.cluster_id} has no seat for broker {self.broker}"
         elif seat == UNBOUND:
             self.status = f"waiting for the controller to bind this data folder to the seat of broker {self.broker}"
@@ -268,18 +303,23 @@ class Formation:
 
     def _decide_empty(self, named: ClusterRecord | None) -> list[Effect]:
         if named is not None:
-            misfit = record_misfit(named, self.expects)
+            misfit = record_misfit(named, self.broker, self.expects)
             if misfit:
                 self.status = misfit
                 return []
-            bound = next(seat for seat in named.voters if seat.broker == self.broker)
-            if bound.binding and not self._joined:
+            came_later = self._comes_later or next(s.binding for s in named.seats if s.broker == self.broker) > 0
+            if came_later and not self._joined:
                 return self._persist(Phase.PREPARED, named)
             if any(t.phase is Phase.FORMED for t in self._heard.values()):
                 self.status = "the cluster is formed, and this replica has lost its own record of it: it stays out"
                 self.out = True
                 return []
             return self._persist(Phase.PREPARED, named)
+        if self._comes_later:
+            self.status = (
+                f"waiting for a replica of cluster {self.expects.cluster_id} among {list(self.expects.voters)}"
+            )
+            return []
         missing = [peer for peer in self.expects.voters if peer != self.broker and peer not in self._heard]
         if missing:
             self.status = f"waiting for the initial replicas {missing}"
@@ -307,7 +347,7 @@ class Formation:
 
     def _decide_prepared(self, record: ClusterRecord) -> list[Effect]:
         for told in self._formed_records(record):
-            return self._persist(Phase.FORMED, record.merged(told.voters))
+            return self._persist(Phase.FORMED, record.merged(told.seats))
         unprepared = []
         for voter in record.voters:
             if voter.broker == self.broker:
@@ -346,7 +386,7 @@ class Formation:
     def _latest(self, record: ClusterRecord) -> ClusterRecord:
         latest = record.merged(self._seats)
         for told in self._formed_records(record):
-            latest = latest.merged(told.voters)
+            latest = latest.merged(told.seats)
         return latest
 
     def _watch_others_form(self, record: ClusterRecord) -> list[Effect]:
@@ -383,13 +423,14 @@ def check_record(record: ClusterRecord, broker: BrokerId, replica_uuid: bytes, e
     """Raises `StartRefused` if a stored record contradicts this replica's identity or configuration."""
     if record.uuid_of(broker) != replica_uuid:
         raise StartRefused(f"the stored cluster record does not name this data folder for broker {broker}")
-    misfit = record_misfit(record, expects)
+    misfit = record_misfit(record, broker, expects)
     if misfit:
         raise StartRefused(misfit)
 
 
-def record_misfit(record: ClusterRecord, expects: Expectation) -> str:
-    """How a record and a configuration contradict each other, naming both values; "" if they do not."""
+def record_misfit(record: ClusterRecord, broker: BrokerId, expects: Expectation) -> str:
+    """How a record and the configuration of this broker contradict each other, naming both values; "" if they do not.
+    A broker that joins later does not name the initial voters, but replicas that it asks."""
     if expects.cluster_id not in ("", record.cluster_id):
         return f"this data belongs to cluster {record.cluster_id}, the configuration says {expects.cluster_id}"
     if record.offsets_partitions != expects.offsets_partitions:
@@ -397,7 +438,7 @@ def record_misfit(record: ClusterRecord, expects: Expectation) -> str:
             f"cluster {record.cluster_id} was formed with {record.offsets_partitions} offsets partitions, "
             f"the configuration says {expects.offsets_partitions}"
         )
-    if record.brokers() != expects.voters:
+    if broker in expects.voters and record.brokers() != expects.voters:
         return (
             f"cluster {record.cluster_id} was formed by the replicas {list(record.brokers())}, "
             f"the configuration says {list(expects.voters)}"

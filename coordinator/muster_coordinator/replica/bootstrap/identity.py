@@ -5,7 +5,8 @@ has other promises (decision 14). Mechanism: two small files, each `magic u32 | 
 body`, replaced as a whole by write, sync, rename, and sync of the folder. `identity` is written at every start (its
 incarnation counts the starts); `cluster` has the record of decision 15 with its phase, prepared or formed. A seat of
 the record is a broker id, the folder that it is bound to, and how often it was bound to another one: a lost folder is
-replaced under the same id (ADR 38). As long as none was, the files are those of releases that know no bindings.
+replaced under the same id (ADR 38). Brokers that joined the formed cluster have seats of their own behind those of its
+voters (ADR 41). As long as there is neither, the files are those of releases that know none of it.
 
 What it does not do: decide anything; `formation` does. These functions block, and run before the loop or in a job.
 """
@@ -13,7 +14,6 @@ What it does not do: decide anything; `formation` does. These functions block, a
 import struct
 from collections.abc import Sequence
 from enum import IntEnum
-from itertools import zip_longest
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -41,6 +41,9 @@ _CLUSTER_MAGIC = 0x4D55_434C
 _VERSION = 1
 _WITH_BINDINGS = 2
 """Version of a record in which some seat was bound anew."""
+_WITH_JOINED = 3
+"""Version of a record with brokers that joined later: as of version 2, then how many, and their seats."""
+_COUNT = struct.Struct(">H")
 
 
 class StartRefused(EnvironmentFault):
@@ -56,7 +59,7 @@ class Identity(NamedTuple):
     incarnation: int
     """Number of this start, from 1."""
     joined: bool = False
-    """This folder replaced another one, and has been a part of the cluster: if its record is missing, that was lost."""
+    """This folder came after the cluster was formed, and has been a part of it: a record that is missing was lost."""
 
 
 class Phase(IntEnum):
@@ -68,7 +71,7 @@ class Phase(IntEnum):
 
 
 class Voter(NamedTuple):
-    """A seat of the cluster: a broker and the data folder that votes for it."""
+    """A seat of the cluster: a broker and its data folder. Those of `ClusterRecord.voters` vote for it."""
 
     broker: BrokerId
     replica_uuid: bytes
@@ -83,49 +86,63 @@ class Voter(NamedTuple):
 
 
 class ClusterRecord(NamedTuple):
-    """What all initial voters have agreed on."""
+    """What all initial voters have agreed on, and who has joined since."""
 
     cluster_id: str
     voters: tuple[Voter, ...]
-    """Ascending by broker id."""
+    """Ascending by broker id; always of the same brokers."""
     offsets_partitions: int
     offsets_topic_id: bytes
+    joined: tuple[Voter, ...] = ()
+    """Brokers that joined the formed cluster, ascending. It only grows."""
+
+    @property
+    def seats(self) -> tuple[Voter, ...]:
+        return self.voters + self.joined
 
     def uuid_of(self, broker: int) -> bytes | None:
-        """The replica uuid of this voter; None if `broker` is not a voter."""
-        for voter in self.voters:
-            if voter.broker == broker:
-                return voter.replica_uuid
+        """The replica uuid of this broker; None if it has no seat."""
+        for seat in self.seats:
+            if seat.broker == broker:
+                return seat.replica_uuid
         return None
 
     def brokers(self) -> tuple[BrokerId, ...]:
+        """The initial voters."""
         return tuple(voter.broker for voter in self.voters)
 
     def member_of(self, broker: BrokerId) -> MemberNo:
-        """The member that a voter is to Raft. Raises `LookupError` if `broker` is not a voter."""
-        for voter in self.voters:
-            if voter.broker == broker:
-                return member_no(broker, voter.binding)
+        """The member that a broker is to Raft. Raises `LookupError` if it has no seat."""
+        for seat in self.seats:
+            if seat.broker == broker:
+                return member_no(broker, seat.binding)
         raise LookupError(f"broker {broker} has no seat")
 
     def is_same_cluster(self, other: "ClusterRecord") -> bool:
         """Are both records of one cluster, at whatever time? A binding names one folder, in all of them."""
-        return self._replace(voters=()) == other._replace(voters=()) and all(
-            mine.broker == its.broker and (mine == its or mine.is_later(its) or its.is_later(mine))
-            for mine, its in zip_longest(self.voters, other.voters, fillvalue=_NO_SEAT)
+        if self._replace(voters=(), joined=()) != other._replace(voters=(), joined=()):
+            return False
+        if self.brokers() != other.brokers():
+            return False
+        its = {seat.broker: seat for seat in other.seats}
+        return all(
+            one == mine or mine.is_later(one) or one.is_later(mine)
+            for mine in self.seats
+            if (one := its.get(mine.broker)) is not None
         )
 
     def merged(self, seats: Sequence[Voter]) -> "ClusterRecord":
-        """This record with those of these seats, of the same cluster, that are later states of its own."""
+        """This record with those of these seats, of the same cluster, that are later states of its own, or of brokers
+        that it does not know."""
         told = {seat.broker: seat for seat in seats}
-        merged = []
-        for own in self.voters:
-            seat = told.get(own.broker, own)
-            merged.append(seat if seat.is_later(own) else own)
-        return self._replace(voters=tuple(merged))
+        mine = [_later(own, told.pop(own.broker, own)) for own in self.voters]
+        others = [_later(own, told.pop(own.broker, own)) for own in self.joined]
+        joined = sorted([*others, *told.values()], key=lambda seat: seat.broker)
+        return self._replace(voters=tuple(mine), joined=tuple(joined))
 
 
-_NO_SEAT = Voter(BrokerId(-1), UNBOUND)
+def _later(own: Voter, told: Voter) -> Voter:
+    return told if told.is_later(own) else own
 
 
 def open_identity(disk: Disk, broker: BrokerId, rand: Rand) -> Identity:
@@ -183,30 +200,41 @@ def store_cluster(disk: Disk, phase: Phase, record: ClusterRecord) -> None:
 def pack_record(record: ClusterRecord) -> bytes:
     """Encode a record, for the file and for bootstrap states."""
     name = record.cluster_id.encode()
-    bound_anew = any(voter.binding for voter in record.voters)
-    version = _WITH_BINDINGS if bound_anew else _VERSION
+    version = _VERSION
+    if record.joined:
+        version = _WITH_JOINED
+    elif any(voter.binding for voter in record.voters):
+        version = _WITH_BINDINGS
     fixed = _CLUSTER.pack(version, record.offsets_topic_id, record.offsets_partitions, len(record.voters), len(name))
-    if bound_anew:
-        seats = [_BOUND_VOTER.pack(*voter) for voter in record.voters]
-    else:
+    if version == _VERSION:
         seats = [_VOTER.pack(voter.broker, voter.replica_uuid) for voter in record.voters]
+    else:
+        seats = [_BOUND_VOTER.pack(*voter) for voter in record.voters]
+    if version == _WITH_JOINED:
+        seats += [_COUNT.pack(len(record.joined)), *(_BOUND_VOTER.pack(*seat) for seat in record.joined)]
     return fixed + name + b"".join(seats)
 
 
 def unpack_record(data: bytes, position: int) -> tuple[ClusterRecord, int]:
     """The record at `position`, and where it ends. Raises `struct.error` or `UnicodeDecodeError` if it is malformed."""
     version, topic_id, partitions, voters, name_bytes = _CLUSTER.unpack_from(data, position)
-    if version not in (_VERSION, _WITH_BINDINGS):
-        raise UnsupportedFormat(f"cluster record version {version}; this binary knows up to {_WITH_BINDINGS}")
+    if not _VERSION <= version <= _WITH_JOINED:
+        raise UnsupportedFormat(f"cluster record version {version}; this binary knows up to {_WITH_JOINED}")
     seat = _VOTER if version == _VERSION else _BOUND_VOTER
     position += _CLUSTER.size
     name = data[position : position + name_bytes].decode()
     position += name_bytes
-    found = []
-    for _ in range(voters):
-        found.append(Voter(*seat.unpack_from(data, position)))
-        position += seat.size
-    return ClusterRecord(name, tuple(found), partitions, topic_id), position
+    found, position = _seats(seat, data, position, voters)
+    joined: tuple[Voter, ...] = ()
+    if version == _WITH_JOINED:
+        (count,) = _COUNT.unpack_from(data, position)
+        joined, position = _seats(seat, data, position + _COUNT.size, count)
+    return ClusterRecord(name, found, partitions, topic_id, joined), position
+
+
+def _seats(row: struct.Struct, data: bytes, position: int, count: int) -> tuple[tuple[Voter, ...], int]:
+    found = tuple(Voter(*row.unpack_from(data, position + index * row.size)) for index in range(count))
+    return found, position + count * row.size
 
 
 def store(disk: Disk, path: str, magic: int, body: bytes) -> None:

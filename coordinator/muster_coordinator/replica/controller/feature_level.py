@@ -2,14 +2,14 @@
 
 Problem: an older release cannot read the new formats of a newer one. So they are written only from a feature level on
 that all replicas have agreed on, and once the level is raised, no replica can go back to the older release. Mechanism:
-the controller's leader compares the levels that the voters have registered. When all voters are linked and have
+the controller's leader compares the levels that the brokers have registered. When all of them are linked and have
 supported a higher level for `finalize_ms` without a break, it proposes `FinalizeFeatures`; apply checks the condition
 again. Until then a replica goes back to the older release by a restart. A new leader starts the wait anew. What it does
 not do: write new formats; each writer compares the level.
 """
 
 from muster_coordinator.controller.commands import CommandResult, FinalizeFeatures
-from muster_coordinator.controller.image import ClusterImage
+from muster_coordinator.controller.image import ClusterImage, observers
 from muster_coordinator.ports import Loop
 from muster_coordinator.replica.controller.controller_group import ControllerGroup
 from muster_coordinator.replica.multiraft.host import Host
@@ -19,8 +19,8 @@ NEVER_MS = -1
 
 
 def common_level(cluster: ClusterImage) -> int:
-    """The highest level that all voters support; the cluster's current level while a voter has never registered."""
-    brokers = [cluster.brokers.get(voter) for voter in cluster.voters]
+    """The highest level that all brokers support; the cluster's current level while a voter has never registered."""
+    brokers = [cluster.brokers.get(broker) for broker in (*cluster.voters, *observers(cluster))]
     return min(cluster.feature_level if broker is None else broker.feature_max for broker in brokers)
 
 
@@ -50,7 +50,8 @@ class FeatureLevel:
             self._wanted = None
             return
         level = common_level(cluster)
-        linked = all(voter == self._host.broker or voter in self._host.peers for voter in cluster.voters)
+        brokers = (*cluster.voters, *observers(cluster))
+        linked = all(broker == self._host.broker or broker in self._host.peers for broker in brokers)
         if level <= cluster.feature_level or not linked:
             self._wanted = None
             return

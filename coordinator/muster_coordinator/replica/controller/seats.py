@@ -1,36 +1,50 @@
-"""The seats of the cluster: from the controller's image to the cluster record, and candidates for one that is unbound.
+"""The seats of the cluster: from the controller's image to the cluster record, and candidates for one.
 
 Problem: whom a replica trusts stands in its cluster record, from before it has any image; who is bound to which folder
 is decided by the controller's log. Mechanism: after every change of the image the record is told the states of all
-seats (`bootstrap.formation` takes the later ones). For an empty replica that asks for an unbound seat the controller's
-leader proposes a registration with its uuid and what the broker had told of itself before, as start number 0: the first
-that is applied binds the seat, whoever else asks. The replica registers itself when it has joined.
+seats (`bootstrap.formation` takes the later ones), and the links are told where to find brokers that joined. For an
+empty replica that asks for an unbound seat the controller's leader proposes a registration with its uuid and what the
+broker had told of itself before, for one that has no seat yet the registration that it asks with, both as start number
+0: the first that is applied binds the seat, whoever else asks. The replica registers itself when it has joined.
 
 What this does not do: declare a folder gone (`ReplaceReplica`, an administrator's), or change members of Raft groups.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from muster_coordinator.controller.commands import CommandResult, RegisterBroker
-from muster_coordinator.controller.image import Broker, ClusterImage
+from muster_coordinator.controller.image import PEER_LISTENER, Broker, ClusterImage, observers
+from muster_coordinator.errors import Code
 from muster_coordinator.events import FOLDER_BOUND, FOLDER_GONE
 from muster_coordinator.ids import BrokerId
+from muster_coordinator.limits import BROKERS_MAX
+from muster_coordinator.ports import Notice, PeerNet
+from muster_coordinator.replica.bootstrap.formation import Candidate
 from muster_coordinator.replica.bootstrap.identity import Voter
 from muster_coordinator.replica.controller.controller_group import ControllerGroup
+
+NOT_REGISTERED = "a replica asks to join the cluster and cannot be registered"
 
 
 def seats_of(image: ClusterImage) -> tuple[Voter, ...]:
     """The state of each seat whose broker has ever registered."""
-    known = (image.brokers.get(voter) for voter in image.voters)
+    known = (image.brokers.get(broker) for broker in (*image.voters, *observers(image)))
     return tuple(Voter(one.broker, one.replica_uuid, one.binding) for one in known if one is not None)
 
 
 class Seats:
     """See the module. `told(seats)` is called with the states of the seats when they may have changed."""
 
-    def __init__(self, controller: ControllerGroup, told: Callable[[tuple[Voter, ...]], None]) -> None:
+    def __init__(
+        self, controller: ControllerGroup, net: PeerNet, told: Callable[[tuple[Voter, ...]], None], notice: Notice
+    ) -> None:
         self._controller = controller
+        self._net = net
         self._told = told
+        self._notice = notice
+        self._refused: dict[BrokerId, str] = {}
+        """Why brokers that asked last were not registered."""
         self._seats: tuple[Voter, ...] = ()
         self._brokers: Mapping[BrokerId, Broker] = {}
         self._proposed = False
@@ -48,6 +62,7 @@ class Seats:
             self._told(seats)
         if image is not None and image.brokers is not self._brokers:
             before, self._brokers = self._brokers, image.brokers
+            self._meet(before, image)
             if self._controller.group.serves:  # so a restart that applies the same again says nothing
                 self._tell_folders(before, image.brokers)
 
@@ -60,16 +75,45 @@ class Seats:
             if new.bound and not old.bound:
                 group.tell(FOLDER_BOUND, replica=int(broker), folder=new.replica_uuid.hex())
 
-    def candidate(self, peer: BrokerId, replica_uuid: bytes) -> None:
-        """A peer with this empty folder asks for its seat. It is repeated, so a proposal that is lost does no harm."""
-        image = self._controller.machine.cluster
-        known = None if image is None else image.brokers.get(peer)
-        if known is None or known.bound or self._proposed or not self._controller.group.serves:
-            return
-        self._proposed = self._controller.propose(_binding(known, replica_uuid), self._answered) is None
+    def _meet(self, before: Mapping[BrokerId, Broker], image: ClusterImage) -> None:
+        for broker in observers(image):
+            known, now = before.get(broker), image.brokers[broker]
+            if known is None or known.endpoints != now.endpoints:
+                for endpoint in now.endpoints:
+                    if endpoint.listener == PEER_LISTENER:
+                        self._net.meet(broker, endpoint.host, endpoint.port)
 
-    def _answered(self, _result: CommandResult) -> None:
-        self._proposed = False
+    def candidate(self, asking: Candidate) -> None:
+        """A peer with an empty folder asks for a seat. It is repeated, so a proposal that is lost does no harm."""
+        image = self._controller.machine.cluster
+        if image is None or self._proposed or not self._controller.group.serves:
+            return
+        known = image.brokers.get(asking.broker)
+        if known is None:
+            if asking.broker in image.voters or asking.registration is None:
+                return  # a voter that has not registered yet does so by itself
+            registration = replace(asking.registration, incarnation=0)
+        elif known.bound:
+            return
+        else:
+            registration = _binding(known, asking.replica_uuid)
+        broker = asking.broker
+
+        def answered(result: CommandResult) -> None:
+            self._proposed = False
+            self._refusal(broker, "" if result.error in (Code.NONE, Code.REQUEST_TIMED_OUT) else result.message)
+
+        self._proposed = self._controller.propose(registration, answered) is None
+
+    def _refusal(self, broker: BrokerId, why: str) -> None:
+        """Tell a refusal once, although it is repeated."""
+        if not why:
+            self._refused.pop(broker, None)
+        elif self._refused.get(broker) != why:
+            if len(self._refused) >= BROKERS_MAX:
+                self._refused.clear()
+            self._refused[broker] = why
+            self._notice(NOT_REGISTERED, {"replica": int(broker), "why": why}, None)
 
 
 def _binding(known: Broker, replica_uuid: bytes) -> RegisterBroker:

@@ -11,7 +11,7 @@ What this does not do: choose who is wanted (`controller.image.wanted_members` d
 
 from collections.abc import Mapping, Sequence
 
-from muster_coordinator.controller.image import ClusterImage, members_of, wanted_members
+from muster_coordinator.controller.image import ClusterImage, members_of, observers, wanted_members
 from muster_coordinator.controller.machine import ControllerMachine
 from muster_coordinator.events import MEMBERS_CHANGE
 from muster_coordinator.ids import CONTROLLER_GROUP, GroupNo, MemberNo, binding_of, broker_of
@@ -19,26 +19,28 @@ from muster_coordinator.ports import Loop
 from muster_coordinator.replica.maintenance.preferred import is_level
 from muster_coordinator.replica.multiraft.host import Host
 from muster_coordinator.replica.multiraft.raft_group import RaftGroup
-from muster_coordinator.replica.multiraft.reconfiguration import Standing, next_step
+from muster_coordinator.replica.multiraft.reconfiguration import Standing, Wanted, next_step
 
 LOOK_MS = 500
 GROUPS_AT_ONCE = 2
 """Of the groups led here; Kafka's tools move as few at a time. Each is a snapshot install."""
 
-Wanted = Mapping[GroupNo, Sequence[MemberNo]]
 
-
-def wanted_of(image: ClusterImage | None) -> Wanted:
-    """The voters that each group should have. None of them has other members than at its beginning as long as no folder
-    was replaced: then nothing is wanted."""
-    if image is None or not any(broker.binding for broker in image.brokers.values()):
+def wanted_of(image: ClusterImage | None) -> Mapping[GroupNo, Wanted]:
+    """The members that each group should have. None of them has others than at its beginning as long as no folder was
+    replaced and no broker joined: then nothing is wanted."""
+    if image is None:
         return {}
+    watching = [broker for broker in observers(image) if image.brokers[broker].bound]
+    controller = {CONTROLLER_GROUP: Wanted(members_of(image, image.voters), members_of(image, watching))}
+    if not any(broker.binding for broker in image.brokers.values()):
+        return controller if watching else {}
     partitions = {
-        partition.group: wanted_members(image, partition)
+        partition.group: Wanted(wanted_members(image, partition))
         for topic in image.topics.values()
         for partition in topic.partitions
     }
-    return {CONTROLLER_GROUP: members_of(image, image.voters), **partitions}
+    return controller | partitions
 
 
 class Membership:
@@ -49,7 +51,7 @@ class Membership:
         self._host = host
         self._controller = controller
         self._image: ClusterImage | None = None
-        self._wanted: Wanted = {}
+        self._wanted: Mapping[GroupNo, Wanted] = {}
         """What `_image` wants."""
         self.held_up: dict[GroupNo, str] = {}
         """Groups led here that lack wanted members, and what they wait for."""
@@ -62,9 +64,9 @@ class Membership:
         self.held_up = {}
         wanted = self._wanted_now()
         led = self._led(wanted)
-        changing = sum(self._changes(group) for group in led)
+        changing = sum(self._changes(group, wanted[group.number]) for group in led)
         for group in sorted(led, key=lambda group: group.number):
-            under_way = not is_settled(group)
+            under_way = not is_settled(group, wanted[group.number])
             if not group.serves or not (under_way or changing < GROUPS_AT_ONCE or group.number == CONTROLLER_GROUP):
                 continue
             if self._carry_on(group, wanted[group.number]) and not under_way:
@@ -75,25 +77,27 @@ class Membership:
         wanted = self._wanted_now()
         return sum(not is_as_wanted(group, wanted[group.number]) for group in self._led(wanted))
 
-    def _wanted_now(self) -> Wanted:
+    def _wanted_now(self) -> Mapping[GroupNo, Wanted]:
         image = self._controller.cluster
         if image is not self._image:
             self._image, self._wanted = image, wanted_of(image)
         return self._wanted
 
-    def _led(self, wanted: Wanted) -> list[RaftGroup]:
+    def _led(self, wanted: Mapping[GroupNo, Wanted]) -> list[RaftGroup]:
         return [self._host.groups[number] for number in self._host.heartbeats.led() if number in wanted]
 
-    def _changes(self, group: RaftGroup) -> bool:
+    def _changes(self, group: RaftGroup, wanted: Wanted) -> bool:
         """Is a change under way that goes on? One that waits for a member that is away must not hold up the others."""
         config = group.core.config
         return bool(config.outgoing) or any(
-            self._standing(group, learner) is not Standing.AWAY for learner in config.learners
+            self._standing(group, learner) is not Standing.AWAY
+            for learner in config.learners
+            if learner not in wanted.observers
         )
 
-    def _carry_on(self, group: RaftGroup, wanted: Sequence[MemberNo]) -> bool:
+    def _carry_on(self, group: RaftGroup, wanted: Wanted) -> bool:
         """Take the group's next step, if it needs one. True: it was begun."""
-        members = {*group.core.config.everyone(), *wanted}
+        members = {*group.core.config.everyone(), *wanted.voters, *wanted.observers}
         step = next_step(group.core.config, wanted, {member: self._standing(group, member) for member in members})
         if step is None:
             return False
@@ -123,15 +127,15 @@ class Membership:
         return Standing.LEVEL if is_level(group, progress) else Standing.BEHIND
 
 
-def is_as_wanted(group: RaftGroup, wanted: Sequence[MemberNo]) -> bool:
-    """The group has these voters and no other members."""
-    return is_settled(group) and set(group.core.config.voters) == set(wanted)
+def is_as_wanted(group: RaftGroup, wanted: Wanted) -> bool:
+    """The group has these voters, and no other members than observers."""
+    return is_settled(group, wanted) and set(group.core.config.voters) == set(wanted.voters)
 
 
-def is_settled(group: RaftGroup) -> bool:
+def is_settled(group: RaftGroup, wanted: Wanted) -> bool:
     """No change of the group's members is under way."""
     config = group.core.config
-    return not config.learners and not config.outgoing
+    return not config.outgoing and set(config.learners) <= set(wanted.observers)
 
 
 def spelled(members: Sequence[int]) -> str:

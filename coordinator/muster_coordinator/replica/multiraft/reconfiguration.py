@@ -3,8 +3,8 @@
 Problem: a new member of a group lacks its whole log. If it voted at once, the group would be one failure from standing
 still until it has caught up. Mechanism: one step at a time, each judged anew from what is true now: members that are
 new join as learners; when they are level, the voters are changed, jointly if it takes that (`raft.change`); learners
-that nobody wants are dropped. Nothing is remembered between steps, so whoever leads goes on from wherever the one
-before it stopped, and wishes may change at any time.
+that nobody wants are dropped, and observers stay learners. Nothing is remembered between steps, so whoever leads goes
+on from wherever the one before it stopped, and wishes may change at any time.
 
 A change waits until a majority of the voters to come is level: with fewer, the group would stand still as soon as the
 change is in its log. What this does not do: choose the members that a group should have, or keep count of how many
@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
 
+from muster_coordinator.ids import MemberNo
 from muster_coordinator.raft.quorum import Config, majority
 
 
@@ -36,27 +37,37 @@ class Step(NamedTuple):
     learners: tuple[int, ...] = ()
 
 
-def next_step(present: Config, wanted: Sequence[int], standings: Mapping[int, Standing]) -> Step | None:
-    """None: the group has the wanted members, and those alone. `wanted`: the voters, each once. A member that is not in
-    `standings` is away."""
+class Wanted(NamedTuple):
+    """The members that a group should have, each once."""
+
+    voters: Sequence[MemberNo]
+    observers: Sequence[MemberNo] = ()
+    """Learners for good. One that is away joins when it comes."""
+
+
+def next_step(present: Config, wanted: Wanted, standings: Mapping[int, Standing]) -> Step | None:
+    """None: the group has the wanted voters, and no member that is not wanted. A member that is not in `standings` is
+    away."""
+    voters, observers = wanted
     if present.outgoing:
         return Step("the change before is being completed")
-    newcomers = [member for member in wanted if member not in present.voters]
-    kept = tuple(learner for learner in present.learners if learner in newcomers)
+    newcomers = [member for member in voters if member not in present.voters]
+    learners = (*newcomers, *(observer for observer in observers if observer not in present.voters))
+    kept = tuple(learner for learner in present.learners if learner in learners)
     if kept != present.learners:
         return Step("learners that are not wanted any more leave", present.voters, kept)
     joining = [
-        member for member in newcomers if member not in kept and standings.get(member) not in (None, Standing.AWAY)
+        member for member in learners if member not in kept and standings.get(member) not in (None, Standing.AWAY)
     ]
     if joining:
         return Step("new members learn the log", present.voters, (*kept, *joining))
-    if set(wanted) == set(present.voters):
+    if set(voters) == set(present.voters):
         return None
     for member in newcomers:
         standing = standings.get(member, Standing.AWAY)
         if standing is not Standing.LEVEL:
             return Step(f"member {member} is {standing.value}")
-    level = sum(standings.get(member) is Standing.LEVEL for member in wanted)
-    if level < majority(len(wanted)):
-        return Step(f"{level} of {len(wanted)} voters to come are level")
-    return Step("all new members are level", tuple(wanted))
+    level = sum(standings.get(member) is Standing.LEVEL for member in voters)
+    if level < majority(len(voters)):
+        return Step(f"{level} of {len(voters)} voters to come are level")
+    return Step("all new members are level", tuple(voters), tuple(one for one in kept if one in observers))
