@@ -1,4 +1,4 @@
-"""Mutants of brokers that join a formed cluster (ADR 41)."""
+"""Mutants of brokers that join a formed cluster (ADR 41), and of where partitions are to be (ADR 42)."""
 
 from tests.mutants.rule_mutant import one
 
@@ -13,8 +13,8 @@ JOINING_MUTANTS = (
     one(
         "ADR 41: brokers join without a limit",
         "controller.transitions",
-        "    _require(brokers < BROKERS_MAX, Code",
-        "    _require(True, Code",
+        "    require(brokers < BROKERS_MAX, Code",
+        "    require(True, Code",
         "controller.test_joining_brokers.test_there_are_never_more_brokers_than_the_limit",
     ),
     one(
@@ -72,5 +72,33 @@ JOINING_MUTANTS = (
         "        if self._comes_later and not expects.cluster_id:\n",
         "        if False:\n",
         "replica.bootstrap.test_joining_folders.test_who_names_no_cluster_does_not_start",
+    ),
+    one(
+        "ADR 42: a broker is let go although a target before may have made it a voter",
+        "controller.moves",
+        "    leaving = tuple(sorted({*partition.holders} - {*voters}))\n",
+        "    leaving = tuple(sorted({*origin} - {*voters}))\n",
+        "controller.test_moves.test_another_target_lets_nobody_go_who_may_be_a_voter_by_now",
+    ),
+    one(
+        "ADR 42: a late completion ends another move",
+        "controller.moves",
+        "    if not partition.moves or partition.voters != voters:\n",
+        "    if not partition.moves:\n",
+        "controller.test_moves.test_another_target_lets_nobody_go_who_may_be_a_voter_by_now",
+    ),
+    one(
+        "ADR 42: a cancelled move lets go at once",
+        "controller.moves",
+        "    origin = move.origin if move is not None and partition.moves else partition.voters\n",
+        "    origin = partition.voters\n",
+        "controller.test_moves.test_a_move_is_cancelled_by_one_back_to_where_it_began",
+    ),
+    one(
+        "ADR 42: something is moved to a broker without a folder",
+        "controller.moves",
+        "        require(known is not None and known.bound, code,",
+        "        require(True, code,",
+        "controller.test_moves.test_nothing_is_moved_to_a_broker_without_a_folder_and_away_from_it_it_is",
     ),
 )

@@ -10,7 +10,7 @@ What it does not do: use the disk; `storage.checkpoint` frames and checks these 
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from muster_coordinator.controller.image import MEMBERS_LEVEL, Broker, ClusterImage, Partition, Routing, Topic
+from muster_coordinator.controller.image import MEMBERS_LEVEL, Broker, ClusterImage, Move, Partition, Routing, Topic
 from muster_coordinator.controller.packing import Packer, Unpacker
 from muster_coordinator.errors import Corruption, UnsupportedFormat
 from muster_coordinator.groups.effects import CheckpointBody, CheckpointParts
@@ -19,7 +19,7 @@ from muster_coordinator.ids import BrokerId, GroupNo, MemberNo, broker_of
 CHECKPOINT_VERSION = 1
 """Of images below `MEMBERS_LEVEL`, and of a cluster that is not formed."""
 MEMBERS_VERSION = 2
-"""Of images from `MEMBERS_LEVEL` on: brokers with their bindings, partitions with member numbers."""
+"""Of images from `MEMBERS_LEVEL` on: brokers with their bindings, partitions with member numbers and moves."""
 UUID_BYTES = 16
 BROKER_MAX = 2**31 - 1
 
@@ -112,6 +112,14 @@ def _put_topic(p: Packer, topic: Topic, version: int) -> None:
     for partition in topic.partitions:
         p.u32(partition.group)
         p.many(partition.members, p.i64 if version >= MEMBERS_VERSION else p.i32)
+        move = partition.move
+        if version >= MEMBERS_VERSION:
+            p.u8(move is not None)
+        else:
+            assert move is None, "nothing is moved below MEMBERS_LEVEL"
+        if move is not None:
+            for brokers in move:
+                p.i32s(brokers)
 
 
 def _take_cluster(u: Unpacker, applied: int, version: int) -> tuple[ClusterImage, tuple[bytes, ...]]:
@@ -164,8 +172,18 @@ def _take_broker(u: Unpacker, version: int) -> Broker:
 
 def _take_topic(u: Unpacker, version: int) -> Topic:
     name, topic_id, internal, configs = u.text(), u.blob(), u.flag(), u.configs()
-    partitions = u.many(lambda: Partition(group=GroupNo(u.u32()), members=_take_members(u, version)))
+    partitions = u.many(lambda: _take_partition(u, version))
     return Topic(name=name, topic_id=topic_id, partitions=partitions, configs=configs, internal=internal)
+
+
+def _take_partition(u: Unpacker, version: int) -> Partition:
+    group, members = GroupNo(u.u32()), _take_members(u, version)
+    if version < MEMBERS_VERSION or not u.flag():
+        return Partition(group=group, members=members)
+    move = Move(*(u.many(lambda: BrokerId(u.i32())) for _ in Move._fields))
+    if not move.target or min(move.target + move.origin + move.leaving) < 0:
+        raise Corruption(f"controller bytes: Raft group {group} is moved to {move.target}")
+    return Partition(group=group, members=members, move=move)
 
 
 def _take_members(u: Unpacker, version: int) -> tuple[MemberNo, ...]:

@@ -15,10 +15,12 @@ from muster_coordinator.controller.commands import (
     AlterTopicConfigs,
     Command,
     CommandResult,
+    CompleteMove,
     CreateTopic,
     DeleteTopic,
     FinalizeFeatures,
     FormCluster,
+    MovePartition,
     RegisterBroker,
     ReplaceReplica,
     SetDraining,
@@ -40,7 +42,9 @@ ADD_PARTITIONS = 6
 ALTER_TOPIC_CONFIGS = 7
 ALLOCATE_PRODUCER_IDS = 8
 FINALIZE_FEATURES = 9
-REPLACE_REPLICA = 10  # from `image.MEMBERS_LEVEL` on
+REPLACE_REPLICA = 10  # this and those after it: from `image.MEMBERS_LEVEL` on
+MOVE_PARTITION = 11
+COMPLETE_MOVE = 12
 
 READ_INDEX = bytes((COMMAND_VERSION, 255))
 """Not a command, and never in a log. Forwarded like a command, it asks the leader for the index up to which its log is
@@ -98,6 +102,12 @@ def encode_command(command: Command) -> bytes:
             p = Packer(COMMAND_VERSION, REPLACE_REPLICA)
             p.i32(command.broker)
             p.blob(command.gone_uuid)
+        case MovePartition() | CompleteMove():
+            kind = MOVE_PARTITION if isinstance(command, MovePartition) else COMPLETE_MOVE
+            p = Packer(COMMAND_VERSION, kind)
+            p.blob(command.topic_id)
+            p.i32(command.partition)
+            p.i32s(command.voters)
         case _:
             assert_never(command)
     return p.done()
@@ -128,6 +138,10 @@ def _alter_topic_configs(u: Unpacker) -> Command:
     return AlterTopicConfigs(topic_id=u.blob(), expected=u.configs(), configs=u.configs())
 
 
+def _moved(make: type[MovePartition] | type[CompleteMove]) -> Callable[[Unpacker], Command]:
+    return lambda u: make(topic_id=u.blob(), partition=u.i32(), voters=u.many(lambda: BrokerId(u.i32())))
+
+
 def _create_topic(u: Unpacker) -> Command:
     return CreateTopic(name=u.text(), topic_id=u.blob(), partitions=u.i32(), configs=u.configs())
 
@@ -143,6 +157,8 @@ _DECODERS: dict[int, Callable[[Unpacker], Command]] = {
     ALLOCATE_PRODUCER_IDS: lambda u: AllocateProducerIds(broker=BrokerId(u.i32())),
     FINALIZE_FEATURES: lambda u: FinalizeFeatures(feature_level=u.i32()),
     REPLACE_REPLICA: lambda u: ReplaceReplica(broker=BrokerId(u.i32()), gone_uuid=u.blob()),
+    MOVE_PARTITION: _moved(MovePartition),
+    COMPLETE_MOVE: _moved(CompleteMove),
 }
 
 

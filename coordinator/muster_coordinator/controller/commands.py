@@ -69,6 +69,25 @@ class AddPartitions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MovePartition:
+    """These brokers are to be the partition's voters (ADR 42). Empty: those from before the move that is under way.
+    Written from `image.MEMBERS_LEVEL` on only."""
+
+    topic_id: bytes
+    partition: int
+    voters: tuple[BrokerId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompleteMove:
+    """The group's log has these voters and no other members: a move to them is complete."""
+
+    topic_id: bytes
+    partition: int
+    voters: tuple[BrokerId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AlterTopicConfigs:
     """The complete new set of overrides, computed from an image with the overrides `expected`; refused if these have
     changed since."""
@@ -90,7 +109,7 @@ class FinalizeFeatures:
 
 Command = (
     FormCluster | RegisterBroker | SetDraining | CreateTopic | DeleteTopic | AddPartitions | AlterTopicConfigs
-    | AllocateProducerIds | FinalizeFeatures | ReplaceReplica
+    | AllocateProducerIds | FinalizeFeatures | ReplaceReplica | MovePartition | CompleteMove
 )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ no request to another replica. `machine.ControllerMachine` owns the transitions 
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from muster_coordinator.ids import BrokerId, GroupNo, MemberNo, broker_of, member_no
 
@@ -59,24 +60,48 @@ class Broker:
         return member_no(self.broker, self.binding)
 
 
+class Move(NamedTuple):
+    """Where a partition was moved, or is being moved (ADR 42)."""
+
+    target: tuple[BrokerId, ...]
+    """The brokers that are to vote; the first is no more than the first."""
+    origin: tuple[BrokerId, ...] = ()
+    """The voters before the move, to go back to; none once it is complete."""
+    leaving: tuple[BrokerId, ...] = ()
+    """Brokers that are not wanted and may still have a replica, ascending. They keep it until the group's log has let
+    them go."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """One partition of a topic: a Raft group and where its replicas are."""
+    """One partition of a topic: a Raft group and where its replicas are (ADR 42)."""
 
     group: GroupNo
     members: tuple[MemberNo, ...]
     """The voters at the beginning of the group's log, which never change: all of the cluster, rotated by the
     partition's index. Who they are to become is `wanted_members`."""
+    move: Move | None = None
+    """None: it has never been moved."""
     voters: tuple[BrokerId, ...] = field(init=False, compare=False, repr=False)
-    """The brokers of `members`. A replaced replica keeps its broker's id, so they are right for good."""
+    """The brokers that are to vote. A replaced replica keeps its broker's id."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "voters", tuple(map(broker_of, self.members)))
+        began = tuple(map(broker_of, self.members))
+        object.__setattr__(self, "voters", began if self.move is None else self.move.target)
 
     @property
     def preferred(self) -> BrokerId:
         """The broker that takes leadership back when it has caught up (decision 18): `voters[group mod n]`."""
         return self.voters[self.group % len(self.voters)]
+
+    @property
+    def holders(self) -> tuple[BrokerId, ...]:
+        """Those that have a replica, or are to have one: `voters` first, then those that a move has not let go yet."""
+        return self.voters if self.move is None else (*self.voters, *self.move.leaving)
+
+    @property
+    def moves(self) -> bool:
+        return self.move is not None and bool(self.move.origin)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,10 +8,9 @@ What it does not do: validate config *values*, replication factors or timeouts, 
 that before they propose (`topic_configs`, the admin API), because those rules may change between binaries.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TypeVar, assert_never
+from typing import assert_never
 
 from muster_coordinator.controller.commands import (
     AddPartitions,
@@ -19,10 +18,12 @@ from muster_coordinator.controller.commands import (
     AlterTopicConfigs,
     Command,
     CommandResult,
+    CompleteMove,
     CreateTopic,
     DeleteTopic,
     FinalizeFeatures,
     FormCluster,
+    MovePartition,
     RegisterBroker,
     ReplaceReplica,
     SetDraining,
@@ -40,17 +41,16 @@ from muster_coordinator.controller.image import (
     observers,
 )
 from muster_coordinator.controller.limits import GONE_FOLDERS_MAX
+from muster_coordinator.controller.misfit import MisfitError, require, with_, without
+from muster_coordinator.controller.moves import complete_move, move_partition
 from muster_coordinator.controller.topic_names import colliding_name, name_error
 from muster_coordinator.errors import Code
 from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo, MemberNo, member_no
 from muster_coordinator.limits import BROKERS_MAX, PRODUCER_ID_BLOCK, RAFT_GROUPS_MAX, SEGMENT_BYTES
 
-K = TypeVar("K")
-V = TypeVar("V")
-
 _Change = (
     RegisterBroker | SetDraining | CreateTopic | DeleteTopic | AddPartitions | AlterTopicConfigs | AllocateProducerIds
-    | FinalizeFeatures | ReplaceReplica
+    | FinalizeFeatures | ReplaceReplica | MovePartition | CompleteMove
 )  # fmt: skip
 
 DONE = CommandResult(Code.NONE)
@@ -64,23 +64,15 @@ OFFSETS_TOPIC_CONFIGS = (("cleanup.policy", "compact"), ("segment.bytes", str(SE
 """Configs of the offsets topic in DescribeConfigs: Kafka's clean-up policy for it; decision 3 says what is done."""
 
 
-class _MisfitError(Exception):
-    """The command is not valid for this image; caught in `transition`."""
-
-    def __init__(self, code: Code, message: str) -> None:
-        super().__init__(message)
-        self.result = CommandResult(code, message)
-
-
 def transition(cluster: ClusterImage | None, command: Command) -> tuple[ClusterImage | None, CommandResult]:
     """The next image and the proposer's result. Returns the same image object when nothing changed."""
     try:
         if isinstance(command, FormCluster):
             return _form(cluster, command)
         if cluster is None:
-            raise _MisfitError(Code.NOT_CONTROLLER, "the cluster is not formed yet")
+            raise MisfitError(Code.NOT_CONTROLLER, "the cluster is not formed yet")
         return _change(cluster, command)
-    except _MisfitError as misfit:
+    except MisfitError as misfit:
         return cluster, misfit.result
 
 
@@ -88,9 +80,15 @@ def level_refusal(cluster: ClusterImage | None, command: Command) -> CommandResu
     """Why a command must not be proposed with this image: releases below its feature level could not pass its entry.
     None: it may be, as levels never fall. Apply says the same."""
     level = 0 if cluster is None else cluster.feature_level
-    if not isinstance(command, ReplaceReplica) or level >= MEMBERS_LEVEL:
+    if level >= MEMBERS_LEVEL:
         return None
-    said = f"replacing a replica needs feature level {MEMBERS_LEVEL}; the cluster has {level or 'none yet'}"
+    if isinstance(command, ReplaceReplica):
+        what = "replacing a replica"
+    elif isinstance(command, MovePartition | CompleteMove):
+        what = "moving a partition"
+    else:
+        return None
+    said = f"{what} needs feature level {MEMBERS_LEVEL}; the cluster has {level or 'none yet'}"
     return CommandResult(Code.UNSUPPORTED_VERSION, said)
 
 
@@ -133,23 +131,13 @@ def _change(cluster: ClusterImage, command: _Change) -> tuple[ClusterImage, Comm
             return _finalize(cluster, command)
         case ReplaceReplica():
             return _replace(cluster, command)
+        case MovePartition() | CompleteMove():
+            early = level_refusal(cluster, command)
+            if early is not None:
+                return cluster, early
+            return _moved(cluster, _user_topic(cluster, command.topic_id), command)
         case _:
             assert_never(command)
-
-
-def _require(condition: bool, code: Code, message: str) -> None:
-    if not condition:
-        raise _MisfitError(code, message)
-
-
-def _with(mapping: Mapping[K, V], key: K, value: V) -> Mapping[K, V]:
-    return MappingProxyType({**mapping, key: value})
-
-
-def _without(mapping: Mapping[K, V], key: K) -> Mapping[K, V]:
-    rest = dict(mapping)
-    del rest[key]
-    return MappingProxyType(rest)
 
 
 # The cluster.
@@ -165,17 +153,17 @@ def _form(cluster: ClusterImage | None, command: FormCluster) -> tuple[ClusterIm
         )
         # A second leader may propose what the first one already did; that changes nothing. Other values mean that this
         # is another cluster.
-        _require(same, Code.INVALID_REQUEST, f"this is cluster {cluster.cluster_id}, formed with other values")
+        require(same, Code.INVALID_REQUEST, f"this is cluster {cluster.cluster_id}, formed with other values")
         return cluster, DONE
     voters, partitions = command.voters, command.offsets_partitions
-    _require(len(command.cluster_id) == CLUSTER_ID_CHARS, Code.INVALID_REQUEST, "a cluster id has 22 characters")
-    _require(0 < len(voters) == len(set(voters)), Code.INVALID_REQUEST, "voters must be distinct, and at least one")
-    _require(min(voters) >= 0, Code.INVALID_REQUEST, "a broker id must not be negative")
-    _require(
+    require(len(command.cluster_id) == CLUSTER_ID_CHARS, Code.INVALID_REQUEST, "a cluster id has 22 characters")
+    require(0 < len(voters) == len(set(voters)), Code.INVALID_REQUEST, "voters must be distinct, and at least one")
+    require(min(voters) >= 0, Code.INVALID_REQUEST, "a broker id must not be negative")
+    require(
         0 < partitions < RAFT_GROUPS_MAX, Code.INVALID_PARTITIONS, f"{partitions} offsets partitions are not possible"
     )
     _require_fresh_id(command.offsets_topic_id)
-    _require(command.feature_level >= 1, Code.INVALID_REQUEST, "the lowest feature level is 1")
+    require(command.feature_level >= 1, Code.INVALID_REQUEST, "the lowest feature level is 1")
     offsets_topic = Topic(
         name=OFFSETS_TOPIC,
         topic_id=command.offsets_topic_id,
@@ -203,12 +191,12 @@ def _finalize(cluster: ClusterImage, command: FinalizeFeatures) -> tuple[Cluster
     level = command.feature_level
     if level == cluster.feature_level:
         return cluster, DONE
-    _require(level > cluster.feature_level, Code.INVALID_REQUEST, f"feature level {cluster.feature_level} is finalised")
+    require(level > cluster.feature_level, Code.INVALID_REQUEST, f"feature level {cluster.feature_level} is finalised")
     for voter in (*cluster.voters, *observers(cluster)):
         broker = cluster.brokers.get(voter)
         if broker is None:
-            raise _MisfitError(Code.INVALID_REQUEST, f"broker {voter} has never registered")
-        _require(
+            raise MisfitError(Code.INVALID_REQUEST, f"broker {voter} has never registered")
+        require(
             broker.feature_max >= level,
             Code.UNSUPPORTED_VERSION,
             f"broker {voter} supports feature levels up to {broker.feature_max}",
@@ -223,8 +211,8 @@ def _register(cluster: ClusterImage, command: RegisterBroker) -> tuple[ClusterIm
     broker = command.broker
     if broker not in cluster.voters and broker not in cluster.brokers:
         _require_newcomer(cluster, broker)
-    _require(len(command.replica_uuid) == UUID_BYTES, Code.INVALID_REQUEST, "a replica uuid has 16 bytes")
-    _require(
+    require(len(command.replica_uuid) == UUID_BYTES, Code.INVALID_REQUEST, "a replica uuid has 16 bytes")
+    require(
         command.feature_max >= cluster.feature_level,
         Code.UNSUPPORTED_VERSION,
         f"the cluster has feature level {cluster.feature_level}, broker {broker} supports up to {command.feature_max}",
@@ -244,7 +232,7 @@ def _register(cluster: ClusterImage, command: RegisterBroker) -> tuple[ClusterIm
         gone=known.gone if known is not None else (),
     )
     if known is not None and (known.bound or cluster.feature_level < MEMBERS_LEVEL):
-        _require(
+        require(
             known.replica_uuid == command.replica_uuid,
             Code.DUPLICATE_BROKER_REGISTRATION,
             f"broker {broker} is registered with another data folder",
@@ -252,36 +240,36 @@ def _register(cluster: ClusterImage, command: RegisterBroker) -> tuple[ClusterIm
         # The same start, proposed twice because the first answer was lost: a drain that was set in between stays.
         if replace(known, draining=False) == fresh:
             return cluster, DONE
-        _require(
+        require(
             command.incarnation > known.incarnation,
             Code.STALE_BROKER_EPOCH,
             f"broker {broker} is registered with incarnation {known.incarnation}",
         )
-    return replace(cluster, brokers=_with(cluster.brokers, broker, fresh)), DONE
+    return replace(cluster, brokers=with_(cluster.brokers, broker, fresh)), DONE
 
 
 def _require_newcomer(cluster: ClusterImage, broker: BrokerId) -> None:
     """A broker that the cluster was not formed with joins by its first registration. Releases below `MEMBERS_LEVEL`
     refuse it with these words."""
     may_join = cluster.feature_level >= MEMBERS_LEVEL
-    _require(may_join, Code.INVALID_REQUEST, f"broker {broker} is not a voter of this cluster")
-    _require(0 <= broker <= BROKER_ID_MAX, Code.INVALID_REQUEST, "a broker id is an i32, and not negative")
+    require(may_join, Code.INVALID_REQUEST, f"broker {broker} is not a voter of this cluster")
+    require(0 <= broker <= BROKER_ID_MAX, Code.INVALID_REQUEST, "a broker id is an i32, and not negative")
     brokers = len({*cluster.voters, *cluster.brokers})
-    _require(brokers < BROKERS_MAX, Code.POLICY_VIOLATION, f"the cluster has {brokers} brokers, the most there may be")
+    require(brokers < BROKERS_MAX, Code.POLICY_VIOLATION, f"the cluster has {brokers} brokers, the most there may be")
 
 
 def _require_folder(cluster: ClusterImage, command: RegisterBroker) -> None:
     """A folder that was ever replaced registers under no id again, and one of another broker is not bound to this."""
     uuid, known = command.replica_uuid, cluster.brokers.get(command.broker)
-    _require(uuid != EMPTY_ID, Code.INVALID_REQUEST, "a replica uuid is not all zero")
+    require(uuid != EMPTY_ID, Code.INVALID_REQUEST, "a replica uuid is not all zero")
     bound = known is not None and known.replica_uuid == uuid
     for other in cluster.brokers.values():
-        _require(
+        require(
             uuid not in other.gone,
             Code.DUPLICATE_BROKER_REGISTRATION,
             f"data folder {uuid.hex()} of broker {other.broker} was replaced: remove it, and start with an empty one",
         )
-        _require(
+        require(
             bound or uuid != other.replica_uuid,
             Code.DUPLICATE_BROKER_REGISTRATION,
             f"data folder {uuid.hex()} is bound to broker {other.broker}",
@@ -298,17 +286,17 @@ def _replace(cluster: ClusterImage, command: ReplaceReplica) -> tuple[ClusterIma
     known = _registered(cluster, broker)
     if uuid in known.gone:  # the same replacement, proposed again because the first answer was lost
         return cluster, CommandResult(Code.NONE, "", known.gone.index(uuid) + 1)
-    _require(known.bound, Code.INVALID_REQUEST, f"broker {broker} waits for a new data folder already")
-    _require(
+    require(known.bound, Code.INVALID_REQUEST, f"broker {broker} waits for a new data folder already")
+    require(
         known.replica_uuid == uuid,
         Code.INVALID_REQUEST,
         f"broker {broker} is bound to data folder {known.replica_uuid.hex()}, not to {uuid.hex()}",
     )
     spared = broker not in cluster.voters or len(cluster.voters) > 1
-    _require(spared, Code.INVALID_REQUEST, f"broker {broker} is the cluster's only replica")
+    require(spared, Code.INVALID_REQUEST, f"broker {broker} is the cluster's only replica")
     unbound = [other.broker for other in cluster.brokers.values() if not other.bound]
-    _require(not unbound, Code.POLICY_VIOLATION, f"broker {min(unbound, default=-1)} waits for a new data folder")
-    _require(
+    require(not unbound, Code.POLICY_VIOLATION, f"broker {min(unbound, default=-1)} waits for a new data folder")
+    require(
         len(known.gone) < GONE_FOLDERS_MAX,
         Code.POLICY_VIOLATION,
         f"broker {broker} had {len(known.gone)} data folders replaced, the most that are kept",
@@ -321,7 +309,7 @@ def _replace(cluster: ClusterImage, command: ReplaceReplica) -> tuple[ClusterIma
         binding=known.binding + 1,
         gone=(*known.gone, uuid),
     )
-    image = replace(cluster, brokers=_with(cluster.brokers, broker, emptied))
+    image = replace(cluster, brokers=with_(cluster.brokers, broker, emptied))
     return image, CommandResult(Code.NONE, "", emptied.binding)
 
 
@@ -330,20 +318,20 @@ def _set_draining(cluster: ClusterImage, command: SetDraining) -> tuple[ClusterI
     if known.draining == command.draining:
         return cluster, DONE
     changed = replace(known, draining=command.draining)
-    return replace(cluster, brokers=_with(cluster.brokers, command.broker, changed)), DONE
+    return replace(cluster, brokers=with_(cluster.brokers, command.broker, changed)), DONE
 
 
 def _allocate_producer_ids(cluster: ClusterImage, command: AllocateProducerIds) -> tuple[ClusterImage, CommandResult]:
     _registered(cluster, command.broker)
     first = cluster.next_producer_id
-    _require(first <= PRODUCER_ID_MAX - PRODUCER_ID_BLOCK, Code.POLICY_VIOLATION, "all producer ids are used up")
+    require(first <= PRODUCER_ID_MAX - PRODUCER_ID_BLOCK, Code.POLICY_VIOLATION, "all producer ids are used up")
     return replace(cluster, next_producer_id=first + PRODUCER_ID_BLOCK), CommandResult(Code.NONE, "", first)
 
 
 def _registered(cluster: ClusterImage, broker: BrokerId) -> Broker:
     known = cluster.brokers.get(broker)
     if known is None:
-        raise _MisfitError(Code.BROKER_ID_NOT_REGISTERED, f"broker {broker} is not registered")
+        raise MisfitError(Code.BROKER_ID_NOT_REGISTERED, f"broker {broker} is not registered")
     return known
 
 
@@ -353,14 +341,14 @@ def _registered(cluster: ClusterImage, broker: BrokerId) -> Broker:
 def _create_topic(cluster: ClusterImage, command: CreateTopic) -> tuple[ClusterImage, CommandResult]:
     name, topic_id, count = command.name, command.topic_id, command.partitions
     error = name_error(name)
-    _require(error is None, Code.INVALID_TOPIC_EXCEPTION, error or "")
-    _require(name not in cluster.topics, Code.TOPIC_ALREADY_EXISTS, f"topic {name} exists")
+    require(error is None, Code.INVALID_TOPIC_EXCEPTION, error or "")
+    require(name not in cluster.topics, Code.TOPIC_ALREADY_EXISTS, f"topic {name} exists")
     other = colliding_name(name, cluster.topics)
-    _require(other is None, Code.INVALID_TOPIC_EXCEPTION, f"topic {name} collides with {other} in metric names")
-    _require(count > 0, Code.INVALID_PARTITIONS, f"a topic cannot have {count} partitions")
+    require(other is None, Code.INVALID_TOPIC_EXCEPTION, f"topic {name} collides with {other} in metric names")
+    require(count > 0, Code.INVALID_PARTITIONS, f"a topic cannot have {count} partitions")
     _require_fresh_id(topic_id)
     unused = topic_id not in cluster.names_by_id and topic_id not in cluster.deleted_topic_ids
-    _require(unused, Code.INVALID_REQUEST, "this topic id is in use, or was in use before")
+    require(unused, Code.INVALID_REQUEST, "this topic id is in use, or was in use before")
     _require_room(cluster, count)
     topic = Topic(
         name=name,
@@ -371,8 +359,8 @@ def _create_topic(cluster: ClusterImage, command: CreateTopic) -> tuple[ClusterI
     )
     created = replace(
         cluster,
-        topics=_with(cluster.topics, name, topic),
-        names_by_id=_with(cluster.names_by_id, topic_id, name),
+        topics=with_(cluster.topics, name, topic),
+        names_by_id=with_(cluster.names_by_id, topic_id, name),
         next_group=GroupNo(cluster.next_group + count),
     )
     return created, CommandResult(Code.NONE, "", count)
@@ -382,8 +370,8 @@ def _delete_topic(cluster: ClusterImage, command: DeleteTopic) -> tuple[ClusterI
     topic = _user_topic(cluster, command.topic_id)
     deleted = replace(
         cluster,
-        topics=_without(cluster.topics, topic.name),
-        names_by_id=_without(cluster.names_by_id, topic.topic_id),
+        topics=without(cluster.topics, topic.name),
+        names_by_id=without(cluster.names_by_id, topic.topic_id),
         deleted_topic_ids=cluster.deleted_topic_ids | {topic.topic_id},
     )
     return deleted, DONE
@@ -392,7 +380,7 @@ def _delete_topic(cluster: ClusterImage, command: DeleteTopic) -> tuple[ClusterI
 def _add_partitions(cluster: ClusterImage, command: AddPartitions) -> tuple[ClusterImage, CommandResult]:
     topic = _user_topic(cluster, command.topic_id)
     have, total = len(topic.partitions), command.total
-    _require(
+    require(
         total > have, Code.INVALID_PARTITIONS, f"topic {topic.name} has {have} partitions; {total} is not an increase"
     )
     _require_room(cluster, total - have)
@@ -402,7 +390,7 @@ def _add_partitions(cluster: ClusterImage, command: AddPartitions) -> tuple[Clus
     )
     image = replace(
         cluster,
-        topics=_with(cluster.topics, topic.name, grown),
+        topics=with_(cluster.topics, topic.name, grown),
         next_group=GroupNo(cluster.next_group + total - have),
     )
     return image, CommandResult(Code.NONE, "", total)
@@ -411,35 +399,52 @@ def _add_partitions(cluster: ClusterImage, command: AddPartitions) -> tuple[Clus
 def _alter_configs(cluster: ClusterImage, command: AlterTopicConfigs) -> tuple[ClusterImage, CommandResult]:
     topic = _user_topic(cluster, command.topic_id)
     configs = _canonical(command.configs)
-    _require(
+    require(
         topic.configs == _canonical(command.expected),
         Code.INVALID_REQUEST,
         f"the configs of topic {topic.name} were changed meanwhile",
     )
     if configs == topic.configs:
         return cluster, DONE
-    return replace(cluster, topics=_with(cluster.topics, topic.name, replace(topic, configs=configs))), DONE
+    return replace(cluster, topics=with_(cluster.topics, topic.name, replace(topic, configs=configs))), DONE
+
+
+def _moved(
+    cluster: ClusterImage, topic: Topic, command: MovePartition | CompleteMove
+) -> tuple[ClusterImage, CommandResult]:
+    index = command.partition
+    exists = 0 <= index < len(topic.partitions)
+    require(exists, Code.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic.name} has {len(topic.partitions)} partitions")
+    before = topic.partitions[index]
+    if isinstance(command, MovePartition):
+        after = move_partition(cluster, before, command.voters)
+    else:
+        after = complete_move(before, command.voters)
+    if after is before:
+        return cluster, DONE
+    partitions = (*topic.partitions[:index], after, *topic.partitions[index + 1 :])
+    return replace(cluster, topics=with_(cluster.topics, topic.name, replace(topic, partitions=partitions))), DONE
 
 
 def _user_topic(cluster: ClusterImage, topic_id: bytes) -> Topic:
     name = cluster.names_by_id.get(topic_id)
     if name is None:
-        raise _MisfitError(Code.UNKNOWN_TOPIC_ID, "no topic has this id")
+        raise MisfitError(Code.UNKNOWN_TOPIC_ID, "no topic has this id")
     topic = cluster.topics[name]
-    _require(not topic.internal, Code.POLICY_VIOLATION, f"{name} is managed by the cluster itself")
+    require(not topic.internal, Code.POLICY_VIOLATION, f"{name} is managed by the cluster itself")
     return topic
 
 
 def _require_fresh_id(topic_id: bytes) -> None:
     legal = len(topic_id) == UUID_BYTES and topic_id != EMPTY_ID
-    _require(legal, Code.INVALID_REQUEST, "a topic id has 16 bytes that are not all zero")
+    require(legal, Code.INVALID_REQUEST, "a topic id has 16 bytes that are not all zero")
 
 
 def _require_room(cluster: ClusterImage, more: int) -> None:
     too_many = too_many_groups(cluster, more)
-    _require(too_many is None, Code.POLICY_VIOLATION, too_many or "")
+    require(too_many is None, Code.POLICY_VIOLATION, too_many or "")
     fits = cluster.next_group + more <= GROUP_NUMBER_MAX
-    _require(fits, Code.POLICY_VIOLATION, "all Raft group numbers are used up")
+    require(fits, Code.POLICY_VIOLATION, "all Raft group numbers are used up")
 
 
 def _partitions(members: tuple[MemberNo, ...], first: int, end: int, group: int) -> tuple[Partition, ...]:
@@ -450,5 +455,5 @@ def _partitions(members: tuple[MemberNo, ...], first: int, end: int, group: int)
 
 def _canonical(configs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
     names = {name for name, _ in configs}
-    _require(len(names) == len(configs), Code.INVALID_CONFIG, "a config is given twice")
+    require(len(names) == len(configs), Code.INVALID_CONFIG, "a config is given twice")
     return tuple(sorted(configs))
