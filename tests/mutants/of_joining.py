@@ -39,6 +39,22 @@ JOINING_MUTANTS = (
         "replica.bootstrap.test_joining_folders.test_two_clusters_that_meet_do_not_answer_each_other_for_ever",
     ),
     one(
+        "ADR 41: a broker that joined is a stranger to who was not told",
+        "replica.bootstrap.formation",
+        "        return its.uuid_of(state.broker) == state.replica_uuid\n",
+        "        return False\n",
+        "replica.bootstrap.test_joining_folders."
+        "test_a_broker_that_has_joined_is_known_by_its_own_record_to_who_was_not_told_yet",
+    ),
+    one(
+        "ADR 41: whoever has a record of the cluster has a seat",
+        "replica.bootstrap.formation",
+        "        return its.uuid_of(state.broker) == state.replica_uuid\n",
+        "        return True\n",
+        "replica.bootstrap.test_joining_folders."
+        "test_a_broker_that_has_joined_is_known_by_its_own_record_to_who_was_not_told_yet",
+    ),
+    one(
         "ADR 41: a broker that lost its record joins again",
         "replica.bootstrap.bootstrap",
         "        later = binding_of(wanted.record.member_of(broker)) > 0 or broker not in wanted.record.brokers()\n",

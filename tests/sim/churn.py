@@ -67,7 +67,7 @@ class ChurnClient(TopicClient):
 
     def somewhere(self) -> Steps:
         """(partition, connection to its leader) of any partition that there is now; None: not now."""
-        line = Line(self, self.rand.randrange(len(self.cluster.replicas)))
+        line = Line(self, self.rand.randrange(len(self.cluster.everyone)))
         request = topic_frames.metadata(self.topic)
         found = yield from self.ask(line, topic_frames.METADATA, "", self.topic, request, 700)
         line.close()
@@ -167,7 +167,7 @@ class TopicAdmin(ChurnClient):
                 yield from self.sleep(self.rand.choice((1, 1, 50, 600)))
 
     def _one(self, api: int, ask: object, request: frames.Request) -> Steps:
-        line = Line(self, self.rand.randrange(len(self.cluster.replicas)))
+        line = Line(self, self.rand.randrange(len(self.cluster.everyone)))
         found = yield from self.ask(line, api, "", ask, request, timeout_ms=2_000)
         line.close()
         return found

@@ -144,7 +144,7 @@ class Client:
         while True:
             if self.line is not None and self.line.open:
                 return self.line
-            line = Line(self, self.rand.randrange(len(self.cluster.replicas)))
+            line = Line(self, self.rand.randrange(len(self.cluster.everyone)))
             found: Found | None = yield from self.ask(
                 line, frames.FIND, group, None, self.dialect.find(group), timeout_ms=700
             )

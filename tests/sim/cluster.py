@@ -15,11 +15,11 @@ from typing import Any
 from muster_coordinator.admin.drain import Drain
 from muster_coordinator.api.dispatch import Dispatcher
 from muster_coordinator.api.services import TopicsMode
-from muster_coordinator.controller.image import Endpoint
+from muster_coordinator.controller.image import PEER_LISTENER, Endpoint
 from muster_coordinator.errors import StorageFailed
 from muster_coordinator.events import DISK_FULL, DISK_HAS_ROOM, Event
 from muster_coordinator.groups.config import ShardConfig
-from muster_coordinator.ids import FIRST_OFFSETS_GROUP, BrokerId, GroupNo
+from muster_coordinator.ids import CONTROLLER_GROUP, FIRST_OFFSETS_GROUP, BrokerId, GroupNo
 from muster_coordinator.replica.group_manager import (
     NOT_SUSPENDED,
     OLDER_STATE,
@@ -83,6 +83,8 @@ class Setup:
     slice_us: tuple[int, int] | None = None
     """Drawn time between the disk operations of one I/O job; None: jobs run whole."""
     link_us: tuple[int, int] = (50, 800)
+    observers: int = 0
+    """Brokers that join while the cluster runs; their ids follow those of the others."""
     mesh: bool = False
     """Peer links by the product's own mesh over simulated TCP (`mesh_net`), or by the model of them (`net`)."""
 
@@ -221,10 +223,14 @@ class Replica:
 
     def settings(self) -> NodeSettings:
         setup = self.cluster.setup
+        host = f"n{self.broker}"
+        joins = self.broker >= setup.nodes
+        peer = (Endpoint(listener=PEER_LISTENER, host=host, port=9093),) if joins else ()
         return node_settings(
             broker=self.broker,
             initial_voters=tuple(BrokerId(n) for n in range(setup.nodes)),
-            endpoints=(Endpoint(listener=LISTENER, host=f"n{self.broker}", port=9092),),
+            cluster_id=self.cluster.cluster_id() if joins else None,
+            endpoints=(Endpoint(listener=LISTENER, host=host, port=9092), *peer),
             admin=f"n{self.broker}:8081",
             offsets_partitions=setup.partitions,
             shard=setup.shard,
@@ -368,13 +374,18 @@ class Cluster:
             if setup.mesh
             else SimNet(self.world, delay_us=setup.link_us)
         )
-        self.net.boundary = lambda broker: self.replicas[broker].boundary()
+        self.net.boundary = lambda broker: self.everyone[broker].boundary()
         self.wires = Wires(self.world)
         self.history = History()
         self.violations: list[Violation] = []
         self.marks: set[str] = set()
         self.harm = Harm(setup.nodes)
         self.replicas = [Replica(self, BrokerId(n)) for n in range(setup.nodes)]
+        """Those that form the cluster. Faults strike these."""
+        self.observers = [Replica(self, BrokerId(setup.nodes + n)) for n in range(setup.observers)]
+        self.everyone = self.replicas + self.observers
+        """By broker id."""
+        self._cluster_id: str | None = None
         self.asked: dict[tuple[int, int], tuple[Op, Callable[[bytes], Any]]] = {}
         """(wire, correlation id) -> the operation that waits, and how to read its answer."""
         self.on_started: list[Callable[[Replica], None]] = []
@@ -423,6 +434,14 @@ class Cluster:
 
     # -- questions -------------------------------------------------------------------------------------------------
 
+    def cluster_id(self) -> str | None:
+        """None before any replica has formed the cluster, as far as is known here."""
+        for replica in self.up():
+            image = replica.node.image()
+            if self._cluster_id is None and image is not None:
+                self._cluster_id = image.cluster_id
+        return self._cluster_id
+
     def up(self) -> list[Replica]:
         return [replica for replica in self.replicas if replica.life is not None]
 
@@ -455,9 +474,12 @@ class Cluster:
         """All replicas are up, and those with a seat are led, whole, and have applied the same of everything."""
         if len(self.up()) < len(self.replicas) or not self.serving():
             return False
+        if any(replica.life is None for replica in self.observers):
+            return False
         for number in self.groups():
             applied = set()
-            for replica in self.voters():
+            watching = self.observers if number == CONTROLLER_GROUP else ()
+            for replica in (*self.voters(), *watching):
                 held = replica.node.host.groups.get(number)
                 applied.add(None if held is None else held.applied)
                 if held is not None and (held.core.commit != held.applied or held.trouble or held.core.suspended):

@@ -24,7 +24,8 @@ def _drained(life: Life) -> None:
     cluster.marks.add("a replica was drained")
     image = life.node.image()
     assert image is not None
-    others = [known for known in image.brokers.values() if known.broker != broker and not known.draining]
+    brokers = image.brokers
+    others = [one for one in image.voters if one != broker and one in brokers and not brokers[one].draining]
     if others and life.drain.left():
         cluster.violations.append(Violation("drain", f"{broker} is drained, and leads {life.drain.left()} groups"))
 

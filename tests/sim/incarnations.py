@@ -38,7 +38,7 @@ class Incarnations:
                 self.look(replica)
 
         cluster.on_started.append(self.look)
-        cluster.on_answered.append(lambda op: self.look(cluster.replicas[op.broker]))
+        cluster.on_answered.append(lambda op: self.look(cluster.everyone[op.broker]))
         oracle.on_applied.append(applied)
 
     def look(self, replica: Replica) -> None:

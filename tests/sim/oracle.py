@@ -58,9 +58,9 @@ class Oracle:
     def _message(self, sender: int, receiver: int, channel: int, payload: bytes) -> None:
         if kind_of(payload) is not Kind.RAFT:
             return
-        host = self.cluster.replicas[sender].node.host
+        host = self.cluster.everyone[sender].node.host
         member, peer = int(host.member), int(host.peers[BrokerId(receiver)])
-        if member in self.cluster.replicas[sender].lost_members and self._is_heard(sender, receiver, member):
+        if member in self.cluster.everyone[sender].lost_members and self._is_heard(sender, receiver, member):
             self._say("R7", f"{sender} lost its disk and takes part as the voter that it was")
         for group, message in unpack_raft(payload, member, peer):
             if message.type == MsgType.VOTE_REPLY and not message.reject:
@@ -69,13 +69,13 @@ class Oracle:
                     self._say("R2", f"{member} voted for {known} and {peer} in term {message.term} of {group}")
                 if self._votes_left and self._rand.random() < 0.5:
                     self._votes_left -= 1
-                    self._vote_is_durable(self.cluster.replicas[sender], group, message)
+                    self._vote_is_durable(self.cluster.everyone[sender], group, message)
             elif message.type == MsgType.APPEND_REPLY and not message.reject:
                 if self._acks_left and message.index and self._rand.random() < ACKS_CHECKED:
                     self._acks_left -= 1
-                    self._ack_is_durable(self.cluster.replicas[sender], group, message)
+                    self._ack_is_durable(self.cluster.everyone[sender], group, message)
             elif message.type == MsgType.TIMEOUT_NOW:
-                held = self.cluster.replicas[sender].node.host.groups.get(GroupNo(group))
+                held = self.cluster.everyone[sender].node.host.groups.get(GroupNo(group))
                 if (sender, group) not in self._told_to_transfer and held and receiver == preferred_of(held):
                     self.cluster.marks.add("leadership was taken back")
             elif message.type == MsgType.APPEND:
@@ -85,9 +85,9 @@ class Oracle:
 
     def _is_heard(self, sender: int, receiver: int, member: int) -> bool:
         """An old folder that turns up again may speak until it learns that it is gone, as long as nobody listens."""
-        life = self.cluster.replicas[receiver].life
+        life = self.cluster.everyone[receiver].life
         listens = life is not None and life.node.host.peers.get(BrokerId(sender)) == member
-        return listens or self.cluster.replicas[sender].spare is None
+        return listens or self.cluster.everyone[sender].spare is None
 
     def _durable(self, replica: Replica, group: int) -> RecoveredGroup | None:
         """What a power loss at this instant would leave of a group of the offsets WAL, at least."""
@@ -225,14 +225,16 @@ class Oracle:
     def compare_members(self) -> None:
         """The members of each group, when all replicas have applied the same."""
         for number in self.cluster.groups():
-            seated = [replica for replica in self.cluster.voters() if GroupNo(number) in replica.node.host.groups]
+            all_seats = (*self.cluster.voters(), *self.cluster.observers)
+            seated = [replica for replica in all_seats if GroupNo(number) in replica.node.host.groups]
             known = {replica.node.host.groups[GroupNo(number)].core.config for replica in seated}
             if len(known) > 1:
                 self._say("R9", f"replicas have different members in group {number}: {known}")
 
     def compare_states(self) -> None:
         """States by applied index; O(state)."""
-        for replica in self.cluster.up():
+        watching = [replica for replica in self.cluster.observers if replica.up]
+        for replica in (*self.cluster.up(), *watching):
             for number, group in replica.node.host.groups.items():
                 if group.installing:
                     continue

@@ -202,7 +202,7 @@ class EdgeReader(TopicClient):
         while True:
             yield from self.sleep(self.rand.uniform(20, 150))
             end = max(end, self._acknowledged())
-            line = Line(self, self.rand.randrange(len(self.cluster.replicas)))
+            line = Line(self, self.rand.randrange(len(self.cluster.everyone)))
             offset = self.rand.choice((end, max(0, end - 1)))
             request = topic_frames.fetch_log(DATA, self.partition, offset, READ_BYTES, wait_ms=10)
             part = yield from self.ask(line, frames.FETCH_LOG, "", None, request)

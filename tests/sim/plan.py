@@ -24,6 +24,7 @@ KINDS = (
 )  # fmt: skip
 """See `nemesis`."""
 REPLACE_SHARE = 0.7
+OBSERVERS_SHARE = 0.3
 """Of all seeds: in these somebody has lost disks replaced, in the others those replicas stay out."""
 CHURN_SHARE = 0.35
 """Of the seeds with topics."""
@@ -112,6 +113,9 @@ def draw(
     if churn:
         node = {**setup.node, "topic_configs": SERVER_CONFIGS, "retention_check_ms": RETENTION_CHECK_MS}
         setup = replace(setup, node=node)
+    joining = random.Random(f"{name}/observers")
+    if joining.random() < OBSERVERS_SHARE:
+        setup = replace(setup, observers=joining.randint(1, 2))
     replaces = random.Random(f"{name}/replace").random() < REPLACE_SHARE
     work_rand = random.Random(f"{name}/workload")
     crews = _crews(work_rand)

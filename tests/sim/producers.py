@@ -44,7 +44,7 @@ class TopicMaker(Client):
     def steps(self) -> Steps:
         left = dict(self.topics)
         while left:
-            line = Line(self, self.rand.randrange(len(self.cluster.replicas)))
+            line = Line(self, self.rand.randrange(len(self.cluster.everyone)))
             request = topic_frames.create_topics(list(left.items()), len(self.cluster.replicas))
             errors = yield from self.ask(line, topic_frames.CREATE_TOPICS, "", None, request, timeout_ms=6_000)
             line.close()
@@ -74,7 +74,7 @@ class TopicClient(Client):
         while True:
             if self.line is not None and self.line.open:
                 return self.line
-            line = Line(self, self.rand.randrange(len(self.cluster.replicas)))
+            line = Line(self, self.rand.randrange(len(self.cluster.everyone)))
             found = yield from self.ask(line, topic_frames.METADATA, "", None, topic_frames.metadata(self.topic), 700)
             line.close()
             assert found is None or found[0] != UNKNOWN or not self.knows or self.comes_and_goes, (
@@ -91,7 +91,7 @@ class TopicClient(Client):
 
     def producer_id(self) -> Steps:
         while True:
-            line = Line(self, self.rand.randrange(len(self.cluster.replicas)))
+            line = Line(self, self.rand.randrange(len(self.cluster.everyone)))
             request = topic_frames.init_producer_id()
             found = yield from self.ask(line, topic_frames.INIT_PRODUCER_ID, "", None, request)
             line.close()

@@ -26,6 +26,7 @@ from tests.sim.logs import compare_logs, damaged_logs
 from tests.sim.members import GroupPlan, Member
 from tests.sim.mesh_net import MeshNet
 from tests.sim.nemesis import Nemesis
+from tests.sim.observers import JOINED_MS_MAX, Observers
 from tests.sim.oracle import Oracle
 from tests.sim.pipelining import EdgeReader, Identity, Pipeline
 from tests.sim.plan import Crew, Plan
@@ -98,6 +99,7 @@ class Run:
             self.committers += self.churn.committers
         self.clients: list[Client] = [*self.committers, *self.members, *self.of_topics]
         self.nemesis = Nemesis(self.cluster, plan, [client.name for client in self.clients])
+        self.observers = Observers(self.cluster, plan.seed)
         self.plans: dict[str, GroupPlan] = {crew.name: crew.plan for crew in plan.crews if crew.plan is not None}
 
     def _trace(self, what: str, data: bytes) -> None:
@@ -152,6 +154,7 @@ class Run:
         for client in self.clients:
             client.start(client.rand.randint(0, 1_500))
         self.nemesis.arm()
+        self.observers.arm()
         self._pass(self.plan.storm_ms)
         if not self.cluster.violations:
             self._settle()
@@ -190,6 +193,7 @@ class Run:
 
     def _settle(self) -> None:
         self.nemesis.heal()
+        self.observers.heal()
         healed_us = self.cluster.world.now_us
         for member in self.members:
             member.quiet = True
@@ -200,6 +204,7 @@ class Run:
         self._wait(lambda: self._unstable(healed_us), lambda: not self._unstable(healed_us), limit_ms)
         replacements = self.nemesis.replacements
         self._wait(replacements.unfinished, lambda: not replacements.unfinished(), REPLACED_MS_MAX)
+        self._wait(self.observers.unfinished, lambda: not self.observers.unfinished(), JOINED_MS_MAX)
         for client in self.clients:
             client.stop()
         self._wait(

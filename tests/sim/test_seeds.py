@@ -15,6 +15,7 @@ REACHED = (
     "a bit of a WAL flipped",
     "a bit of a checkpoint flipped",
     "a bit of a segment flipped",
+    "a broker joined",
     "a checkpoint was transferred",
     "a damaged segment was fetched again",
     "a disk had room again",

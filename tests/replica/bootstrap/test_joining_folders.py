@@ -159,6 +159,21 @@ def test_an_id_is_asked_for_with_the_folder_that_asks() -> None:
     assert formed(0).heard(NEW, state) == [Tell(NEW)]
 
 
+def test_a_broker_that_has_joined_is_known_by_its_own_record_to_who_was_not_told_yet() -> None:
+    """It speaks to everybody then; a replica that was cut off would take that for a stranger's (seed 65)."""
+    new = formation(NEW, expects(), Phase.FORMED, WITH_NEW, joined=True)
+    new.start()
+    late = formed(0)
+    assert late.heard(NEW, new.state()) == [Persist(Phase.FORMED, WITH_NEW)]
+    assert late.will_trust(NEW, UUIDS[7])
+    for lie in (
+        WITH_NEW._replace(cluster_id="x" * 22),
+        RECORD,
+        RECORD._replace(joined=(Voter(NEW, UUIDS[9]),)),
+    ):
+        assert formed(0).heard(NEW, new.state()._replace(record=lie)) == []
+
+
 def test_two_clusters_that_meet_do_not_answer_each_other_for_ever() -> None:
     """Neither knows the other's broker; each would tell its state whenever it hears one."""
     stranger = ClusterRecord("s" * 22, (Voter(NEW, UUIDS[7]),), 50, b"s" * 16)

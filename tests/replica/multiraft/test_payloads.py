@@ -10,7 +10,7 @@ from muster_coordinator.controller.commands import AllocateProducerIds, Register
 from muster_coordinator.controller.image import Endpoint
 from muster_coordinator.errors import WireError
 from muster_coordinator.ids import BrokerId, GroupNo
-from muster_coordinator.limits import OFFSETS_BATCH_BYTES_MAX, PEER_FRAME_BYTES_MAX
+from muster_coordinator.limits import BROKERS_MAX, OFFSETS_BATCH_BYTES_MAX, PEER_FRAME_BYTES_MAX
 from muster_coordinator.links import limits
 from muster_coordinator.raft.members import encode_config
 from muster_coordinator.raft.messages import Entry, Message, MsgType
@@ -147,6 +147,19 @@ registrations = st.builds(
 ))  # fmt: skip
 def test_bootstrap_state(state: BootstrapState) -> None:
     assert bootstrap_payload.decode_bootstrap_state(bootstrap_payload.encode_bootstrap_state(state)) == state
+
+
+def test_a_record_with_more_seats_than_a_cluster_has_is_refused() -> None:
+    seats = tuple(Voter(BrokerId(n), bytes([n]) * 16) for n in range(BROKERS_MAX + 1))
+    for most in (BROKERS_MAX, BROKERS_MAX + 1):
+        record = ClusterRecord("c", seats[:3], 1, bytes(16), seats[3:most])
+        state = BootstrapState(BrokerId(1), bytes(16), Phase.FORMED, Expectation("", (), 1), record)
+        data = bootstrap_payload.encode_bootstrap_state(state)
+        if most == BROKERS_MAX:
+            assert bootstrap_payload.decode_bootstrap_state(data) == state
+        else:
+            with pytest.raises(WireError, match="51 seats"):
+                bootstrap_payload.decode_bootstrap_state(data)
 
 
 def test_a_bootstrap_state_that_asks_for_something_else_is_refused() -> None:

@@ -6,6 +6,7 @@ from muster_coordinator.controller.codec import decode_command, encode_command
 from muster_coordinator.controller.commands import RegisterBroker
 from muster_coordinator.errors import Corruption, UnsupportedFormat, WireError
 from muster_coordinator.ids import BrokerId
+from muster_coordinator.limits import BROKERS_MAX
 from muster_coordinator.replica.bootstrap.formation import BootstrapState, Expectation
 from muster_coordinator.replica.bootstrap.identity import ClusterRecord, Phase, pack_record, unpack_record
 from muster_coordinator.replica.multiraft.payloads import HEAD_BYTES, HEADS, Kind, table
@@ -49,6 +50,8 @@ def decode_bootstrap_state(payload: bytes) -> BootstrapState:
         asks = decode_command(payload[position:]) if position < len(payload) else None
     except (struct.error, UnicodeDecodeError, ValueError, UnsupportedFormat, Corruption) as error:
         raise WireError(f"malformed bootstrap state: {error}") from error
+    if record is not None and len(record.seats) > BROKERS_MAX:
+        raise WireError(f"a cluster record with {len(record.seats)} seats")
     if asks is not None and (not isinstance(asks, RegisterBroker) or told is not Phase.EMPTY):
         raise WireError("a bootstrap state that asks for something else than to join")
     if (record is None) != (told is Phase.EMPTY):

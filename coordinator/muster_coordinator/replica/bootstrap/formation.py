@@ -187,11 +187,10 @@ class Formation:
 
     def heard(self, peer: BrokerId, state: BootstrapState) -> list[Effect]:
         """A peer has sent its bootstrap state."""
-        record = self.formed()
-        known = peer in self.expects.voters or (record is not None and record.uuid_of(peer) is not None)
         if state.broker != peer:
             return []
-        if not known:
+        record = self.formed()
+        if not self._is_known(record, state):
             return [] if record is None or state.phase is Phase.FORMED else self._newcomer(record, state)
         self._heard[peer] = state
         effects: list[Effect] = []
@@ -204,6 +203,18 @@ class Formation:
             ):
                 effects.append(Candidate(peer, state.replica_uuid))
         return effects + self._decide()
+
+    def _is_known(self, record: ClusterRecord | None, state: BootstrapState) -> bool:
+        """An initial voter, or a broker with a seat: by the record here, or by its own of the same cluster, as it may
+        have joined before this replica was told."""
+        if state.broker in self.expects.voters:
+            return True
+        if record is None or record.uuid_of(state.broker) is not None:
+            return record is not None
+        its = state.record
+        if state.phase is not Phase.FORMED or its is None or not its.is_same_cluster(record):
+            return False
+        return its.uuid_of(state.broker) == state.replica_uuid
 
     @staticmethod
     def _newcomer(record: ClusterRecord, state: BootstrapState) -> list[Effect]:

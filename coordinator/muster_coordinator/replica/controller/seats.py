@@ -24,6 +24,8 @@ from muster_coordinator.replica.bootstrap.formation import Candidate
 from muster_coordinator.replica.bootstrap.identity import Voter
 from muster_coordinator.replica.controller.controller_group import ControllerGroup
 
+NO_REFUSALS = (Code.NONE, Code.REQUEST_TIMED_OUT, Code.STALE_BROKER_EPOCH)
+"""The last: it has registered itself meanwhile, since another leader proposed the same."""
 NOT_REGISTERED = "a replica asks to join the cluster and cannot be registered"
 
 
@@ -101,7 +103,7 @@ class Seats:
 
         def answered(result: CommandResult) -> None:
             self._proposed = False
-            self._refusal(broker, "" if result.error in (Code.NONE, Code.REQUEST_TIMED_OUT) else result.message)
+            self._refusal(broker, "" if result.error in NO_REFUSALS else result.message)
 
         self._proposed = self._controller.propose(registration, answered) is None
 
