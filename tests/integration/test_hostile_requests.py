@@ -15,7 +15,7 @@ from tests.fuzz.campaign import CORPUS
 from tests.fuzz.sane import TOPICS, Known
 from tests.fuzz.wires import Wires, frame
 from tests.integration.test_many_raft_groups import create_topic
-from tests.raw_group import NONE, RawMember
+from tests.raw_group import NONE, RETRIABLE, RawMember
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 
@@ -60,6 +60,20 @@ def notices(cluster: MusterCluster, replica: int) -> list[str]:
     return [line for line in cluster.metrics(replica).splitlines() if line.startswith("muster_notices_total{")]
 
 
+def assert_untouched(honest: RawMember) -> None:
+    """It is in its generation as before, wherever its coordinator is by now: on an overloaded machine a leader may
+    stand for longer than an election takes."""
+
+    def told() -> list[int]:
+        code = honest.heartbeat()
+        if code in RETRIABLE:
+            honest.drop_connection()
+            return []
+        return [code]
+
+    assert wait_until("its coordinator answers", told, 20) == [NONE]
+
+
 def test_three_replicas_survive_them(cluster: MusterCluster) -> None:
     for number in range(TOPICS):
         create_topic(cluster, f"t{number}")
@@ -82,7 +96,7 @@ def test_three_replicas_survive_them(cluster: MusterCluster) -> None:
             seat.join()
             known.seats.append((seat.group, seat.member, seat.generation))
             seat.drop_connection()
-            assert honest.heartbeat() == NONE
+            assert_untouched(honest)
         api = rand.choice(sorted(VERSIONS))
         version = rand.randint(VERSIONS[api].min, VERSIONS[api].max)
         if api in TAKES_LONG and rand.random() > 0.5:
@@ -100,7 +114,7 @@ def test_three_replicas_survive_them(cluster: MusterCluster) -> None:
     for replica in range(3):
         wait_until(f"replica {replica} is ready", lambda at=replica: cluster.probe(at, "/readyz") == 200, 20)
         assert notices(cluster, replica) == []
-    assert honest.heartbeat() == NONE
+    assert_untouched(honest)
     honest.drop_connection()
     taken = served(cluster) - before
     assert sent.total() > INPUTS / 2
