@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest
 # Hundreds of replicas and clients are started here: each would compile our modules anew, as no installed one does.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test test-fast test-unit test-slow test-fuzz test-damage fuzz faults soak test-sim test-clients test-integration test-together test-quiet test-beside check fmt bench operator-bench sim clean \
+.PHONY: help setup run test test-fast test-unit test-slow test-fuzz test-damage fuzz faults soak test-sim test-clients test-integration test-together test-quiet test-beside check fmt bench operator-bench sim sim-night clean \
   test-compiled wheel test-pipeline docs pipeline-demo bench-pipeline k8s promtool image images e2e e2e-first e2e-api e2e-up e2e-in e2e-down \
   e2e-kind kind-up kind-in kind-down
 
@@ -24,6 +24,7 @@ help:
 	@echo "make test-fast  units, properties, scenarios (about 5 minutes); ROOM=groups for those of one room"
 	@echo "make check      ruff, mypy --strict, import contracts"
 	@echo "make sim SEEDS=1000   more simulated clusters; FROM=seed, and PROGRESS=file to go on where it was ended"
+	@echo "make sim-night HOURS=8   new seeds for so long; what came of them is in .cache/sim-night/reliability.json"
 	@echo "make fuzz MINUTES=45  as many hostile requests to a replica as the time gives"
 	@echo "make faults FAULTS=60 processes killed and frozen under real clients, what those saw judged; AGAINST=kafka prints Kafka's"
 	@echo "make test-damage DAMAGES=all  every written byte of a replica flipped or cut; PROGRESS=file to go on where it was ended"
@@ -152,6 +153,12 @@ fmt: setup
 
 sim: setup
 	$(BIN)/python -m tests.sim --seeds $(SEEDS) --first $(FROM) --jobs $(JOBS) $(if $(PROGRESS),--progress $(PROGRESS))
+
+HOURS ?= 8
+
+# As many new seeds as the hours give: .cache/sim-night/reliability.json, and a file for each seed that failed.
+sim-night: setup
+	$(BIN)/python -m tests.sim.night --hours $(HOURS) --jobs $(JOBS) $(if $(filter-out 0,$(FROM)),--first $(FROM))
 
 # Muster's side runs in its compiled form where there is a C compiler; FORM=pure measures the sources as they are.
 FORM ?= $(if $(shell command -v cc),compiled,pure)
